@@ -1,0 +1,27 @@
+# dlock_add_plugin(<name> SOURCES ... [LIBS ...])
+#
+# Builds plugins/dlock_<name>.so, which exports its entry function and nothing else and takes no
+# symbol from core, and dlock_plugin_<name>_static, the same code for tests that reach inside.
+function(dlock_add_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(dlock_plugin_${name} MODULE ${ARG_SOURCES})
+  target_include_directories(dlock_plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(dlock_plugin_${name} PRIVATE dlock_flags Threads::Threads ${ARG_LIBS})
+  set_target_properties(dlock_plugin_${name} PROPERTIES
+    PREFIX "" OUTPUT_NAME dlock_${name}
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
+  if(NOT DLOCK_SANITIZE)
+    # A sanitizer's runtime is resolved from the program.
+    target_link_options(dlock_plugin_${name} PRIVATE -Wl,-z,defs)
+  endif()
+  install(TARGETS dlock_plugin_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlock)
+
+  if(DLOCK_TESTS)
+    add_library(dlock_plugin_${name}_static STATIC ${ARG_SOURCES})
+    target_compile_definitions(dlock_plugin_${name}_static PRIVATE DLOCK_STATIC)
+    target_include_directories(dlock_plugin_${name}_static PUBLIC
+      ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})
+    target_link_libraries(dlock_plugin_${name}_static PUBLIC Threads::Threads ${ARG_LIBS}
+      PRIVATE dlock_flags)
+  endif()
+endfunction()

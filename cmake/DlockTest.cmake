@@ -1,0 +1,15 @@
+# Every test program prints TAP on its standard output; scripts/test adds up those lines.
+
+# dlock_add_unit_test(<source-stem> [LIBS ...]): a Criterion program from <source-stem>.c that links
+# the core with all its symbols. Criterion cannot start under ThreadSanitizer.
+function(dlock_add_unit_test stem)
+  if(DLOCK_SANITIZE STREQUAL "thread")
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${stem} ${stem}.c ${ARG_SOURCES})
+  target_link_libraries(${stem} PRIVATE dlock_flags dlock_testing dlock_criterion ${ARG_LIBS})
+  target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+  add_test(NAME ${stem} COMMAND ${stem} --tap=/dev/stdout --quiet)
+  set_tests_properties(${stem} PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

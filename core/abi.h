@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * abi.h - judges a plugin's descriptor, in release builds too, and copies its table.
+ *
+ * The copy has this library's size: slots that an older, shorter table does not have are NULL, and
+ * what a newer one has in addition is cut off. Nothing else in core thinks about versions.
+ */
+#ifndef DL_ABI_H
+#define DL_ABI_H
+
+#include <dlock/plugin.h>
+
+struct dl_plugin {
+    const char *name, *version;
+    const char *const *schemes;
+    const struct dlock_option_spec *options; /* never NULL */
+    uint32_t caps;
+    enum dlock_status (*init)(const struct dlock_host *host, struct dlock_error *err);
+    struct dlock_backend_ops ops;
+};
+
+/*
+ * Checks, in this order: pointer, magic, ABI major, sizes, name, schemes, option table, required
+ * slots, each capability bit against its slots and the reverse. PLUGIN_ABI with "<where>: expected
+ * X, got Y". where: the file, for the message.
+ */
+enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char *where,
+                               struct dl_plugin *out, struct dlock_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.h - the only place that reads a clock.
+ *
+ * Leases and deadlines are on CLOCK_BOOTTIME: it counts suspend and never steps. A client carries
+ * a struct dl_clock, so that a test can put its own time there.
+ */
+#ifndef DL_CLOCK_H
+#define DL_CLOCK_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#define DL_NS_PER_MS INT64_C(1000000)
+#define DL_NS_PER_S  INT64_C(1000000000)
+#define DL_NEVER     INT64_MAX
+
+struct dl_clock {
+    int64_t (*now_ns)(void *ctx);
+    void *ctx;
+};
+
+extern const struct dl_clock dl_clock_boottime;
+
+static inline int64_t dl_clock_now(const struct dl_clock *clock)
+{
+    return clock->now_ns(clock->ctx);
+}
+
+/* now + ms, saturating at DL_NEVER; ms < 0 is for ever. */
+int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms);
+
+/* Until deadline_ns, rounded up; 0 when past. DL_NEVER: INT64_MAX. */
+int64_t dl_clock_left_ms(int64_t now_ns, int64_t deadline_ns);
+
+/* A condition variable on CLOCK_MONOTONIC. 0 or an errno. */
+int dl_cond_init(pthread_cond_t *cond);
+
+/*
+ * Waits on cond until it is signalled or the clock passes deadline_ns (DL_NEVER: no bound). May
+ * return early: the caller tests its condition and the time again. Condition variables do not count
+ * suspend, so that one sleep never lasts longer than a second of it.
+ */
+void dl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct dl_clock *clock,
+                        int64_t deadline_ns);
+
+#endif

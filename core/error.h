@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * error.h - filling struct dlock_error.
+ *
+ * Inside core every error is full size and never NULL. The caller's struct, which may be smaller
+ * or absent, is written once, by dl_error_export, on the way out of api.c.
+ */
+#ifndef DL_ERROR_H
+#define DL_ERROR_H
+
+#include <dlock/status.h>
+
+/* Zeroes *err and sets its size. */
+void dl_error_reset(struct dlock_error *err);
+
+/* Fills *err with origin "core" and returns status. */
+__attribute__((format(printf, 3, 4))) enum dlock_status
+dl_error(struct dlock_error *err, enum dlock_status status, const char *format, ...);
+
+/* Copies as much as the caller's struct_size says (0 counts as the first published size), sanitised
+ * to printable text, and returns status. to may be NULL. */
+enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
+                                  enum dlock_status status);
+
+/* Writes `len` bytes of any value as one printable word: other bytes become \xHH; cut with "...".
+ */
+const char *dl_printable(char *out, size_t size, const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.h - the options that core itself understands in a URI's query, in the defaults string of
+ * a client, and in struct dlock_options; later ones override earlier ones.
+ */
+#ifndef DL_SETTINGS_H
+#define DL_SETTINGS_H
+
+#include <dlock/dlock.h>
+#include <dlock/plugin.h>
+
+#define DL_TTL_MIN_MS INT64_C(50)
+#define DL_TTL_MAX_MS (INT64_C(7) * 24 * 3600 * 1000)
+#define DL_LABEL_MAX  64
+
+struct dl_settings {
+    int64_t ttl_ms;        /* ttl=30s */
+    int64_t wait_ms;       /* wait=: DLOCK_FOREVER (the default) or a duration; 0: one attempt */
+    int64_t op_timeout_ms; /* op_timeout=: 0: min(ttl/4, 2 s), see dl_settings_op_timeout_ms */
+    int64_t connect_timeout_ms; /* connect_timeout=5s */
+    int64_t max_hold_ms;        /* max_hold=: 0: no bound */
+    int64_t poll_max_ms;        /* poll_max=1s: longest sleep of a waiter between two looks */
+    int connections;            /* connections=16: sessions a client may have for operations */
+    enum dlock_tri renew;       /* renew=on */
+    enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
+    char label[DL_LABEL_MAX + 1];
+};
+
+/* The table of these options, as of a plugin; ends with name == NULL. */
+extern const struct dlock_option_spec dl_settings_options[];
+
+/* What applies to one lock: base overridden by options (NULL: nothing), checked. INVALID names the
+ * member at fault. */
+enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
+                                       const struct dlock_options *options, struct dl_settings *out,
+                                       struct dlock_error *err);
+
+/* The bound of one exchange: op_timeout_ms, or min(ttl/4, 2 s) but at least 10 ms. */
+int64_t dl_settings_op_timeout_ms(const struct dl_settings *settings);
+
+#endif

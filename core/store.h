@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - one URI, understood: its plugin is loaded, its options are checked, its defaults are
+ * resolved. No connection yet.
+ */
+#ifndef DL_STORE_H
+#define DL_STORE_H
+
+#include "abi.h"
+#include "settings.h"
+
+#include <dlock/plugin.h>
+
+struct dl_store {
+    const struct dl_plugin *plugin; /* resident for the life of the process */
+    struct dlock_target target;     /* given to open; its first member-holder is this struct */
+    struct dl_settings settings;    /* core's own options */
+    char *uri;                      /* without secrets */
+};
+
+/*
+ * uri: NULL, "@file" or a URI (docs/uri.md). plugin_dirs: NULL, or absolute and ':'-separated.
+ * defaults: NULL or a query string that overrides the URI's. *out: free with dl_store_free.
+ * host: for the plugin's init.
+ */
+enum dlock_status dl_store_open(const char *uri, const char *plugin_dirs, const char *defaults,
+                                const struct dlock_host *host, struct dl_store **out,
+                                struct dlock_error *err);
+
+/* The same with a descriptor at hand in place of a file on disk: for tests. The descriptor is
+ * checked in the same way. */
+enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                       const char *defaults, const struct dlock_host *host,
+                                       struct dl_store **out, struct dlock_error *err);
+
+void dl_store_free(struct dl_store *store);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlock.h - distributed locks for applications.
+ *
+ *     struct dlock_client *client;
+ *     struct dlock *lock;
+ *     dlock_client_open("sqlite:///var/lib/app/locks.db", NULL, &client, &err);
+ *     dlock_new(client, "nightly-report", 14, NULL, &lock, &err);
+ *     if (dlock_trylock(lock, &err) == DLOCK_OK) {
+ *         ... while (dlock_state(lock) == DLOCK_STATE_HELD) work; ...
+ *         dlock_unlock(lock, NULL);
+ *     }
+ *     dlock_free(lock);
+ *     dlock_client_close(client);
+ *
+ * What is promised, on which store, is in docs/guarantees.md; the clause numbers C1 to C17 below
+ * are its numbers.
+ *
+ * THREADS. Every function may be called from any thread. THE HANDLE IS THE OWNER: threads that
+ * have to exclude each other use a handle each. A second acquire on a handle that is held or
+ * being acquired is DLOCK_ALREADY, at once.
+ *
+ * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which counts suspend
+ * and never steps.
+ *
+ * FORK. In a forked child every call on an inherited client or handle answers DLOCK_FORKED; free
+ * and close there release memory only and send nothing (C10).
+ *
+ * The library never prints, exits, or changes signal dispositions; its descriptors are
+ * close-on-exec.
+ */
+#ifndef DLOCK_H
+#define DLOCK_H
+
+#include <dlock/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dlock_client; /* one store, chosen by URI */
+struct dlock;        /* one lock object: a name, its options and, while held, the lease */
+
+/* States of a handle, not to be mixed up with statuses. */
+enum dlock_state {
+    DLOCK_STATE_FREE = 0,
+    DLOCK_STATE_HELD = 1,
+    DLOCK_STATE_DOUBTFUL = 2, /* held and valid, but the last renewal failed */
+    DLOCK_STATE_LOST = 3      /* was held; until dlock_unlock acknowledges it */
+};
+
+enum dlock_reason {
+    DLOCK_REASON_EXPIRED = 1,  /* the lease ran out before a renewal was confirmed */
+    DLOCK_REASON_TAKEN = 2,    /* the store says that it is not ours: broken, deleted, taken over */
+    DLOCK_REASON_MAX_HOLD = 3, /* held for max_hold */
+    DLOCK_REASON_SESSION = 4   /* the session that carried the lock ended */
+};
+
+/* Zero means "default", so what defaults to on is not a bool. */
+enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
+
+#define DLOCK_FOREVER INT64_C(-1) /* timeout: wait for ever */
+#define DLOCK_TRY     INT64_C(-2) /* dlock_options.wait_ms: one attempt, no wait */
+
+#define DLOCK_NAME_MAX    255
+#define DLOCK_TOKEN_CHARS 33 /* an owner token in hex, with its NUL */
+
+/* The loss of one acquisition. Delivered at most once per acquisition (C5). */
+struct dlock_event {
+    struct dlock *lock; /* valid until dlock_free, which drops events not yet taken */
+    void *user;         /* dlock_options.user */
+    enum dlock_reason reason;
+    uint64_t fence; /* of the acquisition that was lost */
+};
+
+/*
+ * Runs on the client's keeper thread: return soon, renewals of the client's other locks wait.
+ * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock; dlock_free
+ * and dlock_client_close are refused there (nothing happens but a log line).
+ */
+typedef void dlock_event_fn(void *arg, const struct dlock_event *event);
+
+enum dlock_log_level {
+    DLOCK_LOG_ERROR = 0,
+    DLOCK_LOG_WARNING = 1,
+    DLOCK_LOG_INFO = 2,
+    DLOCK_LOG_DEBUG = 3
+};
+
+/* Any thread; one line without newline; borrowed for the call. Never holds a password. */
+typedef void dlock_log_fn(void *arg, int level, const char *message);
+
+struct dlock_client_options {
+    size_t struct_size; /* sizeof(struct dlock_client_options) */
+    const char
+        *plugin_dirs;     /* absolute, ':'-separated; NULL: DLOCK_PLUGIN_PATH, then compiled in */
+    const char *defaults; /* "ttl=30s&wait=10s": options as in a URI's query, overriding it */
+    dlock_log_fn *log;
+    void *log_arg;
+    dlock_event_fn *on_lost; /* NULL: losses queue for dlock_client_next_event */
+    void *on_lost_arg;
+};
+
+struct dlock_options {
+    size_t struct_size;    /* sizeof(struct dlock_options) */
+    int64_t ttl_ms;        /* lease; 0: the client's, then 30 s; else 50 ms to 7 days */
+    int64_t wait_ms;       /* of dlock_lock; 0: the client's, then for ever; or DLOCK_TRY */
+    int64_t op_timeout_ms; /* one exchange with the store; 0: min(ttl/4, 2 s) */
+    int64_t max_hold_ms;   /* renewed no longer than this; 0: no bound */
+    enum dlock_tri renew;  /* default on: the client's keeper renews at ttl/3 */
+    enum dlock_tri fence;  /* on: DLOCK_UNSUPPORTED from dlock_new where there is none */
+    const char *label;     /* for inspect; copied; at most 64 printable bytes */
+    void *user;            /* returned in events */
+};
+
+/*
+ * Opens the store of `uri`, loading its plugin and connecting to it. `uri` NULL: the environment's
+ * DLOCK_URI, else the embedded default, a SQLite file whose path depends on the effective user
+ * only. "@/path" reads the URI from that file. Grammar and options: docs/uri.md.
+ *
+ * options may be NULL. *out is set on DLOCK_OK only; close it with dlock_client_close.
+ * INVALID: the URI or an option (the text shows the place). NO_PLUGIN, PLUGIN_LOAD, PLUGIN_ABI.
+ * UNAVAILABLE, AUTH, CONFIG, PROTOCOL: the store. NOMEM.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_client_open(const char *uri,
+                                                         const struct dlock_client_options *options,
+                                                         struct dlock_client **out,
+                                                         struct dlock_error *err);
+
+/* Every wait, now and later, returns CLOSED, and so does every new acquire. Held locks stay held.
+ */
+DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
+
+/*
+ * Shuts down, waits for calls in progress, unlocks what is held (at most its op_timeout each) and
+ * disconnects. Handles left over answer CLOSED and still have to be freed. NULL is fine.
+ */
+DLOCK_API void dlock_client_close(struct dlock_client *client);
+
+/* DLOCK_CAP_* in force: what this URI and this server give. */
+DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
+
+/* The URI without secrets; borrowed until close. */
+DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
+
+/* "SQLite 3.40.1", for messages; borrowed until close. */
+DLOCK_API const char *dlock_client_server(struct dlock_client *client);
+
+/*
+ * A descriptor that polls readable while loss events are queued. Owned by the client: do not read
+ * or close it. -1: losses go to the on_lost callback, or another process.
+ */
+DLOCK_API int dlock_client_event_fd(struct dlock_client *client);
+
+/* Takes one loss event. 1: *event is filled; 0: none is queued. Does not block. */
+DLOCK_API int dlock_client_next_event(struct dlock_client *client, struct dlock_event *event);
+
+/*
+ * A handle for `name`: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11). No
+ * request is sent. options may be NULL. *out is set on DLOCK_OK only; free it with dlock_free.
+ * INVALID, UNSUPPORTED, CLOSED, FORKED, NOMEM.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, const void *name,
+                                                 size_t name_len,
+                                                 const struct dlock_options *options,
+                                                 struct dlock **out, struct dlock_error *err);
+
+/*
+ * Cancels a wait on the handle in another thread and waits for that call to return, unlocks what
+ * is held (at most op_timeout; the result is only logged), frees. NULL is fine.
+ */
+DLOCK_API void dlock_free(struct dlock *lock);
+
+/*
+ * Acquire. dlock_lock waits for options.wait_ms; dlock_trylock makes one attempt; dlock_timedlock
+ * waits for timeout_ms (0: one attempt, DLOCK_FOREVER). The rd variants take shared mode and need
+ * DLOCK_CAP_RWLOCK.
+ *
+ *   OK           held and valid for at least max(10 ms, a tenth of the lease) (C3)
+ *   BUSY         trylock: somebody else holds it
+ *   TIMEOUT      not acquired
+ *   CANCELED     by dlock_cancel or dlock_free
+ *   CLOSED       by dlock_client_shutdown or close
+ *   UNKNOWN      no conclusive answer before the deadline. A release by token was sent; at worst
+ *                the name stays taken for one ttl (C4)
+ *   ALREADY      the handle is held or being acquired
+ *   LOST         the handle lost its lock and nobody acknowledged that yet: dlock_unlock first
+ *   UNAVAILABLE AUTH CONFIG PROTOCOL NO_QUORUM UNSUPPORTED FORKED NOMEM INTERNAL: not acquired
+ *
+ * A store that answers nothing at all is waited for during op_timeout only, whatever the timeout;
+ * one that answered once in this call, and then went away, until the deadline.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms,
+                                                       struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_tryrdlock(struct dlock *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int64_t timeout_ms,
+                                                         struct dlock_error *err);
+
+/*
+ * Gives the lock back. The claim ends when the call is entered, whatever it answers (except
+ * ALREADY: an acquire is in progress on the handle in another thread).
+ *
+ *   OK           released
+ *   LOST         it was lost before; acknowledged now, the handle is free again
+ *   NOT_HELD     nothing to release
+ *   UNKNOWN, UNAVAILABLE and other backend statuses: the store frees the name by itself when the
+ *                lease ends. The call may be repeated; then "gone" is OK. A new acquire on the
+ *                handle is allowed too.
+ */
+DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
+
+/*
+ * Extends the lease to ttl_ms from now (0: as before; otherwise the keeper renews to it from now
+ * on, too). Never shortens what the store granted. OK; LOST; NOT_HELD; UNKNOWN, UNAVAILABLE...: the
+ * old validity stands.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms,
+                                                   struct dlock_error *err);
+
+/* The call that waits on this handle now returns CANCELED. Nobody waits: nothing happens. */
+DLOCK_API void dlock_cancel(struct dlock *lock);
+
+/*
+ * State without I/O, from atomics and clock_gettime alone: async-signal-safe, and right even if
+ * the process was stopped or no thread of the library ran (C2). In a forked child: FREE and 0.
+ */
+DLOCK_API enum dlock_state dlock_state(const struct dlock *lock);
+DLOCK_API int64_t dlock_remaining_ms(const struct dlock *lock); /* 0 unless held and valid */
+
+/* The fencing token of the present or last acquisition; 0: none. Rises with each exclusive claim.
+ */
+DLOCK_API uint64_t dlock_fence(const struct dlock *lock);
+
+/* The owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its length. */
+DLOCK_API size_t dlock_token(const struct dlock *lock, char *hex, size_t size);
+
+/* One holder of a name. Everything is borrowed for the callback. */
+struct dlock_info {
+    size_t struct_size;
+    const void *name;
+    size_t name_len;
+    enum dlock_mode mode;
+    uint32_t waiters;     /* queued in the store; UINT32_MAX: the store does not know */
+    uint64_t fence;       /* 0: none */
+    int64_t remaining_ms; /* of the lease, on the store's clock */
+    int64_t held_ms;      /* -1: unknown */
+    const char *owner;    /* token in hex, or the foreign text found there */
+    const char *label;    /* "host:pid:label", "": unknown. For people; proves nothing */
+};
+
+/* Non-zero ends the listing. May not call into the same client. */
+typedef int dlock_info_fn(void *arg, const struct dlock_info *info);
+
+/* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ... */
+DLOCK_API enum dlock_status dlock_inspect(struct dlock_client *client, const void *name,
+                                          size_t name_len, dlock_info_fn *fn, void *arg,
+                                          struct dlock_error *err);
+
+/* The same for all names that begin with prefix (0 bytes: all). A snapshot, in no promised order.
+ */
+DLOCK_API enum dlock_status dlock_list(struct dlock_client *client, const void *prefix,
+                                       size_t prefix_len, dlock_info_fn *fn, void *arg,
+                                       struct dlock_error *err);
+
+/*
+ * Takes the name away from its holder, who learns it at the next renewal. owner: only this token
+ * (hex); NULL: whoever holds it. OK; NOT_HELD: free, or held by another than owner.
+ */
+DLOCK_API enum dlock_status dlock_break(struct dlock_client *client, const void *name,
+                                        size_t name_len, const char *owner,
+                                        struct dlock_error *err);
+
+/* One plugin file found on the search path. Borrowed for the callback. */
+struct dlock_plugin_info {
+    size_t struct_size;
+    const char *path;
+    const char *name;              /* NULL when it does not load */
+    const char *version;           /* NULL when it does not load */
+    const char *const *schemes;    /* NULL-terminated; NULL when it does not load */
+    uint32_t caps;                 /* the most it can do */
+    const struct dlock_error *err; /* why it does not load, else NULL */
+};
+typedef int dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
+
+/* Calls fn for each plugin on the search path (plugin_dirs as in dlock_client_options). */
+DLOCK_API enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
+                                          struct dlock_error *err);
+
+/* "0.1.0" */
+DLOCK_API const char *dlock_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * plugin.h - for authors of backends: what a plugin is given, and what it promises.
+ *
+ * A plugin is a shared object dlock_<name>.so that exports one function, dlock_plugin(), which
+ * returns a descriptor with a table of slots. Core opens *sessions* of it and calls the slots.
+ *
+ * DIVISION OF WORK. A slot makes ONE attempt: no retry, no back-off, no timer, no thread of policy.
+ * Core owns waiting, deadlines, renewal, loss, repetition after an unknown outcome and clean-up,
+ * for all backends in the same way. A plugin never calls core; it gets struct dlock_host.
+ *
+ * ATTEMPT. One attempt to acquire is one struct dlock_request at one address with one random token
+ * and one zeroed scratch area (`slot`). All calls for that attempt and for the lease it yields get
+ * that same request: trylock, watch, lock, leave, interrupt, renew, unlock, forget. Fields that
+ * core changes between the calls: flags, deadline_ns, and ttl_ms in renew.
+ *
+ * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
+ * slot but open and close may run in any number of threads on one session. Core holds no lock of
+ * its own during a call, except the handle mutex during `interrupt`.
+ *
+ * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It
+ * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
+ * run on other clocks: recompute.
+ *
+ * ERRORS. `err` is never NULL, comes zeroed and is full size. Fill it (dlock_fail below) for every
+ * status but OK and BUSY: lower case, one line, naming the host, file or key, never a password.
+ *
+ * AFTER A FAILURE. A session whose call returned UNKNOWN, UNAVAILABLE, AUTH, PROTOCOL or INTERNAL
+ * is closed by core and replaced by a new one, set up from the start (contract C9). A plugin need
+ * not reconnect, and must not.
+ *
+ * Clauses in brackets are numbered so that a conformance case can name what it proves.
+ */
+#ifndef DLOCK_PLUGIN_H
+#define DLOCK_PLUGIN_H
+
+#include <dlock/status.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
+#define DLOCK_PLUGIN_ABI_MAJOR 1u          /* another one is refused */
+#define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; information only */
+#define DLOCK_TOKEN_SIZE       16
+
+/* dlock_request.flags */
+enum {
+    DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
+    DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
+    DLOCK_REQ_CLEANUP = 1u << 2,   /* unlock: after UNKNOWN; "not there" is the expected answer */
+    DLOCK_REQ_REFRESH = 1u << 3    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
+                                      queued; BUSY alone: unknown here, the attempt is over. Never
+                                      enqueues */
+};
+
+/* dlock_grant.flags */
+enum {
+    DLOCK_GRANT_QUEUED = 1u << 0 /* with BUSY: my place is live for lease_ms from the start of this
+                                    call; `fence` is the store's counter now, and a later grant to
+                                    this attempt shows a greater one */
+};
+
+struct dlock_request {
+    const unsigned char *name; /* name_len bytes, 1 to 255, any value */
+    uint32_t name_len;
+    uint32_t mode;                         /* enum dlock_mode */
+    uint32_t flags;                        /* DLOCK_REQ_* */
+    unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
+    int64_t ttl_ms;
+    int64_t deadline_ns; /* of this call, on host->now_ns; always set */
+    const char *label;   /* "host:pid:text" for inspect; proves nothing */
+    void *slot; /* ops.slot_size bytes, zeroed at the start of the attempt, 16-byte aligned;
+                   the waiter's identity. NULL when slot_size is 0 */
+};
+
+/* Zeroed by core before the call. */
+struct dlock_grant {
+    uint32_t flags;          /* DLOCK_GRANT_* */
+    uint32_t queue_position; /* BUSY: waiters before me, where known */
+    uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
+    uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
+    uint64_t fence;          /* the first number of this grant; 0: none */
+    int64_t lease_ms;  /* OK: what the store counts from the execution of this call on. QUEUED:
+                          how long the place lasts */
+    int64_t since_ns;  /* OK from `lock` only: the lease counts from this moment, at which a later
+                          request of the same session, since answered, was sent. 0: from the
+                          start of the call */
+    int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
+};
+
+/* One element of a renewal. */
+struct dlock_lease_op {
+    const struct dlock_request *req;
+    struct dlock_grant grant; /* out: lease_ms; fence 0 or unchanged */
+    enum dlock_status status; /* out; core presets INTERNAL */
+};
+
+/* type is one of: bool int duration size enum text. In range: "1..64", "50ms..7d", "row|insert". */
+struct dlock_option_spec {
+    const char *name, *type;
+    const char *fallback; /* default as written in a URI; NULL: absent */
+    const char *range;    /* NULL: any value of the type */
+    const char *help;     /* one line for the documentation, which is generated from these */
+};
+
+/* The parsed URI. Checked by core, percent-decoded; lives as long as the session. */
+struct dlock_target {
+    const char *scheme;   /* as written, "redis+unix" */
+    const char *user;     /* NULL: none */
+    const char *password; /* NULL: none. Never copy it into a message */
+    const char *path;     /* "" or as written: "/abs" after an authority, "rel" without one */
+    const char *const
+        *hosts; /* "host:port" or "host" or "[v6]:port"; NULL-terminated, maybe empty */
+    /* The checked text of an option of the descriptor; its fallback when not given; NULL: neither,
+     * or no such option. */
+    const char *(*option)(const struct dlock_target *target, const char *name);
+    /* The same as a number: bool 0 or 1, int, size in bytes, duration in milliseconds; 0 when
+     * absent. */
+    int64_t (*number)(const struct dlock_target *target, const char *name);
+};
+
+/* Services of the host. Callable from any thread of a plugin. Append only. */
+struct dlock_host {
+    uint32_t struct_size;
+    void *ctx;
+    int64_t (*now_ns)(void *ctx);                           /* CLOCK_BOOTTIME, or a test's clock */
+    int (*random)(void *ctx, void *buf, size_t len);        /* 0; or -1: fail the call */
+    void (*log)(void *ctx, int level, const char *message); /* enum dlock_log_level's numbers */
+    /* A hint that a session broke while no call was running: core renews its leases now. */
+    void (*session_down)(void *ctx, void *self);
+};
+
+/* Filled by open, and again by probe. */
+struct dlock_session_info {
+    uint32_t caps;     /* in force here; a subset of the descriptor's */
+    char server[64];   /* "SQLite 3.40.1" */
+    char endpoint[64]; /* host:port or path, for messages; no secret */
+};
+
+/* One holder, for inspect and list. */
+struct dlock_lease_info {
+    const unsigned char *name;
+    uint32_t name_len;
+    uint32_t mode;
+    uint32_t waiters;     /* UINT32_MAX: not known */
+    uint64_t fence;       /* 0: none */
+    int64_t remaining_ms; /* on the store's clock */
+    int64_t held_ms;      /* -1: not known */
+    const char *owner;    /* token in lower-case hex, or the foreign text found */
+    const char *label;    /* "": unknown */
+};
+typedef int dlock_lease_fn(void *arg, const struct dlock_lease_info *lease); /* non-zero stops */
+
+/* One finding of probe. */
+struct dlock_check {
+    const char *name;   /* "maxmemory-policy" */
+    const char *found;  /* "allkeys-lru" */
+    const char *advice; /* NULL: fine as it is */
+    uint32_t clears;    /* capability bits that this costs */
+};
+typedef void dlock_check_fn(void *arg, const struct dlock_check *check);
+
+struct dlock_backend_ops {
+    uint32_t struct_size;  /* sizeof(struct dlock_backend_ops) when the plugin was compiled */
+    uint32_t session_size; /* bytes core allocates and zeroes for `self`, 16-byte aligned */
+    uint32_t slot_size;    /* bytes of request.slot */
+
+    /* ---- required ---- */
+
+    /*
+     * Makes a session: connects, authenticates, sets everything up, checks what safety needs.
+     *
+     * [OPN-1] A store that cannot keep a lock safely (replica, evicting, wrong engine) is refused
+     * with CONFIG unless an explicit unsafe_* option accepts it. [OPN-2] What only weakens a
+     * promise clears a bit in info->caps, and the session works. [OPN-3] UNAVAILABLE: cannot be
+     * reached now. AUTH: refused. INVALID: an option that core could not check. PROTOCOL: not such
+     * a server. [OPN-4] Nothing in the store changes, schema creation excepted.
+     */
+    enum dlock_status (*open)(void *self, const struct dlock_host *host,
+                              const struct dlock_target *target, int64_t deadline_ns,
+                              struct dlock_session_info *info, struct dlock_error *err);
+
+    /*
+     * Ends a session, also after a failed open and after a failed call. Does not wait for the peer.
+     *
+     * [CLS-1] forked != 0: this is a child of the process that opened it. Send no byte, take no
+     *         lock; leaking is allowed.
+     */
+    void (*close)(void *self, int forked);
+
+    /*
+     * One attempt to take the name for req->token; does not wait for the holder.
+     *
+     * [TRY-1] Atomic: of any number of callers at most one gets OK for EXCLUSIVE until unlock or
+     *         expiry; SHARED excludes EXCLUSIVE and the reverse.
+     * [TRY-2] The store forgets the lease by itself, not before and as soon as possible after
+     *         grant->lease_ms from the execution of the last call that set it.
+     * [TRY-3] BUSY is definite, and says holder_ms where known.
+     * [TRY-4] Sent, and no conclusive answer by the deadline: UNKNOWN, never BUSY and never
+     *         UNAVAILABLE. UNAVAILABLE says: certainly not executed.
+     * [TRY-5] Repeated with the same token: OK if that token holds the name already (the lease is
+     * not shortened), otherwise as the first time. [TRY-6] With DLOCK_CAP_FENCE: fence is greater
+     * than every number granted for the name before. [TRY-7] Names are compared byte by byte. No
+     * name can meet an auxiliary key.
+     */
+    enum dlock_status (*trylock)(void *self, const struct dlock_request *req,
+                                 struct dlock_grant *grant, struct dlock_error *err);
+
+    /*
+     * Extends n leases; with DLOCK_CAP_SESSION n is 1 and this is a ping.
+     *
+     * [REN-1] Each element gets a status of its own; one never changes another's. The call returns
+     * OK, or why nothing could be tried at all. [REN-2] Never creates a lease: a token that does
+     * not hold its name now is LOST, also when the name is free. [REN-3] Never shortens one.
+     * [REN-4] Not sent: UNAVAILABLE. Sent, no answer: UNKNOWN.
+     */
+    enum dlock_status (*renew)(void *self, struct dlock_lease_op *ops, size_t n,
+                               int64_t deadline_ns, struct dlock_error *err);
+
+    /*
+     * Releases.
+     *
+     * [UNL-1] Touches the name only if req->token holds it. OK: it did and is gone. LOST: it did
+     * not. [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]; may be repeated. [UNL-3] The fence
+     * counter survives.
+     */
+    enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
+                                struct dlock_error *err);
+
+    /* ---- optional, each bound to a capability bit where one is named ---- */
+
+    /* The attempt is over without an unlock (BUSY and given up, LOST): free what `slot` refers to.
+     * No I/O. NULL: there is nothing. Not called after unlock. */
+    void (*forget)(void *self, const struct dlock_request *req);
+
+    /*
+     * DLOCK_CAP_NATIVE_WAIT: as trylock, but the server makes us wait until deadline_ns.
+     *
+     * [LCK-1] TIMEOUT and CANCELED are definite: not held and not queued any more. If in doubt, end
+     *         the session in the store first.
+     */
+    enum dlock_status (*lock)(void *self, const struct dlock_request *req,
+                              struct dlock_grant *grant, struct dlock_error *err);
+
+    /*
+     * DLOCK_CAP_WATCH: after a BUSY trylock of this attempt, sleep until something happens.
+     *
+     * [WAT-1] BUSY: worth a trylock now. OK: granted to my token (QUEUE only). TIMEOUT: the
+     * deadline. CANCELED: interrupted. UNAVAILABLE: cannot watch now; core polls instead. [WAT-2] A
+     * release between that trylock and this call is not missed. [WAT-3] May return BUSY for no
+     * reason, but not all the time.
+     */
+    enum dlock_status (*watch)(void *self, const struct dlock_request *req,
+                               struct dlock_grant *grant, struct dlock_error *err);
+
+    /* DLOCK_CAP_QUEUE: give up the place. [LEA-1] If the token was granted the lock meanwhile, it
+     * is passed on. */
+    enum dlock_status (*leave)(void *self, const struct dlock_request *req,
+                               struct dlock_error *err);
+
+    /*
+     * Ends the lock or watch of this request, running in another thread on this session.
+     *
+     * [INT-1] Waits for nothing. May be repeated.
+     * [INT-2] Sticky: if it comes first, the next lock or watch of the attempt returns CANCELED.
+     */
+    void (*interrupt)(void *self, const struct dlock_request *req);
+
+    /* The live holders of one name, a call each; none: the name is free. */
+    enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
+                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                 struct dlock_error *err);
+
+    /* The live holders of all names beginning with prefix. */
+    enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                              struct dlock_error *err);
+
+    /* Ends the lease of owner (hex; NULL: of any holder). [BRK-1] NOT_HELD: no such holder. The
+     * fence counter survives. */
+    enum dlock_status (*break_lock)(void *self, const unsigned char *name, uint32_t name_len,
+                                    const char *owner, int64_t deadline_ns,
+                                    struct dlock_error *err);
+
+    /* Looks at the store again, reports each finding through fn (which may be NULL), refills *info.
+     */
+    enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                               dlock_check_fn *fn, void *arg, struct dlock_error *err);
+
+    /* ---- ABI 1.0 ends here. Append below; never reorder, never reuse. ---- */
+};
+
+struct dlock_plugin {
+    uint32_t magic, abi_major, abi_minor;
+    uint32_t struct_size; /* sizeof(struct dlock_plugin) when the plugin was compiled */
+    uint32_t caps;        /* the most it can do */
+    const char *name;     /* as in dlock_<name>.so */
+    const char *version;
+    const char *const *schemes;              /* NULL-terminated: "redis", "rediss", "redis+unix" */
+    const struct dlock_option_spec *options; /* ends with name == NULL; core refuses all others */
+    /* Once, before the first open, in no thread's way; NULL: nothing to do. Must not keep err. */
+    enum dlock_status (*init)(const struct dlock_host *host, struct dlock_error *err);
+    const struct dlock_backend_ops *ops;
+};
+
+/*
+ * [SES-1] With DLOCK_CAP_SESSION all calls for one attempt and its lease get the same self, which
+ *         serves no other name until unlock or forget; after LOST or UNKNOWN core closes that self
+ *         instead of reusing it. Without it, any session of the client may get any call.
+ */
+
+/* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
+__attribute__((format(printf, 5, 6))) static inline enum dlock_status
+dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,
+           const char *format, ...)
+{
+    va_list args;
+    err->status = status;
+    err->backend_code = code;
+    (void)snprintf(err->origin, sizeof err->origin, "%s", origin);
+    va_start(args, format);
+    (void)vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    return status;
+}
+
+/* The one exported symbol of a plugin; `id` is its name, for the static form that tests link. */
+#ifdef DLOCK_STATIC
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)              \
+    const struct dlock_plugin *dlock_plugin_##id(void); \
+    const struct dlock_plugin *dlock_plugin_##id(void)  \
+    {                                                   \
+        return (descriptor);                            \
+    }
+#else
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)                                                \
+    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void); \
+    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void)  \
+    {                                                                                     \
+        return (descriptor);                                                              \
+    }
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * status.h - what applications and backend authors share: outcomes, modes,
+ * capability bits and the error structure.
+ *
+ * A status says what is known. Three answers are possible to "do I hold the
+ * lock now?": yes (DLOCK_OK), no (DLOCK_BUSY and friends) and "nobody knows"
+ * (DLOCK_UNKNOWN: the request may or may not have been executed).
+ */
+#ifndef DLOCK_STATUS_H
+#define DLOCK_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(DLOCK_BUILDING_LIBRARY)
+#define DLOCK_API __attribute__((visibility("default")))
+#else
+#define DLOCK_API
+#endif
+#define DLOCK_MUST __attribute__((warn_unused_result))
+
+/*
+ * Every status, once. Values are frozen: append only.
+ *   X(name, value, class, text)
+ */
+#define DLOCK_STATUS_MAP(X)                                                    \
+    X(OK, 0, OK, "success")                                                    \
+    X(BUSY, 1, OUTCOME, "held by another owner")                               \
+    X(TIMEOUT, 2, OUTCOME, "not acquired before the deadline")                 \
+    X(CANCELED, 3, OUTCOME, "the wait was cancelled")                          \
+    X(LOST, 4, OUTCOME, "was held, no longer is")                              \
+    X(NOT_HELD, 5, OUTCOME, "this handle does not hold the lock")              \
+    X(UNKNOWN, 6, BACKEND, "sent, but the outcome is not known")               \
+    X(UNAVAILABLE, 7, BACKEND, "the store cannot serve the request now")       \
+    X(NO_QUORUM, 8, BACKEND, "no majority of the nodes could be reached")      \
+    X(AUTH, 9, BACKEND, "the store refused the credentials or the permission") \
+    X(PROTOCOL, 10, BACKEND, "the store sent an answer that makes no sense")   \
+    X(CONFIG, 11, BACKEND, "the store is not set up so that a lock is safe")   \
+    X(UNSUPPORTED, 12, USAGE, "this backend cannot do that")                   \
+    X(INVALID, 13, USAGE, "bad argument, URI or option")                       \
+    X(ALREADY, 14, USAGE, "this handle holds the lock or is acquiring it")     \
+    X(NO_PLUGIN, 15, PLUGIN, "no plugin for this scheme")                      \
+    X(PLUGIN_LOAD, 16, PLUGIN, "the plugin is there but cannot be loaded")     \
+    X(PLUGIN_ABI, 17, PLUGIN, "the plugin breaks the plugin interface")        \
+    X(FORKED, 18, USAGE, "the client was opened in another process")           \
+    X(CLOSED, 19, USAGE, "the client is shut down or closed")                  \
+    X(NOMEM, 20, INTERNAL, "out of memory or of another local resource")       \
+    X(INTERNAL, 21, INTERNAL, "a bug in dlock or in a plugin")
+
+#define DLOCK_STATUS_ENUM(name, value, class_, text) DLOCK_##name = (value),
+enum dlock_status { DLOCK_STATUS_MAP(DLOCK_STATUS_ENUM) };
+#undef DLOCK_STATUS_ENUM
+
+/* What a caller usually branches on. */
+enum dlock_class {
+    DLOCK_CLASS_OK = 0,
+    DLOCK_CLASS_OUTCOME = 1, /* an answer, not a failure: contention, loss, cancellation */
+    DLOCK_CLASS_BACKEND = 2, /* the store or the way to it */
+    DLOCK_CLASS_USAGE = 3,   /* the caller must change something */
+    DLOCK_CLASS_PLUGIN = 4,  /* the installation must change */
+    DLOCK_CLASS_INTERNAL = 5 /* this process: memory, threads, bugs */
+};
+
+/* "BUSY", "held by another owner", DLOCK_CLASS_OUTCOME. Never NULL; any int is fine; static
+ * strings. */
+DLOCK_API const char *dlock_status_name(int status);
+DLOCK_API const char *dlock_status_text(int status);
+DLOCK_API enum dlock_class dlock_status_class(int status);
+
+/* Which holders may hold one name together: SHARED with SHARED only. */
+enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
+
+/*
+ * Capabilities. A plugin's descriptor states the most it can do; what holds for this URI, this
+ * strategy and this server is stated by `open` and `probe`, is a subset, and is what
+ * dlock_client_caps() shows.
+ */
+enum {
+    DLOCK_CAP_RWLOCK = 1u << 0,        /* DLOCK_SHARED works */
+    DLOCK_CAP_DOWNGRADE = 1u << 1,     /* exclusive to shared without a gap */
+    DLOCK_CAP_FENCE = 1u << 2,         /* grants carry fencing tokens, contract C6 */
+    DLOCK_CAP_FENCE_DURABLE = 1u << 3, /* ... that rise across any crash of the store's host */
+    DLOCK_CAP_CRASH_SAFE = 1u << 4,    /* a lease outlives a crash of the store's process */
+    DLOCK_CAP_NATIVE_WAIT = 1u << 5,   /* the server blocks for us: slots `lock` + `interrupt` */
+    DLOCK_CAP_WATCH = 1u << 6,         /* notification: slots `watch` + `interrupt` */
+    DLOCK_CAP_QUEUE = 1u << 7,         /* FIFO in the store: WATCH and slot `leave` */
+    DLOCK_CAP_SESSION = 1u << 8,       /* the lease lives in the session that took it */
+    DLOCK_CAP_CONCURRENT = 1u << 9     /* one session serves any number of threads at once */
+};
+
+/* One Redlock node's part in a failure. */
+struct dlock_node_error {
+    char node[64];
+    enum dlock_status status;
+    char message[96];
+};
+
+#define DLOCK_NODE_ERRORS_MAX 9
+
+/*
+ * The detail of a failure, in memory of the caller. Set struct_size to sizeof before the call; a
+ * NULL pointer is fine everywhere. Filled on every status but DLOCK_OK and DLOCK_BUSY; the text is
+ * one line of printable characters and never holds a password.
+ */
+struct dlock_error {
+    size_t struct_size; /* sizeof(struct dlock_error) */
+    enum dlock_status status;
+    int32_t backend_code; /* the store's own number, 0: none */
+    uint32_t node_count;  /* how many of nodes[] are filled */
+    char origin[32];      /* who wrote the text: "core", "sqlite", "redis" ... */
+    char message[256];
+    struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX];
+};
+
+/* A zeroed struct dlock_error with its size set. */
+#ifdef __cplusplus
+#define DLOCK_ERROR_INIT                                    \
+    {                                                       \
+        sizeof(struct dlock_error), DLOCK_OK, 0, 0, {}, {}, \
+        {                                                   \
+        }                                                   \
+    }
+#else
+#define DLOCK_ERROR_INIT                          \
+    {                                             \
+        .struct_size = sizeof(struct dlock_error) \
+    }
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
