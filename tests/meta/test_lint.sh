@@ -11,7 +11,7 @@ source_dir=$1
 good_tree() {
     rm -rf "$tap_tmp/tree"
     mkdir -p "$tap_tmp/tree"/{core,plugins/p,cli,include/dlock,tests}
-    cp "$source_dir/.clang-format" "$tap_tmp/tree"
+    cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
 /* strcpy(a, b) and ops->open() in a comment are no calls. */
@@ -84,6 +84,22 @@ sees "no tab and no space at the end of a line" tests/x.cmake '# x '
 sees_code "clang-format has nothing to change" core/a.c 'int  a;'
 # shellcheck disable=SC2016
 sees "shellcheck has nothing to say" tests/x.sh '#!/bin/sh'$'\n''echo $1'
+
+# tidy_of LINE: the rules that fail, clang-tidy included, for a program with this line.
+tidy_of() {
+    good_tree
+    mkdir -p "$tap_tmp/tree/build/dev"
+    printf '/* SPDX-License-Identifier: MIT */\n\nint main(int n, char **args)\n{\n    %s\n}\n' \
+        "$1" >"$tap_tmp/tree/cli/main.c"
+    printf '[\n{\n  "directory": "%s",\n  "command": "%s",\n  "file": "%s"\n}\n]\n' \
+        "$tap_tmp/tree" "gcc -c cli/main.c" "$tap_tmp/tree/cli/main.c" \
+        >"$tap_tmp/tree/build/dev/compile_commands.json"
+    "$source_dir/scripts/lint" "$tap_tmp/tree" | sed -n 's/^not ok [0-9]* - //p' | paste -sd ';'
+}
+
+rule="clang-tidy has nothing to say"
+check "a clean program passes clang-tidy" same "" "$(tidy_of 'return n + args[0][0];')"
+check "sees: $rule" same "$rule" "$(tidy_of 'return n == n && args;')"
 
 # The limits themselves pass.
 good_tree

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Does each header stand alone? The public ones in C11, C17 and C++17 with all warnings as errors
+# and no feature macro; those of core and of plugins, which are ours, in C11.
+#
+#     test_headers.sh SOURCE-DIR C-COMPILER
+set -u
+source_dir=$1 cc=$2
+# shellcheck source=tests/tap.sh
+. "$source_dir/tests/tap.sh"
+cd "$source_dir" || exit 1
+
+strict=(-Wall -Wextra -pedantic -Wshadow -Wconversion -Wundef -Werror -fsyntax-only)
+
+# compiles HEADER LANGUAGE STANDARD OPTION...: included alone, and twice.
+compiles() {
+    local header=$1 language=$2 standard=$3
+    shift 3
+    printf '#include %s\n#include %s\nextern int not_empty;\n' "$header" "$header" |
+        "$cc" -x "$language" -std="$standard" "${strict[@]}" "$@" -
+}
+
+for header in include/dlock/*.h; do
+    name="<dlock/${header##*/}>"
+    check "$name in C11" compiles "$name" c c11 -Iinclude -Wstrict-prototypes
+    check "$name in C17" compiles "$name" c c17 -Iinclude -Wstrict-prototypes
+    check "$name in C++17" compiles "$name" c++ c++17 -Iinclude
+done
+for standard in c11 c++17; do
+    language=${standard%%[0-9]*}
+    check "the headers' macros work in $standard" \
+        "$cc" -x "$language" -std="$standard" "${strict[@]}" -Iinclude tests/headers/use_public.inc
+done
+for header in core/*.h plugins/*/*.h; do
+    [ -e "$header" ] || continue
+    check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore -I.
+done
+tap_end
