@@ -22,6 +22,7 @@ int good(const struct ops *ops)
     return ops->open == NULL ? puts("atoi(\"1\") // in a string") : 0;
 }
 END
+    echo 'See [it](good.c), `core/good.c`, [a page](https://example.org).' >"$tap_tmp/tree/core/README.md"
 }
 
 # complaints: the rules that failed, joined by semicolons.
@@ -81,8 +82,9 @@ sees "no function above 60 lines" core/a.c "$(function_of 61)"
 sees_code "nothing is marked as left to do" core/a.c '/* TODO */'
 sees "each C file names the licence" core/a.c 'extern int a;'
 sees "no tab and no space at the end of a line" tests/x.cmake '# x '
+sees "pages name files that exist" README.md 'See [this](docs/none.md).'
+sees "pages name files that exist" cli/README.md 'See [that](good.c) and `core/good.c`, `core/none.c`.'
 sees_code "clang-format has nothing to change" core/a.c 'int  a;'
-# shellcheck disable=SC2016
 sees "shellcheck has nothing to say" tests/x.sh '#!/bin/sh'$'\n''echo $1'
 
 # tidy_of LINE: the rules that fail, clang-tidy included, for a program with this line.
