@@ -337,11 +337,11 @@ dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status
         return (descriptor);                            \
     }
 #else
-#define DLOCK_PLUGIN_ENTRY(id, descriptor)                                                \
-    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void); \
-    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void)  \
-    {                                                                                     \
-        return (descriptor);                                                              \
+__attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void);
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)        \
+    const struct dlock_plugin *dlock_plugin(void) \
+    {                                             \
+        return (descriptor);                      \
     }
 #endif
 
