@@ -29,14 +29,19 @@ static void tried(struct dl_attempt *attempt, int64_t now_ms, enum dlock_status 
     dl_attempt_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
 }
 
-#define GRANT(...) ((struct dlock_grant){.holder_ms = -1, __VA_ARGS__})
+static const struct dlock_grant nothing = {.holder_ms = -1};
+
+static struct dlock_grant lease(int64_t lease_ms)
+{
+    return (struct dlock_grant){.lease_ms = lease_ms, .holder_ms = -1};
+}
 
 Test(attempt, C1_a_grant_counts_from_before_the_request_left)
 {
     struct dl_attempt a = begin(&try_once, 0);
 
     cr_assert_eq(a.step, DL_STEP_TRY);
-    tried(&a, 1500, DLOCK_OK, GRANT(.lease_ms = 30000));
+    tried(&a, 1500, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, (1000 + 30000 - 302) * MS);
@@ -46,7 +51,7 @@ Test(attempt, C3_a_grant_that_came_too_late_is_given_back)
 {
     struct dl_attempt a = begin(&try_once, 0);
 
-    tried(&a, 1000 + 30000 - 302 - 3000, DLOCK_OK, GRANT(.lease_ms = 30000));
+    tried(&a, 1000 + 30000 - 302 - 3000, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 30000 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
@@ -57,7 +62,7 @@ Test(attempt, C3_a_waiter_tries_again_after_giving_back)
 {
     struct dl_attempt a = begin(&wait_watching, 60000);
 
-    tried(&a, 30000, DLOCK_OK, GRANT(.lease_ms = 30000));
+    tried(&a, 30000, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 30001 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
@@ -67,7 +72,7 @@ Test(attempt, busy_without_waiting_is_the_answer)
 {
     struct dl_attempt a = begin(&try_once, 0);
 
-    tried(&a, 1001, DLOCK_BUSY, GRANT(0));
+    tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_BUSY);
 }
@@ -76,7 +81,7 @@ Test(attempt, C13_a_waiter_looks_again_within_poll_max)
 {
     struct dl_attempt a = begin(&wait_watching, -1);
 
-    tried(&a, 1001, DLOCK_BUSY, GRANT(0));
+    tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_WATCH);
     cr_assert_eq(a.until_ns, 2001 * MS);
     dl_attempt_watched(&a, 2001 * MS, DLOCK_TIMEOUT, 0);
@@ -87,7 +92,7 @@ Test(attempt, C13_a_waiter_looks_again_at_the_holders_expiry)
 {
     struct dl_attempt a = begin(&wait_watching, -1);
 
-    tried(&a, 1001, DLOCK_BUSY, GRANT(.holder_ms = 300));
+    tried(&a, 1001, DLOCK_BUSY, (struct dlock_grant){.holder_ms = 300});
     cr_assert_eq(a.step, DL_STEP_WATCH);
     cr_assert_eq(a.until_ns, (1001 + 300 + 1) * MS);
 }
@@ -98,7 +103,7 @@ Test(attempt, C13_where_nothing_notifies_the_pauses_grow)
     int64_t now_ms = 1001, last = 0;
 
     for (int i = 0; i < 12; i++) {
-        tried(&a, now_ms, DLOCK_BUSY, GRANT(0));
+        tried(&a, now_ms, DLOCK_BUSY, nothing);
         cr_assert_eq(a.step, DL_STEP_SLEEP);
         cr_assert_geq(a.until_ns - now_ms * MS, last);
         last = a.until_ns - now_ms * MS;
@@ -113,7 +118,7 @@ Test(attempt, C8_the_wait_ends_at_the_deadline)
 {
     struct dl_attempt a = begin(&wait_watching, 250);
 
-    tried(&a, 1001, DLOCK_BUSY, GRANT(0));
+    tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.until_ns, 1250 * MS);
     dl_attempt_watched(&a, 1250 * MS, DLOCK_TIMEOUT, 0);
     cr_assert_eq(a.step, DL_STEP_DONE);
@@ -133,11 +138,11 @@ Test(attempt, C4_unknown_is_repeated_with_the_same_token_and_may_succeed)
 {
     struct dl_attempt a = begin(&try_once, 0);
 
-    tried(&a, 1001, DLOCK_UNKNOWN, GRANT(0));
+    tried(&a, 1001, DLOCK_UNKNOWN, nothing);
     cr_assert_eq(a.step, DL_STEP_SLEEP);
     dl_attempt_slept(&a, a.until_ns);
     cr_assert_eq(a.step, DL_STEP_TRY);
-    tried(&a, 1100, DLOCK_OK, GRANT(.lease_ms = 30000));
+    tried(&a, 1100, DLOCK_OK, lease(30000));
     cr_assert_eq(a.result, DLOCK_OK);
 }
 
@@ -149,9 +154,9 @@ Test(attempt, C4_after_unknown_nothing_definite_comes_out)
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         struct dl_attempt a = begin(&try_once, 0);
 
-        tried(&a, 1001, DLOCK_UNKNOWN, GRANT(0));
+        tried(&a, 1001, DLOCK_UNKNOWN, nothing);
         dl_attempt_slept(&a, a.until_ns);
-        tried(&a, 2999, later[i], GRANT(0));
+        tried(&a, 2999, later[i], nothing);
         cr_assert_eq(a.step, DL_STEP_RETURN, "%s", dlock_status_name((int)later[i]));
         dl_attempt_returned(&a, 3000 * MS);
         cr_assert_eq(a.step, DL_STEP_DONE);
@@ -163,7 +168,7 @@ Test(attempt, C4_a_canceled_wait_cleans_up_after_unknown)
 {
     struct dl_attempt a = begin(&wait_watching, -1);
 
-    tried(&a, 1001, DLOCK_UNKNOWN, GRANT(0));
+    tried(&a, 1001, DLOCK_UNKNOWN, nothing);
     dl_attempt_cancel(&a, 1002 * MS, DLOCK_CANCELED);
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 1003 * MS);
@@ -174,7 +179,7 @@ Test(attempt, an_answer_that_cannot_be_read_is_cleaned_up_and_named)
 {
     struct dl_attempt a = begin(&wait_watching, -1);
 
-    tried(&a, 1001, DLOCK_PROTOCOL, GRANT(0));
+    tried(&a, 1001, DLOCK_PROTOCOL, nothing);
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 1002 * MS);
     cr_assert_eq(a.result, DLOCK_PROTOCOL);
@@ -187,7 +192,7 @@ Test(attempt, a_store_that_never_answers_is_given_op_timeout)
 
     while (a.step != DL_STEP_DONE && now_ms < 10000) {
         if (a.step == DL_STEP_TRY)
-            tried(&a, ++now_ms, DLOCK_UNAVAILABLE, GRANT(0));
+            tried(&a, ++now_ms, DLOCK_UNAVAILABLE, nothing);
         else
             dl_attempt_slept(&a, now_ms * MS);
         if (a.step == DL_STEP_SLEEP)
@@ -203,7 +208,7 @@ Test(attempt, a_store_that_answered_is_waited_for)
     struct dl_attempt a = begin(&wait_watching, -1);
     int64_t now_ms = 1001;
 
-    tried(&a, now_ms, DLOCK_BUSY, GRANT(0));
+    tried(&a, now_ms, DLOCK_BUSY, nothing);
     dl_attempt_watched(&a, now_ms * MS, DLOCK_UNAVAILABLE, 0);
     for (int i = 0; i < 100; i++) {
         cr_assert_eq(a.step, DL_STEP_SLEEP);
@@ -232,7 +237,7 @@ Test(attempt, refusals_are_final)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         struct dl_attempt a = begin(&wait_watching, -1);
 
-        tried(&a, 1001, refusals[i], GRANT(0));
+        tried(&a, 1001, refusals[i], nothing);
         cr_assert_eq(a.step, DL_STEP_DONE);
         cr_assert_eq(a.result, refusals[i]);
     }
@@ -244,7 +249,7 @@ Test(attempt, a_blocking_server_is_asked_to_block)
 
     cr_assert_eq(a.step, DL_STEP_LOCK);
     cr_assert_eq(a.until_ns, 1500 * MS);
-    tried(&a, 1500, DLOCK_TIMEOUT, GRANT(0));
+    tried(&a, 1500, DLOCK_TIMEOUT, nothing);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
@@ -252,7 +257,7 @@ Test(attempt, C1_a_blocking_grant_counts_from_the_confirming_request)
 {
     struct dl_attempt a = begin(&wait_native, -1);
 
-    tried(&a, 90000, DLOCK_OK, GRANT(.lease_ms = 30000, .since_ns = 89990 * MS));
+    tried(&a, 90000, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000, .since_ns = 89990 * MS});
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, (89990 + 30000 - 302) * MS);
 }
