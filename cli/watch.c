@@ -56,6 +56,7 @@ static enum watch_action step_lost(struct watch *watch, int64_t now_ms, int64_t 
     watch->phase = WATCH_TERMED;
     watch->kill_at_ms =
         smaller(watch->kill_at_ms, now_ms + smaller(watch->kill_after_ms, KILL_AFTER_TAKEN_MS));
+    watch->kill_at_ms = smaller(watch->kill_at_ms, watch->valid_until_ms - kill_lead_ms(watch));
     if (now_ms >= watch->kill_at_ms)
         return kill_now(watch, next_ms);
     *next_ms = watch->kill_at_ms;
