@@ -3,6 +3,7 @@
 
 #include "output.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void log_line(void *arg, int level, const char *message)
@@ -28,13 +29,18 @@ enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
     return status;
 }
 
-/* "pass=", "password=" and the like as the name of an option, but not pass_file and pass_env. */
+/* An option with a telling name; pass_file and pass_env only say where the password is. */
 static bool query_is_secret(const char *query)
 {
+    static const char *const telling[] = {"pwd", "secret", "token", "credential", "node="};
+
     for (const char *at = query; (at = strstr(at, "pass")) != NULL; at++)
         if (strncmp(at, "pass_file=", 10) != 0 && strncmp(at, "pass_env=", 9) != 0)
             return true;
-    return strstr(query, "node=") != NULL || strstr(query, "secret") != NULL;
+    for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
+        if (strstr(query, telling[i]) != NULL)
+            return true;
+    return false;
 }
 
 bool cli_uri_is_secret(const char *uri)
@@ -44,4 +50,14 @@ bool cli_uri_is_secret(const char *uri)
     if (uri[0] == '@') /* the name of a file */
         return false;
     return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
+}
+
+const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
+{
+    const char *shown = dlock_client_uri(client);
+    const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
+
+    if (strstr(shown, "***") == NULL)
+        return shown;
+    return given != NULL && given[0] == '@' ? given : NULL;
 }

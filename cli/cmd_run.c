@@ -155,13 +155,12 @@ static int acquire_failed(struct run *run)
 static int command_start(struct run *run)
 {
     char token[DLOCK_TOKEN_CHARS] = "";
-    const char *uri = dlock_client_uri(run->acquire.client);
     struct environment_lock lock = {
         .name = run->name.bytes,
         .name_len = run->name.len,
         .token = token,
         .fence = dlock_fence(run->acquire.lock),
-        .uri = uri,
+        .uri = cli_uri_for_child(run->cli, run->acquire.client),
     };
     struct child_plan plan = {
         .argv = run->command,
