@@ -10,7 +10,7 @@
 
 #include <dlock/status.h>
 
-/* Zeroes *err and sets its size. */
+/* No error; nodes[] beyond node_count are not touched. */
 void dl_error_reset(struct dlock_error *err);
 
 /* Fills *err with origin "core" and returns status. */

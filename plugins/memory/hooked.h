@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooked.h - between hooks.c, which a test talks to, and faults.c, which stands around the slots.
+ *
+ * memory_hooks.mutex guards everything below but now_ns; the mutex of the store may be taken while
+ * it is held, not the reverse.
+ */
+#ifndef MEMORY_HOOKED_H
+#define MEMORY_HOOKED_H
+
+#include "hooks.h"
+#include "memory.h"
+
+#include <stdatomic.h>
+
+#define HOOKED_FAULTS_MAX 16
+
+/* What core allocates for `self` of the hooked plugin. */
+struct hooked_session {
+    struct memory_session inner;
+    struct memory_hooks *hooks; /* NULL: open failed before it was known */
+    const struct dlock_host *host;
+    int dead;
+    struct hooked_session *next;
+};
+
+/* A request that is executed later. */
+struct hooked_late {
+    enum memory_slot slot;
+    const struct dlock_host *host;
+    struct dlock_request req; /* name, label and slot point into this struct */
+    unsigned char name[MEMORY_NAME_MAX];
+    char label[MEMORY_LABEL_MAX + 1];
+    struct memory_waiter scratch;
+    struct hooked_late *next;
+};
+
+struct memory_hooks {
+    struct memory_hooks *next;
+    char id[256];
+    pthread_mutex_t mutex;
+    pthread_cond_t moved; /* something below, or a clock, changed */
+    unsigned calls[MEMORY_SLOTS];
+    struct memory_seen last[MEMORY_SLOTS];
+    struct memory_fault faults[MEMORY_SLOTS][HOOKED_FAULTS_MAX];
+    unsigned fault_count[MEMORY_SLOTS];
+    unsigned held;
+    uint64_t go; /* counts memory_hooks_go */
+    struct hooked_late *late;
+    struct hooked_session *sessions;
+    struct memory_clock clock; /* reads now_ns */
+    int has_clock;
+    _Atomic int64_t now_ns;
+};
+
+/* The hooks of a store, made on first use and kept for the life of the process. */
+struct memory_hooks *memory_hooks_of(const char *id);
+
+/* One sleep on `moved`, of a second at most; needs the mutex. */
+void memory_hooks_nap(struct memory_hooks *hooks, int64_t ns);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooks.h - what a test can do to a memory store that nobody can do to a real one.
+ *
+ * Only in dlock_plugin_memory_static: the module that is installed contains none of this. Hand the
+ * descriptor of dlock_plugin_memory_hooked() to core in place of dlock_plugin_memory()'s; it is the
+ * same plugin with a layer around its slots that counts calls, remembers requests and injects
+ * faults, for each store separately. `store` is the text after memory://.
+ *
+ * Hooks outlive the sessions of the store. Every function may be called from any thread, before
+ * the first open too.
+ */
+#ifndef MEMORY_HOOKS_H
+#define MEMORY_HOOKS_H
+
+#include <dlock/plugin.h>
+
+enum memory_slot {
+    MEMORY_OPEN,
+    MEMORY_CLOSE,
+    MEMORY_TRYLOCK,
+    MEMORY_RENEW,
+    MEMORY_UNLOCK,
+    MEMORY_FORGET,
+    MEMORY_WATCH,
+    MEMORY_INTERRUPT,
+    MEMORY_INSPECT,
+    MEMORY_LIST,
+    MEMORY_BREAK,
+    MEMORY_PROBE,
+    MEMORY_SLOTS
+};
+
+enum memory_fault_kind {
+    MEMORY_LOST_REQUEST = 1, /* not executed; UNKNOWN */
+    MEMORY_LOST_REPLY,       /* executed; UNKNOWN */
+    MEMORY_LATE_REPLY,       /* executed; the true answer comes ms after the call's deadline */
+    MEMORY_HELD_REPLY,       /* executed; the true answer comes at memory_hooks_go */
+    MEMORY_LATE_REQUEST,     /* UNKNOWN; executed at memory_hooks_deliver */
+    MEMORY_SLOW,             /* executed ms after the call */
+    MEMORY_REFUSE,           /* not executed; `status` */
+    MEMORY_DIE               /* not executed; `status` (0: UNAVAILABLE), and the session answers
+                                UNAVAILABLE to every call from now on */
+};
+
+struct memory_fault {
+    enum memory_fault_kind kind;
+    enum dlock_status status; /* REFUSE, DIE */
+    int64_t ms;               /* LATE_REPLY, SLOW; on the host's clock */
+    unsigned skip;            /* so many calls pass first */
+    unsigned times;           /* then so many are hit; 0: one */
+};
+
+/* What a slot was asked last. */
+struct memory_seen {
+    const void *self;
+    const struct dlock_request *req; /* its address, to compare only */
+    unsigned char name[255];
+    uint32_t name_len;
+    uint32_t mode, flags;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    int64_t ttl_ms;
+    int64_t deadline_ns;
+    char label[256];
+    size_t ops; /* renew: the elements; the rest is of the first */
+};
+
+const struct dlock_plugin *dlock_plugin_memory(void);
+const struct dlock_plugin *dlock_plugin_memory_hooked(void);
+
+/* Back to no faults, no counts and the host's clock. Answers that are held back come now; late
+ * requests are dropped. */
+void memory_hooks_reset(const char *store);
+
+/*
+ * The store's own clock, by which leases run out; deadlines stay on the host's. It stands still
+ * but for these calls, which wake sleepers.
+ */
+void memory_hooks_clock_set(const char *store, int64_t now_ns);
+void memory_hooks_clock_advance(const char *store, int64_t ms);
+
+/* Sleepers read the clocks again: for a test that moved the host's clock. */
+void memory_hooks_wake(const char *store);
+
+/* Adds a fault; the first one whose turn it is hits. LOST_REPLY and the two late kinds make no
+ * sense for open, close, forget and interrupt, and are ignored there. -1: out of room. */
+int memory_hooks_fault(const char *store, enum memory_slot slot, const struct memory_fault *fault);
+
+/* Drops the faults of a slot that have not hit yet. */
+void memory_hooks_heal(const char *store, enum memory_slot slot);
+
+/* Calls entered so far. */
+unsigned memory_hooks_calls(const char *store, enum memory_slot slot);
+
+/* Waits in real time until `count` calls were entered. 0; -1: not within timeout_ms. */
+int memory_hooks_await(const char *store, enum memory_slot slot, unsigned count,
+                       int64_t timeout_ms);
+
+/* 1: *seen is filled; 0: the slot was not called. */
+int memory_hooks_last(const char *store, enum memory_slot slot, struct memory_seen *seen);
+
+/* Answers held back by HELD_REPLY, and letting them go. */
+unsigned memory_hooks_held(const char *store);
+void memory_hooks_go(const char *store);
+
+/* Executes the late requests in their order and returns how many there were. The client they came
+ * from must still be open. *last: what the store said to the last one. */
+unsigned memory_hooks_deliver(const char *store, enum dlock_status *last);
+
+/* All open sessions die, as MEMORY_DIE, and core is told by host->session_down. */
+void memory_hooks_kill_sessions(const char *store);
+
+#endif

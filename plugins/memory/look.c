@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds what. Leases are copied first and told afterwards: a callback may take its time, and
+ * may use this store through another client. */
+#include "memory.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sighting {
+    struct memory_name lease; /* of `waiters`, only the number below is meaningful */
+    uint32_t waiters;
+};
+
+struct snapshot {
+    struct memory_key prefix;
+    int64_t now_ns;
+    struct sighting *seen;
+    size_t count, room;
+    int out_of_memory;
+};
+
+void memory_hex(char *hex, const unsigned char *token)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
+        hex[2 * i] = digits[token[i] >> 4];
+        hex[2 * i + 1] = digits[token[i] & 15];
+    }
+    hex[2 * DLOCK_TOKEN_SIZE] = '\0';
+}
+
+static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
+{
+    if (!memory_name_held(name, shot->now_ns))
+        return;
+    if (shot->count == shot->room) {
+        size_t room = shot->room == 0 ? 1 : 2 * shot->room;
+        struct sighting *grown = reallocarray(shot->seen, room, sizeof *grown);
+
+        if (grown == NULL) {
+            shot->out_of_memory = 1;
+            return;
+        }
+        shot->seen = grown;
+        shot->room = room;
+    }
+    shot->seen[shot->count].lease = *name;
+    shot->seen[shot->count].waiters = memory_name_waiters(name);
+    shot->count++;
+}
+
+static void snapshot_visit(const void *node, VISIT which, void *arg)
+{
+    const struct memory_name *name = *(struct memory_name *const *)node;
+    struct snapshot *shot = arg;
+
+    if (which != postorder && which != leaf)
+        return;
+    if (name->key.len < shot->prefix.len)
+        return;
+    if (shot->prefix.len == 0 || memcmp(name->bytes, shot->prefix.bytes, shot->prefix.len) == 0)
+        snapshot_add(shot, name);
+}
+
+static int sighting_tell(const struct sighting *seen, int64_t now_ns, dlock_lease_fn *fn, void *arg)
+{
+    const struct memory_name *lease = &seen->lease;
+    char owner[MEMORY_HEX_SIZE];
+    struct dlock_lease_info info = {
+        .name = lease->bytes,
+        .name_len = lease->key.len,
+        .mode = DLOCK_EXCLUSIVE,
+        .waiters = seen->waiters,
+        .fence = lease->fence,
+        .remaining_ms = memory_name_left_ms(lease, now_ns),
+        .held_ms = (now_ns - lease->since_ns) / MEMORY_NS_PER_MS,
+        .owner = owner,
+        .label = lease->label,
+    };
+
+    memory_hex(owner, lease->token);
+    return fn(arg, &info);
+}
+
+static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_lease_fn *fn, void *arg,
+                                       struct dlock_error *err)
+{
+    int stop = 0;
+
+    for (size_t i = 0; i < shot->count && !stop; i++)
+        stop = sighting_tell(&shot->seen[i], shot->now_ns, fn, arg);
+    free(shot->seen);
+    if (shot->out_of_memory)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for the whole list");
+    return DLOCK_OK;
+}
+
+enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_t len,
+                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                 struct dlock_error *err)
+{
+    struct memory_session *session = self;
+    struct memory_store *store = session->store;
+    struct snapshot shot = {0};
+    const struct memory_name *name = NULL;
+
+    (void)deadline_ns;
+    (void)pthread_mutex_lock(&store->mutex);
+    shot.now_ns = memory_store_now(store, session->host);
+    name = memory_name_find(store, bytes, len);
+    if (name != NULL)
+        snapshot_add(&shot, name);
+    (void)pthread_mutex_unlock(&store->mutex);
+    return snapshot_tell(&shot, fn, arg, err);
+}
+
+enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                              struct dlock_error *err)
+{
+    struct memory_session *session = self;
+    struct memory_store *store = session->store;
+    struct snapshot shot = {.prefix = {prefix, prefix_len}};
+
+    (void)deadline_ns;
+    (void)pthread_mutex_lock(&store->mutex);
+    shot.now_ns = memory_store_now(store, session->host);
+    twalk_r(store->names, snapshot_visit, &shot);
+    (void)pthread_mutex_unlock(&store->mutex);
+    return snapshot_tell(&shot, fn, arg, err);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* memory_fixture.h - one session of the memory plugin, opened through its table. */
+#ifndef MEMORY_FIXTURE_H
+#define MEMORY_FIXTURE_H
+
+#include "fake_host.h"
+#include "hooks.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+struct fixture {
+    const struct dlock_plugin *plugin;
+    const struct dlock_backend_ops *ops;
+    struct dlt_host host;
+    struct dlt_target target;
+    struct dlock_session_info info;
+    struct dlock_error err;
+    struct dlock_grant grant;
+    void *self;
+};
+
+static inline enum dlock_status fixture_try(struct fixture *f, struct dlt_request *r)
+{
+    f->grant = (struct dlock_grant){0};
+    f->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    return f->ops->trylock(f->self, &r->req, &f->grant, &f->err);
+}
+
+static inline enum dlock_status fixture_unlock(struct fixture *f, struct dlt_request *r)
+{
+    return f->ops->unlock(f->self, &r->req, &f->err);
+}
+
+static inline enum dlock_status fixture_renew(struct fixture *f, struct dlt_request *r)
+{
+    struct dlock_lease_op op = {.req = &r->req, .status = DLOCK_INTERNAL};
+    enum dlock_status status = f->ops->renew(f->self, &op, 1, dlt_host_in(&f->host, 1000), &f->err);
+
+    f->grant = op.grant;
+    return status == DLOCK_OK ? op.status : status;
+}
+
+static inline enum dlock_status fixture_open(struct fixture *f)
+{
+    f->self = calloc(1, f->ops->session_size);
+    cr_assert_not_null(f->self);
+    return f->ops->open(f->self, &f->host.table, &f->target.target, dlt_host_in(&f->host, 1000),
+                        &f->info, &f->err);
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+    f->ops->close(f->self, 0);
+    free(f->self);
+    f->self = NULL;
+}
+
+/* running: the real clock, for tests with threads. */
+static inline void fixture_init(struct fixture *f, const struct dlock_plugin *plugin, int running)
+{
+    *f = (struct fixture){.plugin = plugin, .ops = plugin->ops, .err = DLOCK_ERROR_INIT};
+    if (running)
+        dlt_host_init_running(&f->host);
+    else
+        dlt_host_init(&f->host);
+    dlt_target_init(&f->target, "memory", "x", "");
+    cr_assert_eq(plugin->init(&f->host.table, &f->err), DLOCK_OK);
+    cr_assert_eq(fixture_open(f), DLOCK_OK);
+}
+
+#endif

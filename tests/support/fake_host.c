@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake_host.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+static int64_t host_now(void *ctx)
+{
+    return dlt_host_now(ctx);
+}
+
+static int host_random(void *ctx, void *buf, size_t len)
+{
+    (void)ctx;
+    return getrandom(buf, len, 0) == (ssize_t)len ? 0 : -1;
+}
+
+static void host_log(void *ctx, int level, const char *message)
+{
+    struct dlt_host *host = ctx;
+
+    (void)level;
+    (void)message;
+    host->logs++;
+}
+
+static void host_session_down(void *ctx, void *self)
+{
+    struct dlt_host *host = ctx;
+
+    (void)self;
+    host->downs++;
+}
+
+void dlt_host_init(struct dlt_host *host)
+{
+    memset(host, 0, sizeof *host);
+    host->table = (struct dlock_host){
+        .struct_size = sizeof host->table,
+        .ctx = host,
+        .now_ns = host_now,
+        .random = host_random,
+        .log = host_log,
+        .session_down = host_session_down,
+    };
+    host->now_ns = INT64_C(86400) * 1000 * DLT_NS_PER_MS;
+}
+
+void dlt_host_init_running(struct dlt_host *host)
+{
+    dlt_host_init(host);
+    host->runs = 1;
+}
+
+void dlt_host_advance(struct dlt_host *host, int64_t ms)
+{
+    host->now_ns += ms * DLT_NS_PER_MS;
+}
+
+int64_t dlt_host_now(struct dlt_host *host)
+{
+    struct timespec ts;
+
+    if (!host->runs)
+        return host->now_ns;
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms)
+{
+    return dlt_host_now(host) + timeout_ms * DLT_NS_PER_MS;
+}
+
+static const char *option_none(const struct dlock_target *target, const char *name)
+{
+    (void)target;
+    (void)name;
+    return NULL;
+}
+
+static int64_t number_none(const struct dlock_target *target, const char *name)
+{
+    (void)target;
+    (void)name;
+    return 0;
+}
+
+void dlt_target_init(struct dlt_target *target, const char *scheme, const char *host,
+                     const char *path)
+{
+    memset(target, 0, sizeof *target);
+    target->hosts[0] = host;
+    target->target = (struct dlock_target){
+        .scheme = scheme,
+        .path = path,
+        .hosts = target->hosts,
+        .option = option_none,
+        .number = number_none,
+    };
+}
+
+void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const char *name,
+                      unsigned char owner, int64_t ttl_ms)
+{
+    memset(request, 0, sizeof *request);
+    request->req = (struct dlock_request){
+        .name = (const unsigned char *)name,
+        .name_len = (uint32_t)strlen(name),
+        .mode = DLOCK_EXCLUSIVE,
+        .ttl_ms = ttl_ms,
+        .deadline_ns = dlt_host_in(host, 1000),
+        .label = "host:1:test",
+        .slot = request->slot,
+    };
+    memset(request->req.token, owner, sizeof request->req.token);
+}

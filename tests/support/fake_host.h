@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake_host.h - core's side of plugin.h for tests that call a plugin's slots themselves: a host
+ * whose clock the test moves, a target made of literals, requests with tokens that tell apart.
+ */
+#ifndef DLT_FAKE_HOST_H
+#define DLT_FAKE_HOST_H
+
+#include <dlock/plugin.h>
+#include <stdatomic.h>
+
+#define DLT_NS_PER_MS INT64_C(1000000)
+
+struct dlt_host {
+    struct dlock_host table; /* table.ctx is this struct: it must not move */
+    int runs;                /* non-zero: CLOCK_BOOTTIME in place of now_ns */
+    _Atomic int64_t now_ns;
+    _Atomic unsigned logs, downs; /* calls of log and session_down */
+};
+
+/* A clock that stands still, a day after boot. */
+void dlt_host_init(struct dlt_host *host);
+/* The real clock. */
+void dlt_host_init_running(struct dlt_host *host);
+void dlt_host_advance(struct dlt_host *host, int64_t ms);
+int64_t dlt_host_now(struct dlt_host *host);
+/* The moment in timeout_ms. */
+int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms);
+
+struct dlt_target {
+    struct dlock_target target;
+    const char *hosts[3];
+};
+
+/* scheme://host path; host NULL: none. No user, no options. */
+void dlt_target_init(struct dlt_target *target, const char *scheme, const char *host,
+                     const char *path);
+
+#define DLT_SLOT_SIZE 1024
+
+struct dlt_request {
+    struct dlock_request req;
+    _Alignas(16) unsigned char slot[DLT_SLOT_SIZE];
+};
+
+/* An exclusive request for a name, with a token of 16 bytes `owner`, due in 1 s. */
+void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const char *name,
+                      unsigned char owner, int64_t ttl_ms);
+
+#endif
