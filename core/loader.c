@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "loader.h"
 
+#include "elf_check.h"
 #include "error.h"
 
 #include <dlfcn.h>
@@ -127,6 +128,8 @@ enum dlock_status dl_loader_open(const char *path, const struct dlock_plugin **o
     struct request request = {.path = path};
     lt_dlhandle handle = NULL;
 
+    if (!dl_elf_complete(path, request.cause, sizeof request.cause))
+        return refuse(path, request.cause, err);
     if (!loader_ready())
         return dl_error(err, DLOCK_NOMEM, "libltdl will not start: %s", lt_dlerror());
     current = &request;
