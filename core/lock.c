@@ -241,8 +241,8 @@ enum dlock_status dl_lock_release_locked(struct dlock *lock, int64_t deadline_ns
                                          struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    bool gone_is_ok = lock->repeatable;
     enum dlock_status status = unlock_begin(lock, err);
+    bool gone_is_ok = lock->repeatable;
 
     if (status != DLOCK_OK && status != DLOCK_LOST)
         return status;
