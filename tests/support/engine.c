@@ -90,6 +90,7 @@ enum dlock_status dlt_engine_try_open(struct dlt_engine *engine, const char *sto
     engine->runs = setup->runs;
     engine->own = setup->own;
     (void)pthread_mutex_init(&engine->mutex, NULL);
+    (void)pthread_cond_init(&engine->moved, NULL);
     options.log = engine_log;
     options.log_arg = engine;
     if (setup->callback) {
@@ -116,6 +117,7 @@ void dlt_engine_close(struct dlt_engine *engine)
 {
     dlock_client_close(engine->client); /* NULL is fine */
     engine->client = NULL;
+    (void)pthread_cond_destroy(&engine->moved);
     (void)pthread_mutex_destroy(&engine->mutex);
 }
 
@@ -213,10 +215,21 @@ static void wake_all(struct dlt_engine *engine)
 void dlt_engine_advance(struct dlt_engine *engine, int64_t ms)
 {
     dlt_settle();
+    (void)pthread_mutex_lock(&engine->mutex);
     engine->now_ns += ms * DLT_MS;
+    (void)pthread_cond_broadcast(&engine->moved);
+    (void)pthread_mutex_unlock(&engine->mutex);
     if (engine->client != NULL)
         wake_all(engine);
     dlt_settle();
+}
+
+void dlt_engine_sleep_until(struct dlt_engine *engine, int64_t until_ns)
+{
+    (void)pthread_mutex_lock(&engine->mutex);
+    while (engine->now_ns < until_ns)
+        (void)pthread_cond_wait(&engine->moved, &engine->mutex);
+    (void)pthread_mutex_unlock(&engine->mutex);
 }
 
 void dlt_engine_run(struct dlt_engine *engine, int64_t ms)

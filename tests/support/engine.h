@@ -28,6 +28,8 @@ struct dlt_engine {
 
     /* Of the loss callback. own: what the test does there besides. */
     void (*own)(struct dlt_engine *engine, const struct dlock_event *event);
+    pthread_cond_t moved; /* the clock */
+
     pthread_mutex_t mutex; /* guards the rest */
     struct dlock_event losses[DLT_LOSSES_MAX];
     int64_t loss_ns[DLT_LOSSES_MAX]; /* when each was told */
@@ -62,6 +64,9 @@ void dlt_engine_advance(struct dlt_engine *engine, int64_t ms);
 
 /* The same in steps of 1 ms. */
 void dlt_engine_run(struct dlt_engine *engine, int64_t ms);
+
+/* For slots of a test's own backend. */
+void dlt_engine_sleep_until(struct dlt_engine *engine, int64_t until_ns);
 
 /* Now, in ms since the engine was opened. */
 int64_t dlt_engine_ms(struct dlt_engine *engine);
