@@ -271,7 +271,7 @@ enum dlock_status dl_lock_unlock(struct dlock *lock, struct dlock_error *err)
     return status;
 }
 
-static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status renew_begin(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -286,6 +286,8 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
         return dl_error(err, DLOCK_LOST, "the lock was lost");
     default:
         lock->phase = DL_PHASE_RENEWING;
+        if (ttl_ms != 0)
+            lock->req.ttl_ms = ttl_ms;
         return DLOCK_OK;
     }
 }
@@ -301,13 +303,11 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
     bool stale;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = renew_begin(lock, err);
+    status = renew_begin(lock, ttl_ms, err);
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         return status;
 
-    if (ttl_ms != 0)
-        lock->req.ttl_ms = ttl_ms;
     op.status = dl_lock_session(lock, DL_USE_HOLDER, deadline_ns, &session, err);
     sent_ns = dl_client_now(client);
     if (op.status == DLOCK_OK) {
