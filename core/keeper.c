@@ -158,27 +158,11 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
         dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
         for (size_t i = 0; i < n; i++)
             if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
-                worst = ops[i].status;
+                worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
         dl_lock_session_put(first, DL_USE_KEEPER, session, worst);
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
-}
-
-/* The store extended a lease that had run out here: give it back, for the others. No mutex. */
-static void give_back(struct dlock *lock, int64_t deadline_ns)
-{
-    struct dlock_client *client = lock->client;
-    struct dl_session *session;
-    struct dlock_error err;
-
-    dl_error_reset(&err);
-    if (dl_lock_session(lock, DL_USE_KEEPER, deadline_ns, &session, &err) != DLOCK_OK)
-        return;
-    lock->req.flags = DLOCK_REQ_CLEANUP;
-    lock->req.deadline_ns = deadline_ns;
-    dl_lock_session_put(lock, DL_USE_KEEPER, session,
-                        dl_dispatch_unlock(client->plugin, session->self, &lock->req, &err));
 }
 
 /* With the mutex held. */
@@ -200,7 +184,7 @@ static void batch_apply(struct dlock_client *client, size_t n)
             int64_t deadline_ns = exchange_until(client, dl_client_now(client));
 
             (void)pthread_mutex_unlock(&client->mutex);
-            give_back(lock, deadline_ns);
+            dl_lock_give_back(lock, DL_USE_KEEPER, deadline_ns);
             (void)pthread_mutex_lock(&client->mutex);
         }
         lock->keeper_busy = false;
@@ -321,7 +305,10 @@ void dl_keeper_stop(struct dlock_client *client)
     keeper->stop = true;
     dl_keeper_wake(client);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (running)
-        (void)pthread_join(keeper->thread, NULL);
+    if (!running)
+        return;
+    (void)pthread_join(keeper->thread, NULL);
+    (void)pthread_mutex_lock(&client->mutex);
     keeper->running = false;
+    (void)pthread_mutex_unlock(&client->mutex);
 }
