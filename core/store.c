@@ -24,7 +24,8 @@ struct password_sources {
 
 static enum dlock_status out_of_memory(struct dlock_error *err)
 {
-    return dl_error(err, DLOCK_NOMEM, "no memory for the store");
+    (void)dl_error(err, DLOCK_NOMEM, "no memory for the store");
+    return DLOCK_NOMEM;
 }
 
 /* ---- what the plugin sees ---- */
@@ -255,10 +256,11 @@ store_new(const char *uri, const char *defaults,
 {
     struct dl_store *store = calloc(1, sizeof *store);
     char *text = NULL, *what = NULL;
-    enum dlock_status status = store != NULL ? DLOCK_OK : out_of_memory(err);
+    enum dlock_status status = DLOCK_INTERNAL;
 
-    if (status == DLOCK_OK)
-        status = dl_default_uri(uri, &text, &what, err);
+    if (store == NULL)
+        return out_of_memory(err);
+    status = dl_default_uri(uri, &text, &what, err);
     if (status == DLOCK_OK)
         status = dl_uri_parse(text, what, &store->parsed, err);
     if (status == DLOCK_OK)

@@ -29,7 +29,8 @@ refuse(const struct source *src, size_t at, const char *format, ...)
 
 static enum dlock_status out_of_memory(const struct source *src)
 {
-    return dl_error(src->err, DLOCK_NOMEM, "no memory for the %s", src->what);
+    (void)dl_error(src->err, DLOCK_NOMEM, "no memory for the %s", src->what);
+    return DLOCK_NOMEM;
 }
 
 static bool is_lower(char c)

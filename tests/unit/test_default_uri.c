@@ -66,7 +66,9 @@ Test(default_uri, a_uid_without_an_entry)
     char *path = NULL;
 
     cr_assert_eq(dl_default_path(3999999999u, &path, &err), DLOCK_CONFIG);
-    cr_expect(strstr(err.message, "uid 3999999999; give a URI") != NULL, "%s", err.message);
+    cr_expect(strstr(err.message,
+                     "uid 3999999999 in the password database: no such user; give a") != NULL,
+              "%s", err.message);
     cr_expect_null(path);
 }
 
