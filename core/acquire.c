@@ -105,6 +105,15 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
     return status == DLOCK_OK ? fence_check(a) : status;
 }
 
+/* The attempt is over, without an unlock. */
+static void abandon(struct acquire *a, enum dlock_status status)
+{
+    if (a->begun)
+        dl_lock_forget(a->lock);
+    a->begun = false;
+    dl_lock_unpin(a->lock, status);
+}
+
 static void step_try(struct acquire *a)
 {
     struct dlock_request *req = &a->lock->req;
@@ -137,8 +146,8 @@ static void step_try(struct acquire *a)
     else
         dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
                          jitter(a));
-    if (status != DLOCK_OK && a->lock->pinned != NULL && a->attempt.step != DL_STEP_RETURN)
-        dl_lock_unpin(a->lock, status);
+    if (status != DLOCK_OK && a->attempt.rules.session)
+        abandon(a, status);
 }
 
 static void step_watch(struct acquire *a)
@@ -157,7 +166,10 @@ static void step_watch(struct acquire *a)
         } else {
             status = DLOCK_CANCELED;
         }
-        dl_lock_session_put(a->lock, DL_USE_WAIT, session, status);
+        if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED) /* nothing wrong with it */
+            dl_lock_session_put(a->lock, DL_USE_WAIT, session, DLOCK_OK);
+        else
+            dl_lock_session_put(a->lock, DL_USE_WAIT, session, status);
     }
     dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, jitter(a));
 }
@@ -233,9 +245,7 @@ static enum dlock_status acquire_end(struct acquire *a)
     enum dlock_status status = a->attempt.result;
 
     if (status != DLOCK_OK) {
-        if (a->begun)
-            dl_lock_forget(lock);
-        dl_lock_unpin(lock, status);
+        abandon(a, status);
         if (a->err->message[0] == '\0' || a->err->status != status)
             if (status == DLOCK_TIMEOUT || status == DLOCK_BUSY)
                 (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
@@ -258,8 +268,9 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
         .op_timeout_ns = lock->op_timeout_ms * DL_NS_PER_MS,
         .poll_max_ns = lock->poll_max_ms * DL_NS_PER_MS,
         .wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY,
-        .native = (client->plugin->caps & DLOCK_CAP_NATIVE_WAIT) != 0,
-        .watch = (client->plugin->caps & DLOCK_CAP_WATCH) != 0,
+        .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
+        .watch = dl_client_has(client, DLOCK_CAP_WATCH),
+        .session = dl_client_has(client, DLOCK_CAP_SESSION),
     };
     enum dlock_status status;
 

@@ -167,7 +167,7 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
             finish(attempt, now_ns, status);
         break;
     case DLOCK_UNKNOWN:
-        attempt->uncertain = true;
+        attempt->uncertain = !attempt->rules.session;
         again_or_finish(attempt, now_ns, status, random);
         break;
     case DLOCK_UNAVAILABLE:

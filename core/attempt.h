@@ -38,6 +38,7 @@ struct dl_attempt_rules {
     bool wait;             /* false: one attempt */
     bool native;           /* the backend has `lock` */
     bool watch;            /* the backend has `watch` */
+    bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
 };
 
 struct dl_attempt {

@@ -15,6 +15,11 @@ bool dl_client_forked(const struct dlock_client *client)
     return dl_fork_differs(client->generation) != 0;
 }
 
+bool dl_client_has(const struct dlock_client *client, uint32_t cap)
+{
+    return (client->info.caps & cap) != 0;
+}
+
 int64_t dl_client_now(const struct dlock_client *client)
 {
     return dl_clock_now(&client->host.clock);

@@ -66,6 +66,9 @@ void dl_client_release_forked(struct dlock_client *client);
 /* "host:pid:text", malloc'ed; NULL: no memory. */
 char *dl_client_label(const char *text);
 
+/* One of the bits that are the same in all sessions [OPN-5]. */
+bool dl_client_has(const struct dlock_client *client, uint32_t cap);
+
 bool dl_client_forked(const struct dlock_client *client);
 int64_t dl_client_now(const struct dlock_client *client);
 

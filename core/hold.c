@@ -64,7 +64,7 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                          bool *stale)
 {
     bool extended = status == DLOCK_OK;
-    bool session = (lock->client->plugin->caps & DLOCK_CAP_SESSION) != 0;
+    bool session = dl_client_has(lock->client, DLOCK_CAP_SESSION);
     int64_t until_ns = extended ? dl_validity_until_ns(sent_ns, grant->lease_ms) : 0;
 
     *stale = false;

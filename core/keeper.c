@@ -93,6 +93,7 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
         dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
         lock->keeper_busy = true;
         lock->req.flags = 0;
+        lock->req.deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
         keeper->batch[n] = lock;
         keeper->ops[n].req = &lock->req;
         n++;
@@ -103,26 +104,29 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     return 0;
 }
 
-/* Nothing may outlast the earliest end of a lease, nor a quarter of a ttl. With the mutex held. */
-static int64_t batch_deadline(struct dlock_client *client, size_t n, int64_t now_ns)
+/* Until when an exchange that begins at now_ns may last: a quarter of the shortest ttl, but not
+ * past end_ns, the earliest end of any lease. */
+static int64_t exchange_until(struct dlock *const *batch, size_t n, int64_t now_ns, int64_t end_ns)
 {
-    int64_t deadline_ns = dl_schedule_first(&client->keeper.schedule)->at_ns;
+    int64_t until_ns = end_ns;
 
     for (size_t i = 0; i < n; i++) {
-        struct dlock *lock = client->keeper.batch[i];
-        int64_t quarter_ms = lock->req.ttl_ms / 4;
-        int64_t most_ms = lock->op_timeout_ms < quarter_ms ? lock->op_timeout_ms : quarter_ms;
+        int64_t quarter_ms = batch[i]->req.ttl_ms / 4;
+        int64_t most_ms =
+            batch[i]->op_timeout_ms < quarter_ms ? batch[i]->op_timeout_ms : quarter_ms;
 
-        if (now_ns + most_ms * DL_NS_PER_MS < deadline_ns)
-            deadline_ns = now_ns + most_ms * DL_NS_PER_MS;
+        if (now_ns + most_ms * DL_NS_PER_MS < until_ns)
+            until_ns = now_ns + most_ms * DL_NS_PER_MS;
     }
-    return deadline_ns > now_ns ? deadline_ns : now_ns + DL_NS_PER_MS;
+    return until_ns > now_ns ? until_ns : now_ns + DL_NS_PER_MS;
 }
 
 /* One exchange for n handles of the batch from `from` on, without the mutex. */
-static void batch_exchange(struct dlock_client *client, size_t from, size_t n, int64_t deadline_ns)
+static void batch_exchange(struct dlock_client *client, size_t from, size_t n, int64_t end_ns)
 {
     struct dlock *first = client->keeper.batch[from];
+    int64_t deadline_ns =
+        exchange_until(&client->keeper.batch[from], n, dl_client_now(client), end_ns);
     struct dlock_lease_op *ops = &client->keeper.ops[from];
     struct dl_session *session;
     struct dlock_error err;
@@ -190,17 +194,17 @@ static void batch_apply(struct dlock_client *client, size_t n)
 }
 
 /* With the mutex held, which it gives up during the exchanges. */
-static void batch_renew(struct dlock_client *client, size_t n, int64_t now_ns)
+static void batch_renew(struct dlock_client *client, size_t n)
 {
-    int64_t deadline_ns = batch_deadline(client, n, now_ns);
-    bool pinned = (client->plugin->caps & DLOCK_CAP_SESSION) != 0;
+    int64_t end_ns = dl_schedule_first(&client->keeper.schedule)->at_ns;
+    bool pinned = dl_client_has(client, DLOCK_CAP_SESSION);
 
     (void)pthread_mutex_unlock(&client->mutex);
     if (pinned) /* [SES-1]: a ping each */
         for (size_t i = 0; i < n; i++)
-            batch_exchange(client, i, 1, deadline_ns);
+            batch_exchange(client, i, 1, end_ns);
     else
-        batch_exchange(client, 0, n, deadline_ns);
+        batch_exchange(client, 0, n, end_ns);
     (void)pthread_mutex_lock(&client->mutex);
     batch_apply(client, n);
 }
@@ -258,7 +262,7 @@ static void *keeper_main(void *arg)
         struct dl_due *next = dl_schedule_first(&keeper->schedule);
 
         if (n > 0)
-            batch_renew(client, n, now_ns);
+            batch_renew(client, n);
         else if (losses_wait(client))
             losses_report(client);
         else

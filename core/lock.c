@@ -95,7 +95,7 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     lock->auto_renew = settings.renew != DLOCK_OFF;
     lock->must_fence = settings.fence == DLOCK_ON;
     lock->user = options != NULL ? options->user : NULL;
-    lock->req.ttl_ms = settings.ttl_ms;
+    lock->req.op_timeout_ms = lock->op_timeout_ms;
     lock->ttl_ms = settings.ttl_ms;
     status = lock_link(lock, err);
     if (status != DLOCK_OK) {
@@ -127,7 +127,7 @@ enum dlock_status dl_lock_session(struct dlock *lock, enum dl_use use, int64_t d
     struct dlock_client *client = lock->client;
     enum dlock_status status;
 
-    if ((client->plugin->caps & DLOCK_CAP_SESSION) == 0)
+    if (!dl_client_has(client, DLOCK_CAP_SESSION))
         return dl_pool_take(&client->pool, use, deadline_ns, out, err);
     if (lock->pinned == NULL) {
         if (use != DL_USE_ACQUIRE)
@@ -167,10 +167,9 @@ void dl_lock_forget(struct dlock *lock)
     if (client->plugin->ops.forget == NULL)
         return;
     session = lock->pinned != NULL ? lock->pinned : dl_pool_take_idle(&client->pool);
-    if (session == NULL)
-        return; /* whatever the slot refers to went with its session */
-    dl_dispatch_forget(client->plugin, session->self, &lock->req);
-    dl_lock_session_put(lock, DL_USE_HOLDER, session, DLOCK_OK);
+    dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &lock->req);
+    if (session != NULL)
+        dl_lock_session_put(lock, DL_USE_HOLDER, session, DLOCK_OK);
 }
 
 /* One release by token and its repetitions until deadline_ns. */
@@ -254,8 +253,8 @@ enum dlock_status dl_lock_release_locked(struct dlock *lock, int64_t deadline_ns
         dl_lock_forget(lock);
     dl_lock_unpin(lock, status);
     (void)pthread_mutex_lock(&client->mutex);
-    lock->repeatable = status != DLOCK_OK && status != DLOCK_LOST &&
-                       (client->plugin->caps & DLOCK_CAP_SESSION) == 0;
+    lock->repeatable =
+        status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
     dl_lock_idle_locked(lock);
     return status;
 }
@@ -313,6 +312,7 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
     sent_ns = dl_client_now(client);
     if (op.status == DLOCK_OK) {
         lock->req.flags = 0;
+        lock->req.deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
         dl_dispatch_renew(client->plugin, session->self, &op, 1, deadline_ns, err);
         dl_lock_session_put(lock, DL_USE_HOLDER, session, op.status);
     }

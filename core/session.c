@@ -85,7 +85,7 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
         aligned_alloc(16, (sizeof *session + pool->plugin->ops.session_size + 15) & ~(size_t)15);
     if (session == NULL)
         return dl_error(err, DLOCK_NOMEM, "no memory for a session");
-    *session = (struct dl_session){.users = 1};
+    *session = (struct dl_session){0};
     status =
         dl_dispatch_open(pool->plugin, session->self, &pool->host->table, pool->target,
                          connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
@@ -109,7 +109,6 @@ static struct dl_session *idle_pop(struct dl_pool *pool)
     if (session != NULL) {
         pool->idle = session->next;
         session->next = NULL;
-        session->users = 1;
     }
     return session;
 }
@@ -163,7 +162,6 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
     }
     if (pool->shared != NULL) {
         *out = pool->shared;
-        pool->shared->users++;
         (void)pthread_mutex_unlock(&pool->mutex);
         return DLOCK_OK;
     }
@@ -196,8 +194,6 @@ struct dl_session *dl_pool_take_idle(struct dl_pool *pool)
     (void)pthread_mutex_lock(&pool->mutex);
     if (pool_concurrent(pool)) {
         session = pool->shared;
-        if (session != NULL)
-            session->users++;
     } else {
         session = idle_pop(pool);
         if (session != NULL)
@@ -210,6 +206,8 @@ struct dl_session *dl_pool_take_idle(struct dl_pool *pool)
 static bool status_breaks(enum dlock_status status)
 {
     switch (status) {
+    case DLOCK_TIMEOUT: /* of `lock` */
+    case DLOCK_CANCELED:
     case DLOCK_UNKNOWN:
     case DLOCK_UNAVAILABLE:
     case DLOCK_NO_QUORUM:
@@ -225,27 +223,20 @@ static bool status_breaks(enum dlock_status status)
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status)
 {
-    struct dl_session *closing = NULL;
+    bool broken = status_breaks(status);
 
+    if (pool_concurrent(pool))
+        return;
     (void)pthread_mutex_lock(&pool->mutex);
-    session->users--;
-    if (status_breaks(status))
-        session->retired = true;
-    if (session->retired && pool->shared == session)
-        pool->shared = NULL;
-    if (session->retired && session->users == 0)
-        closing = session;
-    if (!pool_concurrent(pool)) {
-        pool->used[use]--;
-        if (closing == NULL) {
-            session->next = pool->idle;
-            pool->idle = session;
-        }
-        (void)pthread_cond_signal(&pool->changed);
+    pool->used[use]--;
+    if (!broken) {
+        session->next = pool->idle;
+        pool->idle = session;
     }
+    (void)pthread_cond_signal(&pool->changed);
     (void)pthread_mutex_unlock(&pool->mutex);
-    if (closing != NULL)
-        session_close(pool, closing, false);
+    if (broken)
+        session_close(pool, session, false);
 }
 
 uint32_t dl_pool_caps(struct dl_pool *pool)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - the plugin sessions of one client: opening, lending, retiring.
+ * session.h - the plugin sessions of one client: opening, lending, closing.
  *
  * Three budgets, so that waiters cannot eat what unlocks need: operations, waiters and pinned
  * sessions, each bounded by `connections`. Of the operations one is kept for those who hold a lock
@@ -30,8 +30,6 @@ enum dl_use {
 
 struct dl_session {
     struct dl_session *next;
-    unsigned users;
-    bool retired; /* closed when the last user leaves */
     uint32_t caps;
     alignas(16) unsigned char self[];
 };
