@@ -29,7 +29,7 @@ const struct dlock_option_spec dl_settings_options[] = {
      "fencing tokens; auto: where the store has them, on: refuse a store without"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
     {"pass_file", "text", NULL, "1..4096",
-     "absolute path of a file whose first line is the password"},
+     "absolute path of a file with the password as its only line"},
     {"pass_env", "text", NULL, "1..128", "environment variable that holds the password"},
     {0},
 };
