@@ -1,14 +1,34 @@
 # What `cmake --install` puts where. Plugins: DlockPlugin.cmake. Programs: their own folders.
+# The installed tree may be moved as a whole: nothing in it names its prefix.
 include(CMakePackageConfigHelpers)
-install(TARGETS dlock EXPORT dlock-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# dlock::plugin_api: for modules of others, which include <dlock/plugin.h> and link nothing.
+add_library(dlock_plugin_api INTERFACE)
+set_target_properties(dlock_plugin_api PROPERTIES EXPORT_NAME plugin_api)
+target_include_directories(dlock_plugin_api INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS dlock dlock_plugin_api EXPORT dlock-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES
   include/dlock/dlock.h include/dlock/plugin.h include/dlock/status.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlock)
-install(EXPORT dlock-targets NAMESPACE dlock::
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/dlock FILE dlock-config.cmake)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/dlock-config-version.cmake
-  COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/dlock-config-version.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
+
+set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
+install(EXPORT dlock-targets NAMESPACE dlock:: DESTINATION ${DLOCK_CMAKE_DIR})
+set(DLOCK_INSTALLED_PLUGINS ${CMAKE_INSTALL_LIBDIR}/dlock)
+configure_package_config_file(cmake/dlock-config.cmake.in dlock-config.cmake
+  INSTALL_DESTINATION ${DLOCK_CMAKE_DIR} PATH_VARS DLOCK_INSTALLED_PLUGINS
+  NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(dlock-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/dlock-config.cmake ${PROJECT_BINARY_DIR}/dlock-config-version.cmake
+  DESTINATION ${DLOCK_CMAKE_DIR})
+
+# The prefix as seen from the directory of dlock.pc.
+file(RELATIVE_PATH DLOCK_PC_TO_PREFIX
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" DLOCK_PC_TO_PREFIX "${DLOCK_PC_TO_PREFIX}")
 configure_file(cmake/dlock.pc.in dlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -10,6 +10,9 @@ function(dlock_add_plugin name)
   set_target_properties(dlock_plugin_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME dlock_${name}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
+  # The loader refuses what a group may write; umask 002 is the default of many systems.
+  add_custom_command(TARGET dlock_plugin_${name} POST_BUILD
+    COMMAND chmod go-w $<TARGET_FILE:dlock_plugin_${name}> VERBATIM)
   if(NOT DLOCK_SANITIZE)
     # A sanitizer's runtime is resolved from the program.
     target_link_options(dlock_plugin_${name} PRIVATE -Wl,-z,defs)

@@ -27,4 +27,8 @@ struct dl_plugin {
 enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char *where,
                                struct dl_plugin *out, struct dlock_error *err);
 
+/* INVALID "unknown scheme" unless the plugin lists it. */
+enum dlock_status dl_abi_serves(const struct dl_plugin *plugin, const char *scheme,
+                                struct dlock_error *err);
+
 #endif

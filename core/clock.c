@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "clock.h"
 
+#include <errno.h>
 #include <time.h>
 
 static int64_t clock_read(clockid_t id)
@@ -33,6 +34,14 @@ int64_t dl_clock_left_ms(int64_t now_ns, int64_t deadline_ns)
     if (deadline_ns <= now_ns)
         return 0;
     return (deadline_ns - now_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
+}
+
+void dl_clock_pause(int64_t ns)
+{
+    struct timespec left = {(time_t)(ns / DL_NS_PER_S), (long)(ns % DL_NS_PER_S)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+        continue;
 }
 
 int dl_cond_init(pthread_cond_t *cond)

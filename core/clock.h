@@ -33,6 +33,9 @@ int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms);
 /* Until deadline_ns, rounded up; 0 when past. DL_NEVER: INT64_MAX. */
 int64_t dl_clock_left_ms(int64_t now_ns, int64_t deadline_ns);
 
+/* Sleeps. */
+void dl_clock_pause(int64_t ns);
+
 /* A condition variable on CLOCK_MONOTONIC. 0 or an errno. */
 int dl_cond_init(pthread_cond_t *cond);
 

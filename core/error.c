@@ -5,10 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef dl_error /* a macro for clang's analyzer */
+
 void dl_error_reset(struct dlock_error *err)
 {
-    memset(err, 0, sizeof *err);
     err->struct_size = sizeof *err;
+    err->status = DLOCK_OK;
+    err->backend_code = 0;
+    err->node_count = 0;
+    err->origin[0] = '\0';
+    err->message[0] = '\0';
 }
 
 enum dlock_status dl_error(struct dlock_error *err, enum dlock_status status, const char *format,
@@ -43,14 +49,23 @@ enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_err
     size = to->struct_size;
     if (size == 0 || size > sizeof copy)
         size = sizeof copy;
-    copy = *from;
-    copy.status = status;
-    if (status == DLOCK_OK || copy.message[0] == '\0')
-        (void)snprintf(copy.message, sizeof copy.message, "%s", dlock_status_text(status));
-    make_printable(copy.message);
-    for (uint32_t i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
-        make_printable(copy.nodes[i].message);
+    memset(&copy, 0, sizeof copy);
     copy.struct_size = size;
+    copy.status = status;
+    copy.backend_code = from->backend_code;
+    copy.node_count = from->node_count;
+    if (copy.node_count > DLOCK_NODE_ERRORS_MAX)
+        copy.node_count = DLOCK_NODE_ERRORS_MAX;
+    for (uint32_t i = 0; i < copy.node_count; i++) {
+        copy.nodes[i] = from->nodes[i];
+        make_printable(copy.nodes[i].node);
+        make_printable(copy.nodes[i].message);
+    }
+    memcpy(copy.origin, from->origin, sizeof copy.origin);
+    memcpy(copy.message, from->message, sizeof copy.message);
+    if (status == DLOCK_OK || copy.message[0] == '\0')
+        (void)snprintf(copy.message, sizeof copy.message, "%s", dlock_status_text((int)status));
+    make_printable(copy.message);
     memcpy(to, &copy, size);
     return status;
 }

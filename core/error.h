@@ -10,12 +10,16 @@
 
 #include <dlock/status.h>
 
-/* Zeroes *err and sets its size. */
+/* No error; nodes[] beyond node_count are not touched. */
 void dl_error_reset(struct dlock_error *err);
 
 /* Fills *err with origin "core" and returns status. */
 __attribute__((format(printf, 3, 4))) enum dlock_status
 dl_error(struct dlock_error *err, enum dlock_status status, const char *format, ...);
+#ifdef __clang_analyzer__
+/* It cannot see through a variadic call what that returns. */
+#define dl_error(err, status, ...) ((void)dl_error(err, status, __VA_ARGS__), (status))
+#endif
 
 /* Copies as much as the caller's struct_size says (0 counts as the first published size), sanitised
  * to printable text, and returns status. to may be NULL. */

@@ -8,6 +8,7 @@
 
 #include <dlock/dlock.h>
 #include <dlock/plugin.h>
+#include <stdbool.h>
 
 #define DL_TTL_MIN_MS INT64_C(50)
 #define DL_TTL_MAX_MS (INT64_C(7) * 24 * 3600 * 1000)
@@ -28,6 +29,25 @@ struct dl_settings {
 
 /* The table of these options, as of a plugin; ends with name == NULL. */
 extern const struct dlock_option_spec dl_settings_options[];
+
+/* Every member at the fallback of its row. */
+void dl_settings_init(struct dl_settings *settings);
+
+/*
+ * Takes over one option that dl_option_parse accepted for a row of dl_settings_options; pass_file
+ * and pass_env are store.c's and change nothing here. False: the text has characters that the
+ * option cannot have.
+ */
+bool dl_settings_set(struct dl_settings *settings, const char *name, const char *text,
+                     int64_t number);
+
+/*
+ * Copies a caller's struct, whose first member is its size_t struct_size, into `to`, zeroed where
+ * an older, shorter one ends. INVALID: size 0 or absurd, or a longer one that uses what we do not
+ * know. what: the struct's name, for the message.
+ */
+enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, const char *what,
+                                   struct dlock_error *err);
 
 /* What applies to one lock: base overridden by options (NULL: nothing), checked. INVALID names the
  * member at fault. */

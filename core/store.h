@@ -8,14 +8,22 @@
 
 #include "abi.h"
 #include "settings.h"
+#include "uri.h"
 
 #include <dlock/plugin.h>
+
+struct dl_store_value;
 
 struct dl_store {
     const struct dl_plugin *plugin; /* resident for the life of the process */
     struct dlock_target target;     /* given to open; its first member-holder is this struct */
     struct dl_settings settings;    /* core's own options */
     char *uri;                      /* without secrets */
+
+    /* store.c's own */
+    struct dl_uri parsed;           /* what target points into; the password is here */
+    struct dl_store_value *values;  /* one for each row of plugin->options */
+    struct dl_plugin static_plugin; /* what plugin points to after dl_store_open_static */
 };
 
 /*
@@ -28,7 +36,7 @@ enum dlock_status dl_store_open(const char *uri, const char *plugin_dirs, const 
                                 struct dlock_error *err);
 
 /* The same with a descriptor at hand in place of a file on disk: for tests. The descriptor is
- * checked in the same way. */
+ * checked in the same way, and its init is called each time. */
 enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
                                        const char *defaults, const struct dlock_host *host,
                                        struct dl_store **out, struct dlock_error *err);

@@ -16,7 +16,8 @@
  *
  * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
  * slot but open and close may run in any number of threads on one session. Core holds no lock of
- * its own during a call, except the handle mutex during `interrupt`.
+ * its own during a call, except the handle mutex during `interrupt`. A plugin calls host->log and
+ * host->session_down with no lock of its own held, and neither of them from `interrupt`.
  *
  * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It
  * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
@@ -25,9 +26,14 @@
  * ERRORS. `err` is never NULL, comes zeroed and is full size. Fill it (dlock_fail below) for every
  * status but OK and BUSY: lower case, one line, naming the host, file or key, never a password.
  *
- * AFTER A FAILURE. A session whose call returned UNKNOWN, UNAVAILABLE, AUTH, PROTOCOL or INTERNAL
- * is closed by core and replaced by a new one, set up from the start (contract C9). A plugin need
- * not reconnect, and must not.
+ * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
+ * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, AUTH, PROTOCOL or
+ * INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core and replaced by a new
+ * one; the plugin does not reconnect. [FAI-2] With it other calls run in that session, so that core
+ * keeps it until the client closes, and the plugin drops the one connection that failed. The next
+ * call in need of one makes it inside its own deadline, set up and checked from the start as by
+ * `open` [OPN-1]; until that works calls answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes
+ * for the single connections of a session that talks to several servers.
  *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */
@@ -51,7 +57,8 @@ extern "C" {
 enum {
     DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
     DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
-    DLOCK_REQ_CLEANUP = 1u << 2,   /* unlock: after UNKNOWN; "not there" is the expected answer */
+    DLOCK_REQ_CLEANUP = 1u << 2,   /* unlock: after UNKNOWN; "not there" (LOST) is the expected
+                                      answer. Not for an attempt that may be queued: `leave` */
     DLOCK_REQ_REFRESH = 1u << 3    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
                                       queued; BUSY alone: unknown here, the attempt is over. Never
                                       enqueues */
@@ -75,27 +82,29 @@ struct dlock_request {
     const char *label;   /* "host:pid:text" for inspect; proves nothing */
     void *slot; /* ops.slot_size bytes, zeroed at the start of the attempt, 16-byte aligned;
                    the waiter's identity. NULL when slot_size is 0 */
+    int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
 };
 
-/* Zeroed by core before the call. */
+/* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */
 struct dlock_grant {
     uint32_t flags;          /* DLOCK_GRANT_* */
     uint32_t queue_position; /* BUSY: waiters before me, where known */
     uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
     uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
     uint64_t fence;          /* the first number of this grant; 0: none */
-    int64_t lease_ms;  /* OK: what the store counts from the execution of this call on. QUEUED:
-                          how long the place lasts */
-    int64_t since_ns;  /* OK from `lock` only: the lease counts from this moment, at which a later
-                          request of the same session, since answered, was sent. 0: from the
-                          start of the call */
+    int64_t lease_ms;  /* OK: what the store counts from the execution of this call on, OK from
+                          `watch`: from the last call answered QUEUED. May be less than ttl_ms
+                          (queue, session): renewals go by it. QUEUED: how long the place lasts */
+    int64_t since_ns;  /* OK from `lock` or `trylock`: the lease counts from this moment, at which
+                          a later request of the same session, since answered, was sent. 0: from
+                          the start of the call */
     int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
 };
 
 /* One element of a renewal. */
 struct dlock_lease_op {
     const struct dlock_request *req;
-    struct dlock_grant grant; /* out: lease_ms; fence 0 or unchanged */
+    struct dlock_grant grant; /* out: lease_ms, waiters; fence 0 or unchanged */
     enum dlock_status status; /* out; core presets INTERNAL */
 };
 
@@ -123,7 +132,13 @@ struct dlock_target {
     int64_t (*number)(const struct dlock_target *target, const char *name);
 };
 
-/* Services of the host. Callable from any thread of a plugin. Append only. */
+/*
+ * Services of the host. Callable from any thread of a plugin. Append only.
+ *
+ * [HST-1] All sessions of one client are opened with the same pointer, two clients have different
+ * ones, and it stays valid until the last of them is closed: it is the key to what a plugin keeps
+ * once a client. The one given to `init` is valid in that call only.
+ */
 struct dlock_host {
     uint32_t struct_size;
     void *ctx;
@@ -178,7 +193,11 @@ struct dlock_backend_ops {
      * with CONFIG unless an explicit unsafe_* option accepts it. [OPN-2] What only weakens a
      * promise clears a bit in info->caps, and the session works. [OPN-3] UNAVAILABLE: cannot be
      * reached now. AUTH: refused. INVALID: an option that core could not check. PROTOCOL: not such
-     * a server. [OPN-4] Nothing in the store changes, schema creation excepted.
+     * a server. [OPN-4] Nothing in the store changes, schema creation excepted. [OPN-5]
+     * NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and are the
+     * same in all its sessions (CONCURRENT: as in the descriptor); the other bits may depend on
+     * what is found at the server. [OPN-6] Of several servers, fewer reachable than needed:
+     * NO_QUORUM; a minority may be missing.
      */
     enum dlock_status (*open)(void *self, const struct dlock_host *host,
                               const struct dlock_target *target, int64_t deadline_ns,
@@ -201,7 +220,9 @@ struct dlock_backend_ops {
      *         grant->lease_ms from the execution of the last call that set it.
      * [TRY-3] BUSY is definite, and says holder_ms where known.
      * [TRY-4] Sent, and no conclusive answer by the deadline: UNKNOWN, never BUSY and never
-     *         UNAVAILABLE. UNAVAILABLE says: certainly not executed.
+     *         UNAVAILABLE. UNAVAILABLE says: certainly not executed. NO_QUORUM says: certainly not
+     *         by enough servers, though not for a holder; if the silent ones could make it enough,
+     *         it is UNKNOWN.
      * [TRY-5] Repeated with the same token: OK if that token holds the name already (the lease is
      * not shortened), otherwise as the first time. [TRY-6] With DLOCK_CAP_FENCE: fence is greater
      * than every number granted for the name before. [TRY-7] Names are compared byte by byte. No
@@ -216,7 +237,9 @@ struct dlock_backend_ops {
      * [REN-1] Each element gets a status of its own; one never changes another's. The call returns
      * OK, or why nothing could be tried at all. [REN-2] Never creates a lease: a token that does
      * not hold its name now is LOST, also when the name is free. [REN-3] Never shortens one.
-     * [REN-4] Not sent: UNAVAILABLE. Sent, no answer: UNKNOWN.
+     * [REN-4] Not sent: UNAVAILABLE. Sent, no answer: UNKNOWN. [REN-5] In here the deadline_ns of
+     * an element's request is the end of that lease's validity, of the call it is the argument:
+     * whoever repairs a lease on a minority of servers does so before the former.
      */
     enum dlock_status (*renew)(void *self, struct dlock_lease_op *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);
@@ -226,22 +249,32 @@ struct dlock_backend_ops {
      *
      * [UNL-1] Touches the name only if req->token holds it. OK: it did and is gone. LOST: it did
      * not. [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]; may be repeated. [UNL-3] The fence
-     * counter survives.
+     * counter survives. [UNL-4] Whatever it answers, what `slot` refers to is freed at the first
+     * call, and later ones do without it.
      */
     enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
                                 struct dlock_error *err);
 
     /* ---- optional, each bound to a capability bit where one is named ---- */
 
-    /* The attempt is over without an unlock (BUSY and given up, LOST): free what `slot` refers to.
-     * No I/O. NULL: there is nothing. Not called after unlock. */
+    /*
+     * The attempt is over without an unlock (BUSY and given up, LOST): free what `slot` refers to.
+     * NULL: there is nothing.
+     *
+     * [FGT-1] The last call of the attempt, once; waits for nothing. Harmless when nothing was set
+     * up. With SESSION it comes before the close of that self. [FGT-2] self is any open session of
+     * the client; NULL: none is open, which cannot be with SESSION and CONCURRENT.
+     */
     void (*forget)(void *self, const struct dlock_request *req);
 
     /*
      * DLOCK_CAP_NATIVE_WAIT: as trylock, but the server makes us wait until deadline_ns.
      *
      * [LCK-1] TIMEOUT and CANCELED are definite: not held and not queued any more. If in doubt, end
-     *         the session in the store first.
+     *         the session in the store first; closing our end of a connection need not end a wait
+     *         at the other. If that cannot be had in time, what is left must end by itself.
+     * [LCK-2] Only the wait for the holder lasts until deadline_ns; each exchange before and after
+     *         it lasts at most op_timeout_ms.
      */
     enum dlock_status (*lock)(void *self, const struct dlock_request *req,
                               struct dlock_grant *grant, struct dlock_error *err);
@@ -251,22 +284,36 @@ struct dlock_backend_ops {
      *
      * [WAT-1] BUSY: worth a trylock now. OK: granted to my token (QUEUE only). TIMEOUT: the
      * deadline. CANCELED: interrupted. UNAVAILABLE: cannot watch now; core polls instead. [WAT-2] A
-     * release between that trylock and this call is not missed. [WAT-3] May return BUSY for no
-     * reason, but not all the time.
+     * release between that trylock and this call is not missed, and neither is a grant that came
+     * before the answer to that trylock: the waiter is listed before the request leaves. [WAT-3]
+     * May return BUSY for no reason, but not all the time. [WAT-4] OK only for a fence greater than
+     * that of the last QUEUED answer: an older grant is dropped. Core looks at it again. [WAT-5]
+     * Any session may be given, also another one than to trylock: grants arrive in a place that all
+     * share ([FAI-2] or [HST-1]).
      */
     enum dlock_status (*watch)(void *self, const struct dlock_request *req,
                                struct dlock_grant *grant, struct dlock_error *err);
 
-    /* DLOCK_CAP_QUEUE: give up the place. [LEA-1] If the token was granted the lock meanwhile, it
-     * is passed on. */
+    /*
+     * DLOCK_CAP_QUEUE: give up the place.
+     *
+     * [LEA-1] If the token was granted the lock meanwhile, it is passed on. [LEA-2] The clean-up of
+     * every attempt that was sent with ENQUEUE and is given up, after UNKNOWN, too: unlock would
+     * leave the place. OK: neither queued nor holding, an unknown token included. [LEA-3] UNKNOWN
+     * and UNAVAILABLE as in [TRY-4]; may be repeated; the place ends by itself.
+     */
     enum dlock_status (*leave)(void *self, const struct dlock_request *req,
                                struct dlock_error *err);
 
     /*
      * Ends the lock or watch of this request, running in another thread on this session.
      *
-     * [INT-1] Waits for nothing. May be repeated.
-     * [INT-2] Sticky: if it comes first, the next lock or watch of the attempt returns CANCELED.
+     * [INT-1] Waits for nothing; a mutex of the plugin that is never held across I/O is fine. May
+     *         be repeated.
+     * [INT-2] Sticky: if it comes first, every later lock or watch of the attempt returns CANCELED.
+     *         OK is returned nevertheless if the grant came first.
+     * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
+     *         leave, unlock or forget of the attempt began.
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
@@ -311,6 +358,9 @@ struct dlock_plugin {
  * [SES-1] With DLOCK_CAP_SESSION all calls for one attempt and its lease get the same self, which
  *         serves no other name until unlock or forget; after LOST or UNKNOWN core closes that self
  *         instead of reusing it. Without it, any session of the client may get any call.
+ * [SES-2] With DLOCK_CAP_SESSION closing self is the clean-up: UNKNOWN from trylock or lock ends
+ * the attempt, the next one has a new token, and there is no unlock(CLEANUP); UNKNOWN from unlock
+ * is not repeated.
  */
 
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
@@ -337,11 +387,11 @@ dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status
         return (descriptor);                            \
     }
 #else
-#define DLOCK_PLUGIN_ENTRY(id, descriptor)                                                \
-    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void); \
-    __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void)  \
-    {                                                                                     \
-        return (descriptor);                                                              \
+__attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void);
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)        \
+    const struct dlock_plugin *dlock_plugin(void) \
+    {                                             \
+        return (descriptor);                      \
     }
 #endif
 

@@ -104,7 +104,7 @@ struct dlock_node_error {
 
 /*
  * The detail of a failure, in memory of the caller. Set struct_size to sizeof before the call; a
- * NULL pointer is fine everywhere. Filled on every status but DLOCK_OK and DLOCK_BUSY; the text is
+ * NULL pointer is fine everywhere. Filled by every call; the text is
  * one line of printable characters and never holds a password.
  */
 struct dlock_error {

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "acquire.h"
+
+#include "client.h"
+#include "environment.h"
+#include "exitcode.h"
+#include "output.h"
+#include "supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A cancel that comes before the wait has begun is not remembered by the library. */
+#define CANCEL_AGAIN_MS 20
+
+/* A second signal after this long ends the process at once; earlier ones are the same order, given
+ * to the process and to its group. */
+#define IMPATIENT_MS 500
+
+struct owner_search {
+    const char *token;
+    enum dlock_mode mode;
+    bool found;
+};
+
+static int owner_compare(void *arg, const struct dlock_info *info)
+{
+    struct owner_search *search = arg;
+
+    if (info->owner == NULL || strcmp(info->owner, search->token) != 0)
+        return 0;
+    search->found = true;
+    search->mode = info->mode;
+    return 1;
+}
+
+/* Would this wait for a process that waits for us? Two readers do not exclude each other. */
+static bool held_by_ancestor(struct acquire *acquire)
+{
+    char token[DLOCK_TOKEN_CHARS];
+    const struct cli_name *name = acquire->name;
+
+    for (unsigned i = 0; environment_holder(name->bytes, name->len, i, token); i++) {
+        struct owner_search search = {.token = token};
+        enum dlock_status status =
+            dlock_inspect(acquire->client, name->bytes, name->len, owner_compare, &search, NULL);
+
+        if (status == DLOCK_OK && search.found && !(acquire->shared && search.mode == DLOCK_SHARED))
+            return true;
+    }
+    return false;
+}
+
+static enum dlock_status lock_take(struct acquire *acquire)
+{
+    struct dlock *lock = acquire->lock;
+    struct dlock_error *err = &acquire->err;
+
+    switch (acquire->wait) {
+    case ACQUIRE_TRY:
+        return acquire->shared ? dlock_tryrdlock(lock, err) : dlock_trylock(lock, err);
+    case ACQUIRE_TIMED:
+        return acquire->shared ? dlock_timedrdlock(lock, acquire->wait_ms, err)
+                               : dlock_timedlock(lock, acquire->wait_ms, err);
+    case ACQUIRE_DEFAULT:
+    default:
+        return acquire->shared ? dlock_rdlock(lock, err) : dlock_lock(lock, err);
+    }
+}
+
+static enum dlock_status acquire_steps(struct acquire *acquire)
+{
+    const struct cli_name *name = acquire->name;
+    enum dlock_status status = cli_client_open(acquire->cli, &acquire->client, &acquire->err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dlock_new(acquire->client, name->bytes, name->len, &acquire->options, &acquire->lock,
+                       &acquire->err);
+    if (status != DLOCK_OK)
+        return status;
+    acquire->nested = held_by_ancestor(acquire);
+    if (acquire->nested)
+        return DLOCK_INVALID;
+    if (atomic_load(&acquire->canceled))
+        return DLOCK_CANCELED;
+    atomic_store(&acquire->waiting, acquire->lock);
+    return lock_take(acquire);
+}
+
+static void *acquire_main(void *arg)
+{
+    struct acquire *acquire = arg;
+    uint64_t one = 1;
+
+    acquire->status = acquire_steps(acquire);
+    while (write(acquire->done, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+    return NULL;
+}
+
+static void acquire_cancel(struct acquire *acquire)
+{
+    struct dlock *lock = atomic_load(&acquire->waiting);
+
+    atomic_store(&acquire->canceled, true);
+    if (lock != NULL)
+        dlock_cancel(lock);
+}
+
+/* Until the thread is done. The first signal that ends programs, or 0. */
+static int acquire_wait(struct acquire *acquire, const struct signals *signals)
+{
+    struct pollfd fds[2] = {{.fd = acquire->done, .events = POLLIN},
+                            {.fd = signals->fd, .events = POLLIN}};
+    int first = 0;
+    int64_t first_ms = 0;
+
+    for (;;) {
+        int n;
+
+        if (poll(fds, 2, first != 0 ? CANCEL_AGAIN_MS : -1) < 0 && errno != EINTR)
+            return first;
+        while ((n = signals_next(signals)) != 0) {
+            if (n == SIGCHLD)
+                continue;
+            /* At worst the name stays taken for one lease. */
+            if (first != 0 && supervise_now_ms() - first_ms > IMPATIENT_MS)
+                _exit(CLI_EXIT_SIGNAL + n);
+            if (first == 0)
+                first_ms = supervise_now_ms();
+            first = first == 0 ? n : first;
+        }
+        if (fds[0].revents != 0)
+            return first;
+        if (first != 0)
+            acquire_cancel(acquire);
+    }
+}
+
+int acquire_lock(struct acquire *acquire, const struct signals *signals)
+{
+    pthread_t thread;
+    int caught;
+
+    acquire->status = DLOCK_NOMEM;
+    acquire->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    acquire->err.status = DLOCK_NOMEM;
+    atomic_init(&acquire->canceled, false);
+    atomic_init(&acquire->waiting, NULL);
+    acquire->done = eventfd(0, EFD_CLOEXEC);
+    if (acquire->done < 0)
+        return 0;
+    if (pthread_create(&thread, NULL, acquire_main, acquire) == 0) {
+        caught = acquire_wait(acquire, signals);
+        (void)pthread_join(thread, NULL);
+    } else {
+        caught = 0;
+    }
+    (void)close(acquire->done);
+    if (caught != 0 && acquire->lock != NULL && acquire->status == DLOCK_OK) {
+        (void)dlock_unlock(acquire->lock, NULL);
+        acquire->status = DLOCK_CANCELED;
+    }
+    return caught;
+}
+
+void acquire_fini(struct acquire *acquire)
+{
+    dlock_free(acquire->lock);
+    dlock_client_close(acquire->client);
+    acquire->lock = NULL;
+    acquire->client = NULL;
+}

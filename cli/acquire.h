@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * acquire.h - opens the store and takes the lock in a thread of its own, so that the main thread is
+ * free for signals: the first one cancels the wait, a second one ends the process.
+ */
+#ifndef CLI_ACQUIRE_H
+#define CLI_ACQUIRE_H
+
+#include "args.h"
+#include "signals.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum acquire_wait { ACQUIRE_DEFAULT, ACQUIRE_TRY, ACQUIRE_TIMED };
+
+struct acquire {
+    /* what is wanted */
+    struct cli *cli;
+    const struct cli_name *name;
+    struct dlock_options options;
+    enum acquire_wait wait;
+    int64_t wait_ms;
+    bool shared;
+
+    /* what came of it */
+    enum dlock_status status;
+    struct dlock_error err;
+    bool nested; /* INVALID because an enclosing run holds the name */
+    struct dlock_client *client;
+    struct dlock *lock;
+
+    /* between the two threads */
+    int done; /* an eventfd */
+    atomic_bool canceled;
+    _Atomic(struct dlock *) waiting; /* to be cancelled */
+};
+
+/*
+ * Returns 0 when status says how it went, or the number of the signal that arrived before; then
+ * nothing is held. client and lock are the caller's in either case: acquire_fini.
+ */
+int acquire_lock(struct acquire *acquire, const struct signals *signals);
+
+/* Frees what is left: unlocks, disconnects. */
+void acquire_fini(struct acquire *acquire);
+
+#endif

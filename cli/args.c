@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "args.h"
+
+#include "client.h"
+#include "exitcode.h"
+#include "output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_MAX 24
+
+static const char help[] =
+    "usage: dlock [-u URI] [--json] [-q] [-v] COMMAND ...\n"
+    "\n"
+    "  run [OPTIONS] NAME [--] CMD [ARG ...]   run CMD while holding the lock NAME\n"
+    "      --ttl D            lease: how long the lock outlives this machine (30s)\n"
+    "      --wait D           give up after D and exit 75 (default: wait for ever)\n"
+    "      --nowait           give up at once if the lock is held\n"
+    "      --shared           share the lock with other --shared runs\n"
+    "      --on-lost kill|warn   what happens to CMD when the lock is lost (kill)\n"
+    "      --kill-after D     time from SIGTERM to SIGKILL, at most (5s)\n"
+    "      --max-hold D       hold the lock no longer than D; then CMD is ended\n"
+    "      --label TEXT       shown by inspect and list\n"
+    "      --conflict-exit-code N   instead of 75 when the lock is held by another\n"
+    "  inspect NAME           who holds NAME; exits 0: held, 1: free\n"
+    "  list [PREFIX]          every lock that is held\n"
+    "  break NAME [--owner TOKEN] [--yes]   take NAME away from its holder\n"
+    "  backends               the plugins that are installed\n"
+    "\n"
+    "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
+    "      --json             print JSON\n"
+    "      --name-hex         NAME or PREFIX is given in hex\n"
+    "  -q, --quiet            print no messages\n"
+    "  -v, --verbose          say what happens; twice: in detail\n"
+    "      --version, --help\n"
+    "\n"
+    "Durations: 500ms, 30s, 5m, 2h, 7d.\n"
+    "CMD's own exit code, 128+n when signal n ended it; 64 usage, 69 store unavailable,\n"
+    "70 lock lost, 71 internal, 75 busy, 76 protocol, 77 authentication, 78 configuration,\n"
+    "126 CMD cannot be executed, 127 CMD not found. See dlock(1).\n";
+
+static const struct option globals[] = {
+    {"uri", required_argument, NULL, 'u'},
+    {"json", no_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+void cli_args_help(void)
+{
+    (void)fputs(help, stdout);
+}
+
+int cli_args_usage(const struct cli *cli, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cli_fail(cli, "%s (see dlock --help)", text);
+    return CLI_EXIT_USAGE;
+}
+
+static void tables_join(struct option *out, const struct option *own)
+{
+    size_t n = 0;
+
+    for (; own->name != NULL && n < OPTIONS_MAX; own++)
+        out[n++] = *own;
+    for (const struct option *global = globals; global->name != NULL; global++)
+        out[n++] = *global;
+    out[n] = (struct option){0};
+}
+
+/* optopt is a short option, the val of a long one, or 0 for an unknown long one. */
+static int option_complain(const struct cli *cli, int found, char **argv)
+{
+    const char *what =
+        found == ':' ? "needs a value" : "unknown, ambiguous or with a value too many";
+    char text[64];
+
+    if (optopt > 0 && optopt < CLI_OPTION_OWN && strchr("ujqvVh", optopt) == NULL)
+        (void)snprintf(text, sizeof text, "-%c", optopt);
+    else
+        (void)snprintf(text, sizeof text, "%.60s", argv[optind - 1]);
+    return cli_args_usage(cli, "option %s: %s", cli_printable(text, strlen(text)), what);
+}
+
+/* The arguments of a process are public: a password moves from there to memory of our own. */
+static void uri_take(struct cli *cli, char *text)
+{
+    char *rest = strstr(text, "://");
+
+    cli_args_fini(cli);
+    cli->uri = text;
+    if (!cli_uri_is_secret(text))
+        return;
+    cli->secret_uri = strdup(text);
+    if (cli->secret_uri == NULL)
+        return;
+    cli->uri = cli->secret_uri;
+    rest = rest != NULL ? rest + 3 : text;
+    memset(rest, '*', strlen(rest));
+}
+
+void cli_args_fini(struct cli *cli)
+{
+    if (cli->secret_uri != NULL)
+        explicit_bzero(cli->secret_uri, strlen(cli->secret_uri));
+    free(cli->secret_uri);
+    cli->secret_uri = NULL;
+    cli->uri = NULL;
+}
+
+static bool global_take(struct cli *cli, int found)
+{
+    switch (found) {
+    case 'u':
+        uri_take(cli, optarg);
+        return true;
+    case 'j':
+        cli->json = true;
+        return true;
+    case 'q':
+        cli->quiet = true;
+        return true;
+    case 'v':
+        cli->verbose++;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *own, bool stop_early,
+                  int *exit_code)
+{
+    struct option table[OPTIONS_MAX + sizeof globals / sizeof globals[0]];
+    int found;
+
+    tables_join(table, own);
+    opterr = 0;
+    do
+        found = getopt_long(argc, argv, stop_early ? "+:u:qvVh" : ":u:qvVh", table, NULL);
+    while (global_take(cli, found));
+
+    switch (found) {
+    case 'V':
+        (void)printf("dlock %s\n", dlock_version());
+        *exit_code = cli_stdout_close(cli, CLI_EXIT_OK);
+        return -2;
+    case 'h':
+        cli_args_help();
+        *exit_code = cli_stdout_close(cli, CLI_EXIT_OK);
+        return -2;
+    case ':':
+    case '?':
+        *exit_code = option_complain(cli, found, argv);
+        return -2;
+    default:
+        return found;
+    }
+}
+
+bool cli_args_duration(const char *text, int64_t *ms)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    char *end;
+    long long n;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    n = strtoll(text, &end, 10);
+    if (errno != 0)
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].name) == 0)
+            return !__builtin_mul_overflow((int64_t)n, units[i].ms, ms);
+    return false;
+}
+
+bool cli_args_number(const char *text, long min, long max, long *out)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    *out = strtol(text, &end, 10);
+    return errno == 0 && *end == '\0' && *out >= min && *out <= max;
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c == '\0' ? NULL : strchr(digits, tolower((unsigned char)c));
+
+    return at == NULL ? -1 : (int)(at - digits);
+}
+
+bool cli_args_name(const char *text, bool hex, struct cli_name *out)
+{
+    size_t len = strlen(text);
+
+    out->bytes = text;
+    out->len = len;
+    if (!hex)
+        return true;
+    if (len % 2 != 0 || len / 2 > sizeof out->buffer)
+        return false;
+    for (size_t i = 0; i < len / 2; i++) {
+        int high = hex_digit(text[2 * i]);
+        int low = hex_digit(text[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        out->buffer[i] = (unsigned char)(high << 4 | low);
+    }
+    out->bytes = out->buffer;
+    out->len = len / 2;
+    return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* args.h - command-line options: the global ones, and the types that several commands share. */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include "cli.h"
+
+#include <stdint.h>
+
+/* A lock name or prefix, as bytes. */
+struct cli_name {
+    const void *bytes; /* argv's own text, or buffer */
+    size_t len;
+    unsigned char buffer[DLOCK_NAME_MAX + 1]; /* of a name given in hex: room for one too many */
+};
+
+/* Values of getopt's `val` from here on are a command's own. */
+#define CLI_OPTION_OWN 1000
+
+/*
+ * getopt_long over `own` (ends with a zeroed entry) and the global options, which it consumes.
+ * Returns an own option's val, -1 at the end of the options, or -2: *exit_code is what the program
+ * ends with (a usage error that has been printed, or --help). stop_early: options end at the first
+ * operand.
+ */
+int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *own, bool stop_early,
+                  int *exit_code);
+
+/* Wipes and frees what the global options hold. */
+void cli_args_fini(struct cli *cli);
+
+/* "500ms", "30s", "5m", "2h", "7d". False: not a duration. */
+bool cli_args_duration(const char *text, int64_t *ms);
+
+/* A decimal number in min..max. */
+bool cli_args_number(const char *text, long min, long max, long *out);
+
+/* text as it is, or decoded from hex. False: not hex, or longer than any name. */
+bool cli_args_name(const char *text, bool hex, struct cli_name *out);
+
+/* Prints "dlock: ..." and returns the exit code for a usage error. */
+__attribute__((format(printf, 2, 3))) int cli_args_usage(const struct cli *cli, const char *format,
+                                                         ...);
+
+/* What --help prints. */
+void cli_args_help(void);
+
+#endif

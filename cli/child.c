@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "child.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct start_failure {
+    int error;
+    int in_exec;
+};
+
+static void child_give_up(int fd, int error, int in_exec)
+{
+    struct start_failure failure = {.error = error, .in_exec = in_exec};
+
+    if (write(fd, &failure, sizeof failure) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+/* The parent has threads: nothing but async-signal-safe calls here (glibc's execvpe is one, it
+ * allocates nothing). */
+static void child_become(const struct child_plan *plan, pid_t parent, int fd)
+{
+    if (setpgid(0, 0) != 0)
+        child_give_up(fd, errno, 0);
+    if (plan->die_with_us) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+            child_give_up(fd, errno, 0);
+        if (getppid() != parent) /* it died before prctl */
+            _exit(127);
+    }
+    if (plan->tty->eager)
+        tty_lend(plan->tty, getpid());
+    signals_restore(plan->signals);
+    (void)execvpe(plan->argv[0], plan->argv, plan->env);
+    child_give_up(fd, errno, 1);
+}
+
+int child_start(struct child *child, const struct child_plan *plan, bool *in_exec)
+{
+    struct start_failure failure = {0};
+    pid_t parent = getpid();
+    int fds[2];
+    ssize_t n;
+
+    *in_exec = false;
+    *child = (struct child){0};
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return errno;
+    child->pid = fork();
+    if (child->pid < 0) {
+        failure.error = errno;
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+        return failure.error;
+    }
+    if (child->pid == 0)
+        child_become(plan, parent, fds[1]);
+    (void)close(fds[1]);
+    do
+        n = read(fds[0], &failure, sizeof failure);
+    while (n < 0 && errno == EINTR);
+    (void)close(fds[0]);
+    if (n != (ssize_t)sizeof failure)
+        return 0; /* exec closed the pipe */
+    (void)waitpid(child->pid, NULL, 0);
+    tty_take_back(plan->tty, child->pid, false);
+    *in_exec = failure.in_exec != 0;
+    return failure.error;
+}
+
+void child_look(struct child *child)
+{
+    siginfo_t info = {0};
+
+    if (waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+        info.si_pid != 0)
+        child->stopped = info.si_code == CLD_STOPPED ? info.si_status : 0;
+    info.si_pid = 0;
+    if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+        return;
+    child->ended = true;
+    child->stopped = 0;
+    child->signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+    child->code = child->signal == 0 ? info.si_status : 128 + child->signal;
+}
+
+void child_signal(const struct child *child, int n)
+{
+    (void)kill(-child->pid, n);
+}
+
+/* "pid (any text) S ppid pgrp ...": the text may hold anything, so look from its end. */
+static bool stat_is_alive_in(const char *stat, pid_t group)
+{
+    const char *at = strrchr(stat, ')');
+    char state = 'Z';
+    int pgrp = 0;
+
+    if (at == NULL || sscanf(at + 1, " %c %*d %d", &state, &pgrp) != 2)
+        return false;
+    return pgrp == group && state != 'Z' && state != 'X';
+}
+
+static bool process_is_alive_in(int proc, const char *pid, pid_t group)
+{
+    char path[300];
+    char stat[512];
+    ssize_t n;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/stat", pid);
+    fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, stat, sizeof stat - 1);
+    (void)close(fd);
+    if (n <= 0)
+        return false;
+    stat[n] = '\0';
+    return stat_is_alive_in(stat, group);
+}
+
+bool child_group_lives(const struct child *child)
+{
+    DIR *proc = opendir("/proc");
+    bool lives = false;
+    struct dirent *entry;
+
+    if (proc == NULL)
+        return true;
+    while (!lives && (entry = readdir(proc)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            lives = process_is_alive_in(dirfd(proc), entry->d_name, child->pid);
+    (void)closedir(proc);
+    return lives;
+}
+
+void child_reap(struct child *child)
+{
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* cli.h - what every command is given: the global options. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <dlock/dlock.h>
+#include <getopt.h>
+#include <stdbool.h>
+
+struct cli {
+    const char *uri;  /* NULL: $DLOCK_URI, then the default of the library */
+    char *secret_uri; /* uri, when it had to be hidden in argv */
+    bool json;
+    bool quiet;
+    int verbose;
+};
+
+/* One command. argv[0] is its name. Returns the exit code of the program. */
+typedef int cli_command_fn(struct cli *cli, int argc, char **argv);
+
+cli_command_fn cli_run, cli_inspect, cli_list, cli_break, cli_backends;
+
+#endif

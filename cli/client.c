@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "client.h"
+
+#include "output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void log_line(void *arg, int level, const char *message)
+{
+    const struct cli *cli = arg;
+
+    if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
+        cli_say(cli, "%s", message);
+}
+
+enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
+                                  struct dlock_error *err)
+{
+    struct dlock_client_options options = {
+        .struct_size = sizeof options,
+        .log = cli->verbose > 0 ? log_line : NULL,
+        .log_arg = cli,
+    };
+    enum dlock_status status = dlock_client_open(cli->uri, &options, out, err);
+
+    if (status == DLOCK_OK)
+        cli_say(cli, "store %s (%s)", dlock_client_uri(*out), dlock_client_server(*out));
+    return status;
+}
+
+/* An option with a telling name; pass_file and pass_env only say where the password is. */
+static bool query_is_secret(const char *query)
+{
+    static const char *const telling[] = {"pwd", "secret", "token", "credential", "node="};
+
+    for (const char *at = query; (at = strstr(at, "pass")) != NULL; at++)
+        if (strncmp(at, "pass_file=", 10) != 0 && strncmp(at, "pass_env=", 9) != 0)
+            return true;
+    for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
+        if (strstr(query, telling[i]) != NULL)
+            return true;
+    return false;
+}
+
+bool cli_uri_is_secret(const char *uri)
+{
+    const char *query = strchr(uri, '?');
+
+    if (uri[0] == '@') /* the name of a file */
+        return false;
+    return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
+}
+
+const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
+{
+    const char *shown = dlock_client_uri(client);
+    const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
+
+    if (strstr(shown, "***") == NULL)
+        return shown;
+    return given != NULL && given[0] == '@' ? given : NULL;
+}

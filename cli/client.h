@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* client.h - opening the store that the global options name. */
+#ifndef CLI_CLIENT_H
+#define CLI_CLIENT_H
+
+#include "cli.h"
+
+/* As dlock_client_open, with the library's log on standard error as far as --verbose asks for it;
+ * cli must outlive the client. */
+enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
+                                  struct dlock_error *err);
+
+/*
+ * Does the text of a URI hold a password, as far as one can tell without its plugin? Errs on the
+ * side of yes.
+ */
+bool cli_uri_is_secret(const char *uri);
+
+/* The URI by which a child process finds the same store; NULL: it would tell a password. Borrowed
+ * until the client is closed. */
+const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* dlock inspect and dlock list: who holds what. */
+#include "args.h"
+#include "client.h"
+#include "exitcode.h"
+#include "info.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_HEX = CLI_OPTION_OWN };
+
+static const struct option name_options[] = {
+    {"name-hex", no_argument, NULL, NAME_HEX},
+    {NULL, 0, NULL, 0},
+};
+
+typedef enum dlock_status query_fn(struct dlock_client *client, const void *name, size_t name_len,
+                                   dlock_info_fn *fn, void *arg, struct dlock_error *err);
+
+/* At least min operands, at most one. -1: go on; else the exit code. */
+static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name)
+{
+    bool hex = false;
+    int exit_code;
+    int option;
+
+    while ((option = cli_args_next(cli, argc, argv, name_options, false, &exit_code)) != -1) {
+        if (option == -2)
+            return exit_code;
+        hex = true;
+    }
+    if (argc - optind < min)
+        return cli_args_usage(cli, "%s: NAME is missing", argv[0]);
+    if (argc - optind > 1)
+        return cli_args_usage(cli, "%s: more than one NAME", argv[0]);
+    if (!cli_args_name(optind < argc ? argv[optind] : "", hex, name))
+        return cli_args_usage(cli, "%s: NAME is not hex, or too long", argv[0]);
+    return -1;
+}
+
+/* 0, or the exit code; list is to be freed in either case. */
+static int holders_query(struct cli *cli, query_fn *query, const struct cli_name *name,
+                         struct info_list *list)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_client *client;
+    enum dlock_status status = cli_client_open(cli, &client, &err);
+
+    if (status == DLOCK_OK) {
+        status = query(client, name->bytes, name->len, info_list_add, list, &err);
+        dlock_client_close(client);
+    }
+    if (status == DLOCK_OK && list->no_memory)
+        status = DLOCK_NOMEM;
+    if (status == DLOCK_OK)
+        return CLI_EXIT_OK;
+    err.status = status;
+    return cli_fail_status(cli, NULL, &err);
+}
+
+static int inspect_print_json(const struct cli *cli, const struct cli_name *name,
+                              const struct info_list *list, int exit_code)
+{
+    json_t *root = cli_json_name(name->bytes, name->len);
+    json_t *holders = json_array();
+    bool known = list->count > 0 && list->items[0].waiters != UINT32_MAX;
+
+    for (size_t i = 0; i < list->count; i++)
+        (void)json_array_append_new(holders, info_json(&list->items[i]));
+    (void)json_object_set_new(root, "held", json_boolean(list->count > 0));
+    (void)json_object_set_new(root, "waiters",
+                              cli_json_number(known ? list->items[0].waiters : 0, known));
+    (void)json_object_set_new(root, "holders", holders);
+    return cli_json_print(cli, root, exit_code);
+}
+
+static void holder_print(const struct info *info)
+{
+    char fence[24];
+    char held[24];
+    char remaining[24];
+
+    info_number(fence, info->fence, info->fence != 0);
+    info_duration(held, info->held_ms);
+    info_duration(remaining, info->remaining_ms);
+    (void)printf("owner      %s\n", cli_printable(info->owner, strlen(info->owner)));
+    (void)printf("holder     %s\n",
+                 info->label[0] != '\0' ? cli_printable(info->label, strlen(info->label)) : "-");
+    (void)printf("fence      %s\n", fence);
+    (void)printf("held       %s\n", held);
+    (void)printf("remaining  %s\n", remaining);
+}
+
+static int inspect_print(const struct cli *cli, const struct cli_name *name,
+                         const struct info_list *list, int exit_code)
+{
+    char waiters[24];
+
+    (void)printf("name       %s\n", cli_printable(name->bytes, name->len));
+    if (list->count == 0) {
+        (void)printf("state      free\n");
+        return cli_stdout_close(cli, exit_code);
+    }
+    info_number(waiters, list->items[0].waiters, list->items[0].waiters != UINT32_MAX);
+    (void)printf("state      held, %s\n", info_mode(&list->items[0]));
+    (void)printf("waiters    %s\n", waiters);
+    for (size_t i = 0; i < list->count; i++)
+        holder_print(&list->items[i]);
+    return cli_stdout_close(cli, exit_code);
+}
+
+int cli_inspect(struct cli *cli, int argc, char **argv)
+{
+    struct info_list list = {0};
+    struct cli_name name;
+    int exit_code = operand_read(cli, argc, argv, 1, &name);
+
+    if (exit_code >= 0)
+        return exit_code;
+    exit_code = holders_query(cli, dlock_inspect, &name, &list);
+    if (exit_code == CLI_EXIT_OK) {
+        exit_code = list.count > 0 ? CLI_EXIT_OK : CLI_EXIT_NO;
+        info_list_sort(&list);
+        exit_code = cli->json ? inspect_print_json(cli, &name, &list, exit_code)
+                              : inspect_print(cli, &name, &list, exit_code);
+    }
+    info_list_fini(&list);
+    return exit_code;
+}
+
+static int list_print_json(const struct cli *cli, const struct info_list *list)
+{
+    json_t *root = json_object();
+    json_t *locks = json_array();
+
+    for (size_t i = 0; i < list->count; i++) {
+        const struct info *info = &list->items[i];
+        json_t *lock = cli_json_name(info->name, info->name_len);
+        json_t *holder = info_json(info);
+        bool known = info->waiters != UINT32_MAX;
+
+        (void)json_object_update(lock, holder);
+        json_decref(holder);
+        (void)json_object_set_new(lock, "waiters", cli_json_number(info->waiters, known));
+        (void)json_array_append_new(locks, lock);
+    }
+    (void)json_object_set_new(root, "locks", locks);
+    return cli_json_print(cli, root, CLI_EXIT_OK);
+}
+
+/* One line a holder; the name, which may be long, comes last but one. */
+static int list_print(const struct cli *cli, const struct info_list *list)
+{
+    if (list->count > 0)
+        (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", "MODE", "HELD", "REMAINING", "WAITERS",
+                     "FENCE", "NAME", "HOLDER");
+    for (size_t i = 0; i < list->count; i++) {
+        const struct info *info = &list->items[i];
+        char held[24];
+        char remaining[24];
+        char waiters[24];
+        char fence[24];
+
+        info_duration(held, info->held_ms);
+        info_duration(remaining, info->remaining_ms);
+        info_number(waiters, info->waiters, info->waiters != UINT32_MAX);
+        info_number(fence, info->fence, info->fence != 0);
+        (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", info_mode(info), held, remaining,
+                     waiters, fence, cli_printable(info->name, info->name_len),
+                     info->label[0] != '\0' ? cli_printable(info->label, strlen(info->label))
+                                            : "-");
+    }
+    return cli_stdout_close(cli, CLI_EXIT_OK);
+}
+
+int cli_list(struct cli *cli, int argc, char **argv)
+{
+    struct info_list list = {0};
+    struct cli_name prefix;
+    int exit_code = operand_read(cli, argc, argv, 0, &prefix);
+
+    if (exit_code >= 0)
+        return exit_code;
+    exit_code = holders_query(cli, dlock_list, &prefix, &list);
+    if (exit_code == CLI_EXIT_OK) {
+        info_list_sort(&list);
+        exit_code = cli->json ? list_print_json(cli, &list) : list_print(cli, &list);
+    }
+    info_list_fini(&list);
+    return exit_code;
+}

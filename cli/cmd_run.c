@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* dlock run: a command under a lock. */
+#include "acquire.h"
+#include "args.h"
+#include "client.h"
+#include "environment.h"
+#include "exitcode.h"
+#include "output.h"
+#include "supervise.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KILL_AFTER_MS INT64_C(5000)
+
+enum run_option {
+    RUN_TTL = CLI_OPTION_OWN,
+    RUN_WAIT,
+    RUN_NOWAIT,
+    RUN_SHARED,
+    RUN_ON_LOST,
+    RUN_KILL_AFTER,
+    RUN_MAX_HOLD,
+    RUN_LABEL,
+    RUN_CONFLICT,
+    RUN_NAME_HEX
+};
+
+static const struct option run_options[] = {
+    {"ttl", required_argument, NULL, RUN_TTL},
+    {"wait", required_argument, NULL, RUN_WAIT},
+    {"nowait", no_argument, NULL, RUN_NOWAIT},
+    {"shared", no_argument, NULL, RUN_SHARED},
+    {"on-lost", required_argument, NULL, RUN_ON_LOST},
+    {"kill-after", required_argument, NULL, RUN_KILL_AFTER},
+    {"max-hold", required_argument, NULL, RUN_MAX_HOLD},
+    {"label", required_argument, NULL, RUN_LABEL},
+    {"conflict-exit-code", required_argument, NULL, RUN_CONFLICT},
+    {"name-hex", no_argument, NULL, RUN_NAME_HEX},
+    {NULL, 0, NULL, 0},
+};
+
+struct run {
+    struct cli *cli;
+    struct cli_name name;
+    char shown[CLI_PRINTABLE_SIZE]; /* the name, printable */
+    char **command;
+    bool name_in_hex;
+    bool warn_only;
+    int64_t kill_after_ms;
+    long conflict_code;
+
+    struct acquire acquire;
+    struct signals signals;
+    struct tty tty;
+    struct child child;
+    int64_t acquired_ms;
+};
+
+/* A duration above zero. */
+static bool duration_take(int64_t *ms)
+{
+    return cli_args_duration(optarg, ms) && *ms > 0;
+}
+
+static bool run_option_take(struct run *run, int option)
+{
+    struct acquire *acquire = &run->acquire;
+
+    switch (option) {
+    case RUN_TTL:
+        return duration_take(&acquire->options.ttl_ms);
+    case RUN_WAIT:
+        acquire->wait = ACQUIRE_TIMED;
+        return cli_args_duration(optarg, &acquire->wait_ms);
+    case RUN_NOWAIT:
+        acquire->wait = ACQUIRE_TRY;
+        return true;
+    case RUN_SHARED:
+        acquire->shared = true;
+        return true;
+    case RUN_ON_LOST:
+        run->warn_only = strcmp(optarg, "warn") == 0;
+        return run->warn_only || strcmp(optarg, "kill") == 0;
+    case RUN_KILL_AFTER:
+        return cli_args_duration(optarg, &run->kill_after_ms);
+    case RUN_MAX_HOLD:
+        return duration_take(&acquire->options.max_hold_ms);
+    case RUN_LABEL:
+        acquire->options.label = optarg;
+        return true;
+    case RUN_CONFLICT:
+        return cli_args_number(optarg, 0, 255, &run->conflict_code);
+    case RUN_NAME_HEX:
+        run->name_in_hex = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* -1: go on; else the exit code. */
+static int run_options_read(struct run *run, int argc, char **argv)
+{
+    int exit_code;
+    int option;
+
+    while ((option = cli_args_next(run->cli, argc, argv, run_options, true, &exit_code)) != -1) {
+        if (option == -2)
+            return exit_code;
+        if (!run_option_take(run, option))
+            return cli_args_usage(run->cli, "--%s: bad value '%s'",
+                                  run_options[option - CLI_OPTION_OWN].name,
+                                  cli_printable(optarg, strlen(optarg)));
+    }
+    if (run->cli->json)
+        return cli_args_usage(run->cli, "--json is not for run, whose output is the command's");
+    if (optind >= argc)
+        return cli_args_usage(run->cli, "run: NAME is missing");
+    if (!cli_args_name(argv[optind], run->name_in_hex, &run->name))
+        return cli_args_usage(run->cli, "run: NAME is not hex, or too long");
+    (void)snprintf(run->shown, sizeof run->shown, "%s",
+                   cli_printable(run->name.bytes, run->name.len));
+    optind++;
+    if (optind < argc && strcmp(argv[optind], "--") == 0)
+        optind++;
+    else if (optind < argc && argv[optind][0] == '-')
+        return cli_args_usage(run->cli, "run: options go before NAME, or write -- before CMD");
+    if (optind >= argc)
+        return cli_args_usage(run->cli, "run: CMD is missing");
+    run->command = argv + optind;
+    return -1;
+}
+
+static int acquire_failed(struct run *run)
+{
+    enum dlock_status status = run->acquire.status;
+    struct dlock_error *err = &run->acquire.err;
+
+    if (run->acquire.nested) {
+        cli_fail(run->cli, "%s: an enclosing dlock run holds this lock: waiting would never end",
+                 run->shown);
+        return CLI_EXIT_USAGE;
+    }
+    err->status = status;
+    (void)cli_fail_status(run->cli, run->acquire.client != NULL ? run->shown : NULL, err);
+    if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) && run->conflict_code >= 0)
+        return (int)run->conflict_code;
+    return cli_exit_of(status);
+}
+
+/* 0, or the exit code. */
+static int command_start(struct run *run)
+{
+    char token[DLOCK_TOKEN_CHARS] = "";
+    struct environment_lock lock = {
+        .name = run->name.bytes,
+        .name_len = run->name.len,
+        .token = token,
+        .fence = dlock_fence(run->acquire.lock),
+        .uri = cli_uri_for_child(run->cli, run->acquire.client),
+    };
+    struct child_plan plan = {
+        .argv = run->command,
+        .signals = &run->signals,
+        .tty = &run->tty,
+        .die_with_us = !run->warn_only,
+    };
+    char **env;
+    bool in_exec = false;
+    int error = ENOMEM;
+
+    (void)dlock_token(run->acquire.lock, token, sizeof token);
+    cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
+    env = environment_new(&lock);
+    plan.env = env;
+    if (env != NULL)
+        error = child_start(&run->child, &plan, &in_exec);
+    environment_free(env);
+    if (error == 0)
+        return 0;
+    cli_fail(run->cli, "%s: %s", cli_printable(run->command[0], strlen(run->command[0])),
+             strerror(error));
+    if (!in_exec)
+        return CLI_EXIT_INTERNAL;
+    return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
+}
+
+static int command_watch(struct run *run)
+{
+    int64_t max_hold_ms = run->acquire.options.max_hold_ms;
+    struct supervise s = {
+        .cli = run->cli,
+        .client = run->acquire.client,
+        .lock = run->acquire.lock,
+        .name = run->shown,
+        .child = &run->child,
+        .signals = &run->signals,
+        .tty = &run->tty,
+        .hold_until_ms = max_hold_ms > 0 ? run->acquired_ms + max_hold_ms : INT64_MAX,
+    };
+    int error;
+
+    watch_init(&s.watch, run->kill_after_ms, run->warn_only);
+    error = supervise_child(&s);
+    if (error != 0)
+        cli_fail(run->cli, "%s: %s; the command was killed", run->shown, strerror(error));
+    tty_take_back(&run->tty, run->child.pid, run->child.signal != 0);
+    child_reap(&run->child);
+    if (error != 0)
+        return CLI_EXIT_INTERNAL;
+    return s.lost ? CLI_EXIT_LOST : run->child.code;
+}
+
+/* The lock goes back. What the store says of it may still change the exit code. */
+static int run_release(struct run *run, int exit_code)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status = dlock_unlock(run->acquire.lock, &err);
+
+    if (status == DLOCK_OK || exit_code == CLI_EXIT_LOST)
+        return exit_code;
+    if (status == DLOCK_LOST) {
+        cli_fail(run->cli, "%s: lock lost: it was no longer ours when the command had ended",
+                 run->shown);
+        return CLI_EXIT_LOST;
+    }
+    err.status = status;
+    (void)cli_fail_status(run->cli, "release (the lock ends with its lease)", &err);
+    return exit_code;
+}
+
+static int run_locked(struct run *run)
+{
+    int exit_code;
+
+    if (signals_run(&run->signals) != 0) {
+        cli_fail(run->cli, "signals: %s", strerror(errno));
+        return run_release(run, CLI_EXIT_INTERNAL);
+    }
+    tty_init(&run->tty);
+    exit_code = command_start(run);
+    if (exit_code == 0)
+        exit_code = command_watch(run);
+    exit_code = run_release(run, exit_code);
+    return exit_code;
+}
+
+static int run_all(struct run *run)
+{
+    int caught;
+    int exit_code;
+
+    if (signals_start(&run->signals) != 0) {
+        cli_fail(run->cli, "signals: %s", strerror(errno));
+        return CLI_EXIT_INTERNAL;
+    }
+    caught = acquire_lock(&run->acquire, &run->signals);
+    run->acquired_ms = supervise_now_ms();
+    if (caught != 0)
+        exit_code = CLI_EXIT_SIGNAL + caught;
+    else if (run->acquire.status != DLOCK_OK)
+        exit_code = acquire_failed(run);
+    else
+        exit_code = run_locked(run);
+    acquire_fini(&run->acquire);
+    return exit_code;
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+    struct run run = {
+        .cli = cli,
+        .kill_after_ms = KILL_AFTER_MS,
+        .conflict_code = -1,
+        .acquire = {.cli = cli, .options = {.struct_size = sizeof(struct dlock_options)}},
+        .signals = {.fd = -1},
+        .tty = {.fd = -1},
+    };
+    int exit_code = run_options_read(&run, argc, argv);
+    bool interrupted;
+
+    if (exit_code >= 0)
+        return exit_code;
+    run.acquire.name = &run.name;
+    exit_code = run_all(&run);
+    /* A shell that runs a loop in the foreground ends it only if it sees SIGINT itself. */
+    interrupted =
+        run.tty.fd >= 0 && run.child.signal == SIGINT && exit_code == CLI_EXIT_SIGNAL + SIGINT;
+    tty_fini(&run.tty);
+    if (interrupted)
+        signals_die(SIGINT);
+    return exit_code;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * environment.h - what a command learns about its lock, and what a nested dlock learns from it.
+ *
+ *   DLOCK_NAME   the name; absent if it has a NUL byte
+ *   DLOCK_FENCE  the fencing token; absent if the store gives none
+ *   DLOCK_TOKEN  the owner token
+ *   DLOCK_URI    the store; absent if that would tell a password
+ *   DLOCK_HELD   "<name in hex>:<token>" of this and every enclosing run, separated by spaces
+ */
+#ifndef CLI_ENVIRONMENT_H
+#define CLI_ENVIRONMENT_H
+
+#include <dlock/dlock.h>
+#include <stdbool.h>
+
+struct environment_lock {
+    const void *name;
+    size_t name_len;
+    const char *token;
+    uint64_t fence;  /* 0: none */
+    const char *uri; /* NULL: keep it back */
+};
+
+/* Our own environment with these variables replaced; NULL: no memory. Free with environment_free.
+ */
+char **environment_new(const struct environment_lock *lock);
+void environment_free(char **env);
+
+/* The index'th token under which an enclosing run holds the name, as far as DLOCK_HELD tells.
+ * False: no more. */
+bool environment_holder(const void *name, size_t name_len, unsigned index,
+                        char token[DLOCK_TOKEN_CHARS]);
+
+#endif

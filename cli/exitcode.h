@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* exitcode.h - what the command's exit codes mean, and which status becomes which. */
+#ifndef CLI_EXITCODE_H
+#define CLI_EXITCODE_H
+
+#include <dlock/status.h>
+
+enum cli_exit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_NO = 1,           /* inspect: free; break: nothing to break */
+    CLI_EXIT_USAGE = 64,       /* command line, name, URI */
+    CLI_EXIT_UNAVAILABLE = 69, /* store, quorum or plugin */
+    CLI_EXIT_LOST = 70,        /* the lock was lost while the command ran */
+    CLI_EXIT_INTERNAL = 71,    /* memory, descriptors, bugs */
+    CLI_EXIT_BUSY = 75,        /* held by another, timed out, outcome unknown */
+    CLI_EXIT_PROTOCOL = 76,
+    CLI_EXIT_AUTH = 77,
+    CLI_EXIT_CONFIG = 78,
+    CLI_EXIT_NOT_EXECUTABLE = 126,
+    CLI_EXIT_NOT_FOUND = 127,
+    CLI_EXIT_SIGNAL = 128 /* + the number of the signal */
+};
+
+int cli_exit_of(enum dlock_status status);
+
+#endif

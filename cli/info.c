@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "info.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool list_grow(struct info_list *list)
+{
+    size_t room = list->room == 0 ? 16 : 2 * list->room;
+    struct info *items = reallocarray(list->items, room, sizeof *items);
+
+    if (items == NULL)
+        return false;
+    list->items = items;
+    list->room = room;
+    return true;
+}
+
+int info_list_add(void *arg, const struct dlock_info *info)
+{
+    struct info_list *list = arg;
+    struct info *item;
+
+    if (list->count == list->room && !list_grow(list))
+        goto no_memory;
+    item = &list->items[list->count];
+    *item = (struct info){
+        .name_len = info->name_len < sizeof item->name ? info->name_len : sizeof item->name,
+        .mode = info->mode,
+        .waiters = info->waiters,
+        .fence = info->fence,
+        .remaining_ms = info->remaining_ms,
+        .held_ms = info->held_ms,
+        .owner = strdup(info->owner != NULL ? info->owner : ""),
+        .label = strdup(info->label != NULL ? info->label : ""),
+    };
+    memcpy(item->name, info->name, item->name_len);
+    list->count++;
+    if (item->owner != NULL && item->label != NULL)
+        return 0;
+no_memory:
+    list->no_memory = true;
+    return 1;
+}
+
+static int info_compare(const void *left, const void *right)
+{
+    const struct info *a = left;
+    const struct info *b = right;
+    size_t len = a->name_len < b->name_len ? a->name_len : b->name_len;
+    int order = memcmp(a->name, b->name, len);
+
+    if (order != 0)
+        return order;
+    if (a->name_len != b->name_len)
+        return a->name_len < b->name_len ? -1 : 1;
+    return (a->fence > b->fence) - (a->fence < b->fence);
+}
+
+void info_list_sort(struct info_list *list)
+{
+    if (list->count > 1)
+        qsort(list->items, list->count, sizeof *list->items, info_compare);
+}
+
+void info_list_fini(struct info_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].owner);
+        free(list->items[i].label);
+    }
+    free(list->items);
+    *list = (struct info_list){0};
+}
+
+const char *info_mode(const struct info *info)
+{
+    return info->mode == DLOCK_SHARED ? "shared" : "exclusive";
+}
+
+json_t *info_json(const struct info *info)
+{
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "owner", cli_json_text(info->owner), "mode",
+                     info_mode(info), "label", cli_json_text(info->label), "fence",
+                     cli_json_number(info->fence, info->fence != 0), "remaining_ms",
+                     json_integer(info->remaining_ms), "held_ms",
+                     cli_json_number((uint64_t)info->held_ms, info->held_ms >= 0));
+}
+
+void info_duration(char out[24], int64_t ms)
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 0)
+        (void)snprintf(out, 24, "-");
+    else if (s < 60)
+        (void)snprintf(out, 24, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        (void)snprintf(out, 24, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    else if (s < 86400)
+        (void)snprintf(out, 24, "%" PRId64 "h%02" PRId64 "m", s / 3600, s % 3600 / 60);
+    else
+        (void)snprintf(out, 24, "%" PRId64 "d%02" PRId64 "h", s / 86400, s % 86400 / 3600);
+}
+
+void info_number(char out[24], uint64_t value, bool known)
+{
+    if (known)
+        (void)snprintf(out, 24, "%" PRIu64, value);
+    else
+        (void)snprintf(out, 24, "-");
+}

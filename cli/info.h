@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* info.h - what the store tells of holders: kept beyond the callback, and shown. */
+#ifndef CLI_INFO_H
+#define CLI_INFO_H
+
+#include "output.h"
+
+struct info {
+    unsigned char name[DLOCK_NAME_MAX];
+    size_t name_len;
+    enum dlock_mode mode;
+    uint32_t waiters; /* UINT32_MAX: unknown */
+    uint64_t fence;   /* 0: none */
+    int64_t remaining_ms;
+    int64_t held_ms; /* -1: unknown */
+    char *owner;
+    char *label;
+};
+
+struct info_list {
+    struct info *items;
+    size_t count, room;
+    bool no_memory; /* the list is not whole */
+};
+
+/* The dlock_info_fn that fills a struct info_list (its arg). */
+int info_list_add(void *arg, const struct dlock_info *info);
+
+/* By name, byte by byte; holders of one name by fence. */
+void info_list_sort(struct info_list *list);
+void info_list_fini(struct info_list *list);
+
+/* owner, mode, label, fence, remaining_ms, held_ms. Caller frees. NULL: no memory. */
+json_t *info_json(const struct info *info);
+
+const char *info_mode(const struct info *info);
+
+/* "29.3s", "2h05m", "-" for what is unknown (negative). */
+void info_duration(char out[24], int64_t ms);
+
+/* A number, or "-". */
+void info_number(char out[24], uint64_t value, bool known);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlock - locks for the command line, on every store that libdlock has a plugin for.
+ *
+ * main.c reads the global options and hands over to a command.
+ */
+#include "args.h"
+#include "output.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    cli_command_fn *run;
+} commands[] = {
+    {"run", cli_run},     {"inspect", cli_inspect},   {"list", cli_list},
+    {"break", cli_break}, {"backends", cli_backends},
+};
+
+static cli_command_fn *command_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].run;
+    return NULL;
+}
+
+static int command_run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option no_options[] = {{NULL, 0, NULL, 0}};
+    cli_command_fn *command;
+    int exit_code;
+
+    if (cli_args_next(cli, argc, argv, no_options, true, &exit_code) == -2)
+        return exit_code;
+    if (optind >= argc)
+        return cli_args_usage(cli, "a command is missing");
+    command = command_find(argv[optind]);
+    if (command == NULL)
+        return cli_args_usage(cli, "no command '%s'",
+                              cli_printable(argv[optind], strlen(argv[optind])));
+    argc -= optind;
+    argv += optind;
+    optind = 0; /* glibc: begin anew */
+    return command(cli, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {0};
+    int exit_code = command_run(&cli, argc, argv);
+
+    cli_args_fini(&cli);
+    return exit_code;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "output.h"
+
+#include "exitcode.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PRINTABLE_SLOTS 8
+#define LINE_MAX_BYTES  2048
+
+const char *cli_printable(const void *bytes, size_t len)
+{
+    static _Thread_local char slots[PRINTABLE_SLOTS][CLI_PRINTABLE_SIZE];
+    static _Thread_local unsigned next;
+    char *out = slots[next++ % PRINTABLE_SLOTS];
+    const unsigned char *in = bytes;
+    size_t used = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (used + 8 > CLI_PRINTABLE_SIZE) {
+            memcpy(out + used, "...", 4);
+            return out;
+        }
+        if (in[i] >= 0x20 && in[i] < 0x7f && in[i] != '\\')
+            out[used++] = (char)in[i];
+        else
+            used += (size_t)snprintf(out + used, 5, "\\x%02x", in[i]);
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* One write a line: lines of several processes on one terminal do not mix. */
+static void line_write(const char *format, va_list args)
+{
+    char line[LINE_MAX_BYTES] = "dlock: ";
+    size_t used = strlen(line);
+    int n = vsnprintf(line + used, sizeof line - used - 1, format, args);
+
+    if (n < 0)
+        return;
+    used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0)
+        errno = 0; /* nobody is left to be told */
+}
+
+void cli_fail(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+
+    if (cli->quiet)
+        return;
+    va_start(args, format);
+    line_write(format, args);
+    va_end(args);
+}
+
+void cli_say(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+
+    if (cli->verbose == 0)
+        return;
+    va_start(args, format);
+    line_write(format, args);
+    va_end(args);
+}
+
+int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err)
+{
+    const char *text = err->message[0] != '\0' ? err->message : dlock_status_text((int)err->status);
+
+    if (what != NULL)
+        cli_fail(cli, "%s: %s", what, text);
+    else
+        cli_fail(cli, "%s", text);
+    return cli_exit_of(err->status);
+}
+
+json_t *cli_json_name(const void *name, size_t len)
+{
+    char hex[2 * (DLOCK_NAME_MAX + 1) + 1] = "";
+    const unsigned char *bytes = name;
+    json_t *text = json_stringn(name, len);
+
+    for (size_t i = 0; i < len && i <= DLOCK_NAME_MAX; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    return json_pack("{s:o, s:s}", "name", text != NULL ? text : json_null(), "name_hex", hex);
+}
+
+json_t *cli_json_text(const char *text)
+{
+    json_t *value = text == NULL || text[0] == '\0' ? NULL : json_string(text);
+
+    return value != NULL ? value : json_null();
+}
+
+json_t *cli_json_number(uint64_t value, bool known)
+{
+    return known ? json_integer((json_int_t)value) : json_null();
+}
+
+int cli_json_print(const struct cli *cli, json_t *value, int exit_code)
+{
+    int rc;
+
+    if (value == NULL) {
+        cli_fail(cli, "out of memory");
+        return CLI_EXIT_INTERNAL;
+    }
+    rc = json_dumpf(value, stdout, JSON_INDENT(2));
+    json_decref(value);
+    if (rc == 0)
+        (void)putchar('\n');
+    return cli_stdout_close(cli, exit_code);
+}
+
+int cli_stdout_close(const struct cli *cli, int exit_code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return exit_code;
+    cli_fail(cli, "standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");
+    return CLI_EXIT_INTERNAL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * output.h - what goes to the two output streams.
+ *
+ * Everything that may come from somebody else (names, labels, owners) is escaped: a byte outside
+ * printable ASCII, and the backslash, becomes \xHH, so that no lock name can drive a terminal.
+ */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include "cli.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* Room for the longest name in escapes and a NUL; longer texts are cut with "...". */
+#define CLI_PRINTABLE_SIZE (4 * DLOCK_NAME_MAX + 8)
+
+/* Escaped; the result lives until the eighth next call in this thread. */
+const char *cli_printable(const void *bytes, size_t len);
+
+/* One line "dlock: ..." on standard error, unless --quiet. */
+__attribute__((format(printf, 2, 3))) void cli_fail(const struct cli *cli, const char *format, ...);
+
+/* The same with --verbose only. */
+__attribute__((format(printf, 2, 3))) void cli_say(const struct cli *cli, const char *format, ...);
+
+/* Prints "dlock: <what>: <the error's text>" and returns the exit code of the status. what may be
+ * NULL. */
+int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err);
+
+/* {"name": ... or null, "name_hex": ...}; caller frees. NULL: no memory. */
+json_t *cli_json_name(const void *name, size_t len);
+
+/* A string; null when it is NULL, empty or not UTF-8. */
+json_t *cli_json_text(const char *text);
+
+/* The number; null when `known` is false. */
+json_t *cli_json_number(uint64_t value, bool known);
+
+/* Prints the value (taken always) and a newline. NULL: no memory. Returns exit_code, or the code of
+ * what went wrong. */
+int cli_json_print(const struct cli *cli, json_t *value, int exit_code);
+
+/* Flushes standard output: exit_code, or a complaint when it could not be written. */
+int cli_stdout_close(const struct cli *cli, int exit_code);
+
+#endif

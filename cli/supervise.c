@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "supervise.h"
+
+#include "output.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GROUP_LOOK_MS INT64_C(25)
+
+int64_t supervise_now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The event may come after the state by which we noticed. */
+static enum dlock_reason reason_known(const struct supervise *s)
+{
+    if (s->reason != 0)
+        return s->reason;
+    if (s->hold_ends_first)
+        return DLOCK_REASON_MAX_HOLD;
+    if (dlock_state(s->lock) == DLOCK_STATE_LOST && supervise_now_ms() < s->watch.valid_until_ms)
+        return DLOCK_REASON_TAKEN;
+    return DLOCK_REASON_EXPIRED;
+}
+
+static const char *reason_text(enum dlock_reason reason)
+{
+    switch (reason) {
+    case DLOCK_REASON_TAKEN:
+        return "it was broken or taken away";
+    case DLOCK_REASON_MAX_HOLD:
+        return "it was held for as long as max_hold allows";
+    case DLOCK_REASON_SESSION:
+        return "the session that carried it ended";
+    case DLOCK_REASON_EXPIRED:
+    default:
+        return "it was not renewed in time";
+    }
+}
+
+static void loss_report(struct supervise *s, const char *consequence)
+{
+    if (!s->lost)
+        cli_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_text(reason_known(s)),
+                 consequence);
+    s->lost = true;
+}
+
+static void events_drain(struct supervise *s)
+{
+    struct dlock_event event;
+
+    while (dlock_client_next_event(s->client, &event) == 1)
+        if (event.lock == s->lock)
+            s->reason = event.reason;
+}
+
+static struct watch_view lease_view(struct supervise *s)
+{
+    struct watch_view view = {.now_ms = supervise_now_ms()};
+    int64_t hold_left_ms = s->hold_until_ms - view.now_ms;
+
+    view.lost = dlock_state(s->lock) == DLOCK_STATE_LOST;
+    view.remaining_ms = view.lost ? 0 : dlock_remaining_ms(s->lock);
+    s->hold_ends_first = hold_left_ms < view.remaining_ms;
+    if (s->hold_ends_first)
+        view.remaining_ms = hold_left_ms;
+    return view;
+}
+
+static void lease_look(struct supervise *s)
+{
+    struct watch_view view = lease_view(s);
+
+    events_drain(s);
+    switch (watch_step(&s->watch, &view, &s->next_ms)) {
+    case WATCH_WARN:
+        loss_report(s, "the command goes on");
+        break;
+    case WATCH_TERM:
+        loss_report(s, "ending the command");
+        child_signal(s->child, SIGTERM);
+        child_signal(s->child, SIGCONT); /* a stopped one could not obey */
+        break;
+    case WATCH_KILL:
+        loss_report(s, "killing the command");
+        child_signal(s->child, SIGKILL);
+        break;
+    case WATCH_NONE:
+    default:
+        break;
+    }
+}
+
+static void timer_set(const struct supervise *s, int64_t at_ms)
+{
+    struct itimerspec spec = {0};
+
+    if (at_ms != WATCH_NEVER) {
+        spec.it_value.tv_sec = (time_t)(at_ms / 1000);
+        spec.it_value.tv_nsec = (long)(at_ms % 1000) * 1000000;
+    }
+    (void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/*
+ * Stops with the command, as its shell expects of a job, and returns when both are to go on. The
+ * lease runs on meanwhile; it is looked at before the command may move.
+ */
+static void stop_follow(struct supervise *s, bool wants_tty)
+{
+    bool was_lent = tty_is_lent(s->tty, s->child->pid);
+
+    tty_take_back(s->tty, s->child->pid, false);
+    if (!signals_stop_self() && wants_tty)
+        child_signal(s->child, SIGHUP); /* it would wait for the terminal for ever */
+    lease_look(s);
+    if ((was_lent || wants_tty) && tty_is_ours(s->tty))
+        tty_lend(s->tty, s->child->pid);
+    child_signal(s->child, SIGCONT);
+}
+
+/* Whoever stops the command by its number, or without a terminal, also continues it; the others
+ * are people at a terminal, who would be left without their shell. */
+static void stop_handle(struct supervise *s)
+{
+    bool wants_tty = s->child->stopped == SIGTTIN || s->child->stopped == SIGTTOU;
+    bool by_terminal = s->stop_handed_on || tty_is_lent(s->tty, s->child->pid);
+
+    s->child->stopped = 0;
+    s->stop_handed_on = false;
+    if (s->tty->fd < 0)
+        return;
+    if (wants_tty && tty_is_ours(s->tty)) {
+        tty_lend(s->tty, s->child->pid);
+        child_signal(s->child, SIGCONT);
+    } else if (wants_tty || by_terminal) {
+        stop_follow(s, wants_tty);
+    }
+}
+
+static void signals_handle(struct supervise *s)
+{
+    int n;
+
+    while ((n = signals_next(s->signals)) != 0) {
+        if (n == SIGCHLD)
+            continue;
+        s->stop_handed_on = n == SIGTSTP;
+        child_signal(s->child, n);
+    }
+    child_look(s->child);
+    if (s->child->stopped != 0)
+        stop_handle(s);
+}
+
+/* Having been told to end, the command has ended with its last process. */
+static bool is_over(const struct supervise *s)
+{
+    return s->child->ended && !(s->watch.phase == WATCH_TERMED && child_group_lives(s->child));
+}
+
+static int64_t wake_at_ms(const struct supervise *s)
+{
+    int64_t soon_ms = supervise_now_ms() + GROUP_LOOK_MS;
+
+    /* Nothing tells us of the end of the command's own children. */
+    if (s->child->ended && (s->next_ms == WATCH_NEVER || soon_ms < s->next_ms))
+        return soon_ms;
+    return s->next_ms;
+}
+
+static int supervise_loop(struct supervise *s)
+{
+    struct pollfd fds[3] = {
+        {.fd = s->signals->fd, .events = POLLIN},
+        {.fd = dlock_client_event_fd(s->client), .events = POLLIN},
+        {.fd = s->timer, .events = POLLIN},
+    };
+
+    for (;;) {
+        lease_look(s); /* first: a signal may wake a stopped command */
+        signals_handle(s);
+        if (is_over(s))
+            return 0;
+        timer_set(s, wake_at_ms(s));
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+            return errno;
+    }
+}
+
+int supervise_child(struct supervise *s)
+{
+    int error;
+
+    s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    error = s->timer < 0 ? errno : supervise_loop(s);
+    if (s->timer >= 0)
+        (void)close(s->timer);
+    if (error != 0)
+        child_signal(s->child, SIGKILL);
+    return error;
+}

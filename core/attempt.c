@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "attempt.h"
+#include "backoff.h"
+#include "clock.h"
+#include "validity.h"
+
+/* An exchange near the caller's deadline gets this much, so that it can end conclusively; and so
+ * does the release after it: together within the 100 ms that C8 allows. */
+#define GRACE_NS (40 * DL_NS_PER_MS)
+
+/* After a failure, and between two looks at a store that cannot notify. */
+#define FAILURE_FIRST_NS (20 * DL_NS_PER_MS)
+#define FAILURE_MOST_NS  DL_NS_PER_S
+#define LOOK_FIRST_NS    (2 * DL_NS_PER_MS)
+
+/* A server that blocks for us is asked again at least this often. */
+#define NATIVE_MOST_NS (3600 * DL_NS_PER_S)
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns)
+{
+    return earlier(now_ns + attempt->rules.op_timeout_ns,
+                   later(attempt->deadline_ns, now_ns + GRACE_NS));
+}
+
+static void go_try(struct dl_attempt *attempt, int64_t now_ns)
+{
+    if (attempt->rules.native && attempt->rules.wait) {
+        attempt->step = DL_STEP_LOCK;
+        attempt->until_ns = earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
+    } else {
+        attempt->step = DL_STEP_TRY;
+        attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+    }
+}
+
+static void go_sleep(struct dl_attempt *attempt, int64_t until_ns)
+{
+    attempt->step = DL_STEP_SLEEP;
+    attempt->until_ns = until_ns;
+}
+
+static void go_done(struct dl_attempt *attempt, enum dlock_status status)
+{
+    attempt->step = DL_STEP_DONE;
+    attempt->result = status;
+}
+
+static void go_return(struct dl_attempt *attempt, int64_t now_ns, enum dl_step after,
+                      enum dlock_status status)
+{
+    attempt->step = DL_STEP_RETURN;
+    attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+    attempt->after_return = after;
+    attempt->result = status;
+}
+
+/* Not acquired, if we can be sure of that. */
+static void finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status)
+{
+    if (attempt->uncertain)
+        go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_UNKNOWN);
+    else
+        go_done(attempt, status);
+}
+
+void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
+                      int64_t now_ns, int64_t timeout_ms)
+{
+    *attempt = (struct dl_attempt){.rules = *rules, .start_ns = now_ns};
+    attempt->deadline_ns =
+        rules->wait ? dl_clock_after_ms(now_ns, timeout_ms) : now_ns + rules->op_timeout_ns;
+    go_try(attempt, now_ns);
+}
+
+/* Once more after a pause, as long as there is reason to hope (see dlock_lock in dlock.h). */
+static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                            uint64_t random)
+{
+    int64_t limit = attempt->deadline_ns;
+    int64_t next =
+        now_ns + dl_backoff_delay(attempt->failures++, FAILURE_FIRST_NS, FAILURE_MOST_NS, random);
+
+    attempt->failure = status;
+    if (!attempt->answered)
+        limit = earlier(limit, attempt->start_ns + attempt->rules.op_timeout_ns);
+    if (next >= limit)
+        finish(attempt, now_ns, status);
+    else
+        go_sleep(attempt, next);
+}
+
+void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                           uint64_t random)
+{
+    bool passing = status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+
+    if (attempt->step == DL_STEP_RETURN)
+        dl_attempt_returned(attempt, now_ns);
+    else if (passing && (attempt->answered || attempt->uncertain))
+        again_or_finish(attempt, now_ns, status, random);
+    else
+        finish(attempt, now_ns, status);
+}
+
+static void granted(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+                    const struct dlock_grant *grant)
+{
+    int64_t base_ns = grant->since_ns != 0 ? grant->since_ns : sent_ns;
+
+    attempt->valid_until_ns = dl_validity_until_ns(base_ns, grant->lease_ms);
+    if (dl_validity_enough(now_ns, attempt->valid_until_ns, grant->lease_ms))
+        go_done(attempt, DLOCK_OK);
+    else if (attempt->rules.wait && now_ns < attempt->deadline_ns)
+        go_return(attempt, now_ns, DL_STEP_TRY, DLOCK_TIMEOUT);
+    else
+        go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_TIMEOUT);
+}
+
+static void busy(struct dl_attempt *attempt, int64_t now_ns, int64_t holder_ms, uint64_t random)
+{
+    const struct dl_attempt_rules *rules = &attempt->rules;
+    int64_t wake = now_ns + dl_backoff_spread(rules->poll_max_ns, random);
+
+    if (!rules->wait || now_ns >= attempt->deadline_ns) {
+        finish(attempt, now_ns, rules->wait ? DLOCK_TIMEOUT : DLOCK_BUSY);
+        return;
+    }
+    wake = earlier(wake, attempt->deadline_ns);
+    if (holder_ms >= 0 && holder_ms < rules->poll_max_ns / DL_NS_PER_MS)
+        wake = earlier(wake, now_ns + (holder_ms + 1) * DL_NS_PER_MS);
+    if (rules->watch) {
+        attempt->step = DL_STEP_WATCH;
+        attempt->until_ns = wake;
+    } else {
+        go_sleep(attempt, earlier(wake, now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                                                                  rules->poll_max_ns, random)));
+    }
+}
+
+void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+                      enum dlock_status status, const struct dlock_grant *grant, uint64_t random)
+{
+    switch (status) {
+    case DLOCK_OK:
+        granted(attempt, sent_ns, now_ns, grant);
+        break;
+    case DLOCK_BUSY:
+        attempt->answered = true;
+        attempt->failures = 0;
+        busy(attempt, now_ns, grant->holder_ms, random);
+        break;
+    case DLOCK_TIMEOUT: /* of LOCK; definite */
+        attempt->answered = true;
+        if (now_ns < attempt->deadline_ns)
+            go_try(attempt, now_ns);
+        else
+            finish(attempt, now_ns, status);
+        break;
+    case DLOCK_UNKNOWN:
+        attempt->uncertain = !attempt->rules.session;
+        again_or_finish(attempt, now_ns, status, random);
+        break;
+    case DLOCK_UNAVAILABLE:
+    case DLOCK_NO_QUORUM:
+        again_or_finish(attempt, now_ns, status, random);
+        break;
+    case DLOCK_PROTOCOL: /* an answer that cannot be read may have been a yes */
+    case DLOCK_INTERNAL:
+        go_return(attempt, now_ns, DL_STEP_DONE, status);
+        break;
+    default:
+        finish(attempt, now_ns, status);
+    }
+}
+
+void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                        uint64_t random)
+{
+    bool looked = status == DLOCK_BUSY || status == DLOCK_TIMEOUT || status == DLOCK_CANCELED;
+
+    if (now_ns >= attempt->deadline_ns)
+        finish(attempt, now_ns, DLOCK_TIMEOUT);
+    else if (looked)
+        go_try(attempt, now_ns);
+    else /* cannot watch now: poll */
+        go_sleep(attempt, earlier(attempt->until_ns,
+                                  now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                                                            attempt->rules.poll_max_ns, random)));
+}
+
+void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
+{
+    if (now_ns < attempt->deadline_ns)
+        go_try(attempt, now_ns);
+    else
+        finish(attempt, now_ns, attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT);
+}
+
+void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
+{
+    attempt->uncertain = false;
+    if (attempt->after_return == DL_STEP_TRY)
+        go_try(attempt, now_ns);
+    else
+        go_done(attempt, attempt->result);
+}
+
+void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status)
+{
+    if (attempt->step != DL_STEP_RETURN && attempt->step != DL_STEP_DONE)
+        finish(attempt, now_ns, status);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attempt.h - what to do next on the way to a lock: the policy of acquiring, as a state machine.
+ * Pure.
+ *
+ * acquire.c asks for the step, does it, tells how it went, and so on until DL_STEP_DONE. No clock,
+ * no random source and no I/O in here: moments and random numbers are arguments.
+ *
+ *   TRY ----OK, enough left----------------------------------> DONE OK
+ *    |  `---OK, too little left-----> RETURN -------> TRY with a new token, or DONE TIMEOUT   (C3)
+ *    |----BUSY, no wait--------------------------------------> DONE BUSY
+ *    |----BUSY, wait--> WATCH or SLEEP --> TRY --> ...         DONE TIMEOUT at the deadline   (C13)
+ *    `----UNKNOWN, UNAVAILABLE--> SLEEP --> TRY, same token    (C4)
+ *
+ * Whenever a request may have been executed without our knowing, the way out leads through RETURN
+ * (a release by token) and ends with UNKNOWN instead of anything definite.
+ */
+#ifndef DL_ATTEMPT_H
+#define DL_ATTEMPT_H
+
+#include <dlock/plugin.h>
+#include <stdbool.h>
+
+enum dl_step {
+    DL_STEP_TRY,    /* trylock; until_ns is for getting a session */
+    DL_STEP_LOCK,   /* the server blocks for us, until until_ns */
+    DL_STEP_WATCH,  /* sleep in the plugin's watch, until until_ns */
+    DL_STEP_SLEEP,  /* sleep here, until until_ns */
+    DL_STEP_RETURN, /* release by token, answer or not by until_ns; the attempt's token is used up
+                     */
+    DL_STEP_DONE    /* result */
+};
+
+/* What stays the same throughout one call. */
+struct dl_attempt_rules {
+    int64_t op_timeout_ns; /* one exchange */
+    int64_t poll_max_ns;   /* longest sleep between two looks */
+    bool wait;             /* false: one attempt */
+    bool native;           /* the backend has `lock` */
+    bool watch;            /* the backend has `watch` */
+    bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
+};
+
+struct dl_attempt {
+    struct dl_attempt_rules rules;
+    int64_t start_ns, deadline_ns;
+
+    enum dl_step step;
+    int64_t until_ns;         /* of the step */
+    enum dlock_status result; /* at DONE */
+    int64_t valid_until_ns;   /* at DONE with OK */
+
+    enum dl_step after_return;
+    bool answered;             /* the store gave a conclusive answer in this call */
+    bool uncertain;            /* a request of this token may have been executed unseen */
+    unsigned failures, looks;  /* in a row; for the back-off */
+    enum dlock_status failure; /* the last one */
+};
+
+/* timeout_ms counts only if rules.wait; negative: for ever. */
+void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
+                      int64_t now_ns, int64_t timeout_ms);
+
+/* Until when an exchange that begins at now_ns may last. */
+int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns);
+
+/* No session could be had for a step. */
+void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                           uint64_t random);
+
+/* TRY or LOCK, sent at sent_ns, has ended with status. grant: of OK and BUSY. */
+void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+                      enum dlock_status status, const struct dlock_grant *grant, uint64_t random);
+
+void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                        uint64_t random);
+void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
+void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
+
+/* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
+void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+#include "client.h"
+#include "dispatch.h"
+#include "error.h"
+#include "fork.h"
+#include "lock.h"
+#include "random.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool dl_client_forked(const struct dlock_client *client)
+{
+    return dl_fork_differs(client->generation) != 0;
+}
+
+bool dl_client_has(const struct dlock_client *client, uint32_t cap)
+{
+    return (client->info.caps & cap) != 0;
+}
+
+int64_t dl_client_now(const struct dlock_client *client)
+{
+    return dl_clock_now(&client->host.clock);
+}
+
+uint64_t dl_client_random(struct dlock_client *client)
+{
+    return dl_random_jitter(&client->jitter);
+}
+
+char *dl_client_label(const char *text)
+{
+    char host[65] = "";
+    char *label = NULL;
+
+    (void)gethostname(host, sizeof host - 1);
+    if (asprintf(&label, "%s:%ld:%s", host, (long)getpid(), text) < 0)
+        return NULL;
+    return label;
+}
+
+/* dlock_host.session_down: what lives in that session has to be looked at now. */
+static void session_down(void *arg, void *self)
+{
+    struct dlock_client *client = arg;
+    int64_t now_ns = dl_client_now(client);
+
+    (void)self;
+    (void)pthread_mutex_lock(&client->mutex);
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        if (lock->due.place != 0 && lock->auto_renew) {
+            lock->renew_at_ns = now_ns;
+            dl_keeper_set(client, lock, now_ns);
+        }
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+static enum dlock_status client_alloc(const struct dlock_client_options *options,
+                                      struct dlock_client **out, struct dlock_error *err)
+{
+    struct dlock_client *client = calloc(1, sizeof *client);
+    struct dl_log log = {NULL, NULL};
+
+    if (client == NULL)
+        return dl_error(err, DLOCK_NOMEM, "no memory for a client");
+    if (options != NULL) {
+        log = (struct dl_log){options->log, options->log_arg};
+        client->on_lost = options->on_lost;
+        client->on_lost_arg = options->on_lost_arg;
+    }
+    dl_host_init(&client->host, log);
+    dl_keeper_init(&client->keeper);
+    client->events.fd = -1;
+    client->refs = 1;
+    client->generation = dl_fork_generation();
+    if (client->generation == 0 ||
+        client->host.random(&client->jitter, sizeof client->jitter) != 0 ||
+        dl_events_init(&client->events, client->on_lost == NULL) != 0) {
+        free(client);
+        return dl_error(err, DLOCK_NOMEM, "no memory, descriptor or random bytes for a client");
+    }
+    client->jitter |= 1;
+    *out = client;
+    return DLOCK_OK;
+}
+
+/* What client_alloc and dl_store_open made; nothing is connected. */
+static void client_free(struct dlock_client *client)
+{
+    dl_events_fini(&client->events);
+    dl_keeper_fini(&client->keeper);
+    dl_store_free(client->store);
+    free(client->label);
+    free(client);
+}
+
+static enum dlock_status client_sync_init(struct dlock_client *client, struct dlock_error *err)
+{
+    if (pthread_mutex_init(&client->mutex, NULL) != 0)
+        return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
+    if (dl_cond_init(&client->quiet) != 0) {
+        (void)pthread_mutex_destroy(&client->mutex);
+        return dl_error(err, DLOCK_NOMEM, "no memory for a condition variable");
+    }
+    return DLOCK_OK;
+}
+
+static void client_sync_fini(struct dlock_client *client)
+{
+    (void)pthread_cond_destroy(&client->quiet);
+    (void)pthread_mutex_destroy(&client->mutex);
+}
+
+/* The first session: an open client is one that has reached its store. */
+static enum dlock_status client_connect(struct dlock_client *client, struct dlock_error *err)
+{
+    const struct dl_settings *settings = &client->store->settings;
+    struct dl_session *session;
+    enum dlock_status status = client_sync_init(client, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    client->plugin = client->store->plugin;
+    client->host.session_down = session_down;
+    client->host.session_down_arg = client;
+    status = dl_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
+                          settings->connect_timeout_ms, settings->connections, err);
+    if (status != DLOCK_OK) {
+        client_sync_fini(client);
+        return status;
+    }
+    status = dl_pool_take(&client->pool, DL_USE_HOLDER,
+                          dl_clock_after_ms(dl_client_now(client), settings->connect_timeout_ms),
+                          &session, err);
+    if (status != DLOCK_OK) {
+        dl_pool_fini(&client->pool, false);
+        client_sync_fini(client);
+        return status;
+    }
+    dl_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+    client->info = client->pool.info;
+    return DLOCK_OK;
+}
+
+static enum dlock_status client_finish(struct dlock_client *client, struct dlock_client **out,
+                                       struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    client->label = dl_client_label(client->store->settings.label);
+    if (client->label == NULL)
+        status = dl_error(err, DLOCK_NOMEM, "no memory for a client");
+    else
+        status = client_connect(client, err);
+    if (status != DLOCK_OK)
+        client_free(client);
+    else
+        *out = client;
+    return status;
+}
+
+enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
+                                 struct dlock_client **out, struct dlock_error *err)
+{
+    struct dlock_client *client;
+    enum dlock_status status = client_alloc(options, &client, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dl_store_open(uri, options != NULL ? options->plugin_dirs : NULL,
+                           options != NULL ? options->defaults : NULL, &client->host.table,
+                           &client->store, err);
+    if (status != DLOCK_OK) {
+        client_free(client);
+        return status;
+    }
+    return client_finish(client, out, err);
+}
+
+enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                        const struct dlock_client_options *options,
+                                        const struct dl_host *host, struct dlock_client **out,
+                                        struct dlock_error *err)
+{
+    struct dlock_client *client;
+    enum dlock_status status = client_alloc(options, &client, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (host != NULL) {
+        client->host.clock = host->clock;
+        client->host.random = host->random;
+    }
+    status = dl_store_open_static(descriptor, uri, options != NULL ? options->defaults : NULL,
+                                  &client->host.table, &client->store, err);
+    if (status != DLOCK_OK) {
+        client_free(client);
+        return status;
+    }
+    return client_finish(client, out, err);
+}
+
+void dl_client_shutdown(struct dlock_client *client)
+{
+    (void)pthread_mutex_lock(&client->mutex);
+    client->shutdown = true;
+    dl_lock_cancel_all_locked(client, DLOCK_CLOSED);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* A handle that is in a call or held. With the mutex held. */
+static struct dlock *find_active(struct dlock_client *client)
+{
+    int64_t now_ns = dl_client_now(client);
+
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
+        enum dlock_state state = dl_lease_state(&lock->lease, now_ns);
+
+        if (lock->phase != DL_PHASE_IDLE || state == DLOCK_STATE_HELD ||
+            state == DLOCK_STATE_DOUBTFUL)
+            return lock;
+    }
+    return NULL;
+}
+
+/* Waits for calls to end, and unlocks. Returns with the mutex held and nothing going on. */
+static void client_drain_locked(struct dlock_client *client)
+{
+    int64_t deadline_ns = DL_NEVER;
+    struct dlock *lock;
+    struct dlock_error err;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    for (;;) {
+        lock = find_active(client);
+        if (lock == NULL && client->calls == 0)
+            return;
+        if (lock == NULL || lock->phase != DL_PHASE_IDLE) {
+            (void)pthread_cond_wait(&client->quiet, &client->mutex);
+            continue;
+        }
+        if (deadline_ns == DL_NEVER)
+            deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+        dl_error_reset(&err);
+        if (dl_lock_release_locked(lock, deadline_ns, &err) == DLOCK_OK)
+            continue;
+        (void)pthread_mutex_unlock(&client->mutex);
+        dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_client_close: %s",
+               err.message);
+        (void)pthread_mutex_lock(&client->mutex);
+    }
+}
+
+void dl_client_release_forked(struct dlock_client *client)
+{
+    if (--client->refs == 0)
+        client_free(client);
+}
+
+/* In a forked child: other threads of the parent may have left the mutex locked. */
+static void client_close_forked(struct dlock_client *client)
+{
+    dl_pool_fini(&client->pool, true);
+    dl_client_release_forked(client);
+}
+
+void dl_client_close(struct dlock_client *client)
+{
+    bool self;
+
+    if (dl_client_forked(client)) {
+        client_close_forked(client);
+        return;
+    }
+    (void)pthread_mutex_lock(&client->mutex);
+    self = dl_keeper_is_self(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (self) {
+        dl_log(&client->host.log, DLOCK_LOG_ERROR,
+               "dlock_client_close in a loss callback: refused");
+        return;
+    }
+    dl_client_shutdown(client);
+    client_drain_locked(client);
+    client->closed = true;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_keeper_stop(client);
+    dl_pool_fini(&client->pool, false);
+    dl_client_release(client);
+}
+
+enum dlock_status dl_client_enter(struct dlock_client *client, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    if (client->shutdown)
+        status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    else
+        client->calls++;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+void dl_client_leave(struct dlock_client *client)
+{
+    (void)pthread_mutex_lock(&client->mutex);
+    client->calls--;
+    (void)pthread_cond_broadcast(&client->quiet);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void dl_client_release(struct dlock_client *client)
+{
+    size_t refs;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    refs = --client->refs;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (refs > 0)
+        return;
+    client_sync_fini(client);
+    client_free(client);
+}

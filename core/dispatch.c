@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "dispatch.h"
+#include "error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAY(name) (UINT32_C(1) << DLOCK_##name)
+
+/* What any slot that talks to the store may answer. */
+#define MAY_FAIL                                                                                  \
+    (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
+     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL))
+
+static enum dlock_status status_check(const struct dl_plugin *plugin, const char *slot,
+                                      uint32_t allowed, enum dlock_status status,
+                                      struct dlock_error *err)
+{
+    if ((unsigned)status >= 32 || (allowed & UINT32_C(1) << status) == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s answered %s (%d), which it may not",
+                        plugin->name, slot, dlock_status_name((int)status), (int)status);
+    if (status == DLOCK_OK || status == DLOCK_BUSY)
+        return status;
+    if (err->message[0] == '\0') {
+        (void)snprintf(err->message, sizeof err->message, "%s", dlock_status_text((int)status));
+        (void)snprintf(err->origin, sizeof err->origin, "%s", plugin->name);
+    }
+    err->status = status;
+    return status;
+}
+
+enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
+                                   const struct dlock_host *host, const struct dlock_target *target,
+                                   int64_t deadline_ns, struct dlock_session_info *info,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    memset(self, 0, plugin->ops.session_size);
+    dl_error_reset(err);
+    status = status_check(plugin, "open", MAY(OK) | MAY_FAIL,
+                          plugin->ops.open(self, host, target, deadline_ns, info, err), err);
+    if (status != DLOCK_OK)
+        return status;
+    if ((info->caps & ~plugin->caps) != 0)
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: open gives capabilities 0x%x, the descriptor has 0x%x only",
+                        plugin->name, info->caps, plugin->caps);
+    info->server[sizeof info->server - 1] = '\0';
+    info->endpoint[sizeof info->endpoint - 1] = '\0';
+    return DLOCK_OK;
+}
+
+void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
+{
+    plugin->ops.close(self, forked);
+}
+
+static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
+                                     uint32_t caps, const struct dlock_request *req,
+                                     const struct dlock_grant *grant, struct dlock_error *err)
+{
+    /* Twice the longest lease leaves room for a store that rounds up. */
+    if (grant->lease_ms <= 0 || grant->lease_ms > INT64_C(14) * 24 * 3600 * 1000)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted a lease of %lld ms",
+                        plugin->name, slot, (long long)grant->lease_ms);
+    if ((caps & DLOCK_CAP_FENCE) != 0 && req->mode == DLOCK_EXCLUSIVE && grant->fence == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted without a fencing token",
+                        plugin->name, slot);
+    return DLOCK_OK;
+}
+
+enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                      const struct dlock_request *req, struct dlock_grant *grant,
+                                      struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    dl_error_reset(err);
+    status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
+                          plugin->ops.trylock(self, req, grant, err), err);
+    return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                   const struct dlock_request *req, struct dlock_grant *grant,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    dl_error_reset(err);
+    status = status_check(plugin, "lock", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
+                          plugin->ops.lock(self, req, grant, err), err);
+    return status == DLOCK_OK ? grant_check(plugin, "lock", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self,
+                                    const struct dlock_request *req, struct dlock_error *err)
+{
+    struct dlock_grant grant = {.holder_ms = -1, .waiters = UINT32_MAX};
+
+    dl_error_reset(err);
+    return status_check(plugin, "watch", MAY(BUSY) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
+                        plugin->ops.watch(self, req, &grant, err), err);
+}
+
+void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
+                           const struct dlock_request *req)
+{
+    plugin->ops.interrupt(self, req);
+}
+
+void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_lease_op *ops,
+                       size_t n, int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status whole;
+
+    for (size_t i = 0; i < n; i++) {
+        ops[i].grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+        ops[i].status = DLOCK_INTERNAL;
+    }
+    dl_error_reset(err);
+    whole = status_check(plugin, "renew", MAY(OK) | MAY_FAIL,
+                         plugin->ops.renew(self, ops, n, deadline_ns, err), err);
+    for (size_t i = 0; i < n; i++) {
+        if (whole != DLOCK_OK)
+            ops[i].status = whole;
+        else
+            ops[i].status =
+                status_check(plugin, "renew", MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i].status, err);
+        if (ops[i].status == DLOCK_OK)
+            ops[i].status = grant_check(plugin, "renew", 0, ops[i].req, &ops[i].grant, err);
+    }
+}
+
+enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
+                                     const struct dlock_request *req, struct dlock_error *err)
+{
+    dl_error_reset(err);
+    return status_check(plugin, "unlock", MAY(OK) | MAY(LOST) | MAY_FAIL,
+                        plugin->ops.unlock(self, req, err), err);
+}
+
+void dl_dispatch_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)
+{
+    if (plugin->ops.forget != NULL)
+        plugin->ops.forget(self, req);
+}
+
+static enum dlock_status slot_missing(const struct dl_plugin *plugin, const char *slot,
+                                      struct dlock_error *err)
+{
+    return dl_error(err, DLOCK_UNSUPPORTED, "the %s backend cannot %s", plugin->name, slot);
+}
+
+enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
+                                      const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    if (plugin->ops.inspect == NULL)
+        return slot_missing(plugin, "inspect", err);
+    dl_error_reset(err);
+    return status_check(plugin, "inspect", MAY(OK) | MAY_FAIL,
+                        plugin->ops.inspect(self, name, name_len, deadline_ns, fn, arg, err), err);
+}
+
+enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
+                                   const unsigned char *prefix, uint32_t prefix_len,
+                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   struct dlock_error *err)
+{
+    if (plugin->ops.list == NULL)
+        return slot_missing(plugin, "list", err);
+    dl_error_reset(err);
+    return status_check(plugin, "list", MAY(OK) | MAY_FAIL,
+                        plugin->ops.list(self, prefix, prefix_len, deadline_ns, fn, arg, err), err);
+}
+
+enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
+                                    const unsigned char *name, uint32_t name_len, const char *owner,
+                                    int64_t deadline_ns, struct dlock_error *err)
+{
+    if (plugin->ops.break_lock == NULL)
+        return slot_missing(plugin, "break a lock", err);
+    dl_error_reset(err);
+    return status_check(plugin, "break_lock", MAY(OK) | MAY(NOT_HELD) | MAY_FAIL,
+                        plugin->ops.break_lock(self, name, name_len, owner, deadline_ns, err), err);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "keeper.h"
+#include "dispatch.h"
+#include "error.h"
+#include "hold.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define AWAKE_NS INT64_MIN
+
+void dl_keeper_init(struct dl_keeper *keeper)
+{
+    *keeper = (struct dl_keeper){.wake_fd = -1, .timer_fd = -1, .armed_ns = AWAKE_NS};
+}
+
+void dl_keeper_fini(struct dl_keeper *keeper)
+{
+    if (keeper->wake_fd >= 0)
+        (void)close(keeper->wake_fd);
+    if (keeper->timer_fd >= 0)
+        (void)close(keeper->timer_fd);
+    dl_schedule_fini(&keeper->schedule);
+}
+
+static struct dlock *due_lock(struct dl_due *due)
+{
+    return (struct dlock *)(void *)((char *)due - offsetof(struct dlock, due));
+}
+
+void dl_keeper_wake(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+
+    if (!keeper->running || keeper->armed_ns == AWAKE_NS)
+        return;
+    keeper->armed_ns = AWAKE_NS;
+    (void)eventfd_write(keeper->wake_fd, 1); /* cannot block: it is read after every wake */
+}
+
+void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns)
+{
+    dl_schedule_set(&client->keeper.schedule, &lock->due, at_ns);
+    if (at_ns < client->keeper.armed_ns)
+        dl_keeper_wake(client);
+}
+
+void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
+{
+    dl_schedule_remove(&client->keeper.schedule, &lock->due);
+}
+
+bool dl_keeper_is_self(const struct dlock_client *client)
+{
+    return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
+}
+
+static bool losses_wait(const struct dlock_client *client)
+{
+    return client->on_lost != NULL && client->events.first != NULL;
+}
+
+/* A callback may wait for any handle: none is kept busy across it. */
+static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
+{
+    for (size_t i = 0; i < n; i++) {
+        client->keeper.batch[i]->keeper_busy = false;
+        dl_keeper_set(client, client->keeper.batch[i], now_ns);
+    }
+}
+
+/* Handles whose renewal is due, marked keeper_busy; losses go to the queue, and come first. With
+ * the mutex held. */
+static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    size_t n = 0;
+
+    while (n < DL_KEEPER_BATCH && !losses_wait(client)) {
+        struct dl_due *due = dl_schedule_first(&keeper->schedule);
+        struct dlock *lock;
+
+        if (due == NULL || due->at_ns > now_ns)
+            return n;
+        lock = due_lock(due);
+        if (!dl_hold_due_locked(lock, now_ns))
+            continue;
+        /* Its end stays in the schedule, as a bound for the exchange. */
+        dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
+        lock->keeper_busy = true;
+        lock->req.flags = 0;
+        lock->req.deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
+        keeper->batch[n] = lock;
+        keeper->ops[n].req = &lock->req;
+        n++;
+    }
+    if (!losses_wait(client))
+        return n;
+    batch_drop(client, n, now_ns);
+    return 0;
+}
+
+/* Until when an exchange that begins at now_ns may last: a quarter of the shortest ttl, but not
+ * past end_ns, the earliest end of any lease. */
+static int64_t exchange_until(struct dlock *const *batch, size_t n, int64_t now_ns, int64_t end_ns)
+{
+    int64_t until_ns = end_ns;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t quarter_ms = batch[i]->req.ttl_ms / 4;
+        int64_t most_ms =
+            batch[i]->op_timeout_ms < quarter_ms ? batch[i]->op_timeout_ms : quarter_ms;
+
+        if (now_ns + most_ms * DL_NS_PER_MS < until_ns)
+            until_ns = now_ns + most_ms * DL_NS_PER_MS;
+    }
+    return until_ns > now_ns ? until_ns : now_ns + DL_NS_PER_MS;
+}
+
+/* One exchange for n handles of the batch from `from` on, without the mutex. */
+static void batch_exchange(struct dlock_client *client, size_t from, size_t n, int64_t end_ns)
+{
+    struct dlock *first = client->keeper.batch[from];
+    int64_t deadline_ns =
+        exchange_until(&client->keeper.batch[from], n, dl_client_now(client), end_ns);
+    struct dlock_lease_op *ops = &client->keeper.ops[from];
+    struct dl_session *session;
+    struct dlock_error err;
+    enum dlock_status status;
+    int64_t sent_ns;
+
+    dl_error_reset(&err);
+    status = dl_lock_session(first, DL_USE_KEEPER, deadline_ns, &session, &err);
+    sent_ns = dl_client_now(client);
+    for (size_t i = 0; i < n; i++) {
+        client->keeper.sent_ns[from + i] = sent_ns;
+        ops[i].status = status;
+    }
+    if (status == DLOCK_OK) {
+        enum dlock_status worst = DLOCK_OK;
+
+        dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
+        for (size_t i = 0; i < n; i++)
+            if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
+                worst = ops[i].status;
+        dl_lock_session_put(first, DL_USE_KEEPER, session, worst);
+    }
+    if (err.message[0] != '\0')
+        dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
+}
+
+/* The store extended a lease that had run out here: give it back, for the others. No mutex. */
+static void give_back(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+    struct dl_session *session;
+    struct dlock_error err;
+
+    dl_error_reset(&err);
+    if (dl_lock_session(lock, DL_USE_KEEPER, deadline_ns, &session, &err) != DLOCK_OK)
+        return;
+    lock->req.flags = DLOCK_REQ_CLEANUP;
+    lock->req.deadline_ns = deadline_ns;
+    dl_lock_session_put(lock, DL_USE_KEEPER, session,
+                        dl_dispatch_unlock(client->plugin, session->self, &lock->req, &err));
+}
+
+/* With the mutex held. */
+static void batch_apply(struct dlock_client *client, size_t n)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    int64_t now_ns = dl_client_now(client);
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock *lock = keeper->batch[i];
+        bool stale = false;
+
+        if (dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
+            (void)dl_hold_renewed_locked(lock, keeper->sent_ns[i], now_ns, keeper->ops[i].status,
+                                         &keeper->ops[i].grant, &stale);
+        if (stale) {
+            (void)pthread_mutex_unlock(&client->mutex);
+            give_back(lock);
+            (void)pthread_mutex_lock(&client->mutex);
+        }
+        lock->keeper_busy = false;
+        (void)pthread_cond_broadcast(&lock->changed);
+    }
+}
+
+/* With the mutex held, which it gives up during the exchanges. */
+static void batch_renew(struct dlock_client *client, size_t n)
+{
+    int64_t end_ns = dl_schedule_first(&client->keeper.schedule)->at_ns;
+    bool pinned = dl_client_has(client, DLOCK_CAP_SESSION);
+
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (pinned) /* [SES-1]: a ping each */
+        for (size_t i = 0; i < n; i++)
+            batch_exchange(client, i, 1, end_ns);
+    else
+        batch_exchange(client, 0, n, end_ns);
+    (void)pthread_mutex_lock(&client->mutex);
+    batch_apply(client, n);
+}
+
+/* With the mutex held, which it gives up during the callbacks. */
+static void losses_report(struct dlock_client *client)
+{
+    while (losses_wait(client)) {
+        struct dlock_event event = dl_events_pop(&client->events)->event;
+
+        event.lock->in_callback = true;
+        (void)pthread_mutex_unlock(&client->mutex);
+        client->on_lost(client->on_lost_arg, &event);
+        (void)pthread_mutex_lock(&client->mutex);
+        event.lock->in_callback = false;
+        (void)pthread_cond_broadcast(&event.lock->changed);
+    }
+}
+
+/* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
+static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
+                            {.fd = keeper->timer_fd, .events = POLLIN}};
+    int64_t left_ns = at_ns - dl_client_now(client);
+    struct itimerspec timer = {{0, 0}, {0, 0}};
+    eventfd_t count;
+
+    if (at_ns != DL_NEVER) {
+        if (left_ns < 1)
+            left_ns = 1; /* 0 would disarm it */
+        timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
+        timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
+    }
+    keeper->armed_ns = at_ns;
+    (void)pthread_mutex_unlock(&client->mutex);
+    (void)timerfd_settime(keeper->timer_fd, 0, &timer, NULL);
+    (void)poll(fds, 2, -1);
+    if ((fds[0].revents & POLLIN) != 0)
+        (void)eventfd_read(keeper->wake_fd, &count);
+    (void)pthread_mutex_lock(&client->mutex);
+    keeper->armed_ns = AWAKE_NS;
+}
+
+static void *keeper_main(void *arg)
+{
+    struct dlock_client *client = arg;
+    struct dl_keeper *keeper = &client->keeper;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!keeper->stop) {
+        int64_t now_ns = dl_client_now(client);
+        size_t n = batch_collect(client, now_ns);
+        struct dl_due *next = dl_schedule_first(&keeper->schedule);
+
+        if (n > 0)
+            batch_renew(client, n);
+        else if (losses_wait(client))
+            losses_report(client);
+        else
+            keeper_sleep(client, next == NULL ? DL_NEVER : next->at_ns);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    sigset_t all, before;
+    int rc;
+
+    if (keeper->running)
+        return DLOCK_OK;
+    if (keeper->wake_fd < 0)
+        keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->timer_fd < 0)
+        keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (keeper->wake_fd < 0 || keeper->timer_fd < 0)
+        return dl_error(err, DLOCK_NOMEM, "no descriptor for the keeper");
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
+    rc = pthread_create(&keeper->thread, NULL, keeper_main, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return dl_error(err, DLOCK_NOMEM, "cannot start the keeper thread: %s",
+                        strerrordesc_np(rc));
+    keeper->running = true;
+    return DLOCK_OK;
+}
+
+void dl_keeper_stop(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    bool running;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    running = keeper->running;
+    keeper->stop = true;
+    dl_keeper_wake(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (running)
+        (void)pthread_join(keeper->thread, NULL);
+    keeper->running = false;
+}

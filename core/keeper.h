@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keeper.h - the one thread of a client: renews what is due, in batches, notices what has run out,
+ * and tells the application (C5, C14).
+ *
+ * It starts with the first acquisition. It sleeps on a timer of CLOCK_BOOTTIME until the earliest
+ * due time, so that it is up right after a suspend; an uncontended lock and unlock does not wake
+ * it. An exchange never lasts beyond the earliest end of any lease of the client: a store that does
+ * not answer cannot delay the news of a loss.
+ */
+#ifndef DL_KEEPER_H
+#define DL_KEEPER_H
+
+#include "schedule.h"
+
+#include <dlock/plugin.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+struct dlock;
+struct dlock_client;
+
+#define DL_KEEPER_BATCH 128
+
+struct dl_keeper {
+    struct dl_schedule schedule; /* of handles: the next moment to look at each */
+    pthread_t thread;
+    bool running, stop;
+    int wake_fd, timer_fd;
+    int64_t armed_ns; /* when it will wake by itself; INT64_MIN: it is awake */
+    struct dlock *batch[DL_KEEPER_BATCH];
+    struct dlock_lease_op ops[DL_KEEPER_BATCH];
+    int64_t sent_ns[DL_KEEPER_BATCH];
+};
+
+void dl_keeper_init(struct dl_keeper *keeper);
+void dl_keeper_fini(struct dl_keeper *keeper);
+
+/* Starts the thread unless it runs. With the client's mutex held. OK or NOMEM. */
+enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err);
+
+/* Ends and joins it. Without the mutex. */
+void dl_keeper_stop(struct dlock_client *client);
+
+/* Puts lock into the schedule at at_ns, waking the thread if that is earlier than it would wake.
+ * With the mutex held. */
+void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns);
+void dl_keeper_remove(struct dlock_client *client, struct dlock *lock);
+
+/* Wakes the thread, to look at everything again. With the mutex held. */
+void dl_keeper_wake(struct dlock_client *client);
+
+/* The calling thread is the keeper: it may not wait for itself. With the mutex held. */
+bool dl_keeper_is_self(const struct dlock_client *client);
+
+#endif

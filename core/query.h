@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* query.h - looking at locks, and breaking them, from outside: dlock_inspect, list, break. */
+#ifndef DL_QUERY_H
+#define DL_QUERY_H
+
+#include "client.h"
+
+enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name, size_t name_len,
+                                   dlock_info_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
+                                dlock_info_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,
+                                 const char *owner, struct dlock_error *err);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - the plugin sessions of one client: opening, lending, closing.
+ *
+ * Three budgets, so that waiters cannot eat what unlocks need: operations, waiters and pinned
+ * sessions, each bounded by `connections`. Of the operations one is kept for those who hold a lock
+ * (unlock, renew); the keeper has one of its own on top. With DLOCK_CAP_CONCURRENT one session
+ * serves all.
+ *
+ * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
+ */
+#ifndef DL_SESSION_H
+#define DL_SESSION_H
+
+#include "abi.h"
+#include "host.h"
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdbool.h>
+
+enum dl_use {
+    DL_USE_ACQUIRE, /* trylock, inspect, list, break */
+    DL_USE_HOLDER,  /* unlock, renew: may take the last one */
+    DL_USE_KEEPER,
+    DL_USE_WAIT, /* watch: refused at once when the budget is spent */
+    DL_USE_PIN   /* SESSION backends: for as long as the lock is held */
+};
+#define DL_USE_COUNT 5
+
+struct dl_session {
+    struct dl_session *next;
+    uint32_t caps;
+    alignas(16) unsigned char self[];
+};
+
+struct dl_pool {
+    const struct dl_plugin *plugin;
+    const struct dlock_target *target;
+    struct dl_host *host;
+    int64_t connect_timeout_ms;
+    unsigned limit;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct dl_session *idle;   /* connected, nobody uses them */
+    struct dl_session *shared; /* CONCURRENT: the one session */
+    bool connecting;           /* CONCURRENT: somebody makes it */
+    unsigned used[DL_USE_COUNT];
+    struct dlock_session_info info; /* of the session opened last */
+};
+
+/* 0, or NOMEM. connections >= 2. */
+enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
+                               const struct dlock_target *target, struct dl_host *host,
+                               int64_t connect_timeout_ms, int connections,
+                               struct dlock_error *err);
+
+/* Closes what is idle; nothing may be lent out. forked: without a lock and without a byte. */
+void dl_pool_fini(struct dl_pool *pool, bool forked);
+
+/*
+ * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
+ * the status of open; UNAVAILABLE: the budget is spent and nothing came back by the deadline.
+ */
+enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                               struct dl_session **out, struct dlock_error *err);
+
+/* One that is connected and free now, as DL_USE_HOLDER; NULL: none. */
+struct dl_session *dl_pool_take_idle(struct dl_pool *pool);
+
+/* Takes it back after a call that ended with status; a session that may be broken is closed (C9).
+ */
+void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
+                 enum dlock_status status);
+
+/* What the session opened last gives. */
+uint32_t dl_pool_caps(struct dl_pool *pool);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "store.h"
+
+#include "default_uri.h"
+#include "error.h"
+#include "option.h"
+#include "registry.h"
+#include "text_file.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dl_store_value {
+    char *text; /* NULL: not given, the fallback applies */
+    int64_t number;
+};
+
+/* Where the password may come from besides the URI itself; borrowed from the queries. */
+struct password_sources {
+    const char *file, *env;
+};
+
+static enum dlock_status out_of_memory(struct dlock_error *err)
+{
+    return dl_error(err, DLOCK_NOMEM, "no memory for the store");
+}
+
+/* ---- what the plugin sees ---- */
+
+static const struct dl_store *store_of(const struct dlock_target *target)
+{
+    return (const struct dl_store *)(const void *)((const char *)target -
+                                                   offsetof(struct dl_store, target));
+}
+
+static const char *target_option(const struct dlock_target *target, const char *name)
+{
+    const struct dl_store *store = store_of(target);
+    const struct dlock_option_spec *row = dl_option_find(store->plugin->options, name);
+    const struct dl_store_value *value;
+
+    if (row == NULL)
+        return NULL;
+    value = &store->values[row - store->plugin->options];
+    return value->text != NULL ? value->text : row->fallback;
+}
+
+static int64_t target_number(const struct dlock_target *target, const char *name)
+{
+    const struct dl_store *store = store_of(target);
+    const struct dlock_option_spec *row = dl_option_find(store->plugin->options, name);
+
+    return row != NULL ? store->values[row - store->plugin->options].number : 0;
+}
+
+static void target_fill(struct dl_store *store)
+{
+    store->target = (struct dlock_target){
+        .scheme = store->parsed.scheme,
+        .user = store->parsed.user,
+        .password = store->parsed.password,
+        .path = store->parsed.path,
+        .hosts = (const char *const *)store->parsed.hosts,
+        .option = target_option,
+        .number = target_number,
+    };
+}
+
+/* ---- options ---- */
+
+/* Values of the rows' fallbacks, which abi.c has checked. */
+static enum dlock_status values_init(struct dl_store *store, struct dlock_error *err)
+{
+    const struct dlock_option_spec *rows = store->plugin->options;
+    char why[DL_OPTION_WHY];
+    size_t count = 0;
+
+    while (rows[count].name != NULL)
+        count++;
+    store->values = calloc(count + 1, sizeof *store->values);
+    if (store->values == NULL)
+        return out_of_memory(err);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].fallback != NULL)
+            (void)dl_option_parse(&rows[i], rows[i].fallback, &store->values[i].number, why);
+    return DLOCK_OK;
+}
+
+/* A query being applied. */
+struct context {
+    struct dl_store *store;
+    struct password_sources *password;
+    const char *what; /* "URI", for messages */
+    struct dlock_error *err;
+};
+
+static enum dlock_status refuse(const struct context *ctx, const struct dl_query_option *option,
+                                const char *why)
+{
+    return dl_error(ctx->err, DLOCK_INVALID, "%s at offset %zu: %s", ctx->what, option->offset,
+                    why);
+}
+
+static enum dlock_status unknown_option(const struct context *ctx,
+                                        const struct dl_query_option *option)
+{
+    char why[DL_OPTION_WHY];
+    const char *nearest = NULL;
+
+    dl_option_nearest(dl_settings_options, option->name, &nearest);
+    dl_option_nearest(ctx->store->plugin->options, option->name, &nearest);
+    (void)snprintf(why, sizeof why, "unknown option '%s'%s%s%s", option->name,
+                   nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                   nearest != NULL ? "'?" : "");
+    return refuse(ctx, option, why);
+}
+
+static enum dlock_status plugin_option_apply(const struct context *ctx,
+                                             const struct dlock_option_spec *row,
+                                             const struct dl_query_option *option)
+{
+    struct dl_store_value *value = &ctx->store->values[row - ctx->store->plugin->options];
+    char why[DL_OPTION_WHY];
+
+    if (!dl_option_parse(row, option->value, &value->number, why))
+        return refuse(ctx, option, why);
+    dl_secret_free(value->text);
+    value->text = strdup(option->value);
+    return value->text != NULL ? DLOCK_OK : out_of_memory(ctx->err);
+}
+
+static enum dlock_status core_option_apply(const struct context *ctx,
+                                           const struct dlock_option_spec *row,
+                                           const struct dl_query_option *option)
+{
+    char why[DL_OPTION_WHY];
+    int64_t number = 0;
+
+    if (!dl_option_parse(row, option->value, &number, why))
+        return refuse(ctx, option, why);
+    if (strcmp(row->name, "pass_file") == 0)
+        ctx->password->file = option->value;
+    else if (strcmp(row->name, "pass_env") == 0)
+        ctx->password->env = option->value;
+    else if (!dl_settings_set(&ctx->store->settings, row->name, option->value, number)) {
+        (void)snprintf(why, sizeof why,
+                       "the value of '%s' has characters other than printable "
+                       "ASCII",
+                       row->name);
+        return refuse(ctx, option, why);
+    }
+    return DLOCK_OK;
+}
+
+static enum dlock_status query_apply(const struct context *ctx, const struct dl_query *query)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; status == DLOCK_OK && i < query->count; i++) {
+        const struct dl_query_option *option = &query->options[i];
+        const struct dlock_option_spec *core = dl_option_find(dl_settings_options, option->name);
+        const struct dlock_option_spec *own =
+            dl_option_find(ctx->store->plugin->options, option->name);
+
+        if (core != NULL)
+            status = core_option_apply(ctx, core, option);
+        else if (own != NULL)
+            status = plugin_option_apply(ctx, own, option);
+        else
+            status = unknown_option(ctx, option);
+    }
+    return status;
+}
+
+/* ---- password ---- */
+
+static bool variable_name_valid(const char *name)
+{
+    size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+
+    return name[len] == '\0' && len > 0 && (name[0] < '0' || name[0] > '9');
+}
+
+static enum dlock_status password_from_env(const char *name, char **password,
+                                           struct dlock_error *err)
+{
+    const char *value = NULL;
+
+    if (!variable_name_valid(name))
+        return dl_error(err, DLOCK_INVALID, "pass_env: not the name of an environment variable");
+    value = secure_getenv(name);
+    if (value == NULL)
+        return dl_error(err, DLOCK_INVALID, "pass_env: %s is not set", name);
+    *password = strdup(value);
+    return *password != NULL ? DLOCK_OK : out_of_memory(err);
+}
+
+static enum dlock_status password_load(struct dl_store *store,
+                                       const struct password_sources *sources,
+                                       struct dlock_error *err)
+{
+    int count = (store->parsed.password != NULL) + (sources->file != NULL) + (sources->env != NULL);
+
+    if (count > 1)
+        return dl_error(err, DLOCK_INVALID,
+                        "more than one password: give one in the URI, by pass_file or by pass_env");
+    if (sources->file != NULL)
+        return dl_text_file_read(sources->file, "pass_file", &store->parsed.password, err);
+    if (sources->env != NULL)
+        return password_from_env(sources->env, &store->parsed.password, err);
+    return DLOCK_OK;
+}
+
+/* ---- the whole ---- */
+
+/* store->parsed and store->plugin are there. */
+static enum dlock_status store_fill(struct dl_store *store, const char *what, const char *defaults,
+                                    struct dlock_error *err)
+{
+    struct dl_query overriding = {0};
+    struct password_sources password = {0};
+    struct context ctx = {store, &password, what, err};
+    enum dlock_status status = values_init(store, err);
+
+    dl_settings_init(&store->settings);
+    if (status == DLOCK_OK)
+        status = query_apply(&ctx, &store->parsed.query);
+    if (status == DLOCK_OK)
+        status = dl_query_parse(defaults != NULL ? defaults : "", "defaults", &overriding, err);
+    ctx.what = "defaults";
+    if (status == DLOCK_OK)
+        status = query_apply(&ctx, &overriding);
+    if (status == DLOCK_OK) {
+        /* Before a password from elsewhere joins it: *** stands for what the text itself holds. */
+        store->uri = dl_uri_print(&store->parsed);
+        status = store->uri != NULL ? DLOCK_OK : out_of_memory(err);
+    }
+    if (status == DLOCK_OK)
+        status = password_load(store, &password, err);
+    if (status == DLOCK_OK)
+        target_fill(store);
+    dl_query_fini(&overriding);
+    return status;
+}
+
+/* plugin_of: sets store->plugin for the scheme of store->parsed. */
+static enum dlock_status
+store_new(const char *uri, const char *defaults,
+          enum dlock_status (*plugin_of)(struct dl_store *store, const void *arg,
+                                         const struct dlock_host *host, struct dlock_error *err),
+          const void *arg, const struct dlock_host *host, struct dl_store **out,
+          struct dlock_error *err)
+{
+    struct dl_store *store = calloc(1, sizeof *store);
+    char *text = NULL, *what = NULL;
+    enum dlock_status status = store != NULL ? DLOCK_OK : out_of_memory(err);
+
+    if (status == DLOCK_OK)
+        status = dl_default_uri(uri, &text, &what, err);
+    if (status == DLOCK_OK)
+        status = dl_uri_parse(text, what, &store->parsed, err);
+    if (status == DLOCK_OK)
+        status = plugin_of(store, arg, host, err);
+    if (status == DLOCK_OK)
+        status = store_fill(store, what, defaults, err);
+    dl_secret_free(text);
+    free(what);
+    if (status == DLOCK_OK)
+        *out = store;
+    else
+        dl_store_free(store);
+    return status;
+}
+
+static enum dlock_status plugin_by_scheme(struct dl_store *store, const void *plugin_dirs,
+                                          const struct dlock_host *host, struct dlock_error *err)
+{
+    return dl_registry_find(store->parsed.scheme, plugin_dirs, host, &store->plugin, err);
+}
+
+static enum dlock_status plugin_at_hand(struct dl_store *store, const void *descriptor,
+                                        const struct dlock_host *host, struct dlock_error *err)
+{
+    enum dlock_status status = dl_abi_check(descriptor, "static", &store->static_plugin, err);
+
+    if (status == DLOCK_OK)
+        status = dl_abi_serves(&store->static_plugin, store->parsed.scheme, err);
+    if (status == DLOCK_OK && store->static_plugin.init != NULL)
+        status = store->static_plugin.init(host, err);
+    store->plugin = &store->static_plugin;
+    return status;
+}
+
+enum dlock_status dl_store_open(const char *uri, const char *plugin_dirs, const char *defaults,
+                                const struct dlock_host *host, struct dl_store **out,
+                                struct dlock_error *err)
+{
+    return store_new(uri, defaults, plugin_by_scheme, plugin_dirs, host, out, err);
+}
+
+enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                       const char *defaults, const struct dlock_host *host,
+                                       struct dl_store **out, struct dlock_error *err)
+{
+    return store_new(uri, defaults, plugin_at_hand, descriptor, host, out, err);
+}
+
+void dl_store_free(struct dl_store *store)
+{
+    if (store == NULL)
+        return;
+    for (size_t i = 0; store->values != NULL && store->plugin->options[i].name != NULL; i++)
+        dl_secret_free(store->values[i].text);
+    free(store->values);
+    dl_uri_fini(&store->parsed);
+    free(store->uri);
+    free(store);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * validity.h - how long a lease may be believed. Pure.
+ *
+ * The store counts a lease from the moment it executes the request; we count from a moment before
+ * the request left and subtract the drift that two clocks may have, so that we always stop
+ * believing first. (The rule of the Redlock description: ttl less elapsed less drift.)
+ */
+#ifndef DL_VALIDITY_H
+#define DL_VALIDITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* 1 % of the lease and 2 ms. */
+int64_t dl_validity_drift_ns(int64_t lease_ms);
+
+/* base_ns + lease - drift; base_ns is before the first byte of the request left (C1). */
+int64_t dl_validity_until_ns(int64_t base_ns, int64_t lease_ms);
+
+/* C3: what must be left for a grant to be of use, max(10 ms, lease/10). */
+int64_t dl_validity_least_ns(int64_t lease_ms);
+
+/* More than that is left. */
+bool dl_validity_enough(int64_t now_ns, int64_t until_ns, int64_t lease_ms);
+
+#endif

@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# Shared by the commands in this folder; sourced, with the top of the tree as working directory.
+# Progress and complaints go to stderr, results to stdout.
+
+export LC_ALL=C.UTF-8
+
+if [ -t 2 ]; then
+    bold=$'\e[1m' plain=$'\e[0m'
+else
+    bold='' plain=''
+fi
+
+# A heading, with the seconds since the command began.
+say() {
+    printf '%s[%3ds] %s%s\n' "$bold" "$SECONDS" "$*" "$plain" >&2
+}
+
+complain() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+}
+
+# missing_packages KIND...: the packages of these kinds that are not installed.
+missing_packages() {
+    local kind package
+    for kind in "$@"; do
+        awk -v kind="$kind" '$1 == kind { print $2 }' scripts/packages
+    done | while read -r package; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+            echo "$package"
+    done
+}
+
+# need_packages KIND...: installs what is missing; fails if that is not possible.
+need_packages() {
+    local missing as_root=()
+    if ! command -v dpkg-query >/dev/null; then
+        say "not a Debian system: install the equivalents of scripts/packages yourself"
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -eq 0 ] && return 0
+
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            complain "run as root first: apt-get install ${missing[*]}"
+            return 1
+        fi
+        as_root=(sudo)
+    fi
+    say "installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -q >&2 || complain "apt-get update failed; trying with the old lists"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 || return 1
+}
+
+# configure PRESET [CMAKE-OPTION...]. A cache made by another cmake, or for another path, is thrown
+# away.
+configure() {
+    local log
+    log=$(cmake --preset "$@" 2>&1) && return 0
+    log=$(cmake --fresh --preset "$@" 2>&1) && return 0
+    printf '%s\n' "$log" >&2
+    return 1
+}
+
+# build PRESET: shows ninja's one line of progress on a terminal, and nothing but errors elsewhere.
+build() {
+    local quiet=()
+    [ -t 2 ] || quiet=(-- --quiet)
+    cmake --build --preset "$1" -j "$(nproc)" "${quiet[@]}" >&2
+}
+
+# source_files DIR PATTERN...: the project's files below DIR whose names match, one a line.
+source_files() {
+    local dir=$1 pattern names=()
+    shift
+    for pattern in "$@"; do
+        names+=(-o -name "$pattern")
+    done
+    (cd "$dir" && find . \( -name .git -o -path './build*' \) -prune -o \
+        -type f \( "${names[@]:1}" \) -print) | sed 's,^\./,,' | sort
+}

@@ -1,0 +1,191 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# dlock run: exclusion, waiting, exit codes, what the command finds.
+# shellcheck disable=SC2317 # functions are called by name
+# shellcheck disable=SC2016 # $ belongs to the inner shells
+# shellcheck source=tests/cli/kit.sh
+. "$(dirname "$0")/kit.sh"
+need jq
+
+exit_codes() {
+    exits 0 "$dlock" run x -- true
+    exits 7 "$dlock" run x -- sh -c 'exit 7'
+    exits 7 "$dlock" run x sh -c 'exit 7'
+    exits 137 "$dlock" run x -- sh -c 'kill -9 $$'
+    exits 143 "$dlock" run x -- sh -c 'kill -TERM $$'
+    exits 255 "$dlock" run x -- sh -c 'exit 255'
+    equal "" "$(cat err)" "standard error"
+    exits 1 "$dlock" inspect x
+}
+
+nowait_is_busy() {
+    "$dlock" run --nowait job -- sleep 30 &
+    within 5 held job
+    exits 75 "$dlock" run --nowait job -- touch ran
+    one_line 'job: .*held'
+    exits 75 "$dlock" -q run --nowait job -- touch ran
+    equal "" "$(cat err)" "with -q"
+    exits 9 "$dlock" run --nowait --conflict-exit-code 9 job -- touch ran
+    exits 0 "$dlock" run --nowait --conflict-exit-code=0 job -- touch ran
+    [ ! -e ran ]
+}
+
+wait_gets_its_turn() {
+    "$dlock" run job -- sleep 1 &
+    within 5 held job
+    exits 0 "$dlock" run --wait 10s job -- true
+}
+
+wait_runs_out() {
+    local began took
+    "$dlock" run job -- sleep 30 &
+    within 5 held job
+    began=$(now_ms)
+    exits 75 "$dlock" run --wait 700ms job -- touch ran
+    took=$(($(now_ms) - began))
+    between 700 "$took" 2500 "time waited"
+    one_line 'job: '
+    exits 75 "$dlock" run --wait 0s job -- touch ran
+    exits 3 "$dlock" run --wait 0s --conflict-exit-code 3 job -- touch ran
+    [ ! -e ran ]
+}
+
+wait_of_the_uri_counts() {
+    "$dlock" run job -- sleep 30 &
+    within 5 held job
+    exits 75 "$dlock" -u "$DLOCK_URI?wait=200ms" run job -- true
+}
+
+counter_is_whole() {
+    local shells=8 rounds=50 pids=() i
+    [ "$light" -eq 0 ] || { shells=4 rounds=8; }
+    echo 0 >f
+    for ((i = 0; i < shells; i++)); do
+        (for ((j = 0; j < rounds; j++)); do
+            "$dlock" run counter -- sh -c 'n=$(cat f); echo $((n+1)) >f'
+        done) &
+        pids+=($!)
+    done
+    for i in "${pids[@]}"; do wait "$i"; done
+    equal $((shells * rounds)) "$(cat f)" counter
+}
+
+fences_rise() {
+    local shells=8 rounds=50 pids=() i
+    [ "$light" -eq 0 ] || { shells=4 rounds=8; }
+    : >fences
+    for ((i = 0; i < shells; i++)); do
+        (for ((j = 0; j < rounds; j++)); do
+            "$dlock" run fenced -- sh -c 'echo "$DLOCK_FENCE" >>fences'
+        done) &
+        pids+=($!)
+    done
+    for i in "${pids[@]}"; do wait "$i"; done
+    equal $((shells * rounds)) "$(wc -l <fences)" fences
+    sort -n -u -c fences
+}
+
+not_executable() {
+    exits 127 "$dlock" run x -- ./nothing-here
+    one_line 'nothing-here: No such file'
+    exits 127 "$dlock" run x -- nothing-of-that-name
+    exits 126 "$dlock" run x -- /
+    one_line '/: Permission denied'
+    echo 'exit 3' >script
+    exits 126 "$dlock" run x -- ./script
+    chmod +x script
+    exits 3 "$dlock" run x -- ./script
+    exits 127 "$dlock" run x -- sh -c 'exit 127'
+    equal "" "$(cat err)" "the command's own 127"
+    exits 1 "$dlock" inspect x
+}
+
+environment() {
+    exits 0 "$dlock" run 'my job' -- sh -c 'echo "$DLOCK_NAME|$DLOCK_FENCE|$DLOCK_TOKEN|$DLOCK_URI"
+        "$0" --json inspect "my job"' "$dlock"
+    grep -qE '^my job\|[1-9][0-9]*\|[0-9a-f]{32}\|sqlite://' out || die "$(head -1 out)"
+    equal "$(head -1 out | cut -d'|' -f2,3)" \
+        "$(tail -n +2 out | jq -r '.holders[0] | "\(.fence)|\(.owner)"')" "inspect from within"
+    equal "$DLOCK_URI" "$(head -1 out | cut -d'|' -f4)" DLOCK_URI
+}
+
+uri_option_wins_and_is_handed_on() {
+    exits 0 "$dlock" run -u "sqlite://$PWD/other.db" x -- sh -c 'echo "$DLOCK_URI"'
+    equal "sqlite://$PWD/other.db" "$(cat out)"
+}
+
+no_descriptor_of_ours() {
+    exits 0 "$dlock" run x -- ls -l /proc/self/fd
+    equal 0 "$(grep -cE 'locks\.db|anon_inode|pipe:|gate|/dev/tty' out || true)" "$(cat out)"
+}
+
+standard_input_is_the_commands() {
+    seq 1 20000 | exits 0 "$dlock" run x -- cat
+    seq 1 20000 | cmp - out
+    printf 'a line\n' >in
+    exits 0 "$dlock" run x -- cat <in
+    equal "a line" "$(cat out)"
+}
+
+nested_run_is_told() {
+    exits 64 timeout 20 "$dlock" run x -- "$dlock" run x -- true
+    one_line 'x: an enclosing dlock run holds'
+    exits 64 timeout 20 "$dlock" run x -- "$dlock" run y -- "$dlock" run --wait 9s x -- true
+    exits 5 timeout 20 "$dlock" run x -- "$dlock" run y -- "$dlock" run z -- sh -c 'exit 5'
+    # the same name in another store is another lock
+    exits 5 "$dlock" run x -- "$dlock" run -u "sqlite://$PWD/other.db" x -- sh -c 'exit 5'
+}
+
+left_behind_processes_are_left_alone() {
+    exits 0 "$dlock" run x -- sh -c 'sleep 30 >/dev/null 2>&1 & echo $!'
+    alive "$(cat out)"
+    kill -KILL "$(cat out)"
+}
+
+concurrent_names_do_not_meet() {
+    "$dlock" run one -- sleep 30 &
+    within 5 held one
+    exits 0 "$dlock" run --nowait two -- true
+}
+
+label_and_ttl_show() {
+    "$dlock" run --ttl 7s --label 'night shift' x -- sleep 30 &
+    within 5 held x
+    exits 0 "$dlock" --json inspect x
+    jq -e '.holders[0].label | endswith(":night shift")' out
+    jq -e '.holders[0].remaining_ms | . > 3000 and . <= 7000' out
+}
+
+holder_and_its_child_killed() {
+    local pid remaining began took
+    "$dlock" run --ttl 2s job -- sleep 30 &
+    pid=$!
+    within 5 held job
+    kill -KILL "$pid"
+    exits 0 "$dlock" --json inspect job
+    began=$(now_ms)
+    remaining=$(jq '.holders[0].remaining_ms' out)
+    exits 0 "$dlock" run job -- true
+    took=$(($(now_ms) - began))
+    between $((remaining - 30)) "$took" $((remaining + 1000)) "until the next one had it"
+}
+
+check "run: the command's exit code is dlock's; 128+n for its signal" exit_codes
+check "run --nowait on a held name exits 75, with one line" nowait_is_busy
+check "run --wait 10s waits for its turn and exits 0" wait_gets_its_turn
+check "run --wait ends in time with 75" wait_runs_out
+check "run without --wait takes wait= of the URI" wait_of_the_uri_counts
+check "shells that read, add and write under the lock lose nothing (C1)" counter_is_whole
+check "DLOCK_FENCE rises in the order of the critical sections (C6)" fences_rise
+check "run: 126 and 127, told apart from the command's own" not_executable
+check "run: the environment of the command, and inspect from within" environment
+check "run: -u wins over DLOCK_URI, and the command gets it" uri_option_wins_and_is_handed_on
+check "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
+check "run: standard input belongs to the command" standard_input_is_the_commands
+check "run: a nested run of a name held by an enclosing one exits 64" nested_run_is_told
+check "run: processes that the command leaves behind are left alone" left_behind_processes_are_left_alone
+check "run: different names do not meet" concurrent_names_do_not_meet
+check "run: --label and --ttl show in inspect" label_and_ttl_show
+check "a killed holder's name is free at its expiry, not before, and within 1 s (C4)" \
+    holder_and_its_child_killed
+finish

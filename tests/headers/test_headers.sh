@@ -1,0 +1,57 @@
+#!/bin/bash
+# Does each header stand alone? The public ones in C11, C17 and C++17 with all warnings as errors
+# and no feature macro; those of core and of plugins, which are ours, in C11.
+#
+#     test_headers.sh SOURCE-DIR C-COMPILER
+set -u
+source_dir=$1 cc=$2
+# shellcheck source=tests/tap.sh
+. "$source_dir/tests/tap.sh"
+cd "$source_dir" || exit 1
+
+strict=(-Wall -Wextra -pedantic -Wconversion -Wundef -Werror)
+
+# compiles HEADER LANGUAGE STANDARD OPTION...: included alone, and twice.
+compiles() {
+    local header=$1 language=$2 standard=$3
+    shift 3
+    printf '#include %s\n#include %s\nextern int not_empty;\n' "$header" "$header" |
+        "$cc" -x "$language" -std="$standard" "${strict[@]}" -fsyntax-only "$@" -
+}
+
+for header in include/dlock/*.h; do
+    name="<dlock/${header##*/}>"
+    check "$name in C11" compiles "$name" c c11 -Iinclude -Wstrict-prototypes
+    check "$name in C17" compiles "$name" c c17 -Iinclude -Wstrict-prototypes
+    check "$name in C++17" compiles "$name" c++ c++17 -Iinclude
+done
+# entry_of LANGUAGE STANDARD: the symbol under which a module exports its descriptor.
+entry_of() {
+    "$cc" -x "$1" -std="$2" "${strict[@]}" -Iinclude -fvisibility=hidden -fPIC -c \
+        -o "$tap_tmp/use.o" tests/headers/use_public.c &&
+        nm --defined-only --extern-only "$tap_tmp/use.o" | awk '/plugin/ { print $3 }'
+}
+
+check "the headers' macros work in C11" same dlock_plugin "$(entry_of c c11 2>&1)"
+check "the headers' macros work in C++17" same dlock_plugin "$(entry_of c++ c++17 2>&1)"
+# The C of README.md inside a function, with what it leaves out declared.
+readme_example() {
+    printf '#include <dlock/dlock.h>\n'
+    printf 'int complain(const char *);\nvoid write_report(uint64_t);\nint example(void);\n'
+    printf 'int example(void)\n{\n'
+    sed -n '/^```c$/,/^```$/ { /^```/d; /^#include/d; p }' README.md
+    printf 'return 0;\n}\n'
+}
+
+readme_compiles() {
+    readme_example | tee "$tap_tmp/example.c"
+    grep -q dlock_client_open "$tap_tmp/example.c" &&
+        "$cc" -std=c11 "${strict[@]}" -fsyntax-only -Iinclude "$tap_tmp/example.c"
+}
+
+check "the C example of README.md compiles" readme_compiles
+for header in core/*.h plugins/*/*.h; do
+    [ -e "$header" ] || continue
+    check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore -I.
+done
+tap_end

@@ -1,0 +1,108 @@
+#!/bin/bash
+# Can others build on what `cmake --install` puts down, and is it hardened? Installs into a new
+# prefix, moves that, and looks only at the moved tree from then on.
+#
+#     test_install.sh SOURCE-DIR BUILD-DIR C-COMPILER
+set -u
+source_dir=$1 build_dir=$2 cc=$3
+# shellcheck source=tests/tap.sh
+. "$source_dir/tests/tap.sh"
+outside=$source_dir/tests/install/outside
+unset DLOCK_PLUGIN_PATH DLOCK_URI
+
+check "cmake --install works" cmake --install "$build_dir" --prefix "$tap_tmp/first"
+prefix=$tap_tmp/moved
+mv "$tap_tmp/first" "$prefix"
+lib=$(dirname "$(find "$prefix" -name libdlock.so)")
+export LD_LIBRARY_PATH=$lib PKG_CONFIG_PATH=$lib/pkgconfig
+
+mapfile -t elf_files < <(find "$prefix" -type f -print0 |
+    xargs -0 grep -lE --binary-files=text -m 1 $'^\x7fELF' | sort)
+
+# --- an application and a plugin from outside ---
+
+pkg_config_consumer() {
+    local flags
+    flags=$(pkg-config --cflags --libs dlock) || return
+    # shellcheck disable=SC2086
+    "$cc" -std=c11 -o "$tap_tmp/consumer" "$outside/consumer.c" $flags
+}
+
+pkg_config_plugin() {
+    mkdir -p "$tap_tmp/plugins"
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 -shared -fPIC -o "$tap_tmp/plugins/dlock_toy.so" "$outside/toy.c" \
+        $(pkg-config --cflags dlock)
+}
+
+refuses_toy() {
+    "$tap_tmp/consumer" "toy://x"
+    same 1 $? && grep -q 'toy://x: INVALID' "$tap_tmp/log"
+}
+
+find_package_project() {
+    cmake -S "$outside" -B "$tap_tmp/outside" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$tap_tmp/outside"
+}
+
+check "an application builds through pkg-config" pkg_config_consumer
+check "pkg-config knows the plugin directory" \
+    test -e "$(pkg-config --variable=plugindir dlock)/dlock_sqlite.so"
+check "it finds the installed plugins: memory" "$tap_tmp/consumer" "memory://install"
+check "it finds the installed plugins: sqlite" "$tap_tmp/consumer" "sqlite://$tap_tmp/locks.db"
+check "a scheme without a plugin is refused" refuses_toy
+
+check "a plugin builds against the installed headers alone" pkg_config_plugin
+check "it is found through DLOCK_PLUGIN_PATH" \
+    env DLOCK_PLUGIN_PATH="$tap_tmp/plugins" "$tap_tmp/consumer" "toy://x"
+
+check "application and plugin build through find_package" find_package_project
+check "that application runs" "$tap_tmp/outside/consumer" "memory://install"
+check "that plugin loads" \
+    env DLOCK_PLUGIN_PATH="$tap_tmp/outside" "$tap_tmp/outside/consumer" "toy://x"
+
+# --- what is exported ---
+
+public_functions() {
+    printf '#include <dlock/dlock.h>\n' |
+        "$cc" -E -P -DDLOCK_BUILDING_LIBRARY -I"$prefix/include" -x c - | tr '\n' ' ' |
+        tr ';' '\n' | grep 'visibility("default")' | grep -oE '\bdlock_[a-z_]+ ?\(' |
+        tr -d ' (' | sort -u
+}
+
+exports() {
+    nm -D --defined-only --format=posix "$1" | awk '$2 != "A" { print $1 }' | sort
+}
+
+check "dlock.h announces functions" test "$(public_functions | wc -l)" -gt 20
+check "libdlock exports exactly what dlock.h announces" \
+    same "$(public_functions)" "$(exports "$lib/libdlock.so")"
+for plugin in "$lib"/dlock/*.so; do
+    check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"
+done
+
+# --- how it is linked ---
+
+hardened() {
+    local file=$1 dynamic headers
+    dynamic=$(readelf -dW "$file") && headers=$(readelf -lW "$file") || return
+    grep -E 'RPATH|RUNPATH|TEXTREL' <<<"$dynamic" && return 1
+    grep -qE 'BIND_NOW|FLAGS.*NOW' <<<"$dynamic" || { echo "no BIND_NOW"; return 1; }
+    grep -q GNU_RELRO <<<"$headers" || { echo "no RELRO"; return 1; }
+    grep -E 'GNU_STACK.* RWE ' <<<"$headers" && return 1
+    grep -q GNU_STACK <<<"$headers" || { echo "no GNU_STACK: executable"; return 1; }
+    readelf -hW "$file" | grep -q 'Type:.*DYN' || { echo "not position-independent"; return 1; }
+}
+
+check "the library, two plugins and a program are installed" test "${#elf_files[@]}" -ge 4
+for file in "${elf_files[@]}"; do
+    check "${file#"$prefix"/} is hardened" hardened "$file"
+done
+
+no_trace_of() {
+    ! grep -rlF "$1" "$prefix"/{include,lib*/cmake,lib*/pkgconfig,lib*/*/cmake,lib*/*/pkgconfig} \
+        2>/dev/null | grep ''
+}
+check "no installed text names the build directory" no_trace_of "$build_dir"
+check "no installed text names the first prefix" no_trace_of "$tap_tmp/first"
+tap_end

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the environment decide only where it may? Scenario T74. Runs with LTDL_LIBRARY_PATH and
+ * LD_LIBRARY_PATH pointing to plugins that leave a mark as soon as they are loaded. */
+#include "error.h"
+#include "host.h"
+#include "registry.h"
+#include "tap.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static enum dlock_status find(const char *scheme, const char *dirs, struct dlock_error *err)
+{
+    const struct dl_plugin *plugin = NULL;
+    struct dl_host host;
+
+    dl_host_init(&host, (struct dl_log){0});
+    dl_error_reset(err);
+    return dl_registry_find(scheme, dirs, &host.table, &plugin, err);
+}
+
+static bool evil_loaded(void)
+{
+    return getenv("DLT_EVIL_WAS_HERE") != NULL;
+}
+
+static void test_library_paths(void)
+{
+    struct dlock_error err;
+
+    dlt_ok(getenv("LTDL_LIBRARY_PATH") != NULL && getenv("LD_LIBRARY_PATH") != NULL,
+           "the trap is set");
+    dlt_ok(find("evil", LOADER_DIR, &err) == DLOCK_INVALID && !evil_loaded(),
+           "a plugin in LTDL_LIBRARY_PATH is not found");
+    dlt_ok(find("sqlite", LOADER_DIR, &err) == DLOCK_NO_PLUGIN && !evil_loaded(),
+           "nor one with the name of a known plugin");
+}
+
+static void test_plugin_path(void)
+{
+    struct dlock_error err;
+
+    (void)setenv("DLOCK_PLUGIN_PATH", LOADER_DIR, 1);
+    dlt_ok(find("good", NULL, &err) == DLOCK_OK, "DLOCK_PLUGIN_PATH is searched");
+    dlt_ok(find("good", "/nonexistent", &err) == DLOCK_INVALID,
+           "DLOCK_PLUGIN_PATH is not, when the caller names directories");
+    (void)setenv("DLOCK_PLUGIN_PATH", "plugins", 1);
+    dlt_ok(find("good", NULL, &err) == DLOCK_INVALID &&
+               strstr(err.message, "DLOCK_PLUGIN_PATH: 'plugins' is not") != NULL,
+           "a relative DLOCK_PLUGIN_PATH is refused: %s", err.message);
+    (void)setenv("DLOCK_PLUGIN_PATH", "", 1);
+    dlt_ok(find("good", NULL, &err) == DLOCK_INVALID &&
+               strstr(err.message, "unknown scheme") != NULL,
+           "an empty DLOCK_PLUGIN_PATH is none: %s", err.message);
+    (void)unsetenv("DLOCK_PLUGIN_PATH");
+}
+
+/* In a copy of this program that runs with raised privilege: exit 0 if the variable is ignored. */
+static int privileged_main(void)
+{
+    struct dlock_error err;
+
+    if (getauxval(AT_SECURE) == 0)
+        return 77;
+    return find("good", NULL, &err) == DLOCK_INVALID ? 0 : 1;
+}
+
+static bool copy_make(const char *path)
+{
+    static char buf[64 * 1024];
+    int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    ssize_t got = -1;
+
+    while (in >= 0 && out >= 0 && (got = read(in, buf, sizeof buf)) > 0)
+        if (write(out, buf, (size_t)got) != got)
+            break;
+    return got == 0 && fchown(out, 65533, 65533) == 0 && fchmod(out, 04755) == 0 &&
+           close(out) == 0 && close(in) == 0;
+}
+
+static void test_privilege(void)
+{
+    char dir[] = "/tmp/dlock-setuid-XXXXXX", path[64];
+    int wait_status = -1;
+    pid_t child = -1;
+
+    if (geteuid() != 0) {
+        dlt_skip("DLOCK_PLUGIN_PATH is ignored in a set-user-id program", "needs root to make one");
+        return;
+    }
+    if (mkdtemp(dir) == NULL || chmod(dir, 0755) != 0)
+        abort();
+    (void)snprintf(path, sizeof path, "%s/probe", dir);
+    if (!copy_make(path))
+        abort();
+    child = fork();
+    if (child == 0) {
+        (void)setenv("DLOCK_PLUGIN_PATH", LOADER_DIR, 1);
+        (void)execl(path, path, "--privileged", (char *)NULL);
+        _exit(126);
+    }
+    (void)waitpid(child, &wait_status, 0);
+    (void)unlink(path);
+    (void)rmdir(dir);
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 77)
+        dlt_skip("DLOCK_PLUGIN_PATH is ignored in a set-user-id program",
+                 "the temporary directory has no set-user-id bit");
+    else
+        dlt_ok(wait_status == 0, "DLOCK_PLUGIN_PATH is ignored in a set-user-id program");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--privileged") == 0)
+        return privileged_main();
+    test_library_paths();
+    test_plugin_path();
+    test_privilege();
+    return dlt_done();
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the way to a lock the right one after each answer? Virtual time; nothing sleeps. */
+#include "attempt.h"
+
+#include <criterion/criterion.h>
+
+#define MS INT64_C(1000000)
+
+static const struct dl_attempt_rules try_once = {
+    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = false, .watch = true};
+static const struct dl_attempt_rules wait_watching = {
+    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true, .watch = true};
+static const struct dl_attempt_rules wait_polling = {
+    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
+static const struct dl_attempt_rules wait_native = {
+    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true, .native = true};
+
+static struct dl_attempt begin(const struct dl_attempt_rules *rules, int64_t timeout_ms)
+{
+    struct dl_attempt attempt;
+
+    dl_attempt_start(&attempt, rules, 1000 * MS, timeout_ms);
+    return attempt;
+}
+
+static void tried(struct dl_attempt *attempt, int64_t now_ms, enum dlock_status status,
+                  struct dlock_grant grant)
+{
+    dl_attempt_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
+}
+
+static const struct dlock_grant nothing = {.holder_ms = -1};
+
+static struct dlock_grant lease(int64_t lease_ms)
+{
+    return (struct dlock_grant){.lease_ms = lease_ms, .holder_ms = -1};
+}
+
+Test(attempt, C1_a_grant_counts_from_before_the_request_left)
+{
+    struct dl_attempt a = begin(&try_once, 0);
+
+    cr_assert_eq(a.step, DL_STEP_TRY);
+    tried(&a, 1500, DLOCK_OK, lease(30000));
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.valid_until_ns, (1000 + 30000 - 302) * MS);
+}
+
+Test(attempt, C3_a_grant_that_came_too_late_is_given_back)
+{
+    struct dl_attempt a = begin(&try_once, 0);
+
+    tried(&a, 1000 + 30000 - 302 - 3000, DLOCK_OK, lease(30000));
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 30000 * MS);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_TIMEOUT);
+}
+
+Test(attempt, C3_a_waiter_tries_again_after_giving_back)
+{
+    struct dl_attempt a = begin(&wait_watching, 60000);
+
+    tried(&a, 30000, DLOCK_OK, lease(30000));
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 30001 * MS);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, busy_without_waiting_is_the_answer)
+{
+    struct dl_attempt a = begin(&try_once, 0);
+
+    tried(&a, 1001, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_BUSY);
+}
+
+Test(attempt, C13_a_waiter_looks_again_within_poll_max)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+
+    tried(&a, 1001, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_WATCH);
+    cr_assert_eq(a.until_ns, 2001 * MS);
+    dl_attempt_watched(&a, 2001 * MS, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, C13_a_waiter_looks_again_at_the_holders_expiry)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+
+    tried(&a, 1001, DLOCK_BUSY, (struct dlock_grant){.holder_ms = 300});
+    cr_assert_eq(a.step, DL_STEP_WATCH);
+    cr_assert_eq(a.until_ns, (1001 + 300 + 1) * MS);
+}
+
+Test(attempt, C13_where_nothing_notifies_the_pauses_grow)
+{
+    struct dl_attempt a = begin(&wait_polling, -1);
+    int64_t now_ms = 1001, last = 0;
+
+    for (int i = 0; i < 12; i++) {
+        tried(&a, now_ms, DLOCK_BUSY, nothing);
+        cr_assert_eq(a.step, DL_STEP_SLEEP);
+        cr_assert_geq(a.until_ns - now_ms * MS, last);
+        last = a.until_ns - now_ms * MS;
+        now_ms = a.until_ns / MS;
+        dl_attempt_slept(&a, a.until_ns);
+        cr_assert_eq(a.step, DL_STEP_TRY);
+    }
+    cr_assert_eq(last, 1000 * MS);
+}
+
+Test(attempt, C8_the_wait_ends_at_the_deadline)
+{
+    struct dl_attempt a = begin(&wait_watching, 250);
+
+    tried(&a, 1001, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.until_ns, 1250 * MS);
+    dl_attempt_watched(&a, 1250 * MS, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_TIMEOUT);
+}
+
+Test(attempt, C8_an_exchange_near_the_deadline_gets_little_more)
+{
+    struct dl_attempt a = begin(&wait_watching, 1);
+
+    cr_assert_eq(a.until_ns, 1040 * MS);
+    a = begin(&wait_watching, 60000);
+    cr_assert_eq(a.until_ns, 3000 * MS);
+}
+
+Test(attempt, C4_unknown_is_repeated_with_the_same_token_and_may_succeed)
+{
+    struct dl_attempt a = begin(&try_once, 0);
+
+    tried(&a, 1001, DLOCK_UNKNOWN, nothing);
+    cr_assert_eq(a.step, DL_STEP_SLEEP);
+    dl_attempt_slept(&a, a.until_ns);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+    tried(&a, 1100, DLOCK_OK, lease(30000));
+    cr_assert_eq(a.result, DLOCK_OK);
+}
+
+Test(attempt, C4_after_unknown_nothing_definite_comes_out)
+{
+    static const enum dlock_status later[] = {DLOCK_BUSY, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN,
+                                              DLOCK_AUTH, DLOCK_CONFIG};
+
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        struct dl_attempt a = begin(&try_once, 0);
+
+        tried(&a, 1001, DLOCK_UNKNOWN, nothing);
+        dl_attempt_slept(&a, a.until_ns);
+        tried(&a, 2999, later[i], nothing);
+        cr_assert_eq(a.step, DL_STEP_RETURN, "%s", dlock_status_name((int)later[i]));
+        dl_attempt_returned(&a, 3000 * MS);
+        cr_assert_eq(a.step, DL_STEP_DONE);
+        cr_assert_eq(a.result, DLOCK_UNKNOWN, "%s", dlock_status_name((int)later[i]));
+    }
+}
+
+Test(attempt, C4_a_canceled_wait_cleans_up_after_unknown)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+
+    tried(&a, 1001, DLOCK_UNKNOWN, nothing);
+    dl_attempt_cancel(&a, 1002 * MS, DLOCK_CANCELED);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 1003 * MS);
+    cr_assert_eq(a.result, DLOCK_UNKNOWN);
+}
+
+Test(attempt, an_answer_that_cannot_be_read_is_cleaned_up_and_named)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+
+    tried(&a, 1001, DLOCK_PROTOCOL, nothing);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 1002 * MS);
+    cr_assert_eq(a.result, DLOCK_PROTOCOL);
+}
+
+Test(attempt, a_store_that_never_answers_is_given_op_timeout)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+    int64_t now_ms = 1000;
+
+    while (a.step != DL_STEP_DONE && now_ms < 10000) {
+        if (a.step == DL_STEP_TRY)
+            tried(&a, ++now_ms, DLOCK_UNAVAILABLE, nothing);
+        else
+            dl_attempt_slept(&a, now_ms * MS);
+        if (a.step == DL_STEP_SLEEP)
+            now_ms = a.until_ns / MS;
+    }
+    cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
+    cr_assert_lt(now_ms, 3001);
+    cr_assert_gt(now_ms, 1500);
+}
+
+Test(attempt, a_store_that_answered_is_waited_for)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+    int64_t now_ms = 1001;
+
+    tried(&a, now_ms, DLOCK_BUSY, nothing);
+    dl_attempt_watched(&a, now_ms * MS, DLOCK_UNAVAILABLE, 0);
+    for (int i = 0; i < 100; i++) {
+        cr_assert_eq(a.step, DL_STEP_SLEEP);
+        now_ms = a.until_ns / MS;
+        dl_attempt_slept(&a, a.until_ns);
+        cr_assert_eq(a.step, DL_STEP_TRY);
+        dl_attempt_no_session(&a, now_ms * MS, DLOCK_UNAVAILABLE, 0);
+    }
+    cr_assert_gt(now_ms, 60000);
+}
+
+Test(attempt, a_store_that_cannot_be_reached_at_all_is_told_at_once)
+{
+    struct dl_attempt a = begin(&wait_watching, -1);
+
+    dl_attempt_no_session(&a, 1001 * MS, DLOCK_UNAVAILABLE, 0);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
+}
+
+Test(attempt, refusals_are_final)
+{
+    static const enum dlock_status refusals[] = {DLOCK_AUTH, DLOCK_CONFIG, DLOCK_UNSUPPORTED,
+                                                 DLOCK_INVALID, DLOCK_NOMEM};
+
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        struct dl_attempt a = begin(&wait_watching, -1);
+
+        tried(&a, 1001, refusals[i], nothing);
+        cr_assert_eq(a.step, DL_STEP_DONE);
+        cr_assert_eq(a.result, refusals[i]);
+    }
+}
+
+Test(attempt, a_blocking_server_is_asked_to_block)
+{
+    struct dl_attempt a = begin(&wait_native, 500);
+
+    cr_assert_eq(a.step, DL_STEP_LOCK);
+    cr_assert_eq(a.until_ns, 1500 * MS);
+    tried(&a, 1500, DLOCK_TIMEOUT, nothing);
+    cr_assert_eq(a.result, DLOCK_TIMEOUT);
+}
+
+Test(attempt, C1_a_blocking_grant_counts_from_the_confirming_request)
+{
+    struct dl_attempt a = begin(&wait_native, -1);
+
+    tried(&a, 90000, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000, .since_ns = 89990 * MS});
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.valid_until_ns, (89990 + 30000 - 302) * MS);
+}
