@@ -40,8 +40,11 @@ void dlt_case_time_of_a_wait(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
     for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
-        timeout_check(run, near, timeouts_ms[i], DLOCK_TIMEOUT);
-        timeout_check(run, far, timeouts_ms[i], DLOCK_TIMEOUT);
+        /* 0 is one attempt, as trylock. */
+        enum dlock_status want = timeouts_ms[i] == 0 ? DLOCK_BUSY : DLOCK_TIMEOUT;
+
+        timeout_check(run, near, timeouts_ms[i], want);
+        timeout_check(run, far, timeouts_ms[i], want);
     }
     DLT_OK(dlock_unlock(holder, &dlt_err));
     DLT_OK(dlock_trylock(far, &dlt_err));

@@ -151,7 +151,9 @@ static void *waiter_run(void *arg)
 
     waiter->status = dlock_timedlock(waiter->lock, waiter->timeout_ms, &dlt_err);
     waiter->done_ns = dlt_now_ns();
-    waiter->fence = dlock_fence(waiter->lock);
+    /* Who ended the wait in another way may have freed the handle by now. */
+    if (waiter->status == DLOCK_OK)
+        waiter->fence = dlock_fence(waiter->lock);
     return NULL;
 }
 

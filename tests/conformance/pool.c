@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@ _Noreturn static void job_exec(const char *program, const struct dlt_job *job)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+    /* What the runner was started with is not for the case to find. */
+    (void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (input < 0 || dup2(input, 0) != 0 || dup2(job->output, 1) != 1 ||
