@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STRUCT_SIZE_MAX 4096 /* no options struct comes near; more is an uninitialised one */
+#define OP_TIMEOUT_MAX_MS INT64_C(3600000)
+#define STRUCT_SIZE_MAX   4096 /* no options struct comes near; more is an uninitialised one */
 
 /* help is at most one line: docs/uri.md is made from it. */
 const struct dlock_option_spec dl_settings_options[] = {
@@ -148,7 +149,7 @@ static enum dlock_status times_apply(const struct dlock_options *options, struct
         out->ttl_ms = options->ttl_ms;
     }
     if (options->op_timeout_ms != 0) {
-        if (options->op_timeout_ms < 10 || options->op_timeout_ms > 3600 * 1000)
+        if (options->op_timeout_ms < 10 || options->op_timeout_ms > OP_TIMEOUT_MAX_MS)
             return not_in_range(err, "op_timeout_ms", options->op_timeout_ms,
                                 "0, or 10 ms to 1 hour");
         out->op_timeout_ms = options->op_timeout_ms;

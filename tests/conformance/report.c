@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "report.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+void dlt_report_begin(size_t count)
+{
+    (void)printf("TAP version 13\n1..%zu\n", count);
+}
+
+/* TAP gives # and newlines a meaning. */
+static void text_print(const char *text)
+{
+    for (; *text != '\0'; text++)
+        (void)putchar(*text == '#' || (unsigned char)*text < ' ' ? '?' : *text);
+}
+
+static void line_print(const char *verdict, size_t number, const struct dlt_result *result)
+{
+    (void)printf("%s %zu - ", verdict, number);
+    text_print(result->label);
+    if (result->c == NULL)
+        (void)printf(" opens");
+    else
+        (void)printf(" %s [%s]", result->c->name, result->c->clauses);
+}
+
+/* The output of a case as comments. */
+static void output_print(const struct dlt_job *job)
+{
+    FILE *output = fdopen(dup(job->output), "r");
+    char line[1024];
+
+    if (output == NULL)
+        return;
+    while (fgets(line, sizeof line, output) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        (void)printf("# %s\n", line);
+    }
+    (void)fclose(output);
+}
+
+static void last_line(const struct dlt_job *job, char *line, size_t size)
+{
+    FILE *output = fdopen(dup(job->output), "r");
+    char next[256];
+
+    (void)snprintf(line, size, "no reason given");
+    if (output == NULL)
+        return;
+    while (fgets(next, sizeof next, output) != NULL) {
+        next[strcspn(next, "\n")] = '\0';
+        (void)snprintf(line, size, "%s", next);
+    }
+    (void)fclose(output);
+}
+
+static void skip_print(struct dlt_report *report, const struct dlt_result *result,
+                       const char *reason)
+{
+    line_print("ok", report->printed + 1, result);
+    (void)printf(" # SKIP ");
+    text_print(reason);
+    (void)putchar('\n');
+    report->skipped++;
+}
+
+static void failure_print(struct dlt_report *report, const struct dlt_result *result)
+{
+    const struct dlt_job *job = result->job;
+
+    line_print("not ok", report->printed + 1, result);
+    (void)putchar('\n');
+    report->failed++;
+    if (result->c == NULL) {
+        (void)printf("# %s\n", result->complaint);
+        return;
+    }
+    if (job->timed_out)
+        (void)printf("# no end after %" PRId64 " ms\n", job->took_ms);
+    else if (job->signal != 0)
+        (void)printf("# ended by signal %d (%s)\n", job->signal, strsignal(job->signal));
+    else
+        (void)printf("# exit status %d\n", job->exit_status);
+    output_print(job);
+}
+
+static void result_print(struct dlt_report *report, const struct dlt_result *result)
+{
+    char reason[256];
+
+    if (result->skip[0] != '\0') {
+        skip_print(report, result, result->skip);
+    } else if (result->c == NULL) {
+        failure_print(report, result);
+    } else if (result->job->exit_status == DLT_EXIT_SKIPPED && !result->job->timed_out) {
+        last_line(result->job, reason, sizeof reason);
+        skip_print(report, result, reason);
+    } else if (result->job->exit_status == 0 && !result->job->timed_out) {
+        line_print("ok", report->printed + 1, result);
+        (void)printf(" (%" PRId64 " ms)\n", result->job->took_ms);
+        report->passed++;
+    } else {
+        failure_print(report, result);
+    }
+}
+
+void dlt_report_go_on(struct dlt_report *report)
+{
+    for (; report->printed < report->count; report->printed++) {
+        const struct dlt_result *result = &report->results[report->printed];
+
+        if (result->job != NULL && result->job->state != DLT_JOB_DONE)
+            break;
+        result_print(report, result);
+        if (result->job != NULL)
+            (void)close(result->job->output);
+    }
+    (void)fflush(stdout);
+}
+
+int dlt_report_end(const struct dlt_report *report)
+{
+    (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
+                 report->skipped);
+    return report->failed == 0 && report->printed == report->count ? 0 : 1;
+}
