@@ -6,6 +6,7 @@
 # shellcheck source=tests/cli/kit.sh
 . "$(dirname "$0")/kit.sh"
 need jq
+sources=$(realpath "$(dirname "$0")/../..")
 
 usage_errors() {
     local args
@@ -140,7 +141,7 @@ missing_plugin() {
     mkdir plugins
     echo garbage >plugins/dlock_redlock.so
     DLOCK_PLUGIN_PATH=$PWD/plugins exits 69 "$dlock" -u redlock://x run x -- true
-    one_line 'plugins/dlock_redlock.so'
+    one_line "dlock_redlock.so.*will not load.*$PWD/plugins"
 }
 
 bad_stores() {
@@ -196,6 +197,35 @@ secrets_stay_secret() {
     done
 }
 
+# completed WORD...: what bash offers for the last of the words
+completed() {
+    bash -c 'source "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _dlock &&
+        printf "%s " "${COMPREPLY[@]}"' - "$sources/cli/completion/dlock" "$dlock" "$@"
+}
+
+completion() {
+    "$dlock" run night/1 -- sleep 30 &
+    within 5 held night/1
+    equal 'break backends ' "$(completed b)"
+    equal '--ttl ' "$(completed run --tt)"
+    equal 'kill warn ' "$(completed -v run --on-lost '')"
+    equal 'night/1 ' "$(completed inspect ni)"
+    equal 'night/1 ' "$(completed -u "$store" run --ttl 3s '')"
+    completed run x tru | grep -qw true
+    completed run x -- tru | grep -qw true
+    equal '-- ' "$(completed run x -)"
+    equal '--owner ' "$(completed break x --o)"
+}
+
+manual_page() {
+    local word
+    man --warnings -l "$sources/cli/dlock.1" >page 2>warnings
+    equal "" "$(cat warnings)" "warnings of man"
+    for word in $("$dlock" --help | grep -oE -- '--[a-z-]+' | sort -u); do
+        grep -q -- "${word//-/\\\\-}" "$sources/cli/dlock.1" || die "$word is not in the page"
+    done
+}
+
 uri_in_a_file() {
     echo "$store" >uri
     unset DLOCK_URI
@@ -217,5 +247,7 @@ shows "without a URI: the store of this user, which -v names" default_store
 shows "-v, --version, --help" verbose_and_version
 shows "output that cannot be written is told" full_disk_is_told
 shows "passwords show nowhere (C17)" secrets_stay_secret
+shows "bash completion offers commands, options and held names" completion
+shows "the manual page has every option of --help" manual_page
 shows "-u @file reads the URI from a file" uri_in_a_file
 tap_end

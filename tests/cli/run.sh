@@ -129,6 +129,19 @@ standard_input_is_the_commands() {
     equal "a line" "$(cat out)"
 }
 
+closed_streams_are_no_trap() {
+    code=0
+    "$dlock" run x -- sh -c 'ls /proc/$$/fd | tr "\n" " " >fds; exit 5' <&- >&- 2>&- || code=$?
+    equal 5 "$code" "exit code"
+    sh -c 'ls /proc/$$/fd | tr "\n" " " >without' <&- >&- 2>&-
+    cmp without fds || die "$(cat without fds)"
+    "$dlock" run x -- sleep 30 &
+    within 5 held x
+    "$dlock" run --nowait x -- true <&- >&- 2>&- && die "it ran"
+    exits 71 sh -c '"$0" list >&-' "$dlock"
+    exits 0 "$dlock" inspect x
+}
+
 nested_run_is_told() {
     exits 64 timeout 20 "$dlock" run x -- "$dlock" run x -- true
     one_line 'x: an enclosing dlock run holds'
@@ -183,6 +196,7 @@ shows "run: 126 and 127, told apart from the command's own" not_executable
 shows "run: the environment of the command, and inspect from within" environment
 shows "run: -u wins over DLOCK_URI, and the command gets it" uri_option_wins_and_is_handed_on
 shows "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
+shows "run: closed standard streams do no harm, and stay closed" closed_streams_are_no_trap
 shows "run: standard input belongs to the command" standard_input_is_the_commands
 shows "run: a nested run of a name held by an enclosing one exits 64" nested_run_is_told
 shows "run: processes that the command leaves behind are left alone" left_behind_processes_are_left_alone

@@ -78,12 +78,7 @@ ctrl_c() {
 
 ctrl_c_ends_a_loop() {
     job 'echo ready; sleep 3'
-    # shellcheck disable=SC2034
-    cat >loop <<-'END'
-	#!/bin/bash
-	for i in 1 2 3; do "$1" run x ./job; done
-	echo survived
-	END
+    printf 'for i in 1 2 3; do "$1" run x ./job; done\necho survived\n' >loop
     typing "bash loop $dlock" ready '\x03'
     screen_hides survived
     is_free x

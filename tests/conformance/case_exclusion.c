@@ -103,12 +103,17 @@ void dlt_case_exclusion_expiry(struct dlt_run *run)
 static void fences_check(const char *path, int rising)
 {
     FILE *file = fopen(path, "re");
-    uint64_t last = 0, fence = 0;
+    char line[32];
+    uint64_t last = 0;
     int count = 0;
 
     DLT_CHECK(file != NULL, "no %s", path);
-    for (; fscanf(file, "%" SCNu64, &fence) == 1; last = fence, count++)
+    for (; fgets(line, sizeof line, file) != NULL; count++) {
+        uint64_t fence = strtoull(line, NULL, 10);
+
         DLT_CHECK(!rising || fence > last, "fence %" PRIu64 " came after %" PRIu64, fence, last);
+        last = fence;
+    }
     DLT_CHECK(count == PROCESSES * PROCESS_TURNS, "%d turns were noted", count);
     (void)fclose(file);
 }
