@@ -7,9 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* pthread_once and not a mutex: glibc begins it again in a child that was forked in the middle of
- * it. */
-static pthread_once_t page_once = PTHREAD_ONCE_INIT;
+/* No mutex: a child forked while another thread held it would wait for ever. */
 static _Atomic(_Atomic uint64_t *) page; /* the generation, or 0 after a fork */
 static _Atomic uint64_t last_generation; /* copied into children: theirs go on from here */
 
@@ -21,35 +19,41 @@ static void forget_in_child(void)
         atomic_store(p, 0);
 }
 
-static void page_make(void)
+/* The page of this process, made by whoever comes first; NULL: no memory for it. */
+static _Atomic uint64_t *page_get(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    _Atomic uint64_t *p = atomic_load(&page);
+    void *map;
 
+    if (p != NULL)
+        return p;
+    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
-        return;
-    (void)madvise(map, size, MADV_WIPEONFORK);
-    /* For kernels that refuse the advice. */
-    if (pthread_atfork(NULL, NULL, forget_in_child) != 0)
+        return NULL;
+    /* Where the kernel refuses the advice, at least fork() is noticed. */
+    if ((madvise(map, size, MADV_WIPEONFORK) != 0 &&
+         pthread_atfork(NULL, NULL, forget_in_child) != 0) ||
+        !atomic_compare_exchange_strong(&page, &p, map)) {
         (void)munmap(map, size);
-    else
-        atomic_store(&page, map);
+        return p;
+    }
+    return map;
 }
 
 uint64_t dl_fork_generation(void)
 {
-    _Atomic uint64_t *p;
+    _Atomic uint64_t *p = page_get();
     uint64_t generation = 0;
-    uint64_t fresh;
+    uint64_t next;
 
-    (void)pthread_once(&page_once, page_make);
-    p = atomic_load(&page);
     if (p == NULL)
         return 0;
-    fresh = atomic_load(p) == 0 ? atomic_fetch_add(&last_generation, 1) + 1 : 0;
-    if (atomic_compare_exchange_strong(p, &generation, fresh))
-        generation = fresh;
-    return generation;
+    generation = atomic_load(p);
+    if (generation != 0)
+        return generation;
+    next = atomic_fetch_add(&last_generation, 1) + 1;
+    return atomic_compare_exchange_strong(p, &generation, next) ? next : generation;
 }
 
 int dl_fork_differs(uint64_t generation)
