@@ -78,6 +78,31 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
     dlock_client_close(other);
 }
 
+/* Shorter than the lease itself: it ends all the same. */
+void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 3000, .max_hold_ms = 500};
+    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_event event = {0};
+    int64_t start_ns = 0;
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    start_ns = dlt_now_ns();
+    DLT_CHECK(dlock_remaining_ms(lock) <= 500, "%" PRId64 " ms left of 500",
+              dlock_remaining_ms(lock));
+    DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
+    DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
+    DLT_CHECK(dlt_ms_since(start_ns) <= 500 + 400 + (double)run->slack_ms, "ended after %.0f ms",
+              dlt_ms_since(start_ns));
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    /* The store frees the name with the lease at the latest. */
+    DLT_OK(dlock_timedlock(lock, 6000, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
 void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
