@@ -23,7 +23,7 @@ const struct dlock_option_spec dl_settings_options[] = {
     {"max_hold", "duration", "0", "0..365d", "a lock is renewed no longer than this; 0: no bound"},
     {"poll_max", "duration", "1s", "10ms..60s",
      "longest sleep of a waiter between two looks at the store"},
-    {"connections", "int", "16", "1..1024", "sessions that one client may have for operations"},
+    {"connections", "int", "16", "2..1024", "sessions that one client may have for operations"},
     {"renew", "bool", "on", NULL, "renew held locks in the background"},
     {"fence", "enum", "auto", "auto|on|off",
      "fencing tokens; auto: where the store has them, on: refuse a store without"},
@@ -201,6 +201,7 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
         status = tri_apply("fence", known.fence, &out->fence, err);
     if (status == DLOCK_OK)
         status = label_apply(known.label, out, err);
+    out->user = known.user;
     return status;
 }
 
