@@ -11,7 +11,8 @@
  *   db.c          connection, settings, transactions; notices a file that was moved away
  *   statements.c  the schema and all SQL text
  *   lease.c       taking, renewing and ending leases, in terms of rows
- *   look.c        inspect, list and probe
+ *   look.c        inspect and list
+ *   probe.c       what this store gives, for people
  *   gate.c        the shared file in front of SQLite's own lock, and the sleepers
  *   clock.c       the time that leases are counted in
  *   errmap.c      SQLite's result codes as statuses
@@ -74,6 +75,9 @@ void sqlite_place_fini(struct sqlite_place *place);
 
 /* CONFIG: processes on several hosts may see the file. */
 enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err);
+
+/* Non-zero: not on a file system that is known to be shared with other hosts. */
+int sqlite_place_local(const struct sqlite_place *place);
 
 /* The name of the file system, "ext4", or its number in hex in buf. */
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size);
@@ -216,6 +220,11 @@ enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigne
 
 /* hex holds SQ_HEX_SIZE. */
 void sqlite_hex(char *hex, const unsigned char *token);
+
+/* ---- probe.c ---- */
+
+enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
+                                      struct dlock_error *err);
 
 /* ---- origin.c ---- */
 
