@@ -44,7 +44,7 @@ static enum dlock_status store_open(struct sqlite_session *session, struct dlock
 {
     struct sqlite_setup setup = {.fd = -1};
     enum dlock_status status =
-        sqlite_setup_begin(&setup, &session->place, session->db.until_ns, err);
+        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
 
     if (status == DLOCK_OK)
         status = sqlite_db_open(&session->db, &session->place, session->full, err);

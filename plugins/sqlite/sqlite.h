@@ -13,7 +13,8 @@
  *   lease.c       taking, renewing and ending leases, in terms of rows
  *   look.c        inspect and list
  *   probe.c       what this store gives, for people
- *   gate.c        the shared file in front of SQLite's own lock, and the sleepers
+ *   gate.c        a shared mutex in front of SQLite's own lock, and the sleepers
+ *   gate_file.c   the file that they are in
  *   clock.c       the time that leases are counted in
  *   errmap.c      SQLite's result codes as statuses
  *   origin.c      noticing that this is a forked child
@@ -177,7 +178,8 @@ struct sqlite_setup {
  * certainly not missing under somebody who uses them. Keep it up until the connection has read.
  */
 enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
-                                     int64_t until_ns, struct dlock_error *err);
+                                     const struct sqlite_clock *clock, int64_t until_ns,
+                                     struct dlock_error *err);
 void sqlite_setup_end(struct sqlite_setup *setup);
 
 /* A lock on the directory, for who makes files in it. -1 and errno; EBUSY: not until until_ns. */

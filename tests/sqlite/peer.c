@@ -47,6 +47,7 @@ static void answer(enum dlock_status status)
 
 static enum dlock_status do_open(const char *where, const char *sync)
 {
+    dlt_store_close(&store);
     (void)snprintf(path, sizeof path, "%s", where);
     dlt_store_init(&store, path);
     store.target.sync = strcmp(sync, "full") == 0 ? "full" : "normal";

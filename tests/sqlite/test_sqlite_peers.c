@@ -163,6 +163,8 @@ Test(peers, without_a_gate_the_busy_handler_waits_and_ends_in_time)
 
     /* A link in its place, which is neither followed nor replaced. */
     (void)snprintf(gate, sizeof gate, "%s-gate", path);
+    both_open();
+    cr_assert_eq(unlink(gate), 0);
     cr_assert_eq(symlink("/nowhere", gate), 0);
     both_open();
     cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
