@@ -94,7 +94,7 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     lock->poll_max_ms = settings.poll_max_ms;
     lock->auto_renew = settings.renew != DLOCK_OFF;
     lock->must_fence = settings.fence == DLOCK_ON;
-    lock->user = options != NULL ? options->user : NULL;
+    lock->user = settings.user;
     lock->req.op_timeout_ms = lock->op_timeout_ms;
     lock->ttl_ms = settings.ttl_ms;
     status = lock_link(lock, err);
