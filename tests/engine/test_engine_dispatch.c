@@ -182,7 +182,7 @@ Test(dispatch, unlock_may_not_answer_everything)
     for (int i = 0; i < STATUSES; i++) {
         struct dlt_call call;
         int status = nth_status(i);
-        char name[8];
+        char name[16];
 
         if (allowed(MAY(OK) | MAY(LOST) | MAY_FAIL, status))
             continue;

@@ -279,11 +279,12 @@ Test(session, C14_a_ping_that_hangs_does_not_cost_the_others_their_locks)
     dlock_free(b);
 }
 
-Test(session, held_locks_are_bounded_by_connections, .init = NULL)
+Test(session, held_locks_are_bounded_by_connections)
 {
     struct dlock *a, *b, *c;
     struct dlt_call call;
 
+    dlt_engine_close(&engine);
     begin("connections=2");
     a = take("a");
     b = take("b");
