@@ -9,6 +9,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_THREAD__ /* of gcc 12 does not know pthread_mutex_clocklock, but its unlock */
+#include <sanitizer/tsan_interface.h>
+static void tell_locked(pthread_mutex_t *mutex)
+{
+    __tsan_mutex_pre_lock(mutex, 0);
+    __tsan_mutex_post_lock(mutex, 0, 0);
+}
+#else
+static void tell_locked(pthread_mutex_t *mutex)
+{
+    (void)mutex;
+}
+#endif
+
 static struct timespec timespec_of(int64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
@@ -23,6 +37,8 @@ int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
     if (gate->file == NULL)
         return ENOENT;
     rc = pthread_mutex_clocklock(&gate->file->mutex, CLOCK_MONOTONIC, &until);
+    if (rc == 0 || rc == EOWNERDEAD)
+        tell_locked(&gate->file->mutex);
     if (rc == EOWNERDEAD) /* the mutex guards nothing that could be half done */
         rc = pthread_mutex_consistent(&gate->file->mutex);
     if (rc == 0 || rc == ETIMEDOUT)
