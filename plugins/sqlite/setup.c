@@ -125,29 +125,48 @@ static int schema_make(sqlite3 *handle)
     return rc;
 }
 
+/* What is read in exclusive mode is ours alone until the connection is closed. */
+static int take_alone(sqlite3 *handle)
+{
+    int rc = sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(handle, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+    return rc;
+}
+
 /* OK: nobody else had it open, and it is a store now if it was empty. BUSY: somebody has. */
+static enum dlock_status visit(sqlite3 *handle, const struct sqlite_place *place,
+                               struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_db_writable(handle, place, err);
+    int empty = 0;
+    int rc = SQLITE_OK;
+
+    if (status != DLOCK_OK)
+        return status;
+    rc = take_alone(handle);
+    if (rc == SQLITE_OK)
+        status = sqlite_db_identify(handle, place, &empty, err);
+    if (rc == SQLITE_OK && status == DLOCK_OK && empty)
+        rc = schema_make(handle);
+    if ((rc & 0xff) == SQLITE_BUSY)
+        return DLOCK_BUSY;
+    return rc == SQLITE_OK ? status : sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+}
+
 static enum dlock_status visit_alone(const struct sqlite_place *place, struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_INTERNAL;
     sqlite3 *handle = NULL;
-    int empty = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
     int rc = sqlite_db_connect(place, &handle);
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
-    if (rc != SQLITE_OK)
-        status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+        status = visit(handle, place, err);
     else
-        status = sqlite_db_identify(handle, place, &empty, err);
-    if (status == DLOCK_OK && empty) {
-        rc = schema_make(handle);
-        if (rc != SQLITE_OK)
-            status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
-    }
+        status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
     (void)sqlite3_close_v2(handle);
-    return (rc & 0xff) == SQLITE_BUSY ? DLOCK_BUSY : status;
+    return status;
 }
 
 static enum dlock_status setup_alone(const struct sqlite_place *place,
