@@ -7,6 +7,9 @@
  * under running programs, which would then go on with the old ones: two sets of locks. So as long
  * as they are missing, the file is opened once in exclusive mode, in which SQLite needs no -shm and
  * gets the file only if it is in no use at all. Openers do this one at a time.
+ *
+ * When another database was moved to the name, -wal and -shm may be of the one before, and still in
+ * use; the gate tells.
  */
 #include "sqlite.h"
 
@@ -40,10 +43,12 @@ static void siblings_fini(struct siblings *siblings)
 }
 
 /* Of a file that was here before. Whoever has that one open goes on without names for them. */
-static void siblings_remove(const struct siblings *siblings)
+static void siblings_remove(const struct siblings *siblings, int log_too)
 {
-    (void)unlink(siblings->wal);
-    (void)unlink(siblings->shm);
+    if (log_too) {
+        (void)unlink(siblings->wal);
+        (void)unlink(siblings->shm);
+    }
     (void)unlink(siblings->gate);
 }
 
@@ -98,7 +103,7 @@ static enum dlock_status file_make(const struct sqlite_place *place,
     int fd = -1;
 
     if (!exists(place->real))
-        siblings_remove(siblings);
+        siblings_remove(siblings, 1);
     fd = open(place->real, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return sqlite_fail_errno(err, place->path, "make", errno);
@@ -192,25 +197,33 @@ static enum dlock_status setup_alone(const struct sqlite_place *place,
     return DLOCK_OK;
 }
 
+static enum dlock_status setup_locked(struct sqlite_setup *setup, const struct sqlite_place *place,
+                                      const struct siblings *siblings,
+                                      const struct sqlite_clock *clock, int64_t until_ns,
+                                      struct dlock_error *err)
+{
+    int log_too = 0;
+
+    setup->fd = sqlite_directory_lock(place->directory, until_ns);
+    if (setup->fd < 0)
+        return sqlite_fail_errno(err, place->directory, "lock directory", errno);
+    if (sqlite_gate_of_another(place, clock, &log_too))
+        siblings_remove(siblings, log_too);
+    return setup_alone(place, siblings, setup->fd, until_ns, err);
+}
+
 enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
                                      const struct sqlite_clock *clock, int64_t until_ns,
                                      struct dlock_error *err)
 {
     struct siblings siblings = {0};
     enum dlock_status status = siblings_init(&siblings, place, err);
+    int log_of_another = 0;
 
     setup->fd = -1;
-    if (status == DLOCK_OK &&
-        (!file_ready(place, &siblings) || sqlite_gate_left_behind(place, clock))) {
-        setup->fd = sqlite_directory_lock(place->directory, until_ns);
-        if (setup->fd < 0)
-            status = sqlite_fail_errno(err, place->directory, "lock directory", errno);
-        else {
-            if (sqlite_gate_left_behind(place, clock))
-                siblings_remove(&siblings);
-            status = setup_alone(place, &siblings, setup->fd, until_ns, err);
-        }
-    }
+    (void)sqlite_gate_of_another(place, clock, &log_of_another);
+    if (status == DLOCK_OK && (log_of_another || !file_ready(place, &siblings)))
+        status = setup_locked(setup, place, &siblings, clock, until_ns, err);
     siblings_fini(&siblings);
     return status;
 }
