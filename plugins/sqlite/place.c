@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define REAL_MAX 500 /* SQLite takes 512 bytes, a suffix included */
+#define REAL_MAX     500             /* SQLite takes 512 bytes, a suffix included */
+#define NAME_LEN_MAX (NAME_MAX - 16) /* file systems take NAME_MAX, a suffix included */
 
 struct fs_name {
     uint32_t magic; /* statfs(2), linux/magic.h */
@@ -111,10 +112,10 @@ enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlo
         status = resolve(place, err);
     if (status != DLOCK_OK)
         return status;
-    if (strlen(place->real) > REAL_MAX)
+    if (strlen(place->real) > REAL_MAX || strlen(strrchr(place->real, '/') + 1) > NAME_LEN_MAX)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, ENAMETOOLONG,
-                          "%.150s... is longer than the %d bytes that SQLite takes", place->real,
-                          REAL_MAX);
+                          "%.150s... is too long: at most %d bytes, and %d after the last /",
+                          place->real, REAL_MAX, NAME_LEN_MAX);
     if (stat(place->real, &st) == 0 && !S_ISREG(st.st_mode))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
                           place->path);
@@ -139,21 +140,27 @@ static int fs_magic(const struct sqlite_place *place, uint32_t *magic)
     return 0;
 }
 
-enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err)
+int sqlite_place_local(const struct sqlite_place *place)
 {
     const struct fs_name *fs = NULL;
     uint32_t magic = 0;
-    int rc = fs_magic(place, &magic);
 
-    if (rc != 0)
-        return sqlite_fail_errno(err, place->directory, "find the file system of", rc);
+    if (fs_magic(place, &magic) != 0)
+        return 0;
     fs = fs_find(magic);
-    if (fs != NULL && fs->network)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s is on %s, where locks of other hosts are not seen; "
-                          "unsafe_network_fs=on accepts that",
-                          place->path, fs->name);
-    return DLOCK_OK;
+    return fs == NULL || !fs->network;
+}
+
+enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err)
+{
+    char magic[16];
+
+    if (sqlite_place_local(place))
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                      "%.150s is on %s, where locks of other hosts are not seen; "
+                      "unsafe_network_fs=on accepts that",
+                      place->path, sqlite_place_fs(place, magic, sizeof magic));
 }
 
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size)
