@@ -23,13 +23,13 @@ const struct dlock_option_spec dl_settings_options[] = {
     {"max_hold", "duration", "0", "0..365d", "a lock is renewed no longer than this; 0: no bound"},
     {"poll_max", "duration", "1s", "10ms..60s",
      "longest sleep of a waiter between two looks at the store"},
-    {"connections", "int", "16", "1..1024", "sessions that one client may have for operations"},
+    {"connections", "int", "16", "2..1024", "sessions that one client may have for operations"},
     {"renew", "bool", "on", NULL, "renew held locks in the background"},
     {"fence", "enum", "auto", "auto|on|off",
      "fencing tokens; auto: where the store has them, on: refuse a store without"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
     {"pass_file", "text", NULL, "1..4096",
-     "absolute path of a file whose first line is the password"},
+     "absolute path of a file with the password as its only line"},
     {"pass_env", "text", NULL, "1..128", "environment variable that holds the password"},
     {0},
 };
@@ -201,6 +201,7 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
         status = tri_apply("fence", known.fence, &out->fence, err);
     if (status == DLOCK_OK)
         status = label_apply(known.label, out, err);
+    out->user = known.user;
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct dl_store_value {
     char *text; /* NULL: not given, the fallback applies */
@@ -58,11 +59,13 @@ static int64_t target_number(const struct dlock_target *target, const char *name
 
 static void target_fill(struct dl_store *store)
 {
+    store->directory = getcwd(NULL, 0);
     store->target = (struct dlock_target){
         .scheme = store->parsed.scheme,
         .user = store->parsed.user,
         .password = store->parsed.password,
         .path = store->parsed.path,
+        .directory = store->directory,
         .hosts = (const char *const *)store->parsed.hosts,
         .option = target_option,
         .number = target_number,
@@ -318,5 +321,6 @@ void dl_store_free(struct dl_store *store)
     free(store->values);
     dl_uri_fini(&store->parsed);
     free(store->uri);
+    free(store->directory);
     free(store);
 }

@@ -22,6 +22,7 @@ struct dl_store {
 
     /* store.c's own */
     struct dl_uri parsed;           /* what target points into; the password is here */
+    char *directory;                /* target's */
     struct dl_store_value *values;  /* one for each row of plugin->options */
     struct dl_plugin static_plugin; /* what plugin points to after dl_store_open_static */
 };

@@ -118,10 +118,12 @@ struct dlock_option_spec {
 
 /* The parsed URI. Checked by core, percent-decoded; lives as long as the session. */
 struct dlock_target {
-    const char *scheme;   /* as written, "redis+unix" */
-    const char *user;     /* NULL: none */
-    const char *password; /* NULL: none. Never copy it into a message */
-    const char *path;     /* "" or as written: "/abs" after an authority, "rel" without one */
+    const char *scheme;    /* as written, "redis+unix" */
+    const char *user;      /* NULL: none */
+    const char *password;  /* NULL: none. Never copy it into a message */
+    const char *path;      /* "" or as written: "/abs" after an authority, "rel" without one */
+    const char *directory; /* what a relative path starts from: the working directory when the
+                              client was opened; NULL: there was none */
     const char *const
         *hosts; /* "host:port" or "host" or "[v6]:port"; NULL-terminated, maybe empty */
     /* The checked text of an option of the descriptor; its fallback when not given; NULL: neither,

@@ -69,15 +69,15 @@ static void skip_print(struct dlt_report *report, const struct dlt_result *resul
 
 static void failure_print(struct dlt_report *report, const struct dlt_result *result)
 {
-    const struct dlt_job *job = result->job;
-
     line_print("not ok", report->printed + 1, result);
     (void)putchar('\n');
     report->failed++;
-    if (result->c == NULL) {
-        (void)printf("# %s\n", result->complaint);
-        return;
-    }
+}
+
+static void job_failure_print(struct dlt_report *report, const struct dlt_result *result,
+                              const struct dlt_job *job)
+{
+    failure_print(report, result);
     if (job->timed_out)
         (void)printf("# no end after %" PRId64 " ms\n", job->took_ms);
     else if (job->signal != 0)
@@ -87,24 +87,22 @@ static void failure_print(struct dlt_report *report, const struct dlt_result *re
     output_print(job);
 }
 
-static void result_print(struct dlt_report *report, const struct dlt_result *result)
+static void job_print(struct dlt_report *report, const struct dlt_result *result,
+                      const struct dlt_job *job)
 {
     char reason[256];
 
-    if (result->skip[0] != '\0') {
-        skip_print(report, result, result->skip);
-    } else if (result->c == NULL) {
-        failure_print(report, result);
-    } else if (result->job->exit_status == DLT_EXIT_SKIPPED && !result->job->timed_out) {
-        last_line(result->job, reason, sizeof reason);
+    if (job->timed_out || (job->exit_status != 0 && job->exit_status != DLT_EXIT_SKIPPED)) {
+        job_failure_print(report, result, job);
+    } else if (job->exit_status == DLT_EXIT_SKIPPED) {
+        last_line(job, reason, sizeof reason);
         skip_print(report, result, reason);
-    } else if (result->job->exit_status == 0 && !result->job->timed_out) {
-        line_print("ok", report->printed + 1, result);
-        (void)printf(" (%" PRId64 " ms)\n", result->job->took_ms);
-        report->passed++;
     } else {
-        failure_print(report, result);
+        line_print("ok", report->printed + 1, result);
+        (void)printf(" (%" PRId64 " ms)\n", job->took_ms);
+        report->passed++;
     }
+    (void)close(job->output);
 }
 
 void dlt_report_go_on(struct dlt_report *report)
@@ -114,9 +112,14 @@ void dlt_report_go_on(struct dlt_report *report)
 
         if (result->job != NULL && result->job->state != DLT_JOB_DONE)
             break;
-        result_print(report, result);
-        if (result->job != NULL)
-            (void)close(result->job->output);
+        if (result->job != NULL) {
+            job_print(report, result, result->job);
+        } else if (result->c != NULL) {
+            skip_print(report, result, result->text);
+        } else {
+            failure_print(report, result);
+            (void)printf("# %s\n", result->text);
+        }
     }
     (void)fflush(stdout);
 }

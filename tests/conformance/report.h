@@ -8,10 +8,9 @@
 
 struct dlt_result {
     const char *label;        /* the URI without secrets */
-    const struct dlt_case *c; /* NULL: the store could not be opened */
-    char skip[200];           /* a reason; "": it runs as *job */
-    const char *complaint;    /* with c == NULL */
-    struct dlt_job *job;
+    const struct dlt_case *c; /* NULL: the store could not be opened: `text` says why */
+    struct dlt_job *job;      /* NULL: skipped, for the reason in `text` */
+    char text[512];
 };
 
 struct dlt_report {

@@ -148,11 +148,19 @@ static void result_add(struct plan *plan, const struct target *target, const str
     struct dlt_result *result = &plan->results[plan->result_count++];
 
     *result = (struct dlt_result){.label = target->label, .c = c};
-    skip_reason(target, c, result->skip, sizeof result->skip);
-    if (result->skip[0] == '\0') {
+    skip_reason(target, c, result->text, sizeof result->text);
+    if (result->text[0] == '\0') {
         result->job = &plan->jobs[plan->job_count++];
         job_fill(plan, result->job, target, c);
     }
+}
+
+static void complaint_add(struct plan *plan, const struct target *target)
+{
+    struct dlt_result *result = &plan->results[plan->result_count++];
+
+    *result = (struct dlt_result){.label = target->label};
+    (void)snprintf(result->text, sizeof result->text, "%s", target->complaint);
 }
 
 /* First what can run side by side, then what has to run alone; one result for a store that does
@@ -164,8 +172,7 @@ static void plan_fill(struct plan *plan)
             const struct target *target = &plan->targets[t];
 
             if (!target->opens && alone == 0)
-                plan->results[plan->result_count++] =
-                    (struct dlt_result){.label = target->label, .complaint = target->complaint};
+                complaint_add(plan, target);
             for (size_t i = 0; target->opens && i < plan->table->count; i++) {
                 const struct dlt_case *c = &plan->table->cases[i];
 

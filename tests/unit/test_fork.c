@@ -97,3 +97,42 @@ Test(fork, children_of_a_busy_process_do_not_hang, .timeout = 60)
     stop = 1;
     (void)pthread_join(thread, NULL);
 }
+
+static _Atomic int started;
+
+static void *first_use(void *arg)
+{
+    (void)arg;
+    started = 1;
+    (void)dl_fork_generation();
+    return NULL;
+}
+
+/* A process that forks while another of its threads uses the generation for the first time. */
+static void fork_during_first_use(void)
+{
+    pthread_t thread;
+    pid_t child;
+
+    if (pthread_create(&thread, NULL, first_use, NULL) != 0)
+        _exit(2);
+    while (!started)
+        ;
+    child = fork();
+    if (child == 0) {
+        alarm(2);
+        _exit(dl_fork_generation() != 0 ? 0 : 1);
+    }
+    _exit(child_answer(child) == 0 && pthread_join(thread, NULL) == 0 ? 0 : 1);
+}
+
+Test(fork, a_child_of_the_first_use_does_not_hang, .timeout = 60)
+{
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            fork_during_first_use();
+        cr_assert_eq(child_answer(child), 0, "round %d", i);
+    }
+}

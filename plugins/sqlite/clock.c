@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* The store's time. CLOCK_BOOTTIME counts suspend, is never set, and is the same for all processes
+ * of one boot once the offset of a time namespace is taken off; the boot id tells the boots apart.
+ */
+#include "sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id"
+#define OFFSETS_PATH  "/proc/self/timens_offsets"
+#define OWN_NS_PATH   "/proc/self/ns/time"
+#define CHILD_NS_PATH "/proc/self/ns/time_for_children"
+#define LEFT_MOST_NS  (365 * 86400 * SQ_NS_PER_S)
+#define NAP_FIRST_NS  (50 * SQ_NS_PER_US)
+#define NAP_MOST_NS   (5 * SQ_NS_PER_MS)
+
+static int64_t clock_read(clockid_t id)
+{
+    struct timespec ts = {0};
+
+    (void)clock_gettime(id, &ts);
+    return ts.tv_sec * SQ_NS_PER_S + ts.tv_nsec;
+}
+
+int64_t sqlite_clock_now(const struct sqlite_clock *clock)
+{
+    return clock_read(CLOCK_BOOTTIME) - clock->offset_ns;
+}
+
+int64_t sqlite_clock_wall_us(void)
+{
+    return clock_read(CLOCK_REALTIME) / SQ_NS_PER_US;
+}
+
+int64_t sqlite_clock_monotonic(void)
+{
+    return clock_read(CLOCK_MONOTONIC);
+}
+
+int64_t sqlite_clock_until(int64_t left_ns)
+{
+    return sqlite_clock_monotonic() + (left_ns < LEFT_MOST_NS ? left_ns : LEFT_MOST_NS);
+}
+
+int sqlite_clock_nap(int round, int64_t until_ns)
+{
+    int64_t left = until_ns - sqlite_clock_monotonic();
+    int64_t nap = round < 7 ? NAP_FIRST_NS << round : NAP_MOST_NS;
+
+    if (left <= 0)
+        return 0;
+    if (nap > left)
+        nap = left;
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)nap}, NULL);
+    return 1;
+}
+
+/* 0 and text, or an errno. */
+static int file_read(const char *path, char *buf, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = 0;
+    int rc = 0;
+
+    if (fd < 0)
+        return errno;
+    n = read(fd, buf, size - 1);
+    rc = n < 0 ? errno : 0;
+    (void)close(fd);
+    buf[n < 0 ? 0 : n] = '\0';
+    return rc;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* 32 digits with hyphens anywhere. Zero: it is something else. */
+static int boot_parse(const char *text, unsigned char *boot)
+{
+    unsigned digits = 0;
+
+    for (; *text != '\0' && *text != '\n'; text++) {
+        int value = hex_digit(*text);
+
+        if (*text == '-')
+            continue;
+        if (value < 0 || digits == 2 * SQ_BOOT_SIZE)
+            return 0;
+        boot[digits / 2] = (unsigned char)(boot[digits / 2] << 4 | value);
+        digits++;
+    }
+    return digits == 2 * SQ_BOOT_SIZE;
+}
+
+/* Lines of "boottime <seconds> <nanoseconds>". Zero: none such. */
+static int offset_parse(const char *text, int64_t *offset_ns)
+{
+    const char *line = strstr(text, "boottime");
+    char *end = NULL;
+    int64_t seconds = 0;
+
+    if (line == NULL)
+        return 0;
+    line += strlen("boottime");
+    seconds = strtoll(line, &end, 10);
+    if (end == line)
+        return 0;
+    line = end;
+    *offset_ns = seconds * SQ_NS_PER_S + strtoll(line, &end, 10);
+    return end != line;
+}
+
+/* Zero: what the kernel tells about time namespaces is about our children, not about us. */
+static int namespace_is_own(void)
+{
+    char own[64] = "", children[64] = "";
+    ssize_t own_len = readlink(OWN_NS_PATH, own, sizeof own);
+    ssize_t children_len = readlink(CHILD_NS_PATH, children, sizeof children);
+
+    return own_len > 0 && own_len == children_len && memcmp(own, children, (size_t)own_len) == 0;
+}
+
+static enum dlock_status offset_init(struct sqlite_clock *clock, struct dlock_error *err)
+{
+    char text[256];
+    int rc = file_read(OFFSETS_PATH, text, sizeof text);
+
+    clock->offset_ns = 0;
+    if (rc == ENOENT && access(BOOT_ID_PATH, R_OK) == 0) /* a kernel without time namespaces */
+        return DLOCK_OK;
+    if (rc != 0)
+        return sqlite_fail_errno(err, OFFSETS_PATH, "read", rc);
+    if (!namespace_is_own())
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "this process left its time namespace for its children only; open the "
+                          "store in a child");
+    if (!offset_parse(text, &clock->offset_ns))
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "cannot make sense of %s", OFFSETS_PATH);
+    return DLOCK_OK;
+}
+
+enum dlock_status sqlite_clock_init(struct sqlite_clock *clock, struct dlock_error *err)
+{
+    char text[64];
+    int rc = file_read(BOOT_ID_PATH, text, sizeof text);
+
+    memset(clock, 0, sizeof *clock);
+    if (rc != 0)
+        return sqlite_fail_errno(err, BOOT_ID_PATH, "read", rc);
+    if (!boot_parse(text, clock->boot))
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "cannot make sense of %s", BOOT_ID_PATH);
+    return offset_init(clock, err);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "sqlite.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct dbconfig {
+    int option, value;
+};
+
+static const struct dbconfig dbconfigs[] = {
+    {SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+    {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+    {SQLITE_DBCONFIG_DQS_DML, 0},        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+};
+
+int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle)
+{
+    /* The VFS by name: a program may have made another one its default. */
+    int rc = sqlite3_open_v2(place->real, handle,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                             "unix");
+
+    for (size_t i = 0; rc == SQLITE_OK && i < sizeof dbconfigs / sizeof dbconfigs[0]; i++)
+        rc = sqlite3_db_config(*handle, dbconfigs[i].option, dbconfigs[i].value, NULL);
+    return rc;
+}
+
+enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
+                                 const struct sqlite_place *place, enum dlock_status status, int rc)
+{
+    int number = handle != NULL ? sqlite3_system_errno(handle) : 0;
+    int primary = rc & 0xff;
+
+    if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
+        return dlock_fail(err, SQ_ORIGIN, status, rc,
+                          "%.180s: other processes kept it locked until the deadline", place->path);
+    if (primary == SQLITE_NOTADB)
+        return dlock_fail(err, SQ_ORIGIN, status, rc, "%.200s is not a SQLite database",
+                          place->path);
+    if (number != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR))
+        return dlock_fail(
+            err, SQ_ORIGIN, primary == SQLITE_CANTOPEN ? sqlite_status_of_errno(number) : status,
+            rc, "%.150s: %s: %s", place->path, sqlite3_errstr(rc), strerrordesc_np(number));
+    return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", place->path,
+                      handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
+}
+
+enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
+                                     struct dlock_error *err)
+{
+    if (sqlite3_db_readonly(handle, "main") == 0)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY,
+                      "%.200s may only be read: it or its file system is read-only", place->path);
+}
+
+static int64_t number_of(sqlite3 *handle, const char *sql, int *rc)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = 0;
+
+    if (*rc != SQLITE_OK)
+        return 0;
+    *rc = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+    if (*rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    if (*rc == SQLITE_OK)
+        *rc = sqlite3_finalize(statement);
+    return number;
+}
+
+enum dlock_status sqlite_db_identify(sqlite3 *handle, const struct sqlite_place *place, int *empty,
+                                     struct dlock_error *err)
+{
+    int rc = SQLITE_OK;
+    int64_t application = number_of(handle, "PRAGMA application_id", &rc);
+    int64_t version = number_of(handle, "PRAGMA user_version", &rc);
+    int64_t tables = number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc);
+
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+    *empty = application == 0 && version == 0 && tables == 0;
+    if (*empty)
+        return DLOCK_OK;
+    if (application != SQ_APPLICATION_ID)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.200s is a SQLite database of another program", place->path);
+    if (version != SQ_SCHEMA_VERSION)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.150s has layout %lld; this dlock knows %d", place->path,
+                          (long long)version, SQ_SCHEMA_VERSION);
+    return DLOCK_OK;
+}
+
+static int wait_busy(void *arg, int round)
+{
+    const struct sqlite_db *db = arg;
+
+    return sqlite_clock_nap(round, db->until_ns);
+}
+
+/* Remembers which file is open, by what SQLite and the path agree on. */
+static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err)
+{
+    struct stat real, asked;
+    int moved = 0;
+
+    if (stat(db->place->real, &real) == 0 && stat(db->place->path, &asked) == 0 &&
+        sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+        !moved && real.st_ino == asked.st_ino && real.st_dev == asked.st_dev) {
+        db->device = real.st_dev;
+        db->inode = real.st_ino;
+        return DLOCK_OK;
+    }
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                      "%.200s was replaced while it was opened", db->place->path);
+}
+
+static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *err)
+{
+    int rc = SQLITE_OK;
+    int empty = 0;
+    enum dlock_status status = sqlite_db_identify(db->handle, db->place, &empty, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (empty)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                          "%.200s was emptied while it was opened", db->place->path);
+    if (number_of(db->handle, "SELECT journal_mode = 'wal' FROM pragma_journal_mode", &rc) != 1)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode",
+                          db->place->path);
+    return file_note(db, err);
+}
+
+/* No mapping of the file itself: cut short by somebody, it would be a SIGBUS. */
+static int settings_make(struct sqlite_db *db, int full)
+{
+    int rc = sqlite3_busy_handler(db->handle, wait_busy, db);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle, "PRAGMA mmap_size = 0; PRAGMA cell_size_check = ON", NULL,
+                          NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle,
+                          full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL,
+                          NULL, NULL);
+    return rc;
+}
+
+static int statements_prepare(struct sqlite_db *db)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 0; rc == SQLITE_OK && i < SQ_STATEMENTS; i++)
+        rc = sqlite3_prepare_v3(db->handle, sqlite_statement_text[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                &db->statements[i], NULL);
+    return rc;
+}
+
+enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place *place, int full,
+                                 struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int rc = SQLITE_OK;
+
+    db->place = place;
+    rc = sqlite_db_connect(place, &db->handle);
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
+    status = sqlite_db_writable(db->handle, place, err);
+    if (status != DLOCK_OK)
+        return status;
+    rc = settings_make(db, full);
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
+    status = file_check(db, err);
+    if (status != DLOCK_OK)
+        return status;
+    rc = statements_prepare(db);
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
+    return DLOCK_OK;
+}
+
+void sqlite_db_close(struct sqlite_db *db)
+{
+    for (int i = 0; i < SQ_STATEMENTS; i++) {
+        (void)sqlite3_finalize(db->statements[i]);
+        db->statements[i] = NULL;
+    }
+    (void)sqlite3_close_v2(db->handle);
+    db->handle = NULL;
+}
+
+int sqlite_db_step(struct sqlite_db *db, enum sqlite_statement which)
+{
+    return sqlite3_step(db->statements[which]);
+}
+
+void sqlite_db_reset(struct sqlite_db *db, enum sqlite_statement which)
+{
+    (void)sqlite3_reset(db->statements[which]);
+}
+
+static int run(struct sqlite_db *db, enum sqlite_statement which)
+{
+    int rc = sqlite_db_step(db, which);
+
+    sqlite_db_reset(db, which);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static void gate_leave(struct sqlite_db *db)
+{
+    if (db->gated)
+        sqlite_gate_unlock(&db->gate);
+    db->gated = 0;
+}
+
+enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int rc = sqlite_gate_lock(&db->gate, db->until_ns);
+
+    if (rc == ETIMEDOUT)
+        return sqlite_db_fail(err, db->handle, db->place, DLOCK_UNAVAILABLE, SQLITE_BUSY);
+    db->gated = rc == 0;
+    rc = run(db, SQ_BEGIN);
+    if (rc == SQLITE_OK)
+        return DLOCK_OK;
+    status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of(rc), rc);
+    gate_leave(db);
+    return status;
+}
+
+void sqlite_db_rollback(struct sqlite_db *db)
+{
+    if (!sqlite3_get_autocommit(db->handle))
+        (void)run(db, SQ_ROLLBACK);
+    gate_leave(db);
+}
+
+enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)
+{
+    struct stat st;
+
+    if (stat(db->place->path, &st) == 0 && st.st_ino == db->inode && st.st_dev == db->device)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                      "%.150s is not the file any more that this program opened: it was moved, "
+                      "removed or replaced",
+                      db->place->path);
+}
+
+enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_db_unmoved(db, err);
+    int rc = SQLITE_OK;
+
+    if (status == DLOCK_OK) {
+        rc = run(db, SQ_COMMIT);
+        if (rc != SQLITE_OK)
+            status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of_commit(rc), rc);
+    }
+    sqlite_db_rollback(db); /* nothing after a COMMIT that worked */
+    return status;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "gate_file.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__ /* of gcc 12 does not know pthread_mutex_clocklock, but its unlock */
+#include <sanitizer/tsan_interface.h>
+static void tell_locked(pthread_mutex_t *mutex)
+{
+    __tsan_mutex_pre_lock(mutex, 0);
+    __tsan_mutex_post_lock(mutex, 0, 0);
+}
+#else
+static void tell_locked(pthread_mutex_t *mutex)
+{
+    (void)mutex;
+}
+#endif
+
+static struct timespec timespec_of(int64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
+                             .tv_nsec = (long)(ns % SQ_NS_PER_S)};
+}
+
+int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
+{
+    struct timespec until = timespec_of(until_ns);
+    int rc = 0;
+
+    if (gate->file == NULL)
+        return ENOENT;
+    rc = pthread_mutex_clocklock(&gate->file->mutex, CLOCK_MONOTONIC, &until);
+    if (rc == 0 || rc == EOWNERDEAD)
+        tell_locked(&gate->file->mutex);
+    if (rc == EOWNERDEAD) /* the mutex guards nothing that could be half done */
+        rc = pthread_mutex_consistent(&gate->file->mutex);
+    if (rc == 0 || rc == ETIMEDOUT)
+        return rc;
+    gate->file->identity.broken = 1;
+    (void)sqlite_gate_cannot(gate, "lock", rc);
+    sqlite_gate_close(gate);
+    return rc;
+}
+
+void sqlite_gate_unlock(struct sqlite_gate *gate)
+{
+    (void)pthread_mutex_unlock(&gate->file->mutex);
+}
+
+/* FNV-1a */
+static uint32_t bucket_of(const unsigned char *name, uint32_t name_len)
+{
+    uint32_t hash = 2166136261u;
+
+    for (uint32_t i = 0; i < name_len; i++)
+        hash = (hash ^ name[i]) * 16777619u;
+    return (hash ^ hash >> 16) % SQ_GATE_BUCKETS;
+}
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *until)
+{
+    return syscall(SYS_futex, word, op, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void bucket_release(struct sqlite_gate_bucket *bucket)
+{
+    (void)atomic_fetch_add(&bucket->count, 1);
+    if (atomic_exchange(&bucket->sleepers, 0) != 0)
+        (void)futex(&bucket->count, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len,
+                      struct sqlite_watch *watch)
+{
+    watch->noted = gate->file != NULL;
+    if (gate->file == NULL)
+        return;
+    watch->inode = gate->inode;
+    watch->bucket = bucket_of(name, name_len);
+    watch->seen = atomic_load(&gate->file->buckets[watch->bucket].count);
+}
+
+/* Zero: it was removed, so that others have another one, or none. */
+static int gate_is_shared(const struct sqlite_gate *gate, const struct sqlite_place *place)
+{
+    char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
+    struct stat st;
+    int shared = path != NULL && stat(path, &st) == 0 && st.st_ino == gate->inode;
+
+    free(path);
+    return shared;
+}
+
+enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
+                                    const struct sqlite_place *place,
+                                    const struct sqlite_watch *watch, const struct dlock_host *host,
+                                    int64_t deadline_ns)
+{
+    struct sqlite_gate_bucket *bucket = NULL;
+
+    if (atomic_load(&watch->interrupted))
+        return DLOCK_CANCELED;
+    if (gate->file == NULL || !watch->noted || !gate_is_shared(gate, place))
+        return DLOCK_UNAVAILABLE;
+    if (watch->inode != gate->inode) /* noted by a session that was opened before */
+        return DLOCK_BUSY;
+    bucket = &gate->file->buckets[watch->bucket];
+    while (!atomic_load(&watch->interrupted)) {
+        int64_t left = deadline_ns - host->now_ns(host->ctx);
+        struct timespec until;
+
+        if (atomic_load(&bucket->count) != watch->seen)
+            return DLOCK_BUSY;
+        if (left <= 0)
+            return DLOCK_TIMEOUT;
+        until = timespec_of(sqlite_clock_until(left));
+        atomic_store(&bucket->sleepers, 1);
+        (void)futex(&bucket->count, FUTEX_WAIT_BITSET, watch->seen, &until);
+    }
+    return DLOCK_CANCELED;
+}
+
+void sqlite_gate_wake(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len)
+{
+    if (gate->file != NULL)
+        bucket_release(&gate->file->buckets[bucket_of(name, name_len)]);
+}
+
+void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch)
+{
+    atomic_store(&watch->interrupted, 1);
+    if (gate->file != NULL && watch->noted)
+        bucket_release(&gate->file->buckets[watch->bucket]);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite:///path - the embedded store: all processes of this host that open the same file.
+ *
+ * README.md tells users about it. The slots are here, in the order of plugin.h; what they do to the
+ * file is in lease.c and look.c.
+ */
+#include "sqlite.h"
+
+#include <string.h>
+
+#define SQ_CAPS_ALWAYS (DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
+
+static enum dlock_status forked(struct dlock_error *err)
+{
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
+                      "SQLite was used before this process was forked; open the store after exec");
+}
+
+static void deadline_set(struct sqlite_session *session, int64_t deadline_ns)
+{
+    session->db.until_ns =
+        sqlite_clock_until(deadline_ns - session->host->now_ns(session->host->ctx));
+}
+
+/* The beginning of every slot that touches the file. */
+static enum dlock_status enter(struct sqlite_session *session, int64_t deadline_ns,
+                               struct dlock_error *err)
+{
+    if (sqlite_origin_left())
+        return forked(err);
+    deadline_set(session, deadline_ns);
+    return DLOCK_OK;
+}
+
+static void info_fill(struct dlock_session_info *info, const struct sqlite_session *session)
+{
+    info->caps = SQ_CAPS_ALWAYS | (session->full ? DLOCK_CAP_FENCE_DURABLE : 0);
+    (void)snprintf(info->server, sizeof info->server, "SQLite %s", sqlite3_libversion());
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.path);
+}
+
+static enum dlock_status store_open(struct sqlite_session *session, struct dlock_error *err)
+{
+    struct sqlite_setup setup = {.fd = -1};
+    enum dlock_status status =
+        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
+
+    if (status == DLOCK_OK)
+        status = sqlite_db_open(&session->db, &session->place, session->full, err);
+    sqlite_setup_end(&setup);
+    if (status == DLOCK_OK)
+        sqlite_gate_open(&session->db.gate, &session->place, &session->clock, session->db.until_ns);
+    return status;
+}
+
+static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
+                                     const struct dlock_target *target, int64_t deadline_ns,
+                                     struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct sqlite_session *session = self;
+    const char *sync = target->option(target, "sync");
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    session->host = host;
+    session->full = sync != NULL && strcmp(sync, "full") == 0;
+    if (sqlite3_threadsafe() == 0)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "this SQLite was built without support for threads");
+    status = sqlite_origin_init(err);
+    if (status == DLOCK_OK)
+        status = enter(session, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = sqlite_place_init(&session->place, target, err);
+    if (status == DLOCK_OK && target->number(target, "unsafe_network_fs") == 0)
+        status = sqlite_place_check(&session->place, err);
+    if (status == DLOCK_OK)
+        status = sqlite_clock_init(&session->clock, err);
+    if (status == DLOCK_OK)
+        status = store_open(session, err);
+    if (status == DLOCK_OK)
+        info_fill(info, session);
+    return status;
+}
+
+static void sqlite_close(void *self, int is_forked)
+{
+    struct sqlite_session *session = self;
+
+    if (is_forked || sqlite_origin_left())
+        return;
+    sqlite_db_close(&session->db);
+    sqlite_gate_close(&session->db.gate);
+    sqlite_place_fini(&session->place);
+}
+
+static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *req,
+                                        struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, req->deadline_ns, err);
+
+    if (status == DLOCK_OK && req->mode != DLOCK_EXCLUSIVE)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNSUPPORTED, 0, "exclusive mode only");
+    return status == DLOCK_OK ? sqlite_lease_try(self, req, grant, err) : status;
+}
+
+static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,
+                                      int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_lease_renew(self, ops, n, err) : status;
+}
+
+static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *req,
+                                       struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, req->deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_lease_unlock(self, req, err) : status;
+}
+
+static enum dlock_status sqlite_watch(void *self, const struct dlock_request *req,
+                                      struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct sqlite_session *session = self;
+    const struct sqlite_slot *slot = req->slot;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    (void)grant; /* of a queue only */
+    if (sqlite_origin_left())
+        return forked(err);
+    status = sqlite_gate_sleep(&session->db.gate, &session->place, &slot->watch, session->host,
+                               req->deadline_ns);
+    if (status == DLOCK_UNAVAILABLE)
+        return dlock_fail(err, SQ_ORIGIN, status, 0, "no notification by %.100s-gate: %s",
+                          session->place.path, session->db.gate.why);
+    if (status == DLOCK_BUSY)
+        return status;
+    return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");
+}
+
+static void sqlite_interrupt(void *self, const struct dlock_request *req)
+{
+    const struct sqlite_session *session = self;
+    struct sqlite_slot *slot = req->slot;
+
+    if (!sqlite_origin_left())
+        sqlite_gate_interrupt(&session->db.gate, &slot->watch);
+}
+
+static enum dlock_status sqlite_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                        int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                        struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_look_inspect(self, name, name_len, fn, arg, err) : status;
+}
+
+static enum dlock_status sqlite_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                     int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                     struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_look_list(self, prefix, prefix_len, fn, arg, err) : status;
+}
+
+static enum dlock_status sqlite_break(void *self, const unsigned char *name, uint32_t name_len,
+                                      const char *owner, int64_t deadline_ns,
+                                      struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_lease_break(self, name, name_len, owner, err) : status;
+}
+
+static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
+                                      struct dlock_session_info *info, dlock_check_fn *fn,
+                                      void *arg, struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = sqlite_probe_report(self, fn, arg, err);
+    if (status == DLOCK_OK)
+        info_fill(info, self);
+    return status;
+}
+
+static const struct dlock_backend_ops sqlite_ops = {
+    .struct_size = sizeof sqlite_ops,
+    .session_size = sizeof(struct sqlite_session),
+    .slot_size = sizeof(struct sqlite_slot),
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .trylock = sqlite_trylock,
+    .renew = sqlite_renew,
+    .unlock = sqlite_unlock,
+    .watch = sqlite_watch,
+    .interrupt = sqlite_interrupt,
+    .inspect = sqlite_inspect,
+    .list = sqlite_list,
+    .break_lock = sqlite_break,
+    .probe = sqlite_probe,
+};
+
+static const char *const sqlite_schemes[] = {"sqlite", NULL};
+
+static const struct dlock_option_spec sqlite_options[] = {
+    {"sync", "enum", "normal", "normal|full",
+     "full: every change reaches the disk before the call returns, so that fences rise across a "
+     "power failure whatever the clock does; all users of the file have to ask for it"},
+    {"unsafe_network_fs", "bool", "off", NULL,
+     "accept a network file system, on which locks of other hosts may not be seen"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct dlock_plugin sqlite_plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof sqlite_plugin,
+    .caps = SQ_CAPS_ALWAYS | DLOCK_CAP_FENCE_DURABLE,
+    .name = "sqlite",
+    .version = "1",
+    .schemes = sqlite_schemes,
+    .options = sqlite_options,
+    .ops = &sqlite_ops,
+};
+
+DLOCK_PLUGIN_ENTRY(sqlite, &sqlite_plugin)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite.h - what the files of the sqlite plugin share.
+ *
+ * A store is one SQLite file in WAL mode with a row for each name ever locked. A session is one
+ * connection, and a mapping of the gate file beside it.
+ *
+ *   plugin.c      the slots, in the order of plugin.h
+ *   place.c       from the URI to a file, and which file systems can hold it
+ *   setup.c       the first open: making the file, proving that a half-there one is not in use
+ *   db.c          connection, settings, transactions; notices a file that was moved away
+ *   statements.c  the schema and all SQL text
+ *   lease.c       taking, renewing and ending leases, in terms of rows
+ *   look.c        inspect and list
+ *   probe.c       what this store gives, for people
+ *   gate.c        a shared mutex in front of SQLite's own lock, and the sleepers
+ *   gate_file.c   the file that they are in
+ *   clock.c       the time that leases are counted in
+ *   errmap.c      SQLite's result codes as statuses
+ *   origin.c      noticing that this is a forked child
+ *
+ * Constants begin with SQ_, because SQLITE_ and sqlite3_ are the library's.
+ */
+#ifndef SQLITE_H
+#define SQLITE_H
+
+#include "gate.h"
+
+#include <dlock/plugin.h>
+#include <sqlite3.h>
+
+#define SQ_ORIGIN    "sqlite"
+#define SQ_NS_PER_US INT64_C(1000)
+#define SQ_NS_PER_MS INT64_C(1000000)
+#define SQ_NS_PER_S  INT64_C(1000000000)
+#define SQ_BOOT_SIZE 16
+#define SQ_HEX_SIZE  (2 * DLOCK_TOKEN_SIZE + 1)
+
+/* ---- clock.c ---- */
+
+struct sqlite_clock {
+    int64_t offset_ns; /* of this process's time namespace */
+    unsigned char boot[SQ_BOOT_SIZE];
+};
+
+/* CONFIG: this process cannot know the time that others see. */
+enum dlock_status sqlite_clock_init(struct sqlite_clock *clock, struct dlock_error *err);
+
+/* CLOCK_BOOTTIME as in the initial time namespace: the same in every process of this boot. */
+int64_t sqlite_clock_now(const struct sqlite_clock *clock);
+
+int64_t sqlite_clock_wall_us(void);
+
+/* CLOCK_MONOTONIC, which waiting calls of the kernel run on. */
+int64_t sqlite_clock_monotonic(void);
+
+/* The moment on it that is left_ns away, or as good as never. */
+int64_t sqlite_clock_until(int64_t left_ns);
+
+/* Sleeps for a while that grows with round (0, 1, ...), not past until_ns of CLOCK_MONOTONIC.
+ * Zero: that has passed. */
+int sqlite_clock_nap(int round, int64_t until_ns);
+
+/* ---- place.c ---- */
+
+struct sqlite_place {
+    char *path;      /* absolute, as asked for */
+    char *real;      /* the same without symbolic links */
+    char *directory; /* of real */
+};
+
+/* The parent directory must be there; the file need not. INVALID, CONFIG, AUTH, NOMEM. */
+enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlock_target *target,
+                                    struct dlock_error *err);
+void sqlite_place_fini(struct sqlite_place *place);
+
+/* CONFIG: processes on several hosts may see the file. */
+enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err);
+
+/* Non-zero: not on a file system that is known to be shared with other hosts. */
+int sqlite_place_local(const struct sqlite_place *place);
+
+/* The name of the file system, "ext4", or its number in hex in buf. */
+const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size);
+
+/* Writes "<real><suffix>" to a new string; NULL: no memory. Caller frees. */
+char *sqlite_place_sibling(const struct sqlite_place *place, const char *suffix);
+
+/* ---- errmap.c ---- */
+
+/* What a system call's errno means for a store. */
+enum dlock_status sqlite_status_of_errno(int number);
+
+/* Fills err for errno `number` of "doing `what` to `path`". */
+enum dlock_status sqlite_fail_errno(struct dlock_error *err, const char *path, const char *what,
+                                    int number);
+
+/* What rc means of a statement that has certainly not been committed. */
+enum dlock_status sqlite_status_of(int rc);
+
+/* What rc means of a COMMIT: UNKNOWN unless it is sure that nothing will ever come of it. */
+enum dlock_status sqlite_status_of_commit(int rc);
+
+/* ---- statements.c ---- */
+
+#define SQ_APPLICATION_ID 0x444C4B53 /* "DLKS" */
+#define SQ_SCHEMA_VERSION 1
+
+extern const char sqlite_schema[];
+
+enum sqlite_statement {
+    SQ_BEGIN,
+    SQ_COMMIT,
+    SQ_ROLLBACK,
+    SQ_FIND,
+    SQ_TAKE,
+    SQ_EXTEND,
+    SQ_RELEASE,
+    SQ_LIST,
+    SQ_STATEMENTS
+};
+
+extern const char *const sqlite_statement_text[SQ_STATEMENTS];
+
+/* ---- db.c ---- */
+
+struct sqlite_db {
+    sqlite3 *handle;
+    sqlite3_stmt *statements[SQ_STATEMENTS];
+    const struct sqlite_place *place; /* borrowed */
+    struct sqlite_gate gate;
+    uint64_t device, inode; /* of the file that is open */
+    int64_t until_ns;       /* CLOCK_MONOTONIC: a busy file is waited for until then */
+    int gated;              /* in a transaction, and the gate is ours */
+};
+
+/* CONFIG: not a database, not ours, of a newer version. Waits until db->until_ns. */
+enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place *place, int full,
+                                 struct dlock_error *err);
+void sqlite_db_close(struct sqlite_db *db);
+
+/* Opens the connection alone, with settings that keep surprises out. */
+int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle);
+
+/* CONFIG: SQLite could open it for reading only. */
+enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
+                                     struct dlock_error *err);
+
+/* OK and *empty, or CONFIG: is what the connection reads a store of ours? Others: errors. */
+enum dlock_status sqlite_db_identify(sqlite3 *handle, const struct sqlite_place *place, int *empty,
+                                     struct dlock_error *err);
+
+/* Fills err with what SQLite says about rc; returns status. */
+enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
+                                 const struct sqlite_place *place, enum dlock_status status,
+                                 int rc);
+
+/* A write transaction, alone in the file. UNAVAILABLE: others were in it until db->until_ns. */
+enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err);
+
+/* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, so that what is
+ * decided here binds nobody. */
+enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err);
+void sqlite_db_rollback(struct sqlite_db *db);
+
+/* The file that we have open is the one at the path; CONFIG: it is not. */
+enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err);
+
+/* Runs a prepared statement to its next row or end; anything but SQLITE_ROW and SQLITE_DONE is an
+ * error. Reset it afterwards. */
+int sqlite_db_step(struct sqlite_db *db, enum sqlite_statement which);
+void sqlite_db_reset(struct sqlite_db *db, enum sqlite_statement which);
+
+/* ---- setup.c ---- */
+
+struct sqlite_setup {
+    int fd; /* of the directory, locked; -1: the file was in use, and there was nothing to do */
+};
+
+/*
+ * Sees to it that the file can be opened: it is there, and its -wal and -shm are either there or
+ * certainly not missing under somebody who uses them. Keep it up until the connection has read.
+ */
+enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
+                                     const struct sqlite_clock *clock, int64_t until_ns,
+                                     struct dlock_error *err);
+void sqlite_setup_end(struct sqlite_setup *setup);
+
+/* A lock on the directory, for who makes files in it. -1 and errno; EBUSY: not until until_ns. */
+int sqlite_directory_lock(const char *directory, int64_t until_ns);
+void sqlite_directory_unlock(int fd);
+
+/* ---- session, lease.c ---- */
+
+struct sqlite_session {
+    const struct dlock_host *host;
+    struct sqlite_place place;
+    struct sqlite_clock clock;
+    struct sqlite_db db;
+    int full;
+};
+
+/* dlock_request.slot: zeroed by core at the start of the attempt. */
+struct sqlite_slot {
+    struct sqlite_watch watch;
+    int tried; /* and found to be held: look before writing */
+};
+
+enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
+                                   struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status sqlite_lease_renew(struct sqlite_session *session, struct dlock_lease_op *ops,
+                                     size_t n, struct dlock_error *err);
+enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
+                                      const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
+                                     uint32_t name_len, const char *owner, struct dlock_error *err);
+
+/* ---- look.c ---- */
+
+enum dlock_status sqlite_look_inspect(struct sqlite_session *session, const unsigned char *name,
+                                      uint32_t name_len, dlock_lease_fn *fn, void *arg,
+                                      struct dlock_error *err);
+enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigned char *prefix,
+                                   uint32_t prefix_len, dlock_lease_fn *fn, void *arg,
+                                   struct dlock_error *err);
+
+/* hex holds SQ_HEX_SIZE. */
+void sqlite_hex(char *hex, const unsigned char *token);
+
+/* ---- probe.c ---- */
+
+enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
+                                      struct dlock_error *err);
+
+/* ---- origin.c ---- */
+
+/* Remembers this process, once. NOMEM. */
+enum dlock_status sqlite_origin_init(struct dlock_error *err);
+
+/* Non-zero: this process is a forked child of the one that was remembered. */
+int sqlite_origin_left(void);
+
+#endif
