@@ -139,21 +139,27 @@ static int fs_magic(const struct sqlite_place *place, uint32_t *magic)
     return 0;
 }
 
-enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err)
+int sqlite_place_local(const struct sqlite_place *place)
 {
     const struct fs_name *fs = NULL;
     uint32_t magic = 0;
-    int rc = fs_magic(place, &magic);
 
-    if (rc != 0)
-        return sqlite_fail_errno(err, place->directory, "find the file system of", rc);
+    if (fs_magic(place, &magic) != 0)
+        return 0;
     fs = fs_find(magic);
-    if (fs != NULL && fs->network)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s is on %s, where locks of other hosts are not seen; "
-                          "unsafe_network_fs=on accepts that",
-                          place->path, fs->name);
-    return DLOCK_OK;
+    return fs == NULL || !fs->network;
+}
+
+enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err)
+{
+    char magic[16];
+
+    if (sqlite_place_local(place))
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                      "%.150s is on %s, where locks of other hosts are not seen; "
+                      "unsafe_network_fs=on accepts that",
+                      place->path, sqlite_place_fs(place, magic, sizeof magic));
 }
 
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size)

@@ -44,7 +44,7 @@ static enum dlock_status store_open(struct sqlite_session *session, struct dlock
 {
     struct sqlite_setup setup = {.fd = -1};
     enum dlock_status status =
-        sqlite_setup_begin(&setup, &session->place, session->db.until_ns, err);
+        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
 
     if (status == DLOCK_OK)
         status = sqlite_db_open(&session->db, &session->place, session->full, err);
@@ -176,6 +176,19 @@ static enum dlock_status sqlite_break(void *self, const unsigned char *name, uin
     return status == DLOCK_OK ? sqlite_lease_break(self, name, name_len, owner, err) : status;
 }
 
+static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
+                                      struct dlock_session_info *info, dlock_check_fn *fn,
+                                      void *arg, struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = sqlite_probe_report(self, fn, arg, err);
+    if (status == DLOCK_OK)
+        info_fill(info, self);
+    return status;
+}
+
 static const struct dlock_backend_ops sqlite_ops = {
     .struct_size = sizeof sqlite_ops,
     .session_size = sizeof(struct sqlite_session),
@@ -190,6 +203,7 @@ static const struct dlock_backend_ops sqlite_ops = {
     .inspect = sqlite_inspect,
     .list = sqlite_list,
     .break_lock = sqlite_break,
+    .probe = sqlite_probe,
 };
 
 static const char *const sqlite_schemes[] = {"sqlite", NULL};

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 struct siblings {
-    char *wal, *shm;
+    char *wal, *shm, *gate;
 };
 
 static enum dlock_status siblings_init(struct siblings *siblings, const struct sqlite_place *place,
@@ -26,7 +26,8 @@ static enum dlock_status siblings_init(struct siblings *siblings, const struct s
 {
     siblings->wal = sqlite_place_sibling(place, "-wal");
     siblings->shm = sqlite_place_sibling(place, "-shm");
-    if (siblings->wal == NULL || siblings->shm == NULL)
+    siblings->gate = sqlite_place_sibling(place, "-gate");
+    if (siblings->wal == NULL || siblings->shm == NULL || siblings->gate == NULL)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a path");
     return DLOCK_OK;
 }
@@ -35,6 +36,15 @@ static void siblings_fini(struct siblings *siblings)
 {
     free(siblings->wal);
     free(siblings->shm);
+    free(siblings->gate);
+}
+
+/* Of a file that was here before. Whoever has that one open goes on without names for them. */
+static void siblings_remove(const struct siblings *siblings)
+{
+    (void)unlink(siblings->wal);
+    (void)unlink(siblings->shm);
+    (void)unlink(siblings->gate);
 }
 
 static int exists(const char *path)
@@ -81,17 +91,14 @@ void sqlite_directory_unlock(int fd)
     (void)close(fd);
 }
 
-/* Whatever -wal and -shm there are belong to a file that was here before. */
 static enum dlock_status file_make(const struct sqlite_place *place,
                                    const struct siblings *siblings, int directory_fd,
                                    struct dlock_error *err)
 {
     int fd = -1;
 
-    if (!exists(place->real)) {
-        (void)unlink(siblings->wal);
-        (void)unlink(siblings->shm);
-    }
+    if (!exists(place->real))
+        siblings_remove(siblings);
     fd = open(place->real, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return sqlite_fail_errno(err, place->path, "make", errno);
@@ -167,18 +174,23 @@ static enum dlock_status setup_alone(const struct sqlite_place *place,
 }
 
 enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
-                                     int64_t until_ns, struct dlock_error *err)
+                                     const struct sqlite_clock *clock, int64_t until_ns,
+                                     struct dlock_error *err)
 {
     struct siblings siblings = {0};
     enum dlock_status status = siblings_init(&siblings, place, err);
 
     setup->fd = -1;
-    if (status == DLOCK_OK && !file_ready(place, &siblings)) {
+    if (status == DLOCK_OK &&
+        (!file_ready(place, &siblings) || sqlite_gate_left_behind(place, clock))) {
         setup->fd = sqlite_directory_lock(place->directory, until_ns);
         if (setup->fd < 0)
             status = sqlite_fail_errno(err, place->directory, "lock directory", errno);
-        else
+        else {
+            if (sqlite_gate_left_behind(place, clock))
+                siblings_remove(&siblings);
             status = setup_alone(place, &siblings, setup->fd, until_ns, err);
+        }
     }
     siblings_fini(&siblings);
     return status;

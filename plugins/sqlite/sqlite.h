@@ -11,8 +11,10 @@
  *   db.c          connection, settings, transactions; notices a file that was moved away
  *   statements.c  the schema and all SQL text
  *   lease.c       taking, renewing and ending leases, in terms of rows
- *   look.c        inspect, list and probe
- *   gate.c        the shared file in front of SQLite's own lock, and the sleepers
+ *   look.c        inspect and list
+ *   probe.c       what this store gives, for people
+ *   gate.c        a shared mutex in front of SQLite's own lock, and the sleepers
+ *   gate_file.c   the file that they are in
  *   clock.c       the time that leases are counted in
  *   errmap.c      SQLite's result codes as statuses
  *   origin.c      noticing that this is a forked child
@@ -74,6 +76,9 @@ void sqlite_place_fini(struct sqlite_place *place);
 
 /* CONFIG: processes on several hosts may see the file. */
 enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dlock_error *err);
+
+/* Non-zero: not on a file system that is known to be shared with other hosts. */
+int sqlite_place_local(const struct sqlite_place *place);
 
 /* The name of the file system, "ext4", or its number in hex in buf. */
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size);
@@ -173,7 +178,8 @@ struct sqlite_setup {
  * certainly not missing under somebody who uses them. Keep it up until the connection has read.
  */
 enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
-                                     int64_t until_ns, struct dlock_error *err);
+                                     const struct sqlite_clock *clock, int64_t until_ns,
+                                     struct dlock_error *err);
 void sqlite_setup_end(struct sqlite_setup *setup);
 
 /* A lock on the directory, for who makes files in it. -1 and errno; EBUSY: not until until_ns. */
@@ -216,6 +222,11 @@ enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigne
 
 /* hex holds SQ_HEX_SIZE. */
 void sqlite_hex(char *hex, const unsigned char *token);
+
+/* ---- probe.c ---- */
+
+enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
+                                      struct dlock_error *err);
 
 /* ---- origin.c ---- */
 

@@ -28,7 +28,7 @@ void dlt_case_fence_rises(struct dlt_run *run)
         DLT_OK(dlock_trylock(a, &dlt_err));
         fence_rise(&last, dlock_fence(a), "an unlock");
         dlt_break(client, &name);
-        DLT_OK(dlock_trylock(b, &dlt_err));
+        DLT_TAKE(b);
         fence_rise(&last, dlock_fence(b), "a break");
         DLT_STATUS(dlock_unlock(a, &dlt_err), DLOCK_LOST);
         dlt_sleep_ms(200);
@@ -67,14 +67,14 @@ void dlt_case_fence_rises_for_waiters(struct dlt_run *run)
 void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 300);
+    struct dlock *lock = dlt_lock(run, client, "x", 900);
     struct dlt_name name = dlt_name(run, "x");
     uint64_t fence = 0;
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     fence = dlock_fence(lock);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
-    dlt_sleep_ms(700);
+    dlt_sleep_ms(1500);
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
     DLT_CHECK(dlock_fence(lock) == fence, "a renewal changed the fence");
     DLT_CHECK(dlt_inspect(client, &name).info.fence == fence, "inspect shows another fence");
@@ -95,7 +95,7 @@ void dlt_case_fence_over_processes(struct dlt_run *run)
         DLT_OK(dlock_unlock(lock, &dlt_err));
         dlt_child_start(&child, run, NULL);
         dlt_child_want(&child, "OK", "new 0 %sx 300 1", run->prefix);
-        dlt_child_want(&child, "OK", "try 0");
+        dlt_child_want(&child, "OK", "lock 0 15000");
         fence_rise(&last, strtoull(strchr(child.reply, ' '), NULL, 10), "another process");
         dlt_child_kill(&child);
     }

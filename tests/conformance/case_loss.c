@@ -31,13 +31,16 @@ static void lost_calls_answer_lost(struct dlock *lock)
 void dlt_case_loss_by_expiry(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 400, .renew = DLOCK_OFF, .user = &options};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .ttl_ms = 400,
+                                    .op_timeout_ms = 2000,
+                                    .renew = DLOCK_OFF,
+                                    .user = &options};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock_event event = {0};
     int64_t latest_ns = 0;
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     latest_ns = dlt_now_ns() + (400 + 400 + run->slack_ms) * DLT_NS_PER_MS;
     DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
     DLT_CHECK(dlt_now_ns() < latest_ns, "told %.0f ms late", dlt_ms_since(latest_ns));
@@ -47,7 +50,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
     lost_calls_answer_lost(lock);
     nothing_more(client);
     /* The store keeps the lease for a little longer than we believe in it. */
-    DLT_OK(dlock_timedlock(lock, 2000, &dlt_err));
+    DLT_TAKE(lock);
     DLT_CHECK(dlt_event_await(client, &event, 5000), "the second loss was not told");
     nothing_more(client);
     dlock_free(lock);
@@ -150,7 +153,7 @@ void dlt_case_loss_callback(struct dlt_run *run)
     DLT_CHECK(dlock_client_event_fd(client) == -1, "an event fd beside the callback");
     lock = dlt_lease(run, client, "x", 300);
     for (int turn = 1; turn <= 2; turn++) {
-        DLT_OK(dlock_timedlock(lock, 2000, &dlt_err));
+        DLT_TAKE(lock);
         for (int i = 0; i < 500 && told.calls < turn; i++)
             dlt_sleep_ms(10);
         dlt_sleep_ms(100);
@@ -169,7 +172,7 @@ void dlt_case_loss_leaves_the_next_holder_alone(struct dlt_run *run)
     struct dlock *lock = dlt_lease(run, client, "x", 300), *next = dlt_lock(run, other, "x", 0);
     struct dlock *third = dlt_lock(run, other, "x", 0);
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
@@ -189,7 +192,7 @@ void dlt_case_loss_is_not_renewed_away(struct dlt_run *run)
     struct dlock *lock = dlt_lease(run, client, "x", 300), *next = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     dlt_sleep_ms(450);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     DLT_CHECK(dlt_inspect(client, &name).count == 0, "the renewal made a new lease");
@@ -206,7 +209,7 @@ void dlt_case_loss_dies_with_the_handle(struct dlt_run *run)
     struct dlock *lock = dlt_lease(run, client, "x", 100);
     struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     DLT_CHECK(poll(&fd, 1, 5000) == 1, "nobody was told");
     dlock_free(lock);
     nothing_more(client);

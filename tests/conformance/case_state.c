@@ -35,7 +35,7 @@ void dlt_case_state_ends_with_the_lease(struct dlt_run *run)
     struct dlock *lock = dlt_lease(run, client, "x", 400);
     int64_t latest_ns = 0, last_ms = INT64_MAX;
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_TAKE(lock);
     latest_ns = dlt_now_ns() + 400 * DLT_NS_PER_MS;
     for (;;) {
         int64_t now_ns = dlt_now_ns(), left_ms = dlock_remaining_ms(lock);
@@ -66,7 +66,7 @@ void dlt_case_state_keeps_a_margin(struct dlt_run *run)
         int64_t ttl_ms = ttls_ms[i], longest_ms = ttl_ms - ttl_ms / 100 - 2;
         struct dlock *lock = dlt_lease(run, client, "x", ttl_ms);
 
-        DLT_OK(dlock_trylock(lock, &dlt_err));
+        DLT_TAKE(lock);
         DLT_CHECK(dlock_remaining_ms(lock) <= longest_ms,
                   "ttl %" PRId64 ": %" PRId64 " ms left, at most %" PRId64 " are safe", ttl_ms,
                   dlock_remaining_ms(lock), longest_ms);
@@ -127,7 +127,7 @@ void dlt_case_state_after_stop(struct dlt_run *run)
         int64_t left_ms = -1, gap_ms = 0, revived = 1;
 
         dlt_child_want(&child, "OK", "new %d %sstop%d 700 %d", renew, run->prefix, renew, renew);
-        dlt_child_want(&child, "OK", "try %d", renew);
+        dlt_child_want(&child, "OK", "lock %d 15000", renew);
         dlt_child_tell(&child, "watch %d 2500", renew);
         stop_for(&child, 1500);
         (void)dlt_child_hear(&child);

@@ -106,7 +106,7 @@ void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
     int64_t earliest_ns = 0, latest_ns = 0;
 
     earliest_ns = dlt_now_ns() + 900 * DLT_NS_PER_MS;
-    DLT_OK(dlock_trylock(holder, &dlt_err));
+    DLT_TAKE(holder);
     latest_ns = dlt_now_ns() + (900 + 1000) * DLT_NS_PER_MS;
     dlt_waiter_start(&waiter, dlt_lock(run, two, "x", 0), 20000);
     DLT_OK(dlt_waiter_join(&waiter));

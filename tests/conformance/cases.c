@@ -65,6 +65,7 @@ static const struct dlt_case cases[] = {
     CASE(keeper_renews, "C14", 0, 0, 0),
     CASE(keeper_keeps_many, "C14 REN-1", 0, 0, 0),
     CASE(keeper_stops_at_max_hold, "C14", 0, 0, 0),
+    CASE(keeper_stops_within_the_lease, "C14", 0, 0, 0),
     CASE(keeper_leaves_renewal_to_the_caller, "C14", 0, 0, 0),
     CASE(renew_with_another_ttl, "C14 REN-3", 0, 0, 0),
     CASE(keeper_stops_with_unlock, "C14", 0, 0, 0),

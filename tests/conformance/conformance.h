@@ -76,6 +76,7 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run);
 void dlt_case_keeper_renews(struct dlt_run *run);
 void dlt_case_keeper_keeps_many(struct dlt_run *run);
 void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run);
+void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run);
 void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run);
 void dlt_case_renew_with_another_ttl(struct dlt_run *run);
 void dlt_case_keeper_stops_with_unlock(struct dlt_run *run);

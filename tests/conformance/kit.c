@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A quarter of a short ttl, the default, is little on a busy machine. */
+#define DLT_OP_TIMEOUT_MS 2000
+
 _Thread_local struct dlock_error dlt_err = DLOCK_ERROR_INIT;
 
 void dlt_fail(const char *file, int line, const char *format, ...)
@@ -88,7 +91,8 @@ struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *clie
 struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
                        int64_t ttl_ms)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = ttl_ms};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = DLT_OP_TIMEOUT_MS};
 
     return dlt_lock_with(run, client, suffix, &options);
 }
@@ -96,8 +100,10 @@ struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, c
 struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
                         int64_t ttl_ms)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = ttl_ms, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .ttl_ms = ttl_ms,
+                                    .op_timeout_ms = DLT_OP_TIMEOUT_MS,
+                                    .renew = DLOCK_OFF};
 
     return dlt_lock_with(run, client, suffix, &options);
 }

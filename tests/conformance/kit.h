@@ -46,6 +46,9 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
 #define DLT_STATUS(call, want) dlt_status(__FILE__, __LINE__, #call, (call), (want))
 #define DLT_OK(call)           DLT_STATUS(call, DLOCK_OK)
 
+/* Acquires a free name with a short lease: an answer that comes too late for it is tried again. */
+#define DLT_TAKE(lock) DLT_OK(dlock_timedlock((lock), 15000, &dlt_err))
+
 void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
                 enum dlock_status want);
 

@@ -51,7 +51,7 @@ static const char *state_name(enum dlock_state state)
 
 static void do_new(struct words *words)
 {
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
     const char *name = next_word(words);
 
     options.ttl_ms = next_number(words);
@@ -113,13 +113,15 @@ static void do_watch(struct words *words)
         int64_t before_ns = dlt_now_ns();
         int64_t remaining_ms = dlock_remaining_ms(*words->lock);
         enum dlock_state state = dlock_state(*words->lock);
+        int64_t after_ns = 0;
 
         if (before_ns - last_ns > gap_ns) {
             gap_ns = before_ns - last_ns;
             after = state;
             left_ms = remaining_ms;
         }
-        last_ns = dlt_now_ns() - before_ns > 10 * DLT_NS_PER_MS ? before_ns : dlt_now_ns();
+        after_ns = dlt_now_ns();
+        last_ns = after_ns - before_ns > 10 * DLT_NS_PER_MS ? before_ns : after_ns;
         revived += lost && (state != DLOCK_STATE_LOST || remaining_ms > 0);
         lost |= state == DLOCK_STATE_LOST;
     }

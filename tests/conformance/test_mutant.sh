@@ -11,7 +11,7 @@ fails_on_mutant() {
     DLOCK_PLUGIN_PATH=$mutant "$conformance" --only "$case" memory://mutant >"$tap_tmp/out" 2>&1
     local status=$?
     cat "$tap_tmp/out"
-    [ $status -eq 1 ] && grep -q "^not ok 1 - memory://mutant $case " "$tap_tmp/out"
+    [ "$status" -eq 1 ] && grep -q "^not ok 1 - memory://mutant $case " "$tap_tmp/out"
 }
 
 check "$case sees $(basename "$mutant")" fails_on_mutant

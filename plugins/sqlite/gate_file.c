@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "gate_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GATE_MAGIC   0x444C4B47u /* "DLKG" */
+#define GATE_VERSION 1u
+
+/* The layout of a mutex differs between word sizes and C libraries. */
+#define GATE_ABI ((uint32_t)(sizeof(void *) << 16 | sizeof(pthread_mutex_t) << 8 | __GLIBC__))
+
+int sqlite_gate_cannot(struct sqlite_gate *gate, const char *what, int rc)
+{
+    (void)snprintf(gate->why, sizeof gate->why, "cannot %s it: %s", what, strerrordesc_np(rc));
+    return rc;
+}
+
+static struct sqlite_gate_identity identity_of(const struct stat *gate, const struct stat *db,
+                                               const struct sqlite_clock *clock)
+{
+    struct sqlite_gate_identity identity = {
+        .magic = GATE_MAGIC,
+        .version = GATE_VERSION,
+        .abi = GATE_ABI,
+        .inode = gate->st_ino,
+        .db_device = db->st_dev,
+        .db_inode = db->st_ino,
+    };
+
+    memcpy(identity.boot, clock->boot, sizeof identity.boot);
+    return identity;
+}
+
+static int file_map(struct sqlite_gate *gate, int fd)
+{
+    void *map =
+        mmap(NULL, sizeof(struct sqlite_gate_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return sqlite_gate_cannot(gate, "map", errno);
+    (void)madvise(map, sizeof(struct sqlite_gate_file), MADV_DONTFORK);
+    gate->file = map;
+    return 0;
+}
+
+/* 0; ESTALE: it has to be made anew; others: it cannot be used. */
+static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db,
+                    const struct sqlite_clock *clock)
+{
+    struct sqlite_gate_identity found, wanted;
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return sqlite_gate_cannot(gate, "look at", errno);
+    if (!S_ISREG(st.st_mode) || st.st_uid != db->st_uid || st.st_nlink != 1)
+        return sqlite_gate_cannot(gate, "trust", EPERM);
+    if (st.st_size != (off_t)sizeof(struct sqlite_gate_file) ||
+        pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
+        return ESTALE;
+    wanted = identity_of(&st, db, clock);
+    gate->inode = st.st_ino;
+    if (found.magic == wanted.magic && found.abi != wanted.abi &&
+        memcmp(found.boot, wanted.boot, sizeof found.boot) == 0)
+        return sqlite_gate_cannot(gate, "share with another C library", ENOTSUP);
+    if (memcmp(&found, &wanted, sizeof found) != 0)
+        return ESTALE;
+    return file_map(gate, fd);
+}
+
+/* 0; ESTALE, ENOENT: it has to be made; others: it cannot be used. */
+static int gate_join(struct sqlite_gate *gate, const char *path, const struct stat *db,
+                     const struct sqlite_clock *clock)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int rc = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? ENOENT : sqlite_gate_cannot(gate, "open", errno);
+    rc = file_use(gate, fd, db, clock);
+    (void)close(fd);
+    return rc;
+}
+
+static int mutex_make(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    if (rc == 0)
+        rc = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    if (rc == 0)
+        rc = pthread_mutex_init(mutex, &attr);
+    (void)pthread_mutexattr_destroy(&attr);
+    return rc;
+}
+
+/* Owned and allowed as the database. All of it is allocated now: a page that the disk has no room
+ * for would be a SIGBUS later. */
+static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db,
+                     const struct sqlite_clock *clock)
+{
+    struct stat st;
+    int rc = posix_fallocate(fd, 0, (off_t)sizeof(struct sqlite_gate_file));
+
+    if (rc != 0)
+        return sqlite_gate_cannot(gate, "allocate", rc);
+    if (fstat(fd, &st) != 0)
+        return sqlite_gate_cannot(gate, "look at", errno);
+    if ((st.st_uid != db->st_uid || st.st_gid != db->st_gid) &&
+        fchown(fd, db->st_uid, db->st_gid) != 0)
+        return sqlite_gate_cannot(gate, "give away", errno);
+    if (fchmod(fd, db->st_mode & 0666) != 0)
+        return sqlite_gate_cannot(gate, "change the mode of", errno);
+    rc = file_map(gate, fd);
+    if (rc != 0)
+        return rc;
+    gate->inode = st.st_ino;
+    rc = mutex_make(&gate->file->mutex);
+    gate->file->identity = identity_of(&st, db, clock);
+    return rc == 0 ? 0 : sqlite_gate_cannot(gate, "make a mutex in", rc);
+}
+
+/* It appears under its name complete, or not at all. */
+static int gate_make(struct sqlite_gate *gate, const char *path, const struct stat *db,
+                     const struct sqlite_clock *clock)
+{
+    char *fresh = NULL;
+    int fd = -1, rc = 0;
+
+    if (asprintf(&fresh, "%s.XXXXXX", path) < 0)
+        return sqlite_gate_cannot(gate, "name", ENOMEM);
+    fd = mkostemp(fresh, O_CLOEXEC);
+    if (fd < 0) {
+        rc = sqlite_gate_cannot(gate, "make", errno);
+    } else {
+        rc = file_fill(gate, fd, db, clock);
+        if (rc == 0 && rename(fresh, path) != 0)
+            rc = sqlite_gate_cannot(gate, "rename", errno);
+        if (rc != 0)
+            (void)unlink(fresh);
+        (void)close(fd);
+    }
+    free(fresh);
+    return rc;
+}
+
+static int gate_find(struct sqlite_gate *gate, const struct sqlite_place *place, const char *path,
+                     const struct sqlite_clock *clock, int64_t until_ns)
+{
+    struct stat db;
+    int directory_fd = -1, rc = 0;
+
+    if (stat(place->real, &db) != 0)
+        return sqlite_gate_cannot(gate, "find the database of", errno);
+    rc = gate_join(gate, path, &db, clock);
+    if (rc != ESTALE && rc != ENOENT)
+        return rc;
+    directory_fd = sqlite_directory_lock(place->directory, until_ns);
+    if (directory_fd < 0)
+        return sqlite_gate_cannot(gate, "lock the directory of", errno);
+    rc = gate_join(gate, path, &db, clock);
+    if (rc == ESTALE || rc == ENOENT)
+        rc = gate_make(gate, path, &db, clock);
+    sqlite_directory_unlock(directory_fd);
+    return rc;
+}
+
+static uint64_t shm_inode(const struct sqlite_place *place)
+{
+    char *path = sqlite_place_sibling(place, "-shm");
+    struct stat st;
+    uint64_t inode = path != NULL && stat(path, &st) == 0 ? st.st_ino : 0;
+
+    free(path);
+    return inode;
+}
+
+void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place,
+                      const struct sqlite_clock *clock, int64_t until_ns)
+{
+    char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
+
+    memset(gate, 0, sizeof *gate);
+    if (path == NULL)
+        (void)sqlite_gate_cannot(gate, "name", ENOMEM);
+    else if (gate_find(gate, place, path, clock, until_ns) != 0)
+        sqlite_gate_close(gate);
+    else
+        atomic_store(&gate->file->shm_inode, shm_inode(place));
+    free(path);
+}
+
+int sqlite_gate_left_behind(const struct sqlite_place *place, const struct sqlite_clock *clock)
+{
+    char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    uint64_t shm = shm_inode(place);
+    struct header {
+        struct sqlite_gate_identity identity;
+        uint64_t shm_inode;
+    } header = {0};
+    struct stat db;
+    int left = 0;
+
+    if (fd >= 0 && shm != 0 && stat(place->real, &db) == 0 &&
+        pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header)
+        left = header.identity.magic == GATE_MAGIC && header.identity.version == GATE_VERSION &&
+               memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&
+               (header.identity.db_inode != db.st_ino || header.identity.db_device != db.st_dev) &&
+               header.shm_inode == shm;
+    if (fd >= 0)
+        (void)close(fd);
+    free(path);
+    return left;
+}
+
+void sqlite_gate_close(struct sqlite_gate *gate)
+{
+    if (gate->file != NULL)
+        (void)munmap(gate->file, sizeof *gate->file);
+    gate->file = NULL;
+}

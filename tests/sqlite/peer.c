@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Another process with a session of the sqlite plugin, which does what the lines on its standard
+ * input say and answers each with one line:
+ *
+ *     STATUS fence lease_ms holder_ms message
+ *
+ *   open PATH normal|full      close                      origin
+ *   try NAME OWNER TTL TIMEOUT watch OWNER TIMEOUT        count PREFIX
+ *   renew OWNER                unlock OWNER               break NAME
+ *   enter                      goes into a transaction and stays there until "leave"
+ *   race FILE NAME COUNT       takes the name COUNT times, counting in FILE without a lock
+ *   opens PATH COUNT           opens and closes
+ *
+ * OWNER is a letter: the token, and the slot that a request keeps.
+ */
+#include "sqlite.h"
+#include "store_kit.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct dlt_store store;
+static struct dlt_request requests[26];
+static char names[26][512];
+static char path[512];
+
+struct line {
+    char verb[16];
+    char words[4][512];
+};
+
+static struct dlt_request *request_of(const char *owner)
+{
+    return &requests[islower((unsigned char)owner[0]) ? owner[0] - 'a' : 0];
+}
+
+static void answer(enum dlock_status status)
+{
+    printf("%s %llu %lld %lld %s\n", dlock_status_name((int)status),
+           (unsigned long long)store.grant.fence, (long long)store.grant.lease_ms,
+           (long long)store.grant.holder_ms, store.err.message);
+    (void)fflush(stdout);
+}
+
+static enum dlock_status do_open(const char *where, const char *sync)
+{
+    dlt_store_close(&store);
+    (void)snprintf(path, sizeof path, "%s", where);
+    dlt_store_init(&store, path);
+    store.target.sync = strcmp(sync, "full") == 0 ? "full" : "normal";
+    return dlt_store_open(&store);
+}
+
+static enum dlock_status do_try(const struct line *line)
+{
+    struct dlt_request *r = request_of(line->words[1]);
+    char *name = names[r - requests];
+
+    /* The same attempt as long as the name is the same. */
+    if (strcmp(name, line->words[0]) != 0) {
+        (void)snprintf(name, sizeof names[0], "%s", line->words[0]);
+        dlt_store_request(&store, r, name, (unsigned char)line->words[1][0], 0);
+    }
+    r->req.ttl_ms = strtoll(line->words[2], NULL, 10);
+    r->req.deadline_ns = dlt_host_in(&store.host, strtoll(line->words[3], NULL, 10));
+    return dlt_store_try(&store, r);
+}
+
+/* One line "count fence": a lost update or a fence that did not rise shows. */
+static enum dlock_status count_up(const char *file, uint64_t fence)
+{
+    unsigned long long count = 0, last = 0;
+    FILE *f = fopen(file, "r+");
+    int ok = f != NULL && fscanf(f, "%llu %llu", &count, &last) == 2 && last < fence;
+
+    if (ok) {
+        rewind(f);
+        ok = fprintf(f, "%llu %llu\n", count + 1, (unsigned long long)fence) > 0;
+    }
+    if (f != NULL && fclose(f) != 0)
+        ok = 0;
+    return ok ? DLOCK_OK : DLOCK_INTERNAL;
+}
+
+static enum dlock_status take(struct dlt_request *r)
+{
+    enum dlock_status status = dlt_store_try(&store, r);
+
+    while (status == DLOCK_BUSY || status == DLOCK_TIMEOUT) {
+        status = dlt_store_watch(&store, r, 1000);
+        if (status != DLOCK_BUSY && status != DLOCK_TIMEOUT)
+            return status;
+        r->req.deadline_ns = dlt_host_in(&store.host, 20000);
+        status = dlt_store_try(&store, r);
+    }
+    return status;
+}
+
+static enum dlock_status do_race(const char *file, const char *name, int count)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (int i = 0; i < count && status == DLOCK_OK; i++) {
+        struct dlt_request r;
+
+        dlt_request_init(&r, &store.host, name, 0, 30000);
+        r.req.deadline_ns = dlt_host_in(&store.host, 20000);
+        (void)store.host.table.random(&store.host, r.req.token, sizeof r.req.token);
+        status = take(&r);
+        if (status == DLOCK_OK)
+            status = count_up(file, store.grant.fence);
+        if (status == DLOCK_OK)
+            status = dlt_store_unlock(&store, &r);
+    }
+    return status;
+}
+
+static enum dlock_status do_opens(const char *where, int count)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (int i = 0; i < count && status == DLOCK_OK; i++) {
+        status = do_open(where, "normal");
+        dlt_store_close(&store);
+    }
+    return status;
+}
+
+static enum dlock_status do_count(const char *prefix)
+{
+    static struct dlt_holder holders[64];
+    size_t count = sizeof holders / sizeof holders[0];
+    enum dlock_status status =
+        dlt_store_list(&store, strcmp(prefix, "*") == 0 ? "" : prefix, holders, &count);
+
+    store.grant.fence = count;
+    return status;
+}
+
+static enum dlock_status do_enter(void)
+{
+    struct sqlite_session *session = store.self;
+
+    session->db.until_ns = sqlite_clock_until(2 * SQ_NS_PER_S);
+    return sqlite_db_begin(&session->db, &store.err);
+}
+
+static enum dlock_status do_leave(void)
+{
+    struct sqlite_session *session = store.self;
+
+    return sqlite_db_commit(&session->db, &store.err);
+}
+
+static enum dlock_status obey(const struct line *line)
+{
+    const char *const verb = line->verb;
+
+    if (strcmp(verb, "open") == 0)
+        return do_open(line->words[0], line->words[1]);
+    if (strcmp(verb, "opens") == 0)
+        return do_opens(line->words[0], (int)strtol(line->words[1], NULL, 10));
+    if (store.self == NULL)
+        return DLOCK_CLOSED;
+    if (strcmp(verb, "close") == 0)
+        return dlt_store_close(&store), DLOCK_OK;
+    if (strcmp(verb, "try") == 0)
+        return do_try(line);
+    if (strcmp(verb, "watch") == 0)
+        return dlt_store_watch(&store, request_of(line->words[0]),
+                               strtoll(line->words[1], NULL, 10));
+    if (strcmp(verb, "renew") == 0)
+        return dlt_store_renew(&store, request_of(line->words[0]));
+    if (strcmp(verb, "unlock") == 0)
+        return dlt_store_unlock(&store, request_of(line->words[0]));
+    if (strcmp(verb, "break") == 0)
+        return dlt_store_break(&store, line->words[0], NULL);
+    if (strcmp(verb, "count") == 0)
+        return do_count(line->words[0]);
+    if (strcmp(verb, "enter") == 0)
+        return do_enter();
+    if (strcmp(verb, "leave") == 0)
+        return do_leave();
+    if (strcmp(verb, "race") == 0)
+        return do_race(line->words[0], line->words[1], (int)strtol(line->words[2], NULL, 10));
+    return DLOCK_INVALID;
+}
+
+int main(void)
+{
+    char text[2048];
+
+    while (fgets(text, sizeof text, stdin) != NULL) {
+        struct line line = {0};
+
+        (void)sscanf(text, "%15s %511s %511s %511s %511s", line.verb, line.words[0], line.words[1],
+                     line.words[2], line.words[3]);
+        answer(obey(&line));
+    }
+    dlt_store_close(&store);
+    return 0;
+}

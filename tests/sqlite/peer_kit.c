@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer_kit.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void peer_path(char *path, size_t size)
+{
+    char self[400] = "";
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = n > 0 ? strrchr(self, '/') : NULL;
+
+    if (slash == NULL)
+        abort();
+    *slash = '\0';
+    (void)snprintf(path, size, "%s/sqlite_peer", self);
+}
+
+static void child_exec(const char *wrapper, const char *path)
+{
+    char command[1024];
+
+    if (wrapper == NULL) {
+        (void)execl(path, path, (char *)NULL);
+    } else {
+        (void)snprintf(command, sizeof command, "exec %s %s", wrapper, path);
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    }
+    _exit(127);
+}
+
+void dlt_peer_start(struct dlt_peer *peer, const char *wrapper)
+{
+    char path[512];
+    int in[2], out[2];
+
+    peer_path(path, sizeof path);
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+        abort();
+    peer->pid = fork();
+    if (peer->pid < 0)
+        abort();
+    if (peer->pid == 0) {
+        (void)dup2(in[0], 0);
+        (void)dup2(out[1], 1);
+        child_exec(wrapper, path);
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    peer->to = fdopen(in[1], "w");
+    peer->from = fdopen(out[0], "r");
+    if (peer->to == NULL || peer->from == NULL)
+        abort();
+}
+
+void dlt_peer_kill(struct dlt_peer *peer)
+{
+    if (peer->pid <= 0)
+        return;
+    (void)kill(peer->pid, SIGKILL);
+    (void)waitpid(peer->pid, NULL, 0);
+    (void)fclose(peer->to);
+    (void)fclose(peer->from);
+    peer->pid = 0;
+}
+
+static void say(struct dlt_peer *peer, const char *format, va_list args)
+{
+    (void)vfprintf(peer->to, format, args);
+    (void)fputc('\n', peer->to);
+    (void)fflush(peer->to);
+}
+
+void dlt_peer_say(struct dlt_peer *peer, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(peer, format, args);
+    va_end(args);
+}
+
+static enum dlock_status status_of(const char *name)
+{
+#define STATUS_NAMED(id, value, class_, text) \
+    if (strcmp(name, #id) == 0)               \
+        return DLOCK_##id;
+    DLOCK_STATUS_MAP(STATUS_NAMED)
+#undef STATUS_NAMED
+    return DLOCK_PROTOCOL;
+}
+
+struct dlt_answer dlt_peer_hear(struct dlt_peer *peer)
+{
+    struct dlt_answer answer = {.status = DLOCK_PROTOCOL};
+    char line[1024], name[32] = "";
+
+    if (fgets(line, sizeof line, peer->from) == NULL)
+        return answer;
+    (void)sscanf(line, "%31s %llu %lld %lld %255[^\n]", name, &answer.fence, &answer.lease_ms,
+                 &answer.holder_ms, answer.message);
+    answer.status = status_of(name);
+    return answer;
+}
+
+struct dlt_answer dlt_peer_ask(struct dlt_peer *peer, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(peer, format, args);
+    va_end(args);
+    return dlt_peer_hear(peer);
+}
+
+int dlt_peer_answers(struct dlt_peer *peer, int timeout_ms)
+{
+    struct pollfd fd = {.fd = fileno(peer->from), .events = POLLIN};
+
+    return poll(&fd, 1, timeout_ms) > 0;
+}

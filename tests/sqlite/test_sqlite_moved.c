@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a file that is moved, removed or replaced under those who use it ever become two locks? */
+#include "peer_kit.h"
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[64], path[64];
+static struct dlt_peer old, fresh;
+
+static void set_up(void)
+{
+    struct dlt_answer answer;
+
+    dlt_store_directory(directory, path);
+    dlt_peer_start(&old, NULL);
+    dlt_peer_start(&fresh, NULL);
+    answer = dlt_peer_ask(&old, "open %s normal", path);
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    answer = dlt_peer_ask(&old, "try job a 60000 1000");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+}
+
+static void tear_down(void)
+{
+    dlt_peer_kill(&old);
+    dlt_peer_kill(&fresh);
+    dlt_store_remove(directory);
+}
+
+TestSuite(moved, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* "<directory>/<name>", in one of a few buffers. */
+static const char *in_directory(const char *name)
+{
+    static char buffers[4][160];
+    static unsigned next;
+    char *buffer = buffers[next++ % 4];
+
+    (void)snprintf(buffer, sizeof buffers[0], "%s/%s", directory, name);
+    return buffer;
+}
+
+/* The old process finds out, and cannot do anything any more. */
+static void old_is_out(void)
+{
+    struct dlt_answer answer = dlt_peer_ask(&old, "try other b 60000 1000");
+
+    cr_assert_eq(answer.status, DLOCK_CONFIG, "%s", dlock_status_name((int)answer.status));
+    cr_assert_not_null(strstr(answer.message, path), "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&old, "try job c 60000 1000").status, DLOCK_CONFIG, "busy or not");
+    cr_assert_eq(dlt_peer_ask(&old, "renew a").status, DLOCK_LOST);
+    cr_assert_eq(dlt_peer_ask(&old, "unlock a").status, DLOCK_LOST);
+    cr_assert_eq(dlt_peer_ask(&old, "count *").status, DLOCK_CONFIG);
+    cr_assert_eq(dlt_peer_ask(&old, "break job").status, DLOCK_CONFIG);
+}
+
+/* A new file works, in a new process, before and after the old one is gone, and in the old one. */
+static void fresh_works(unsigned long long fence)
+{
+    struct dlt_answer answer = dlt_peer_ask(&fresh, "open %s normal", path);
+
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    answer = dlt_peer_ask(&fresh, "try job a 60000 1000");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    cr_assert_gt(answer.fence, fence);
+    old_is_out();
+    cr_assert_eq(dlt_peer_ask(&old, "close").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "renew a").status, DLOCK_OK);
+    answer = dlt_peer_ask(&old, "open %s normal", path);
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&old, "try job d 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&fresh, "unlock a").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&old, "try job d 60000 1000").status, DLOCK_OK);
+}
+
+static unsigned long long fence_now(void)
+{
+    struct dlt_answer answer = dlt_peer_ask(&old, "try job a 60000 1000");
+
+    cr_assert_eq(answer.status, DLOCK_OK);
+    return answer.fence;
+}
+
+Test(moved, renamed)
+{
+    unsigned long long fence = fence_now();
+
+    cr_assert_eq(rename(path, in_directory("away")), 0);
+    old_is_out();
+    fresh_works(fence);
+}
+
+Test(moved, removed)
+{
+    unsigned long long fence = fence_now();
+
+    cr_assert_eq(unlink(path), 0);
+    old_is_out();
+    fresh_works(fence);
+}
+
+Test(moved, all_files_renamed)
+{
+    unsigned long long fence = fence_now();
+
+    cr_assert_eq(rename(path, in_directory("away")), 0);
+    cr_assert_eq(rename(in_directory("locks.db-wal"), in_directory("away-wal")), 0);
+    cr_assert_eq(rename(in_directory("locks.db-shm"), in_directory("away-shm")), 0);
+    cr_assert_eq(rename(in_directory("locks.db-gate"), in_directory("away-gate")), 0);
+    fresh_works(fence);
+}
+
+Test(moved, renamed_and_back)
+{
+    cr_assert_eq(rename(path, in_directory("away")), 0);
+    old_is_out();
+    cr_assert_eq(rename(in_directory("away"), path), 0);
+    cr_assert_eq(dlt_peer_ask(&old, "renew a").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try job b 60000 1000").status, DLOCK_BUSY);
+}
+
+Test(moved, the_directory_is_renamed)
+{
+    char away[80];
+
+    (void)snprintf(away, sizeof away, "%s-away", directory);
+    cr_assert_eq(rename(directory, away), 0);
+    old_is_out();
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", path).status, DLOCK_CONFIG);
+    cr_assert_eq(rename(away, directory), 0);
+}
+
+Test(moved, a_link_is_turned_to_another_file)
+{
+    const char *link = in_directory("link");
+    struct dlt_peer linked;
+    struct dlt_answer answer;
+
+    cr_assert_eq(symlink(path, link), 0);
+    dlt_peer_start(&linked, NULL);
+    cr_assert_eq(dlt_peer_ask(&linked, "open %s normal", link).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&linked, "try other b 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&linked, "try job b 60000 1000").status, DLOCK_BUSY, "one file");
+    cr_assert_eq(unlink(link), 0);
+    cr_assert_eq(symlink(in_directory("second.db"), link), 0);
+    answer = dlt_peer_ask(&fresh, "open %s normal", link);
+    cr_assert_eq(answer.status, DLOCK_CONFIG, "to nowhere: %s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", in_directory("second.db")).status,
+                 DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&linked, "try third c 60000 1000").status, DLOCK_CONFIG);
+    cr_assert_eq(dlt_peer_ask(&old, "renew a").status, DLOCK_OK);
+    dlt_peer_kill(&linked);
+}
+
+/* Another store is moved to the name, while the log of the one before is there. */
+Test(moved, replaced_by_another_store)
+{
+    struct dlt_answer answer;
+
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", in_directory("second.db")).status,
+                 DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try second b 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "close").status, DLOCK_OK);
+    cr_assert_eq(rename(in_directory("second.db"), path), 0);
+    old_is_out();
+    answer = dlt_peer_ask(&fresh, "open %s normal", path);
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try second c 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try job c 60000 1000").status, DLOCK_OK);
+    old_is_out();
+    cr_assert_eq(dlt_peer_ask(&old, "close").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "renew c").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&old, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&old, "try job d 60000 1000").status, DLOCK_BUSY);
+}
+
+/* Two sessions of one process, one of the file before and one of the file after. */
+static void in_one_process(int (*move)(const char *))
+{
+    static struct dlt_store before, after;
+    static struct dlt_request a, b;
+
+    cr_assert_eq(dlt_store_start(&before, path), DLOCK_OK);
+    dlt_store_request(&before, &a, "mine", 'a', 60000);
+    dlt_store_request(&before, &b, "mine", 'b', 60000);
+    cr_assert_eq(dlt_store_try(&before, &a), DLOCK_OK);
+    cr_assert_eq(move(path), 0);
+    cr_assert_eq(dlt_store_start(&after, path), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&after, &b), DLOCK_OK);
+    cr_assert_eq(dlt_store_renew(&before, &a), DLOCK_LOST);
+    dlt_store_close(&before);
+    cr_assert_eq(dlt_store_renew(&after, &b), DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try mine c 60000 1000").status, DLOCK_BUSY);
+    dlt_store_close(&after);
+}
+
+static int move_away(const char *file)
+{
+    return rename(file, in_directory("away"));
+}
+
+Test(moved, renamed_under_one_process_with_two_sessions)
+{
+    in_one_process(move_away);
+}
+
+Test(moved, removed_under_one_process_with_two_sessions)
+{
+    in_one_process(unlink);
+}
+
+/* -wal and -shm are removed while they are in use. */
+static void removed(int wal, int shm)
+{
+    struct dlt_answer answer;
+    struct dlt_peer user;
+
+    dlt_peer_start(&user, NULL);
+    cr_assert_eq(dlt_peer_ask(&user, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(!wal || unlink(in_directory("locks.db-wal")) == 0, 1);
+    cr_assert_eq(!shm || unlink(in_directory("locks.db-shm")) == 0, 1);
+    answer = dlt_peer_ask(&fresh, "open %s normal", path);
+    cr_assert_eq(answer.status, DLOCK_CONFIG, "%s", answer.message);
+    cr_assert_not_null(strstr(answer.message, path), "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&user, "try job b 60000 1000").status, DLOCK_BUSY,
+                 "those who have it open still agree");
+    dlt_peer_kill(&user);
+    dlt_peer_kill(&old);
+    answer = dlt_peer_ask(&fresh, "open %s normal", path);
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    answer = dlt_peer_ask(&fresh, "try new b 60000 1000");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+}
+
+Test(moved, the_log_is_removed)
+{
+    removed(1, 0);
+}
+
+Test(moved, the_index_is_removed)
+{
+    removed(0, 1);
+}
+
+Test(moved, log_and_index_are_removed)
+{
+    removed(1, 1);
+}
