@@ -25,9 +25,6 @@ int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle)
 
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof dbconfigs / sizeof dbconfigs[0]; i++)
         rc = sqlite3_db_config(*handle, dbconfigs[i].option, dbconfigs[i].value, NULL);
-    if (rc == SQLITE_OK) /* a file cut short under a mapping would be a SIGBUS */
-        rc = sqlite3_exec(*handle, "PRAGMA mmap_size = 0; PRAGMA cell_size_check = ON", NULL, NULL,
-                          NULL);
     return rc;
 }
 
@@ -49,6 +46,15 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
             rc, "%.150s: %s: %s", place->path, sqlite3_errstr(rc), strerrordesc_np(number));
     return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", place->path,
                       handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
+}
+
+enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
+                                     struct dlock_error *err)
+{
+    if (sqlite3_db_readonly(handle, "main") == 0)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY,
+                      "%.200s may only be read: it or its file system is read-only", place->path);
 }
 
 static int64_t number_of(sqlite3 *handle, const char *sql, int *rc)
@@ -121,9 +127,6 @@ static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *er
 
     if (status != DLOCK_OK)
         return status;
-    if (sqlite3_db_readonly(db->handle, "main") != 0)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY, "%.200s is read-only",
-                          db->place->path);
     if (empty)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%.200s was emptied while it was opened", db->place->path);
@@ -131,6 +134,21 @@ static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *er
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode",
                           db->place->path);
     return file_note(db, err);
+}
+
+/* No mapping of the file itself: cut short by somebody, it would be a SIGBUS. */
+static int settings_make(struct sqlite_db *db, int full)
+{
+    int rc = sqlite3_busy_handler(db->handle, wait_busy, db);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle, "PRAGMA mmap_size = 0; PRAGMA cell_size_check = ON", NULL,
+                          NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->handle,
+                          full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL,
+                          NULL, NULL);
+    return rc;
 }
 
 static int statements_prepare(struct sqlite_db *db)
@@ -151,12 +169,12 @@ enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place
 
     db->place = place;
     rc = sqlite_db_connect(place, &db->handle);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_busy_handler(db->handle, wait_busy, db);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(db->handle,
-                          full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL,
-                          NULL, NULL);
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
+    status = sqlite_db_writable(db->handle, place, err);
+    if (status != DLOCK_OK)
+        return status;
+    rc = settings_make(db, full);
     if (rc != SQLITE_OK)
         return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
     status = file_check(db, err);
@@ -203,13 +221,20 @@ static void gate_leave(struct sqlite_db *db)
     db->gated = 0;
 }
 
+/* The gate only keeps order: whoever does not get it in half of the time goes to SQLite's lock
+ * without it, so that a gate that is stuck stops nobody. */
+static int gate_enter(struct sqlite_db *db)
+{
+    int64_t now_ns = sqlite_clock_monotonic();
+
+    return sqlite_gate_lock(&db->gate, now_ns + (db->until_ns - now_ns) / 2);
+}
+
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
-    int rc = sqlite_gate_lock(&db->gate, db->until_ns);
+    int rc = gate_enter(db);
 
-    if (rc == ETIMEDOUT)
-        return sqlite_db_fail(err, db->handle, db->place, DLOCK_UNAVAILABLE, SQLITE_BUSY);
     db->gated = rc == 0;
     rc = run(db, SQ_BEGIN);
     if (rc == SQLITE_OK)

@@ -34,8 +34,10 @@ struct sqlite_watch {
     uint32_t seen; /* the bucket's count before the name was looked at */
 };
 
-/* Non-zero: -wal and -shm are of a database that was at this place before, in this boot. */
-int sqlite_gate_left_behind(const struct sqlite_place *place, const struct sqlite_clock *clock);
+/* Non-zero: the gate there is of a database that was at this place before, in this boot; *shm_too:
+ * and so are -wal and -shm. */
+int sqlite_gate_of_another(const struct sqlite_place *place, const struct sqlite_clock *clock,
+                           int *shm_too);
 
 /* Opens the file, or makes it if it is missing or of another boot or database. */
 void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place,

@@ -169,6 +169,8 @@ static int gate_find(struct sqlite_gate *gate, const struct sqlite_place *place,
     if (directory_fd < 0)
         return sqlite_gate_cannot(gate, "lock the directory of", errno);
     rc = gate_join(gate, path, &db, clock);
+    if (rc == ESTALE) /* rather none than one that misleads, if there is no room for another */
+        (void)unlink(path);
     if (rc == ESTALE || rc == ENOENT)
         rc = gate_make(gate, path, &db, clock);
     sqlite_directory_unlock(directory_fd);
@@ -200,7 +202,8 @@ void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place
     free(path);
 }
 
-int sqlite_gate_left_behind(const struct sqlite_place *place, const struct sqlite_clock *clock)
+int sqlite_gate_of_another(const struct sqlite_place *place, const struct sqlite_clock *clock,
+                           int *shm_too)
 {
     char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
@@ -210,18 +213,20 @@ int sqlite_gate_left_behind(const struct sqlite_place *place, const struct sqlit
         uint64_t shm_inode;
     } header = {0};
     struct stat db;
-    int left = 0;
+    int another = 0;
 
-    if (fd >= 0 && shm != 0 && stat(place->real, &db) == 0 &&
-        pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header)
-        left = header.identity.magic == GATE_MAGIC && header.identity.version == GATE_VERSION &&
-               memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&
-               (header.identity.db_inode != db.st_ino || header.identity.db_device != db.st_dev) &&
-               header.shm_inode == shm;
+    *shm_too = 0;
+    if (fd >= 0 && stat(place->real, &db) == 0 &&
+        pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header) {
+        another = header.identity.magic == GATE_MAGIC && header.identity.version == GATE_VERSION &&
+                  memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&
+                  (header.identity.db_inode != db.st_ino || header.identity.db_device != db.st_dev);
+        *shm_too = another && shm != 0 && header.shm_inode == shm;
+    }
     if (fd >= 0)
         (void)close(fd);
     free(path);
-    return left;
+    return another;
 }
 
 void sqlite_gate_close(struct sqlite_gate *gate)

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define REAL_MAX 500 /* SQLite takes 512 bytes, a suffix included */
+#define REAL_MAX     500             /* SQLite takes 512 bytes, a suffix included */
+#define NAME_LEN_MAX (NAME_MAX - 16) /* file systems take NAME_MAX, a suffix included */
 
 struct fs_name {
     uint32_t magic; /* statfs(2), linux/magic.h */
@@ -111,10 +112,10 @@ enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlo
         status = resolve(place, err);
     if (status != DLOCK_OK)
         return status;
-    if (strlen(place->real) > REAL_MAX)
+    if (strlen(place->real) > REAL_MAX || strlen(strrchr(place->real, '/') + 1) > NAME_LEN_MAX)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, ENAMETOOLONG,
-                          "%.150s... is longer than the %d bytes that SQLite takes", place->real,
-                          REAL_MAX);
+                          "%.150s... is too long: at most %d bytes, and %d after the last /",
+                          place->real, REAL_MAX, NAME_LEN_MAX);
     if (stat(place->real, &st) == 0 && !S_ISREG(st.st_mode))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
                           place->path);

@@ -7,6 +7,9 @@
  * under running programs, which would then go on with the old ones: two sets of locks. So as long
  * as they are missing, the file is opened once in exclusive mode, in which SQLite needs no -shm and
  * gets the file only if it is in no use at all. Openers do this one at a time.
+ *
+ * When another database was moved to the name, -wal and -shm may be of the one before, and still in
+ * use; the gate tells.
  */
 #include "sqlite.h"
 
@@ -40,10 +43,12 @@ static void siblings_fini(struct siblings *siblings)
 }
 
 /* Of a file that was here before. Whoever has that one open goes on without names for them. */
-static void siblings_remove(const struct siblings *siblings)
+static void siblings_remove(const struct siblings *siblings, int log_too)
 {
-    (void)unlink(siblings->wal);
-    (void)unlink(siblings->shm);
+    if (log_too) {
+        (void)unlink(siblings->wal);
+        (void)unlink(siblings->shm);
+    }
     (void)unlink(siblings->gate);
 }
 
@@ -98,7 +103,7 @@ static enum dlock_status file_make(const struct sqlite_place *place,
     int fd = -1;
 
     if (!exists(place->real))
-        siblings_remove(siblings);
+        siblings_remove(siblings, 1);
     fd = open(place->real, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return sqlite_fail_errno(err, place->path, "make", errno);
@@ -125,29 +130,48 @@ static int schema_make(sqlite3 *handle)
     return rc;
 }
 
+/* What is read in exclusive mode is ours alone until the connection is closed. */
+static int take_alone(sqlite3 *handle)
+{
+    int rc = sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(handle, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+    return rc;
+}
+
 /* OK: nobody else had it open, and it is a store now if it was empty. BUSY: somebody has. */
+static enum dlock_status visit(sqlite3 *handle, const struct sqlite_place *place,
+                               struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_db_writable(handle, place, err);
+    int empty = 0;
+    int rc = SQLITE_OK;
+
+    if (status != DLOCK_OK)
+        return status;
+    rc = take_alone(handle);
+    if (rc == SQLITE_OK)
+        status = sqlite_db_identify(handle, place, &empty, err);
+    if (rc == SQLITE_OK && status == DLOCK_OK && empty)
+        rc = schema_make(handle);
+    if ((rc & 0xff) == SQLITE_BUSY)
+        return DLOCK_BUSY;
+    return rc == SQLITE_OK ? status : sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+}
+
 static enum dlock_status visit_alone(const struct sqlite_place *place, struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_INTERNAL;
     sqlite3 *handle = NULL;
-    int empty = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
     int rc = sqlite_db_connect(place, &handle);
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
-    if (rc != SQLITE_OK)
-        status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+        status = visit(handle, place, err);
     else
-        status = sqlite_db_identify(handle, place, &empty, err);
-    if (status == DLOCK_OK && empty) {
-        rc = schema_make(handle);
-        if (rc != SQLITE_OK)
-            status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
-    }
+        status = sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
     (void)sqlite3_close_v2(handle);
-    return (rc & 0xff) == SQLITE_BUSY ? DLOCK_BUSY : status;
+    return status;
 }
 
 static enum dlock_status setup_alone(const struct sqlite_place *place,
@@ -173,25 +197,33 @@ static enum dlock_status setup_alone(const struct sqlite_place *place,
     return DLOCK_OK;
 }
 
+static enum dlock_status setup_locked(struct sqlite_setup *setup, const struct sqlite_place *place,
+                                      const struct siblings *siblings,
+                                      const struct sqlite_clock *clock, int64_t until_ns,
+                                      struct dlock_error *err)
+{
+    int log_too = 0;
+
+    setup->fd = sqlite_directory_lock(place->directory, until_ns);
+    if (setup->fd < 0)
+        return sqlite_fail_errno(err, place->directory, "lock directory", errno);
+    if (sqlite_gate_of_another(place, clock, &log_too))
+        siblings_remove(siblings, log_too);
+    return setup_alone(place, siblings, setup->fd, until_ns, err);
+}
+
 enum dlock_status sqlite_setup_begin(struct sqlite_setup *setup, const struct sqlite_place *place,
                                      const struct sqlite_clock *clock, int64_t until_ns,
                                      struct dlock_error *err)
 {
     struct siblings siblings = {0};
     enum dlock_status status = siblings_init(&siblings, place, err);
+    int log_of_another = 0;
 
     setup->fd = -1;
-    if (status == DLOCK_OK &&
-        (!file_ready(place, &siblings) || sqlite_gate_left_behind(place, clock))) {
-        setup->fd = sqlite_directory_lock(place->directory, until_ns);
-        if (setup->fd < 0)
-            status = sqlite_fail_errno(err, place->directory, "lock directory", errno);
-        else {
-            if (sqlite_gate_left_behind(place, clock))
-                siblings_remove(&siblings);
-            status = setup_alone(place, &siblings, setup->fd, until_ns, err);
-        }
-    }
+    (void)sqlite_gate_of_another(place, clock, &log_of_another);
+    if (status == DLOCK_OK && (log_of_another || !file_ready(place, &siblings)))
+        status = setup_locked(setup, place, &siblings, clock, until_ns, err);
     siblings_fini(&siblings);
     return status;
 }

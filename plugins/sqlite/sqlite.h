@@ -142,6 +142,10 @@ void sqlite_db_close(struct sqlite_db *db);
 /* Opens the connection alone, with settings that keep surprises out. */
 int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle);
 
+/* CONFIG: SQLite could open it for reading only. */
+enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
+                                     struct dlock_error *err);
+
 /* OK and *empty, or CONFIG: is what the connection reads a store of ours? Others: errors. */
 enum dlock_status sqlite_db_identify(sqlite3 *handle, const struct sqlite_place *place, int *empty,
                                      struct dlock_error *err);

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the gate a help that nobody depends on? What is wrong with its file is put right or done
+ * without; and who sleeps at it is woken by a release, an interrupt or the deadline, by nothing
+ * else. */
+#include "gate_file.h"
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[64], path[64], gate_path[80];
+static struct dlt_store s, t;
+static struct dlt_request a, b;
+
+static void set_up(void)
+{
+    dlt_store_directory(directory, path);
+    (void)snprintf(gate_path, sizeof gate_path, "%s-gate", path);
+    cr_assert_eq(dlt_store_start(&s, path), DLOCK_OK);
+    cr_assert_eq(dlt_store_start(&t, path), DLOCK_OK);
+    dlt_store_request(&s, &a, "job", 'a', 60000);
+    dlt_store_request(&s, &b, "job", 'b', 60000);
+}
+
+static void tear_down(void)
+{
+    dlt_store_close(&t);
+    dlt_store_close(&s);
+    dlt_store_remove(directory);
+}
+
+TestSuite(gate, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static struct sqlite_gate *gate_of(struct dlt_store *store)
+{
+    struct sqlite_session *session = store->self;
+
+    return &session->db.gate;
+}
+
+static ino_t gate_inode(void)
+{
+    struct stat st;
+
+    cr_assert_eq(stat(gate_path, &st), 0);
+    return st.st_ino;
+}
+
+static void gate_write(off_t at, const void *bytes, size_t size)
+{
+    int fd = open(gate_path, O_WRONLY | O_CLOEXEC);
+
+    cr_assert_eq(pwrite(fd, bytes, size, at), (ssize_t)size);
+    (void)close(fd);
+}
+
+/* Reopens, and says whether the gate file was made anew. It can be used in either case. Another
+ * session keeps the inode of the old one from being used again. */
+static int made_anew(void)
+{
+    uint64_t before = gate_of(&s)->inode;
+
+    cr_assert_eq(gate_of(&t)->inode, before);
+    dlt_store_close(&s);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_not_null(gate_of(&s)->file, "%s", gate_of(&s)->why);
+    cr_assert_eq(gate_of(&s)->inode, gate_inode());
+    return gate_of(&s)->inode != before;
+}
+
+Test(gate, a_good_one_is_kept)
+{
+    cr_assert_not(made_anew());
+}
+
+Test(gate, one_of_another_boot_is_made_anew)
+{
+    unsigned char boot[SQ_BOOT_SIZE] = {1, 2, 3};
+
+    gate_write(offsetof(struct sqlite_gate_file, identity.boot), boot, sizeof boot);
+    cr_assert(made_anew());
+}
+
+Test(gate, one_of_another_database_is_made_anew)
+{
+    uint64_t inode = 7;
+
+    gate_write(offsetof(struct sqlite_gate_file, identity.db_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_gate_file, shm_inode), &inode, sizeof inode);
+    cr_assert(made_anew());
+}
+
+Test(gate, a_broken_one_is_made_anew)
+{
+    uint32_t broken = 1;
+
+    gate_write(offsetof(struct sqlite_gate_file, identity.broken), &broken, sizeof broken);
+    cr_assert(made_anew());
+}
+
+Test(gate, garbage_is_made_anew)
+{
+    static const char text[] = "garbage, garbage, garbage";
+
+    gate_write(0, text, sizeof text);
+    cr_assert(made_anew());
+}
+
+Test(gate, one_of_another_size_is_made_anew)
+{
+    int fd = open(gate_path, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+    cr_assert_eq(write(fd, "x", 1), 1);
+    (void)close(fd);
+    cr_assert(made_anew());
+}
+
+Test(gate, a_removed_one_is_made_anew)
+{
+    cr_assert_eq(unlink(gate_path), 0);
+    cr_assert(made_anew());
+}
+
+Test(gate, a_copy_is_made_anew)
+{
+    char command[512];
+
+    (void)snprintf(command, sizeof command, "cp -p %s %s.copy && mv %s.copy %s", gate_path,
+                   gate_path, gate_path, gate_path);
+    cr_assert_eq(system(command), 0);
+    cr_assert(made_anew(), "its mutex may be locked for ever");
+}
+
+Test(gate, one_of_another_C_library_is_left_alone)
+{
+    uint32_t abi = 0x00ffffff;
+    ino_t inode = gate_inode();
+
+    gate_write(offsetof(struct sqlite_gate_file, identity.abi), &abi, sizeof abi);
+    dlt_store_close(&s);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_null(gate_of(&s)->file);
+    cr_assert_eq(gate_inode(), inode);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK, "the store works");
+}
+
+Test(gate, one_that_others_own_is_not_trusted)
+{
+    if (geteuid() != 0)
+        cr_skip("giving files away takes root");
+    cr_assert_eq(chown(gate_path, 12345, (gid_t)-1), 0);
+    dlt_store_close(&s);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_null(gate_of(&s)->file);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK, "the store works");
+}
+
+Test(gate, no_half_made_file_is_left)
+{
+    char command[256];
+
+    (void)snprintf(command, sizeof command, "test $(ls %s | wc -l) = 4", directory);
+    cr_assert_eq(system(command), 0);
+}
+
+Test(gate, an_owner_that_dies_gives_it_back)
+{
+    int64_t until = sqlite_clock_until(2 * SQ_NS_PER_S);
+    struct sqlite_session *session = s.self;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        /* Its own mapping; the parent's is not inherited. */
+        struct sqlite_gate gate;
+
+        sqlite_gate_open(&gate, &session->place, &session->clock, until);
+        _exit(gate.file != NULL && sqlite_gate_lock(&gate, until) == 0 ? 0 : 1);
+    }
+    int result = -1;
+    cr_assert_eq(waitpid(pid, &result, 0), pid);
+    cr_assert_eq(result, 0);
+    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0);
+    sqlite_gate_unlock(gate_of(&s));
+    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0, "consistent again");
+    sqlite_gate_unlock(gate_of(&s));
+}
+
+/* ---- sleeping ---- */
+
+static void held_and_busy(void)
+{
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
+}
+
+static int64_t watched_ms(int64_t timeout_ms, enum dlock_status expected)
+{
+    int64_t start = dlt_host_now(&t.host);
+    enum dlock_status status = dlt_store_watch(&t, &b, timeout_ms);
+
+    cr_assert_eq(status, expected, "%s: %s", dlock_status_name((int)status), t.err.message);
+    return (dlt_host_now(&t.host) - start) / DLT_NS_PER_MS;
+}
+
+Test(gate, WAT_1_TIMEOUT_at_the_deadline)
+{
+    int64_t ms = 0;
+
+    held_and_busy();
+    ms = watched_ms(150, DLOCK_TIMEOUT);
+    cr_assert(ms >= 149 && ms < 1000, "%lld ms", (long long)ms);
+    cr_assert_lt(watched_ms(-5, DLOCK_TIMEOUT), 100);
+}
+
+Test(gate, WAT_2_BUSY_at_once_when_it_was_released_before)
+{
+    held_and_busy();
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 5000);
+}
+
+Test(gate, INT_2_an_interrupt_before_the_watch_is_remembered)
+{
+    held_and_busy();
+    t.ops->interrupt(t.self, &b.req);
+    t.ops->interrupt(t.self, &b.req);
+    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 5000);
+    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 5000, "sticky");
+}
+
+Test(gate, UNAVAILABLE_without_a_trylock_before)
+{
+    held_and_busy();
+    memset(b.slot, 0, sizeof b.slot);
+    (void)watched_ms(30000, DLOCK_UNAVAILABLE);
+}
+
+Test(gate, UNAVAILABLE_when_the_file_was_removed)
+{
+    held_and_busy();
+    cr_assert_eq(unlink(gate_path), 0);
+    (void)watched_ms(30000, DLOCK_UNAVAILABLE);
+}
+
+Test(gate, BUSY_when_the_place_was_noted_at_another_gate)
+{
+    held_and_busy();
+    cr_assert_eq(unlink(gate_path), 0);
+    dlt_store_close(&t);
+    cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 5000);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+Test(gate, C8_signals_neither_end_nor_prolong_a_sleep)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    pid_t pid = -1;
+    int64_t ms = 0;
+
+    held_and_busy();
+    cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < 200; i++) {
+            (void)kill(getppid(), SIGUSR1);
+            dlt_sleep_ms(2);
+        }
+        _exit(0);
+    }
+    ms = watched_ms(200, DLOCK_TIMEOUT);
+    cr_assert(ms >= 199 && ms < 1000, "%lld ms", (long long)ms);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* Only who sleeps costs a releaser a system call, and a waiter that vanished costs one. */
+Test(gate, a_waiter_that_vanished_leaves_one_wake_up_behind)
+{
+    struct sqlite_watch watch = {0};
+    struct sqlite_gate_bucket *bucket = NULL;
+
+    held_and_busy();
+    sqlite_gate_note(gate_of(&s), a.req.name, a.req.name_len, &watch);
+    bucket = &gate_of(&s)->file->buckets[watch.bucket];
+    cr_assert_eq(bucket->sleepers, 0);
+    (void)watched_ms(20, DLOCK_TIMEOUT);
+    cr_assert_eq(bucket->sleepers, 1);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(bucket->sleepers, 0);
+    cr_assert_neq(bucket->count, watch.seen);
+}

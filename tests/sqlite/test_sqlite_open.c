@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* What can be opened, what is refused and how, and what a new store looks like [OPN-1] [OPN-3]. */
+#include "peer_kit.h"
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[64], path[64];
+static struct dlt_store s;
+static struct dlt_request a;
+
+static void set_up(void)
+{
+    dlt_store_directory(directory, path);
+    dlt_store_init(&s, path);
+}
+
+static void tear_down(void)
+{
+    dlt_store_close(&s);
+    dlt_store_remove(directory);
+}
+
+TestSuite(open, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static const char *in_directory(const char *name)
+{
+    static char buffer[160];
+
+    (void)snprintf(buffer, sizeof buffer, "%s/%s", directory, name);
+    return buffer;
+}
+
+static void file_write(const char *file, const void *bytes, size_t size)
+{
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+    cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
+    (void)close(fd);
+}
+
+/* The size of the file, and its bytes, at most 64 KiB, in a buffer of its own. */
+static unsigned char *file_read(const char *file, size_t *size)
+{
+    unsigned char *bytes = calloc(1, 65536);
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, bytes, 65536);
+
+    cr_assert_geq(n, 0);
+    (void)close(fd);
+    *size = (size_t)n;
+    return bytes;
+}
+
+static void sql(const char *file, const char *text)
+{
+    sqlite3 *db = NULL;
+    char *why = NULL;
+
+    cr_assert_eq(sqlite3_open(file, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, text, NULL, NULL, &why), SQLITE_OK, "%s", why);
+    (void)sqlite3_close(db);
+}
+
+static void refused(enum dlock_status status, const char *says)
+{
+    enum dlock_status got = dlt_store_open(&s);
+
+    cr_assert_eq(got, status, "%s: %s", dlock_status_name((int)got), s.err.message);
+    cr_assert_eq(s.err.status, status);
+    cr_assert_str_eq(s.err.origin, "sqlite");
+    cr_assert_not_null(strstr(s.err.message, says), "%s", s.err.message);
+}
+
+static unsigned mode_of(const char *file)
+{
+    struct stat st;
+
+    cr_assert_eq(stat(file, &st), 0, "%s", file);
+    return st.st_mode & 07777u;
+}
+
+Test(open, a_new_store_is_for_one_user)
+{
+    static const char *const files[] = {"locks.db", "locks.db-wal", "locks.db-shm",
+                                        "locks.db-gate"};
+
+    (void)umask(0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        cr_assert_eq(mode_of(in_directory(files[i])), 0600u, "%s", files[i]);
+}
+
+Test(open, an_empty_file_becomes_a_store_and_keeps_its_mode)
+{
+    file_write(path, "", 0);
+    cr_assert_eq(chmod(path, 0660), 0);
+    (void)umask(0077);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(mode_of(path), 0660u);
+    cr_assert_eq(mode_of(in_directory("locks.db-gate")), 0660u);
+    cr_assert_eq(mode_of(in_directory("locks.db-shm")), 0660u);
+}
+
+Test(open, root_leaves_the_files_to_their_owner)
+{
+    struct stat st;
+
+    if (geteuid() != 0)
+        cr_skip("takes root");
+    file_write(path, "", 0);
+    cr_assert_eq(chown(path, 12345, 12346), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(stat(in_directory("locks.db-gate"), &st), 0);
+    cr_assert_eq(st.st_uid, 12345);
+    cr_assert_eq(st.st_gid, 12346);
+}
+
+Test(open, a_relative_path_starts_where_the_client_was_opened)
+{
+    s.target.target.path = "locks.db";
+    s.target.target.directory = directory;
+    cr_assert_eq(chdir("/"), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(mode_of(path), 0600u);
+    dlt_store_close(&s);
+    s.target.target.directory = NULL;
+    refused(DLOCK_CONFIG, "locks.db");
+}
+
+Test(open, INVALID_what_is_not_the_path_of_a_file)
+{
+    s.target.target.path = "";
+    refused(DLOCK_INVALID, "path of a file");
+    s.target.target.path = "/tmp/";
+    refused(DLOCK_INVALID, "path of a file");
+    s.target.target.path = path;
+    s.target.hosts[0] = "db.example.org";
+    refused(DLOCK_INVALID, "no host");
+}
+
+Test(open, CONFIG_a_directory)
+{
+    s.target.target.path = directory;
+    refused(DLOCK_CONFIG, directory);
+}
+
+Test(open, CONFIG_no_such_parent)
+{
+    char missing[160];
+
+    (void)snprintf(missing, sizeof missing, "%s/missing/locks.db", directory);
+    s.target.target.path = missing;
+    refused(DLOCK_CONFIG, "/missing");
+    (void)snprintf(missing, sizeof missing, "%s/locks.db", path);
+    file_write(path, "x", 1);
+    s.target.target.path = missing;
+    refused(DLOCK_CONFIG, path);
+}
+
+Test(open, CONFIG_a_path_too_long)
+{
+    char longest[1024];
+
+    (void)snprintf(longest, sizeof longest, "%s/%0254d", directory, 7);
+    s.target.target.path = longest;
+    refused(DLOCK_CONFIG, directory);
+    cr_assert_neq(access(longest, F_OK), 0, "nothing is made on the way");
+    (void)snprintf(longest, sizeof longest, "%s/%0600d", directory, 7);
+    refused(DLOCK_CONFIG, directory);
+}
+
+Test(open, CONFIG_a_device)
+{
+    s.target.target.path = "/dev/null";
+    refused(DLOCK_CONFIG, "/dev/null");
+}
+
+Test(open, CONFIG_garbage_is_not_touched)
+{
+    static const char text[] = "These are the accounts of the year, and no database at all.\n";
+    size_t size = 0;
+    unsigned char *bytes = NULL;
+
+    file_write(path, text, sizeof text);
+    refused(DLOCK_CONFIG, path);
+    bytes = file_read(path, &size);
+    cr_assert_eq(size, sizeof text);
+    cr_assert_eq(memcmp(bytes, text, size), 0);
+    free(bytes);
+}
+
+static void foreign(const char *text)
+{
+    size_t before_size = 0, after_size = 0;
+    unsigned char *before = NULL, *after = NULL;
+
+    sql(path, text);
+    before = file_read(path, &before_size);
+    refused(DLOCK_CONFIG, path);
+    after = file_read(path, &after_size);
+    cr_assert_eq(before_size, after_size);
+    cr_assert_eq(memcmp(before, after, before_size), 0);
+    free(before);
+    free(after);
+}
+
+Test(open, CONFIG_the_database_of_another_program)
+{
+    foreign("CREATE TABLE names (a)");
+}
+
+Test(open, CONFIG_the_wal_database_of_another_program)
+{
+    foreign("PRAGMA journal_mode = WAL; CREATE TABLE names (a); PRAGMA application_id = 7");
+}
+
+Test(open, CONFIG_a_layout_of_the_future)
+{
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    foreign("PRAGMA user_version = 99");
+    cr_assert_not_null(strstr(s.err.message, "99"), "%s", s.err.message);
+}
+
+Test(open, CONFIG_a_store_without_its_table)
+{
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    sql(path, "DROP TABLE names");
+    refused(DLOCK_CONFIG, path);
+}
+
+/* A session of nobody's. */
+static struct dlt_answer as_nobody(const char *file)
+{
+    struct dlt_peer peer;
+    struct dlt_answer answer;
+
+    dlt_peer_start(&peer, "setpriv --reuid 65534 --regid 65534 --clear-groups");
+    answer = dlt_peer_ask(&peer, "open %s normal", file);
+    dlt_peer_kill(&peer);
+    cr_assert_not_null(strstr(answer.message, directory), "%s", answer.message);
+    return answer;
+}
+
+Test(open, AUTH_permissions)
+{
+    if (geteuid() != 0)
+        cr_skip("becoming another user takes root");
+    cr_assert_eq(chmod(directory, 0755), 0);
+    cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not make it");
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not read it");
+    cr_assert_eq(chmod(path, 0644), 0);
+    cr_assert_eq(as_nobody(path).status, DLOCK_CONFIG, "may only read it");
+    dlt_store_close(&s);
+    cr_assert_eq(as_nobody(path).status, DLOCK_CONFIG, "may only read it");
+    cr_assert_eq(chmod(directory, 0700), 0);
+    cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not enter the directory");
+}
+
+/* Mounts that go away with this process. */
+static void mount_here(const char *type, unsigned long flags, const char *data)
+{
+    cr_assert_eq(unshare(CLONE_NEWNS), 0);
+    cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    cr_assert_eq(mount("none", directory, type, flags, data), 0);
+}
+
+Test(open, CONFIG_a_read_only_file_system)
+{
+    if (geteuid() != 0)
+        cr_skip("mounting takes root");
+    mount_here("tmpfs", 0, "size=1m");
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    cr_assert_eq(mount("none", directory, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    refused(DLOCK_CONFIG, path);
+    s.target.target.path = in_directory("new.db");
+    refused(DLOCK_CONFIG, directory);
+}
+
+Test(open, OPN_4_leaves_no_log_behind)
+{
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_request(&s, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    dlt_store_close(&s);
+    cr_assert_neq(access(in_directory("locks.db-wal"), F_OK), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_OK, "the lease outlives the session");
+}
