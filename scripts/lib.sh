@@ -32,7 +32,7 @@ missing_packages() {
 
 # need_packages KIND...: installs what is missing; fails if that is not possible.
 need_packages() {
-    local missing as_root=()
+    local missing log as_root=()
     if ! command -v dpkg-query >/dev/null; then
         say "not a Debian system: install the equivalents of scripts/packages yourself"
         return 0
@@ -48,9 +48,10 @@ need_packages() {
         as_root=(sudo)
     fi
     say "installing ${missing[*]}"
-    "${as_root[@]}" apt-get update -q >&2 || complain "apt-get update failed; trying with the old lists"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 || return 1
+    log=$("${as_root[@]}" sh -c 'apt-get update -q; exec env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" 2>&1) && return 0
+    printf '%s\n' "$log" >&2
+    return 1
 }
 
 # configure PRESET [CMAKE-OPTION...]. A cache made by another cmake, or for another path, is thrown
