@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "child.h"
 
+#include "exitcode.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +24,8 @@ static void child_give_up(int fd, int error, int in_exec)
     struct start_failure failure = {.error = error, .in_exec = in_exec};
 
     if (write(fd, &failure, sizeof failure) < 0)
-        _exit(126);
-    _exit(127);
+        _exit(CLI_EXIT_NOT_EXECUTABLE);
+    _exit(CLI_EXIT_NOT_FOUND);
 }
 
 /* The parent has threads: nothing but async-signal-safe calls here (glibc's execvpe is one, it
@@ -36,7 +38,7 @@ static void child_become(const struct child_plan *plan, pid_t parent, int fd)
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
             child_give_up(fd, errno, 0);
         if (getppid() != parent) /* it died before prctl */
-            _exit(127);
+            _exit(CLI_EXIT_NOT_FOUND);
     }
     if (plan->tty->eager)
         tty_lend(plan->tty, getpid());
@@ -86,13 +88,18 @@ void child_look(struct child *child)
         info.si_pid != 0)
         child->stopped = info.si_code == CLD_STOPPED ? info.si_status : 0;
     info.si_pid = 0;
-    if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
+    if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+        /* Somebody in this process has reaped it: how it ended is not known. */
+        child->ended = true;
+        child->code = CLI_EXIT_INTERNAL;
+        return;
+    }
+    if (info.si_pid == 0)
         return;
     child->ended = true;
     child->stopped = 0;
     child->signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
-    child->code = child->signal == 0 ? info.si_status : 128 + child->signal;
+    child->code = child->signal == 0 ? info.si_status : CLI_EXIT_SIGNAL + child->signal;
 }
 
 void child_signal(const struct child *child, int n)

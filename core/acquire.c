@@ -173,10 +173,10 @@ static void step_watch(struct acquire *a)
         dl_lock_session(a->lock, DL_USE_WAIT, a->attempt.until_ns, &session, a->err);
 
     if (status == DLOCK_OK) {
+        a->lock->req.flags = 0; /* before interrupt may look at it */
+        a->lock->req.deadline_ns = a->attempt.until_ns;
         status = watched_set(a, session);
         if (status == DLOCK_OK) {
-            a->lock->req.flags = 0;
-            a->lock->req.deadline_ns = a->attempt.until_ns;
             status = dl_dispatch_watch(a->client->plugin, session->self, &a->lock->req, a->err);
             (void)watched_set(a, NULL);
         } else {

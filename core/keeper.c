@@ -120,14 +120,16 @@ static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
 
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
         int64_t left_ns = dl_lease_left_ns(&lock->lease, now_ns);
-        int64_t most_ns = lock->req.ttl_ms * (DL_NS_PER_MS / 5);
+        int64_t most_ns;
 
+        if (left_ns == 0 && !lock->keeper_busy)
+            continue;
+        most_ns = lock->req.ttl_ms * (DL_NS_PER_MS / 5);
         if (lock->keeper_busy)
             most_ns = earlier(most_ns, lock->op_timeout_ms * DL_NS_PER_MS);
         if (left_ns > 0)
             most_ns = earlier(most_ns, left_ns);
-        if (left_ns > 0 || lock->keeper_busy)
-            until_ns = earlier(until_ns, now_ns + most_ns);
+        until_ns = earlier(until_ns, now_ns + most_ns);
     }
     return until_ns;
 }

@@ -9,10 +9,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 static struct timespec timespec_of(int64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
                              .tv_nsec = (long)(ns % SQ_NS_PER_S)};
+}
+
+/* GCC 12's ThreadSanitizer does not know pthread_mutex_clocklock. */
+static void tell_sanitizer(pthread_mutex_t *mutex)
+{
+#ifdef __SANITIZE_THREAD__
+    __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock);
+    __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock, 0);
+#else
+    (void)mutex;
+#endif
 }
 
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
@@ -25,6 +40,8 @@ int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
     rc = pthread_mutex_clocklock(&gate->file->mutex, CLOCK_MONOTONIC, &until);
     if (rc == EOWNERDEAD) /* the mutex guards nothing that could be half done */
         rc = pthread_mutex_consistent(&gate->file->mutex);
+    if (rc == 0)
+        tell_sanitizer(&gate->file->mutex);
     if (rc == 0 || rc == ETIMEDOUT)
         return rc;
     gate->file->identity.broken = 1;

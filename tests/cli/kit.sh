@@ -67,7 +67,7 @@ between() {
 exits() {
     local want=$1 got=0
     shift
-    "$@" >out 2>err || got=$?
+    timeout --foreground -k 5 60 "$@" >out 2>err || got=$?
     [ "$got" -eq "$want" ] || {
         cat out err
         die "exit code $got, expected $want: $*"
@@ -116,8 +116,9 @@ gone() {
     ! alive "$1"
 }
 
-# exit_of PID: waits for a background job; its exit code is in $code
+# exit_of PID: waits for a background job, but not for ever; its exit code is in $code
 exit_of() {
+    within 30 gone "$1"
     export code=0
     wait "$1" || code=$?
 }

@@ -26,8 +26,8 @@ handed_on() {
 
 to_the_whole_group() {
     local pid
-    "$dlock" run x -- bash -c 'bash -c "trap \"echo inner >>seen; exit\" TERM
-        echo up >up; while :; do sleep 0.02; done" & trap "wait; exit 3" TERM; wait' &
+    "$dlock" run x -- bash -c 'trap "wait; exit 3" TERM
+        bash -c "trap \"echo inner >>seen; exit\" TERM; echo up >up; while :; do sleep 0.02; done" & wait' &
     pid=$!
     within 5 test -s up
     kill -TERM "$pid"

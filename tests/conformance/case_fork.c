@@ -95,7 +95,8 @@ static void *busy_thread(void *arg)
     struct dlock *lock = arg;
 
     while (dlock_trylock(lock, &dlt_err) != DLOCK_CLOSED)
-        (void)dlock_unlock(lock, &dlt_err);
+        if (dlock_unlock(lock, &dlt_err) == DLOCK_OK)
+            dlt_sleep_until(dlt_now_ns() + 100000); /* others use the store, too */
     return NULL;
 }
 

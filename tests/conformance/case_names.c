@@ -180,6 +180,7 @@ static int count_names(void *arg, const struct dlock_info *info)
     return 0;
 }
 
+/* A few short leases are renewed among the many. */
 void dlt_case_names_by_the_thousand(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
@@ -192,15 +193,15 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         char suffix[32];
 
         (void)snprintf(suffix, sizeof suffix, "many-%d", i);
-        locks[i] = dlt_lock(run, client, suffix, 15000);
+        locks[i] = dlt_lock(run, client, suffix, i % 20 == 0 ? 3000 : 60000);
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
     DLT_OK(dlock_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err));
     DLT_CHECK(listed == MANY, "%d of %d names are listed", listed, MANY);
-    dlt_sleep_ms(5500); /* past the first round of renewals */
+    dlt_sleep_ms(3500);
+    for (int i = 0; i < MANY; i++)
+        DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "name %d was not renewed", i);
     for (int i = 0; i < MANY; i++) {
-        DLT_CHECK(dlock_remaining_ms(locks[i]) > 8000, "name %d was not renewed: %d ms", i,
-                  (int)dlock_remaining_ms(locks[i]));
         DLT_OK(dlock_unlock(locks[i], &dlt_err));
         dlock_free(locks[i]);
     }

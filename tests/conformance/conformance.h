@@ -12,7 +12,7 @@
 
 enum {
     DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */
-    DLT_SERIAL = 1u << 1     /* measures time: nothing else runs beside it */
+    DLT_SERIAL = 1u << 1     /* measures time, or leaves none to others: nothing runs beside it */
 };
 
 struct dlt_case {

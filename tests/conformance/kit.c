@@ -160,6 +160,7 @@ static void *waiter_run(void *arg)
     /* Who ended the wait in another way may have freed the handle by now. */
     if (waiter->status == DLOCK_OK)
         waiter->fence = dlock_fence(waiter->lock);
+    waiter->done = 1;
     return NULL;
 }
 
@@ -167,7 +168,10 @@ void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t tim
 {
     *waiter = (struct dlt_waiter){.lock = lock, .timeout_ms = timeout_ms, .status = DLOCK_INTERNAL};
     waiter->thread = dlt_thread(waiter_run, waiter);
-    dlt_sleep_ms(60);
+    /* ALREADY: the acquire is in progress. NOT_HELD: it has not begun. */
+    while (dlock_unlock(lock, NULL) == DLOCK_NOT_HELD && !waiter->done)
+        dlt_sleep_ms(1);
+    dlt_sleep_ms(40);
 }
 
 enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter)

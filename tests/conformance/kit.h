@@ -93,10 +93,11 @@ struct dlt_waiter {
     pthread_t thread;
     enum dlock_status status; /* after dlt_waiter_join */
     int64_t done_ns;          /* when the call returned */
-    uint64_t fence;
+    uint64_t fence;           /* if it is OK */
+    _Atomic int done;
 };
 
-/* Returns when the waiter most likely waits: it was entered, and some time passed. */
+/* Returns when the call was entered, and most likely sleeps. The name has to be held by another. */
 void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms);
 enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
 

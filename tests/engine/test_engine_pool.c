@@ -110,7 +110,7 @@ static void make_idle(unsigned n)
 
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = n});
     for (unsigned i = 0; i < n; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "idle%u", i);
         locks[i] = dlt_engine_lock(&engine, name, NULL);

@@ -351,10 +351,11 @@ void dlt_call_start(struct dlt_call *call, struct dlt_engine *engine, enum dlt_k
 
 enum dlock_status dlt_call_finish(struct dlt_call *call, int64_t most_ms)
 {
-    dlt_settle();
-    while (!call->done && most_ms-- > 0)
+    if (!call->engine->runs)
+        dlt_settle();
+    while (!call->engine->runs && !call->done && most_ms-- > 0)
         dlt_engine_advance(call->engine, 1);
-    if (!call->done)
+    if (!call->engine->runs && !call->done)
         return DLT_STUCK;
     (void)pthread_join(call->thread, NULL);
     return call->status;

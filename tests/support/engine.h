@@ -93,7 +93,8 @@ struct dlt_call {
 void dlt_call_start(struct dlt_call *call, struct dlt_engine *engine, enum dlt_kind kind,
                     struct dlock *lock, int64_t arg);
 
-/* Runs the clock until the call has ended, for most_ms, and returns what it answered. */
+/* Runs the clock until the call has ended, for most_ms, and returns what it answered. On the real
+ * clock it waits for as long as it takes. */
 enum dlock_status dlt_call_finish(struct dlt_call *call, int64_t most_ms);
 
 /* How long it took on the engine's clock. */

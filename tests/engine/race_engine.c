@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Do handles and clients survive going while others use them? Each race many times, in real time;
+ * for ThreadSanitizer and AddressSanitizer to watch, hence without Criterion.
+ */
+#include "engine.h"
+#include "tap.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS  200
+#define THREADS 4
+
+static struct dlt_engine engine;
+static int bad; /* answers that nothing explains, in this race */
+
+static void expect(bool good, const char *what, int status)
+{
+    if (good)
+        return;
+    bad++;
+    printf("# %s: %s\n", what, dlock_status_name(status));
+}
+
+/* A moment of no fixed length, on the processor. */
+static void dawdle(unsigned round)
+{
+    for (volatile unsigned i = 0; i < round * 7919 % 20011; i++)
+        continue;
+}
+
+static void begin(const struct dlt_setup *setup)
+{
+    struct dlt_setup real = setup == NULL ? (struct dlt_setup){.runs = 1} : *setup;
+
+    real.runs = 1;
+    dlt_engine_open(&engine, "race", &real);
+    memory_hooks_reset("race");
+}
+
+static struct dlock *take(const char *name)
+{
+    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    enum dlock_status status = dlock_lock(lock, NULL);
+
+    expect(status == DLOCK_OK, "take", (int)status);
+    return lock;
+}
+
+/* The keeper renews everything now. */
+static void renew_now(void)
+{
+    const struct dlock_host *host = &engine.client->host.table;
+
+    host->session_down(host->ctx, NULL);
+}
+
+static unsigned queued_on(struct dlock *lock)
+{
+    unsigned queued;
+
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    queued = lock->queued;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return queued;
+}
+
+static void free_while_it_waits(unsigned round)
+{
+    struct dlock *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
+    (void)memory_hooks_await("race", MEMORY_TRYLOCK, 2 * (round + 1), 10000);
+    dawdle(round);
+    dlock_free(waiting);
+    (void)dlt_call_finish(&wait, 0);
+    expect(wait.status == DLOCK_CANCELED, "wait", (int)wait.status);
+    dlock_free(held);
+}
+
+static void cancel_against_grant(unsigned round)
+{
+    struct dlock *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait, unlock;
+
+    dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+    dawdle(round);
+    dlock_cancel(waiting);
+    (void)dlt_call_finish(&unlock, 0);
+    expect(unlock.status == DLOCK_OK, "unlock", (int)unlock.status);
+    (void)dlt_call_finish(&wait, 0);
+    expect(wait.status == DLOCK_OK || wait.status == DLOCK_CANCELED, "wait", (int)wait.status);
+    dlock_free(held);
+    dlock_free(waiting);
+}
+
+/* A renewal in the store, a release and a second renewal queued behind it, and the handle goes. */
+static void free_behind_a_queue(unsigned round)
+{
+    struct dlock *lock = take("a");
+    struct dlt_call renew, unlock, again;
+    struct memory_fault hold = {.kind = MEMORY_HELD_REPLY};
+
+    (void)memory_hooks_fault("race", MEMORY_RENEW, &hold);
+    dlt_call_start(&renew, &engine, DLT_RENEW, lock, 0);
+    while (memory_hooks_held("race") == 0)
+        (void)sched_yield();
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, lock, 0);
+    dlt_call_start(&again, &engine, DLT_RENEW, lock, 0);
+    while (queued_on(lock) < 2)
+        (void)sched_yield();
+    memory_hooks_go("race");
+    dawdle(round);
+    dlock_free(lock);
+    (void)dlt_call_finish(&renew, 0);
+    expect(renew.status == DLOCK_OK, "renew", (int)renew.status);
+    (void)dlt_call_finish(&unlock, 0);
+    expect(unlock.status == DLOCK_OK || unlock.status == DLOCK_NOT_HELD, "unlock",
+           (int)unlock.status);
+    (void)dlt_call_finish(&again, 0);
+    expect(again.status == DLOCK_OK || again.status == DLOCK_NOT_HELD, "again", (int)again.status);
+}
+
+static void unlock_against_renewals(unsigned round)
+{
+    struct dlock *lock = take("a");
+    struct dlt_call renew, unlock;
+
+    dlt_call_start(&renew, &engine, DLT_RENEW, lock, 0);
+    renew_now();
+    dawdle(round);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, lock, 0);
+    renew_now();
+    (void)dlt_call_finish(&unlock, 0);
+    expect(unlock.status == DLOCK_OK, "unlock", (int)unlock.status);
+    (void)dlt_call_finish(&renew, 0);
+    expect(renew.status == DLOCK_OK || renew.status == DLOCK_NOT_HELD, "renew", (int)renew.status);
+    expect(dlock_state(lock) == DLOCK_STATE_FREE, "state", 0);
+    dlock_free(lock);
+}
+
+/* The keeper learns of the loss while the application gives the lock back. */
+static void unlock_against_loss(unsigned round)
+{
+    struct dlock *lock = take("a");
+    unsigned before = dlt_engine_losses(&engine);
+    enum dlock_status status;
+
+    expect(dlock_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
+    renew_now();
+    dawdle(round);
+    status = dlock_unlock(lock, NULL);
+    expect(status == DLOCK_LOST, "unlock", (int)status);
+    dlock_free(lock);
+    expect(dlt_engine_losses(&engine) <= before + 1, "told twice", 0);
+}
+
+static void callback_unlocks(struct dlt_engine *e, const struct dlock_event *event)
+{
+    (void)e;
+    (void)dlock_unlock(event->lock, NULL);
+}
+
+static void free_against_loss(unsigned round)
+{
+    struct dlock *lock = take("a");
+
+    expect(dlock_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
+    renew_now();
+    dawdle(round);
+    dlock_free(lock);
+}
+
+/* ---- a client for each round ---- */
+
+static void *use_until_closed(void *arg)
+{
+    struct dlock *lock = arg;
+
+    for (;;) {
+        enum dlock_status status = dlock_lock(lock, NULL);
+
+        if (status == DLOCK_CLOSED)
+            return NULL;
+        expect(status == DLOCK_OK, "lock", (int)status);
+        status = dlock_renew(lock, 0, NULL);
+        expect(status == DLOCK_OK || status == DLOCK_CLOSED || status == DLOCK_NOT_HELD, "renew",
+               (int)status);
+        status = dlock_unlock(lock, NULL);
+        if (status == DLOCK_CLOSED || status == DLOCK_NOT_HELD) /* close was there first */
+            continue;
+        expect(status == DLOCK_OK, "unlock", (int)status);
+    }
+}
+
+static void close_against_everything(unsigned round)
+{
+    pthread_t threads[THREADS];
+    struct dlock *locks[THREADS], *held;
+
+    begin(&(struct dlt_setup){.callback = 1, .own = callback_unlocks});
+    held = take("held");
+    for (int i = 0; i < THREADS; i++) {
+        locks[i] = dlt_engine_lock(&engine, i % 2 == 0 ? "a" : "b", NULL);
+        if (pthread_create(&threads[i], NULL, use_until_closed, locks[i]) != 0)
+            abort();
+    }
+    renew_now();
+    dawdle(round);
+    dlt_engine_close(&engine);
+    expect(dlock_state(held) == DLOCK_STATE_FREE, "held after close", 0);
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        expect(dlock_trylock(locks[i], NULL) == DLOCK_CLOSED, "after close", 0);
+        dlock_free(locks[i]);
+    }
+    dlock_free(held);
+}
+
+static void *free_all(void *arg)
+{
+    struct dlock **locks = arg;
+
+    for (int i = 0; i < THREADS; i++)
+        dlock_free(locks[i]);
+    return NULL;
+}
+
+static void close_against_frees(unsigned round)
+{
+    pthread_t thread;
+    struct dlock *locks[THREADS];
+    char name[8];
+
+    begin(&(struct dlt_setup){.callback = 1, .own = callback_unlocks});
+    for (int i = 0; i < THREADS; i++) {
+        (void)snprintf(name, sizeof name, "n%d", i);
+        locks[i] = take(name);
+    }
+    (void)dlock_break(engine.client, "n1", 2, NULL, NULL);
+    renew_now();
+    if (pthread_create(&thread, NULL, free_all, locks) != 0)
+        abort();
+    dawdle(round);
+    dlt_engine_close(&engine);
+    (void)pthread_join(thread, NULL);
+}
+
+/* ---- many threads, one counter ---- */
+
+static long counter; /* guarded by the lock "counter", and by nothing else */
+
+static void *count(void *arg)
+{
+    struct dlock *lock = dlt_engine_lock(&engine, "counter", NULL);
+
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (dlock_lock(lock, NULL) != DLOCK_OK)
+            abort();
+        counter++;
+        if (dlock_unlock(lock, NULL) != DLOCK_OK)
+            abort();
+    }
+    dlock_free(lock);
+    return NULL;
+}
+
+static void count_together(void)
+{
+    pthread_t threads[THREADS];
+
+    begin(NULL);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, count, NULL) != 0)
+            abort();
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    dlt_engine_close(&engine);
+    (void)dlt_ok(counter == THREADS * ROUNDS, "C1: %d threads count to %ld", THREADS, counter);
+}
+
+/* own_client: the race opens and closes one in each round. */
+static void race(const char *name, void (*round)(unsigned), bool own_client)
+{
+    struct dlt_setup setup = {.callback = 1};
+
+    bad = 0;
+    if (round == free_against_loss)
+        setup.own = callback_unlocks;
+    if (!own_client)
+        begin(&setup);
+    for (unsigned i = 0; i < ROUNDS && bad == 0; i++)
+        round(i);
+    if (!own_client)
+        dlt_engine_close(&engine);
+    (void)dlt_ok(bad == 0, "%s, %d times", name, ROUNDS);
+}
+
+int main(void)
+{
+    race("free while the handle waits", free_while_it_waits, false);
+    race("cancel against grant", cancel_against_grant, false);
+    race("free behind a queue of calls", free_behind_a_queue, false);
+    race("unlock against renewals", unlock_against_renewals, false);
+    race("unlock against loss", unlock_against_loss, false);
+    race("free against a callback that unlocks", free_against_loss, false);
+    race("close against locks, unlocks and renewals", close_against_everything, true);
+    race("close against frees and callbacks", close_against_frees, true);
+    count_together();
+    return dlt_done();
+}
