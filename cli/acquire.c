@@ -60,7 +60,7 @@ static enum dlock_status lock_take(struct acquire *acquire)
     struct dlock *lock = acquire->lock;
     struct dlock_error *err = &acquire->err;
 
-    switch (acquire->wait) {
+    switch (acquire->how) {
     case ACQUIRE_TRY:
         return acquire->shared ? dlock_tryrdlock(lock, err) : dlock_trylock(lock, err);
     case ACQUIRE_TIMED:
@@ -162,10 +162,6 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
         caught = 0;
     }
     (void)close(acquire->done);
-    if (caught != 0 && acquire->lock != NULL && acquire->status == DLOCK_OK) {
-        (void)dlock_unlock(acquire->lock, NULL);
-        acquire->status = DLOCK_CANCELED;
-    }
     return caught;
 }
 

@@ -12,14 +12,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum acquire_wait { ACQUIRE_DEFAULT, ACQUIRE_TRY, ACQUIRE_TIMED };
+enum acquire_how { ACQUIRE_DEFAULT, ACQUIRE_TRY, ACQUIRE_TIMED };
 
 struct acquire {
     /* what is wanted */
     struct cli *cli;
     const struct cli_name *name;
     struct dlock_options options;
-    enum acquire_wait wait;
+    enum acquire_how how;
     int64_t wait_ms;
     bool shared;
 
@@ -37,8 +37,9 @@ struct acquire {
 };
 
 /*
- * Returns 0 when status says how it went, or the number of the signal that arrived before; then
- * nothing is held. client and lock are the caller's in either case: acquire_fini.
+ * Returns 0 when status says how it went, or the number of the signal that arrived before. client
+ * and lock are the caller's in either case: acquire_fini, which also gives back what was had too
+ * late.
  */
 int acquire_lock(struct acquire *acquire, const struct signals *signals);
 

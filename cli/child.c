@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -103,12 +104,12 @@ void child_signal(const struct child *child, int n)
 static bool stat_is_alive_in(const char *stat, pid_t group)
 {
     const char *at = strrchr(stat, ')');
-    char state = 'Z';
-    int pgrp = 0;
+    char *end;
 
-    if (at == NULL || sscanf(at + 1, " %c %*d %d", &state, &pgrp) != 2)
+    if (at == NULL || strlen(at) < 4 || at[2] == 'Z' || at[2] == 'X')
         return false;
-    return pgrp == group && state != 'Z' && state != 'X';
+    (void)strtol(at + 3, &end, 10); /* ppid */
+    return strtol(end, NULL, 10) == group;
 }
 
 static bool process_is_alive_in(int proc, const char *pid, pid_t group)

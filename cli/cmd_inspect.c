@@ -113,7 +113,7 @@ static int inspect_print(const struct cli *cli, const struct cli_name *name,
 int cli_inspect(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
-    struct cli_name name;
+    struct cli_name name = {0};
     int exit_code = operand_read(cli, argc, argv, 1, &name);
 
     if (exit_code >= 0)
@@ -177,7 +177,7 @@ static int list_print(const struct cli *cli, const struct info_list *list)
 int cli_list(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
-    struct cli_name prefix;
+    struct cli_name prefix = {0};
     int exit_code = operand_read(cli, argc, argv, 0, &prefix);
 
     if (exit_code >= 0)

@@ -73,10 +73,10 @@ static bool run_option_take(struct run *run, int option)
     case RUN_TTL:
         return duration_take(&acquire->options.ttl_ms);
     case RUN_WAIT:
-        acquire->wait = ACQUIRE_TIMED;
+        acquire->how = ACQUIRE_TIMED;
         return cli_args_duration(optarg, &acquire->wait_ms);
     case RUN_NOWAIT:
-        acquire->wait = ACQUIRE_TRY;
+        acquire->how = ACQUIRE_TRY;
         return true;
     case RUN_SHARED:
         acquire->shared = true;
@@ -173,6 +173,10 @@ static int command_start(struct run *run)
     int error = ENOMEM;
 
     (void)dlock_token(run->acquire.lock, token, sizeof token);
+    if (dlock_state(run->acquire.lock) == DLOCK_STATE_LOST) {
+        cli_fail(run->cli, "%s: lock lost before the command was started", run->shown);
+        return CLI_EXIT_LOST;
+    }
     cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
     env = environment_new(&lock);
     plan.env = env;

@@ -7,7 +7,9 @@
 #include "args.h"
 #include "output.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -45,11 +47,25 @@ static int command_run(struct cli *cli, int argc, char **argv)
     return command(cli, argc, argv);
 }
 
+/*
+ * A standard stream that is closed must not become the number of a descriptor of ours, or messages
+ * go into a database. What takes its place fails when it is used, and is not inherited.
+ */
+static void streams_fill(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            /* The lowest free number is this one. */
+            (void)open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli = {0};
-    int exit_code = command_run(&cli, argc, argv);
+    int exit_code;
 
+    streams_fill();
+    exit_code = command_run(&cli, argc, argv);
     cli_args_fini(&cli);
     return exit_code;
 }

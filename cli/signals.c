@@ -78,13 +78,13 @@ void signals_restore(const struct signals *signals)
     (void)sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 }
 
-static void unblocked_raise(int n)
+/* Signal n, which is pending or about to be, through the mask. */
+static void let_through(int n)
 {
     sigset_t one;
 
     (void)sigemptyset(&one);
     (void)sigaddset(&one, n);
-    (void)raise(n); /* pending until the mask lets it through, before the next line ends */
     (void)pthread_sigmask(SIG_UNBLOCK, &one, NULL);
     (void)pthread_sigmask(SIG_BLOCK, &one, NULL);
 }
@@ -93,7 +93,8 @@ bool signals_stop_self(void)
 {
     sigset_t pending;
 
-    unblocked_raise(SIGTSTP);
+    (void)kill(0, SIGTSTP);
+    let_through(SIGTSTP);
     /* Whoever continued us has sent SIGCONT, which is blocked. */
     (void)sigemptyset(&pending);
     (void)sigpending(&pending);
@@ -105,5 +106,6 @@ void signals_die(int n)
     struct sigaction plain = {.sa_handler = SIG_DFL};
 
     (void)sigaction(n, &plain, NULL);
-    unblocked_raise(n);
+    (void)raise(n);
+    let_through(n);
 }

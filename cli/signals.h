@@ -33,8 +33,8 @@ int signals_next(const struct signals *signals);
 void signals_restore(const struct signals *signals);
 
 /*
- * Stops this process as Ctrl-Z would, and returns when it goes on. False: it did not stop, because
- * no shell is there that could ever continue it.
+ * Stops our process group, the job of a shell, as Ctrl-Z would, and returns when it goes on. False:
+ * it did not stop, because no shell is there that could ever continue it.
  */
 bool signals_stop_self(void);
 

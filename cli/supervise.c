@@ -11,6 +11,9 @@
 
 #define GROUP_LOOK_MS INT64_C(25)
 
+/* The library counts max_hold from a moment before we could read the clock. */
+#define HOLD_SLACK_MS INT64_C(50)
+
 int64_t supervise_now_ms(void)
 {
     struct timespec now;
@@ -70,8 +73,8 @@ static struct watch_view lease_view(struct supervise *s)
 
     view.lost = dlock_state(s->lock) == DLOCK_STATE_LOST;
     view.remaining_ms = view.lost ? 0 : dlock_remaining_ms(s->lock);
-    s->hold_ends_first = hold_left_ms < view.remaining_ms;
-    if (s->hold_ends_first)
+    s->hold_ends_first = hold_left_ms < view.remaining_ms + HOLD_SLACK_MS;
+    if (hold_left_ms < view.remaining_ms)
         view.remaining_ms = hold_left_ms;
     return view;
 }

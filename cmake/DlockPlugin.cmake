@@ -1,3 +1,8 @@
+# The loader refuses what a group may write, and umask 002 is the default of many systems: whatever
+# the umask, directories that are installed are 0755.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
 # dlock_add_plugin(<name> SOURCES ... [LIBS ...])
 #
 # Builds plugins/dlock_<name>.so, which exports its entry function and nothing else and takes no
@@ -10,7 +15,6 @@ function(dlock_add_plugin name)
   set_target_properties(dlock_plugin_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME dlock_${name}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-  # The loader refuses what a group may write; umask 002 is the default of many systems.
   add_custom_command(TARGET dlock_plugin_${name} POST_BUILD
     COMMAND chmod go-w $<TARGET_FILE:dlock_plugin_${name}> VERBATIM)
   if(NOT DLOCK_SANITIZE)

@@ -17,12 +17,15 @@ struct acquire {
 };
 
 /* With the mutex held. */
-static enum dlock_status acquire_begin(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
+                                       struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
     if (client->shutdown)
         return dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    if (mode == DLOCK_SHARED && (dl_pool_caps(&client->pool) & DLOCK_CAP_RWLOCK) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
     if (lock->phase != DL_PHASE_IDLE)
         return dl_error(err, DLOCK_ALREADY, "another thread is using this handle");
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
@@ -62,8 +65,20 @@ static enum dlock_status request_begin(struct acquire *a)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
     if (req->slot != NULL)
         memset(req->slot, 0, a->client->plugin->ops.slot_size);
+    a->lock->slot_used = true;
     a->begun = true;
     return DLOCK_OK;
+}
+
+/* OK, or what to return instead of waiting. */
+static enum dlock_status cancel_status(struct acquire *a)
+{
+    enum dlock_status cancel;
+
+    (void)pthread_mutex_lock(&a->client->mutex);
+    cancel = a->lock->cancel;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    return cancel;
 }
 
 /* Where dlock_cancel finds the session to interrupt. OK, or what to return instead of waiting. */
@@ -108,8 +123,7 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
 /* The attempt is over, without an unlock. */
 static void abandon(struct acquire *a, enum dlock_status status)
 {
-    if (a->begun)
-        dl_lock_forget(a->lock);
+    dl_lock_forget(a->lock);
     a->begun = false;
     dl_lock_unpin(a->lock, status);
 }
@@ -141,6 +155,8 @@ static void step_try(struct acquire *a)
         blocks ? a->attempt.until_ns : dl_attempt_exchange_until(&a->attempt, sent_ns);
     status = blocks ? call_lock(a, session) : call_trylock(a, session);
     dl_lock_session_put(a->lock, DL_USE_ACQUIRE, session, status);
+    if (status == DLOCK_CANCELED && cancel_status(a) != DLOCK_OK)
+        status = dl_error(a->err, cancel_status(a), "%s", dlock_status_text((int)cancel_status(a)));
     if (status == DLOCK_OK || status == DLOCK_BUSY)
         dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant, 0);
     else
@@ -189,32 +205,15 @@ static void step_sleep(struct acquire *a)
 /* Best effort, whatever comes back: the store forgets the lease by itself (C4). */
 static void step_return(struct acquire *a)
 {
-    struct dlock_request *req = &a->lock->req;
-    struct dl_session *session = NULL;
-    struct dlock_error ignored;
-
-    dl_error_reset(&ignored);
-    if (a->begun && dl_lock_session(a->lock, DL_USE_HOLDER, a->attempt.until_ns, &session,
-                                    &ignored) == DLOCK_OK) {
-        enum dlock_status status;
-
-        req->flags = DLOCK_REQ_CLEANUP;
-        req->deadline_ns = a->attempt.until_ns;
-        status = dl_dispatch_unlock(a->client->plugin, session->self, req, &ignored);
-        dl_lock_session_put(a->lock, DL_USE_HOLDER, session, status);
-    }
-    dl_lock_unpin(a->lock, DLOCK_UNKNOWN);
+    dl_lock_give_back(a->lock, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
 }
 
 static void step(struct acquire *a)
 {
-    enum dlock_status cancel;
+    enum dlock_status cancel = cancel_status(a);
 
-    (void)pthread_mutex_lock(&a->client->mutex);
-    cancel = a->lock->cancel;
-    (void)pthread_mutex_unlock(&a->client->mutex);
     if (cancel != DLOCK_OK && a->attempt.step != DL_STEP_RETURN) {
         dl_attempt_cancel(&a->attempt, dl_client_now(a->client), cancel);
         (void)dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
@@ -274,10 +273,8 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     };
     enum dlock_status status;
 
-    if (mode == DLOCK_SHARED && (dl_pool_caps(&client->pool) & DLOCK_CAP_RWLOCK) == 0)
-        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
     (void)pthread_mutex_lock(&client->mutex);
-    status = acquire_begin(lock, err);
+    status = acquire_begin(lock, mode, err);
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         return status;

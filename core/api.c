@@ -45,17 +45,16 @@ static enum dlock_status name_check(const void *name, size_t len, struct dlock_e
 enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_options *options,
                                     struct dlock_client **out, struct dlock_error *err)
 {
+    struct dlock_client_options known;
     struct dlock_error e;
     enum dlock_status status;
 
     dl_error_reset(&e);
-    if (out == NULL)
+    status = dl_struct_import(&known, sizeof known, options, "dlock_client_options", &e);
+    if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
-    else if (options != NULL && options->struct_size != sizeof *options)
-        status = dl_error(&e, DLOCK_INVALID, "dlock_client_options.struct_size is %zu, not %zu",
-                          options->struct_size, sizeof *options);
-    else
-        status = dl_client_open(uri, options, out, &e);
+    if (status == DLOCK_OK)
+        status = dl_client_open(uri, &known, out, &e);
     return dl_error_export(err, &e, status);
 }
 

@@ -176,7 +176,7 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
         break;
     case DLOCK_PROTOCOL: /* an answer that cannot be read may have been a yes */
     case DLOCK_INTERNAL:
-        go_return(attempt, now_ns, DL_STEP_DONE, status);
+        go_return(attempt, now_ns, DL_STEP_DONE, attempt->uncertain ? DLOCK_UNKNOWN : status);
         break;
     default:
         finish(attempt, now_ns, status);

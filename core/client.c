@@ -210,30 +210,29 @@ void dl_client_shutdown(struct dlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-/* A handle that is in a call or held. With the mutex held. */
+/* A handle that is in a call, held, or lost: that one, too, may have a session and a slot. With the
+ * mutex held. */
 static struct dlock *find_active(struct dlock_client *client)
 {
     int64_t now_ns = dl_client_now(client);
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
-        enum dlock_state state = dl_lease_state(&lock->lease, now_ns);
-
-        if (lock->phase != DL_PHASE_IDLE || state == DLOCK_STATE_HELD ||
-            state == DLOCK_STATE_DOUBTFUL)
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        if (lock->phase != DL_PHASE_IDLE ||
+            dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             return lock;
-    }
     return NULL;
 }
 
 /* Waits for calls to end, and unlocks. Returns with the mutex held and nothing going on. */
 static void client_drain_locked(struct dlock_client *client)
 {
-    int64_t deadline_ns = DL_NEVER;
     struct dlock *lock;
     struct dlock_error err;
 
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
+        int64_t deadline_ns;
+
         lock = find_active(client);
         if (lock == NULL && client->calls == 0)
             return;
@@ -241,8 +240,7 @@ static void client_drain_locked(struct dlock_client *client)
             (void)pthread_cond_wait(&client->quiet, &client->mutex);
             continue;
         }
-        if (deadline_ns == DL_NEVER)
-            deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+        deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
         dl_error_reset(&err);
         if (dl_lock_release_locked(lock, deadline_ns, &err) == DLOCK_OK)
             continue;

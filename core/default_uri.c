@@ -15,12 +15,13 @@
 
 #define ROOT_PATH         "/var/lib/dlock/locks.db"
 #define PATH_BELOW_HOME   ".local/state/dlock/locks.db"
-#define PASSWD_BUFFER_MAX (1024 * 1024)
+#define PASSWD_BUFFER_MAX ((size_t)1024 * 1024)
 #define SOURCE_SHOWN      80 /* bytes of a long "@/path" in messages */
 
 static enum dlock_status out_of_memory(struct dlock_error *err)
 {
-    return dl_error(err, DLOCK_NOMEM, "no memory for the URI");
+    (void)dl_error(err, DLOCK_NOMEM, "no memory for the URI");
+    return DLOCK_NOMEM;
 }
 
 /* ---- the embedded default ---- */
@@ -48,10 +49,19 @@ static int home_of(uid_t uid, char **home)
     return rc;
 }
 
+static enum dlock_status no_home(uid_t uid, const char *why, struct dlock_error *err)
+{
+    (void)dl_error(err, DLOCK_CONFIG,
+                   "no default store: home directory of uid %u in the password database: %s; give "
+                   "a URI",
+                   uid, why);
+    return DLOCK_CONFIG;
+}
+
 enum dlock_status dl_default_path(uid_t uid, char **path, struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_INTERNAL;
-    char *home = NULL;
+    enum dlock_status status = DLOCK_OK;
+    char *home = NULL, *text = NULL;
     int rc = 0;
 
     if (uid == 0) {
@@ -60,21 +70,15 @@ enum dlock_status dl_default_path(uid_t uid, char **path, struct dlock_error *er
     }
     rc = home_of(uid, &home);
     if (rc == ENOMEM)
-        status = out_of_memory(err);
-    else if (rc != 0)
-        status = dl_error(err, DLOCK_CONFIG,
-                          "no default store: cannot look up uid %u in the password database: %s; "
-                          "give a URI",
-                          uid, strerrordesc_np(rc));
-    else if (home == NULL || home[0] != '/')
-        status = dl_error(err, DLOCK_CONFIG,
-                          "no default store: the password database has no home directory for uid "
-                          "%u; give a URI",
-                          uid);
-    else if (asprintf(path, "%s/%s", strcmp(home, "/") == 0 ? "" : home, PATH_BELOW_HOME) < 0)
+        return out_of_memory(err);
+    if (rc != 0)
+        return no_home(uid, strerrordesc_np(rc), err);
+    if (home == NULL || home[0] != '/')
+        status = no_home(uid, home == NULL ? "no such user" : "none", err);
+    else if (asprintf(&text, "%s/%s", strcmp(home, "/") == 0 ? "" : home, PATH_BELOW_HOME) < 0)
         status = out_of_memory(err);
     else
-        status = DLOCK_OK;
+        *path = text;
     free(home);
     return status;
 }

@@ -59,6 +59,11 @@ bool dl_keeper_is_self(const struct dlock_client *client)
     return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static bool losses_wait(const struct dlock_client *client)
 {
     return client->on_lost != NULL && client->events.first != NULL;
@@ -89,7 +94,7 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
         lock = due_lock(due);
         if (!dl_hold_due_locked(lock, now_ns))
             continue;
-        /* Its end stays in the schedule, as a bound for the exchange. */
+        /* The next moment to look at it, should the exchange decide nothing. */
         dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
         lock->keeper_busy = true;
         lock->req.flags = 0;
@@ -104,35 +109,42 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     return 0;
 }
 
-/* Until when an exchange that begins at now_ns may last: a quarter of the shortest ttl, but not
- * past end_ns, the earliest end of any lease. */
-static int64_t exchange_until(struct dlock *const *batch, size_t n, int64_t now_ns, int64_t end_ns)
+/*
+ * Until when an exchange that begins now may last: a fifth of the shortest ttl that is held, so
+ * that the first one, at a third, and two more fit in before the end (C14), and so that whoever
+ * comes due meanwhile has his turn in time; and not past the end of any lease. With the mutex held.
+ */
+static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
 {
-    int64_t until_ns = end_ns;
+    int64_t until_ns = DL_NEVER;
 
-    for (size_t i = 0; i < n; i++) {
-        int64_t quarter_ms = batch[i]->req.ttl_ms / 4;
-        int64_t most_ms =
-            batch[i]->op_timeout_ms < quarter_ms ? batch[i]->op_timeout_ms : quarter_ms;
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
+        int64_t left_ns = dl_lease_left_ns(&lock->lease, now_ns);
+        int64_t most_ns = lock->req.ttl_ms * (DL_NS_PER_MS / 5);
 
-        if (now_ns + most_ms * DL_NS_PER_MS < until_ns)
-            until_ns = now_ns + most_ms * DL_NS_PER_MS;
+        if (lock->keeper_busy)
+            most_ns = earlier(most_ns, lock->op_timeout_ms * DL_NS_PER_MS);
+        if (left_ns > 0)
+            most_ns = earlier(most_ns, left_ns);
+        if (left_ns > 0 || lock->keeper_busy)
+            until_ns = earlier(until_ns, now_ns + most_ns);
     }
-    return until_ns > now_ns ? until_ns : now_ns + DL_NS_PER_MS;
+    return until_ns;
 }
 
 /* One exchange for n handles of the batch from `from` on, without the mutex. */
-static void batch_exchange(struct dlock_client *client, size_t from, size_t n, int64_t end_ns)
+static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
 {
     struct dlock *first = client->keeper.batch[from];
-    int64_t deadline_ns =
-        exchange_until(&client->keeper.batch[from], n, dl_client_now(client), end_ns);
     struct dlock_lease_op *ops = &client->keeper.ops[from];
     struct dl_session *session;
     struct dlock_error err;
     enum dlock_status status;
-    int64_t sent_ns;
+    int64_t deadline_ns, sent_ns;
 
+    (void)pthread_mutex_lock(&client->mutex);
+    deadline_ns = exchange_until(client, dl_client_now(client));
+    (void)pthread_mutex_unlock(&client->mutex);
     dl_error_reset(&err);
     status = dl_lock_session(first, DL_USE_KEEPER, deadline_ns, &session, &err);
     sent_ns = dl_client_now(client);
@@ -146,28 +158,11 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n, i
         dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
         for (size_t i = 0; i < n; i++)
             if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
-                worst = ops[i].status;
+                worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
         dl_lock_session_put(first, DL_USE_KEEPER, session, worst);
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
-}
-
-/* The store extended a lease that had run out here: give it back, for the others. No mutex. */
-static void give_back(struct dlock *lock)
-{
-    struct dlock_client *client = lock->client;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
-    struct dl_session *session;
-    struct dlock_error err;
-
-    dl_error_reset(&err);
-    if (dl_lock_session(lock, DL_USE_KEEPER, deadline_ns, &session, &err) != DLOCK_OK)
-        return;
-    lock->req.flags = DLOCK_REQ_CLEANUP;
-    lock->req.deadline_ns = deadline_ns;
-    dl_lock_session_put(lock, DL_USE_KEEPER, session,
-                        dl_dispatch_unlock(client->plugin, session->self, &lock->req, &err));
 }
 
 /* With the mutex held. */
@@ -183,9 +178,13 @@ static void batch_apply(struct dlock_client *client, size_t n)
         if (dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             (void)dl_hold_renewed_locked(lock, keeper->sent_ns[i], now_ns, keeper->ops[i].status,
                                          &keeper->ops[i].grant, &stale);
+        else /* an unlock waits: of a held lock it will send a release, of a lost one nothing */
+            stale = keeper->ops[i].status == DLOCK_OK && lock->told;
         if (stale) {
+            int64_t deadline_ns = exchange_until(client, dl_client_now(client));
+
             (void)pthread_mutex_unlock(&client->mutex);
-            give_back(lock);
+            dl_lock_give_back(lock, DL_USE_KEEPER, deadline_ns);
             (void)pthread_mutex_lock(&client->mutex);
         }
         lock->keeper_busy = false;
@@ -196,15 +195,14 @@ static void batch_apply(struct dlock_client *client, size_t n)
 /* With the mutex held, which it gives up during the exchanges. */
 static void batch_renew(struct dlock_client *client, size_t n)
 {
-    int64_t end_ns = dl_schedule_first(&client->keeper.schedule)->at_ns;
     bool pinned = dl_client_has(client, DLOCK_CAP_SESSION);
 
     (void)pthread_mutex_unlock(&client->mutex);
     if (pinned) /* [SES-1]: a ping each */
         for (size_t i = 0; i < n; i++)
-            batch_exchange(client, i, 1, end_ns);
+            batch_exchange(client, i, 1);
     else
-        batch_exchange(client, 0, n, end_ns);
+        batch_exchange(client, 0, n);
     (void)pthread_mutex_lock(&client->mutex);
     batch_apply(client, n);
 }
@@ -307,7 +305,10 @@ void dl_keeper_stop(struct dlock_client *client)
     keeper->stop = true;
     dl_keeper_wake(client);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (running)
-        (void)pthread_join(keeper->thread, NULL);
+    if (!running)
+        return;
+    (void)pthread_join(keeper->thread, NULL);
+    (void)pthread_mutex_lock(&client->mutex);
     keeper->running = false;
+    (void)pthread_mutex_unlock(&client->mutex);
 }

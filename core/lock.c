@@ -94,7 +94,7 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     lock->poll_max_ms = settings.poll_max_ms;
     lock->auto_renew = settings.renew != DLOCK_OFF;
     lock->must_fence = settings.fence == DLOCK_ON;
-    lock->user = options != NULL ? options->user : NULL;
+    lock->user = settings.user;
     lock->req.op_timeout_ms = lock->op_timeout_ms;
     lock->ttl_ms = settings.ttl_ms;
     status = lock_link(lock, err);
@@ -107,10 +107,19 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     return DLOCK_OK;
 }
 
+/* Waits for a change; dlock_free waits for whoever does. */
+static void lock_queue_locked(struct dlock *lock)
+{
+    lock->queued++;
+    (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
+    if (--lock->queued == 0)
+        (void)pthread_cond_broadcast(&lock->changed);
+}
+
 void dl_lock_settle_locked(struct dlock *lock)
 {
     while (lock->phase != DL_PHASE_IDLE || lock->keeper_busy)
-        (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
+        lock_queue_locked(lock);
 }
 
 void dl_lock_idle_locked(struct dlock *lock)
@@ -164,12 +173,44 @@ void dl_lock_forget(struct dlock *lock)
     struct dlock_client *client = lock->client;
     struct dl_session *session;
 
+    if (!lock->slot_used)
+        return;
+    lock->slot_used = false;
     if (client->plugin->ops.forget == NULL)
         return;
     session = lock->pinned != NULL ? lock->pinned : dl_pool_take_idle(&client->pool);
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &lock->req);
     if (session != NULL)
         dl_lock_session_put(lock, DL_USE_HOLDER, session, DLOCK_OK);
+    if (lock->req.slot != NULL) /* for an unlock that is repeated */
+        memset(lock->req.slot, 0, client->plugin->ops.slot_size);
+}
+
+static enum dlock_status release_send(struct dlock *lock, enum dl_use use,
+                                      struct dl_session *session, uint32_t flags,
+                                      int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    lock->req.flags = flags;
+    lock->req.deadline_ns = deadline_ns;
+    lock->slot_used = false;
+    status = dl_dispatch_unlock(lock->client->plugin, session->self, &lock->req, err);
+    dl_lock_session_put(lock, use, session, status);
+    return status;
+}
+
+void dl_lock_give_back(struct dlock *lock, enum dl_use use, int64_t deadline_ns)
+{
+    struct dl_session *session;
+    struct dlock_error ignored;
+
+    dl_error_reset(&ignored);
+    if (!dl_client_has(lock->client, DLOCK_CAP_SESSION) &&
+        dl_lock_session(lock, use, deadline_ns, &session, &ignored) == DLOCK_OK)
+        (void)release_send(lock, use, session, DLOCK_REQ_CLEANUP, deadline_ns, &ignored);
+    dl_lock_forget(lock);
+    dl_lock_unpin(lock, DLOCK_UNKNOWN);
 }
 
 /* One release by token and its repetitions until deadline_ns. */
@@ -184,12 +225,11 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
         struct dl_session *session;
         enum dlock_status status = dl_lock_session(lock, DL_USE_HOLDER, deadline_ns, &session, err);
 
-        if (status != DLOCK_OK)
+        if (status != DLOCK_OK) {
+            dl_lock_forget(lock);
             return uncertain ? DLOCK_UNKNOWN : status;
-        lock->req.flags = 0;
-        lock->req.deadline_ns = deadline_ns;
-        status = dl_dispatch_unlock(client->plugin, session->self, &lock->req, err);
-        dl_lock_session_put(lock, DL_USE_HOLDER, session, status);
+        }
+        status = release_send(lock, DL_USE_HOLDER, session, 0, deadline_ns, err);
         if (status == DLOCK_LOST && (gone_is_ok || uncertain))
             return DLOCK_OK;
         if (status == DLOCK_UNKNOWN)
@@ -213,7 +253,7 @@ static enum dlock_status unlock_begin(struct dlock *lock, struct dlock_error *er
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
     while (lock->phase != DL_PHASE_IDLE)
-        (void)pthread_cond_wait(&lock->changed, &client->mutex);
+        lock_queue_locked(lock);
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
         if (!lock->repeatable)
@@ -241,8 +281,8 @@ enum dlock_status dl_lock_release_locked(struct dlock *lock, int64_t deadline_ns
                                          struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    bool gone_is_ok = lock->repeatable;
     enum dlock_status status = unlock_begin(lock, err);
+    bool gone_is_ok = lock->repeatable;
 
     if (status != DLOCK_OK && status != DLOCK_LOST)
         return status;
@@ -271,7 +311,7 @@ enum dlock_status dl_lock_unlock(struct dlock *lock, struct dlock_error *err)
     return status;
 }
 
-static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status renew_begin(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -286,6 +326,8 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
         return dl_error(err, DLOCK_LOST, "the lock was lost");
     default:
         lock->phase = DL_PHASE_RENEWING;
+        if (ttl_ms != 0)
+            lock->req.ttl_ms = ttl_ms;
         return DLOCK_OK;
     }
 }
@@ -301,13 +343,11 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
     bool stale;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = renew_begin(lock, err);
+    status = renew_begin(lock, ttl_ms, err);
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         return status;
 
-    if (ttl_ms != 0)
-        lock->req.ttl_ms = ttl_ms;
     op.status = dl_lock_session(lock, DL_USE_HOLDER, deadline_ns, &session, err);
     sent_ns = dl_client_now(client);
     if (op.status == DLOCK_OK) {
@@ -322,8 +362,8 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
         dl_hold_renewed_locked(lock, sent_ns, dl_client_now(client), op.status, &op.grant, &stale);
     (void)pthread_mutex_unlock(&client->mutex);
     if (stale)
-        (void)unlock_exchange(lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms),
-                              true, err);
+        dl_lock_give_back(lock, DL_USE_HOLDER,
+                          dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms));
     if (status == DLOCK_LOST)
         (void)dl_error(err, status, "the lock was lost");
     (void)pthread_mutex_lock(&client->mutex);
@@ -372,7 +412,6 @@ static void lock_unlink(struct dlock *lock)
 
 static void lock_destroy(struct dlock *lock)
 {
-    (void)pthread_cond_destroy(&lock->changed);
     explicit_bzero(lock->req.token, sizeof lock->req.token);
     free(lock);
 }
@@ -384,7 +423,8 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
 
     for (;;) {
         cancel_locked(lock, DLOCK_CANCELED);
-        if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->in_callback)
+        if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->in_callback ||
+            lock->queued > 0)
             (void)pthread_cond_wait(&lock->changed, &client->mutex);
         else if (client->closed ||
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
@@ -415,6 +455,7 @@ void dl_lock_free(struct dlock *lock)
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_free: %s", err.message);
+    (void)pthread_cond_destroy(&lock->changed);
     lock_destroy(lock);
     dl_client_release(client);
 }
@@ -423,6 +464,7 @@ void dl_lock_free_forked(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
+    /* Not the condition variable: it waits for its sleepers, who stayed in the parent. */
     lock_destroy(lock);
     dl_client_release_forked(client);
 }

@@ -38,6 +38,7 @@ struct dlock {
     bool in_callback;
     bool repeatable; /* an unlock ended without an answer and may be repeated */
     bool told;       /* the loss of the present acquisition has been reported */
+    unsigned queued; /* calls that wait for another one's phase to end */
     enum dlock_reason reason;
     int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
     int64_t renew_at_ns;   /* DL_NEVER: no renewal */
@@ -47,6 +48,7 @@ struct dlock {
 
     /* The attempt. Written by the thread that is in the phase; name and slot are constant. */
     struct dlock_request req;
+    bool slot_used; /* the plugin may keep something there: unlock or forget is due [FGT-1] */
 };
 
 enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, size_t name_len,
@@ -81,8 +83,12 @@ enum dlock_status dl_lock_session(struct dlock *lock, enum dl_use use, int64_t d
 void dl_lock_session_put(struct dlock *lock, enum dl_use use, struct dl_session *session,
                          enum dlock_status status);
 
-/* The attempt is over without an unlock: the plugin may clean up. */
+/* The attempt is over: the plugin may clean up, unless it did so at unlock [UNL-4]. */
 void dl_lock_forget(struct dlock *lock);
+
+/* A lease that is of no use to us, or may be there: one release by token, answer or not; with a
+ * SESSION backend the end of the session is the release [SES-2]. The attempt is over. */
+void dl_lock_give_back(struct dlock *lock, enum dl_use use, int64_t deadline_ns);
 
 /* SESSION backends: gives the pinned session back after its lock ended with status. */
 void dl_lock_unpin(struct dlock *lock, enum dlock_status status);

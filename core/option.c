@@ -16,10 +16,13 @@ struct unit {
     int64_t factor;
 };
 
-static const struct unit durations[] = {
-    {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000}, {0}};
-static const struct unit sizes[] = {{"", 1},        {"k", 1 << 10}, {"K", 1 << 10}, {"m", 1 << 20},
-                                    {"M", 1 << 20}, {"g", 1 << 30}, {"G", 1 << 30}, {0}};
+#define KIB INT64_C(1024)
+
+static const struct unit durations[] = {{"ms", 1},      {"s", 1000},     {"m", 60000},
+                                        {"h", 3600000}, {"d", 86400000}, {0}};
+static const struct unit sizes[] = {
+    {"", 1},         {"k", KIB},           {"K", KIB},           {"m", KIB *KIB},
+    {"M", KIB *KIB}, {"g", KIB *KIB *KIB}, {"G", KIB *KIB *KIB}, {0}};
 
 /* A value, and its place in the message when it is refused. */
 struct value {

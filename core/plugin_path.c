@@ -59,7 +59,8 @@ static char *own_directory(void)
 
 static enum dlock_status out_of_memory(struct dlock_error *err)
 {
-    return dl_error(err, DLOCK_NOMEM, "no memory for the plugin directories");
+    (void)dl_error(err, DLOCK_NOMEM, "no memory for the plugin directories");
+    return DLOCK_NOMEM;
 }
 
 /* path->text from what applies. *what names its source, for messages. */

@@ -98,29 +98,36 @@ static struct entry *entry_find(const char *file)
     return entry;
 }
 
-static enum dlock_status entry_load(const char *file, struct entry **out, struct dlock_error *err)
+/* Fills the entry, which has its file. */
+static enum dlock_status entry_fill(struct entry *entry, struct dlock_error *err)
 {
     const struct dlock_plugin *descriptor = NULL;
-    struct entry *entry = calloc(1, sizeof *entry);
-    enum dlock_status status = DLOCK_NOMEM;
+    enum dlock_status status = dl_loader_open(entry->file, &descriptor, err);
 
-    if (entry != NULL)
-        entry->file = strdup(file);
-    if (entry == NULL || entry->file == NULL)
-        status = dl_error(err, DLOCK_NOMEM, "no memory for a plugin");
-    else
-        status = dl_loader_open(file, &descriptor, err);
     if (status == DLOCK_OK)
-        status = dl_abi_check(descriptor, strrchr(file, '/') + 1, &entry->plugin, err);
+        status = dl_abi_check(descriptor, strrchr(entry->file, '/') + 1, &entry->plugin, err);
+    return status;
+}
+
+static enum dlock_status entry_load(const char *file, struct entry **out, struct dlock_error *err)
+{
+    struct entry *entry = calloc(1, sizeof *entry);
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (entry == NULL || (entry->file = strdup(file)) == NULL) {
+        free(entry);
+        (void)dl_error(err, DLOCK_NOMEM, "no memory for a plugin");
+        return DLOCK_NOMEM;
+    }
+    status = entry_fill(entry, err);
     if (status == DLOCK_OK) {
         entry->next = entries;
         entries = entry;
         *out = entry;
-        return DLOCK_OK;
-    }
-    if (entry != NULL)
+    } else {
         free(entry->file);
-    free(entry);
+        free(entry);
+    }
     return status;
 }
 

@@ -31,16 +31,19 @@ static void session_close(struct dl_pool *pool, struct dl_session *session, bool
     free(session);
 }
 
-void dl_pool_fini(struct dl_pool *pool, bool forked)
+static void sessions_close(struct dl_pool *pool, struct dl_session *session, bool forked)
 {
-    struct dl_session *session = pool->idle;
-
     while (session != NULL) {
         struct dl_session *next = session->next;
 
         session_close(pool, session, forked);
         session = next;
     }
+}
+
+void dl_pool_fini(struct dl_pool *pool, bool forked)
+{
+    sessions_close(pool, pool->idle, forked);
     if (pool->shared != NULL)
         session_close(pool, pool->shared, forked);
     if (forked)
@@ -223,20 +226,26 @@ static bool status_breaks(enum dlock_status status)
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status)
 {
-    bool broken = status_breaks(status);
+    struct dl_session *broken = NULL;
 
     if (pool_concurrent(pool))
         return;
     (void)pthread_mutex_lock(&pool->mutex);
     pool->used[use]--;
-    if (!broken) {
+    if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
+        broken = pool->idle;
+        pool->idle = NULL;
+    }
+    if (status_breaks(status)) {
+        session->next = broken;
+        broken = session;
+    } else {
         session->next = pool->idle;
         pool->idle = session;
     }
-    (void)pthread_cond_signal(&pool->changed);
+    (void)pthread_cond_broadcast(&pool->changed); /* not everybody may have it */
     (void)pthread_mutex_unlock(&pool->mutex);
-    if (broken)
-        session_close(pool, session, false);
+    sessions_close(pool, broken, false);
 }
 
 uint32_t dl_pool_caps(struct dl_pool *pool)

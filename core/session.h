@@ -69,8 +69,8 @@ enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t de
 /* One that is connected and free now, as DL_USE_HOLDER; NULL: none. */
 struct dl_session *dl_pool_take_idle(struct dl_pool *pool);
 
-/* Takes it back after a call that ended with status; a session that may be broken is closed (C9).
- */
+/* Takes it back after a call that ended with status; a session that may be broken is closed (C9),
+ * and after UNAVAILABLE the idle ones with it: when a server went away, all of them are stale. */
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status);
 

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STRUCT_SIZE_MAX 4096 /* no options struct comes near; more is an uninitialised one */
+#define OP_TIMEOUT_MAX_MS INT64_C(3600000)
+#define STRUCT_SIZE_MAX   4096 /* no options struct comes near; more is an uninitialised one */
 
 /* help is at most one line: docs/uri.md is made from it. */
 const struct dlock_option_spec dl_settings_options[] = {
@@ -22,13 +23,13 @@ const struct dlock_option_spec dl_settings_options[] = {
     {"max_hold", "duration", "0", "0..365d", "a lock is renewed no longer than this; 0: no bound"},
     {"poll_max", "duration", "1s", "10ms..60s",
      "longest sleep of a waiter between two looks at the store"},
-    {"connections", "int", "16", "1..1024", "sessions that one client may have for operations"},
+    {"connections", "int", "16", "2..1024", "sessions that one client may have for operations"},
     {"renew", "bool", "on", NULL, "renew held locks in the background"},
     {"fence", "enum", "auto", "auto|on|off",
      "fencing tokens; auto: where the store has them, on: refuse a store without"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
     {"pass_file", "text", NULL, "1..4096",
-     "absolute path of a file whose first line is the password"},
+     "absolute path of a file with the password as its only line"},
     {"pass_env", "text", NULL, "1..128", "environment variable that holds the password"},
     {0},
 };
@@ -148,7 +149,7 @@ static enum dlock_status times_apply(const struct dlock_options *options, struct
         out->ttl_ms = options->ttl_ms;
     }
     if (options->op_timeout_ms != 0) {
-        if (options->op_timeout_ms < 10 || options->op_timeout_ms > 3600 * 1000)
+        if (options->op_timeout_ms < 10 || options->op_timeout_ms > OP_TIMEOUT_MAX_MS)
             return not_in_range(err, "op_timeout_ms", options->op_timeout_ms,
                                 "0, or 10 ms to 1 hour");
         out->op_timeout_ms = options->op_timeout_ms;
@@ -200,6 +201,7 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
         status = tri_apply("fence", known.fence, &out->fence, err);
     if (status == DLOCK_OK)
         status = label_apply(known.label, out, err);
+    out->user = known.user;
     return status;
 }
 

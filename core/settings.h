@@ -24,6 +24,7 @@ struct dl_settings {
     int connections;            /* connections=16: sessions a client may have for operations */
     enum dlock_tri renew;       /* renew=on */
     enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
+    void *user;                 /* dlock_options.user; no option of a URI */
     char label[DL_LABEL_MAX + 1];
 };
 

@@ -25,7 +25,8 @@ struct password_sources {
 
 static enum dlock_status out_of_memory(struct dlock_error *err)
 {
-    return dl_error(err, DLOCK_NOMEM, "no memory for the store");
+    (void)dl_error(err, DLOCK_NOMEM, "no memory for the store");
+    return DLOCK_NOMEM;
 }
 
 /* ---- what the plugin sees ---- */
@@ -99,7 +100,7 @@ struct context {
     struct dlock_error *err;
 };
 
-static enum dlock_status refuse(const struct context *ctx, const struct dl_query_option *option,
+static enum dlock_status refuse(const struct context *ctx, const struct dl_uri_option *option,
                                 const char *why)
 {
     return dl_error(ctx->err, DLOCK_INVALID, "%s at offset %zu: %s", ctx->what, option->offset,
@@ -107,7 +108,7 @@ static enum dlock_status refuse(const struct context *ctx, const struct dl_query
 }
 
 static enum dlock_status unknown_option(const struct context *ctx,
-                                        const struct dl_query_option *option)
+                                        const struct dl_uri_option *option)
 {
     char why[DL_OPTION_WHY];
     const char *nearest = NULL;
@@ -122,7 +123,7 @@ static enum dlock_status unknown_option(const struct context *ctx,
 
 static enum dlock_status plugin_option_apply(const struct context *ctx,
                                              const struct dlock_option_spec *row,
-                                             const struct dl_query_option *option)
+                                             const struct dl_uri_option *option)
 {
     struct dl_store_value *value = &ctx->store->values[row - ctx->store->plugin->options];
     char why[DL_OPTION_WHY];
@@ -136,7 +137,7 @@ static enum dlock_status plugin_option_apply(const struct context *ctx,
 
 static enum dlock_status core_option_apply(const struct context *ctx,
                                            const struct dlock_option_spec *row,
-                                           const struct dl_query_option *option)
+                                           const struct dl_uri_option *option)
 {
     char why[DL_OPTION_WHY];
     int64_t number = 0;
@@ -157,12 +158,12 @@ static enum dlock_status core_option_apply(const struct context *ctx,
     return DLOCK_OK;
 }
 
-static enum dlock_status query_apply(const struct context *ctx, const struct dl_query *query)
+static enum dlock_status query_apply(const struct context *ctx, const struct dl_uri_query *query)
 {
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; status == DLOCK_OK && i < query->count; i++) {
-        const struct dl_query_option *option = &query->options[i];
+        const struct dl_uri_option *option = &query->options[i];
         const struct dlock_option_spec *core = dl_option_find(dl_settings_options, option->name);
         const struct dlock_option_spec *own =
             dl_option_find(ctx->store->plugin->options, option->name);
@@ -222,7 +223,7 @@ static enum dlock_status password_load(struct dl_store *store,
 static enum dlock_status store_fill(struct dl_store *store, const char *what, const char *defaults,
                                     struct dlock_error *err)
 {
-    struct dl_query overriding = {0};
+    struct dl_uri_query overriding = {0};
     struct password_sources password = {0};
     struct context ctx = {store, &password, what, err};
     enum dlock_status status = values_init(store, err);
@@ -231,7 +232,7 @@ static enum dlock_status store_fill(struct dl_store *store, const char *what, co
     if (status == DLOCK_OK)
         status = query_apply(&ctx, &store->parsed.query);
     if (status == DLOCK_OK)
-        status = dl_query_parse(defaults != NULL ? defaults : "", "defaults", &overriding, err);
+        status = dl_uri_query_parse(defaults != NULL ? defaults : "", "defaults", &overriding, err);
     ctx.what = "defaults";
     if (status == DLOCK_OK)
         status = query_apply(&ctx, &overriding);
@@ -244,7 +245,7 @@ static enum dlock_status store_fill(struct dl_store *store, const char *what, co
         status = password_load(store, &password, err);
     if (status == DLOCK_OK)
         target_fill(store);
-    dl_query_fini(&overriding);
+    dl_uri_query_fini(&overriding);
     return status;
 }
 
@@ -258,10 +259,11 @@ store_new(const char *uri, const char *defaults,
 {
     struct dl_store *store = calloc(1, sizeof *store);
     char *text = NULL, *what = NULL;
-    enum dlock_status status = store != NULL ? DLOCK_OK : out_of_memory(err);
+    enum dlock_status status = DLOCK_INTERNAL;
 
-    if (status == DLOCK_OK)
-        status = dl_default_uri(uri, &text, &what, err);
+    if (store == NULL)
+        return out_of_memory(err);
+    status = dl_default_uri(uri, &text, &what, err);
     if (status == DLOCK_OK)
         status = dl_uri_parse(text, what, &store->parsed, err);
     if (status == DLOCK_OK)

@@ -29,7 +29,8 @@ refuse(const struct source *src, size_t at, const char *format, ...)
 
 static enum dlock_status out_of_memory(const struct source *src)
 {
-    return dl_error(src->err, DLOCK_NOMEM, "no memory for the %s", src->what);
+    (void)dl_error(src->err, DLOCK_NOMEM, "no memory for the %s", src->what);
+    return DLOCK_NOMEM;
 }
 
 static bool is_lower(char c)
@@ -329,9 +330,9 @@ static enum dlock_status authority_parse(const struct source *src, size_t from, 
 /* ---- query ---- */
 
 static enum dlock_status option_add(const struct source *src, size_t from, size_t to,
-                                    struct dl_query *out)
+                                    struct dl_uri_query *out)
 {
-    struct dl_query_option *option;
+    struct dl_uri_option *option;
     size_t equals = find(src, from, to, "=");
 
     if (!dl_option_name_valid(src->text + from, equals - from))
@@ -353,7 +354,8 @@ static enum dlock_status option_add(const struct source *src, size_t from, size_
 }
 
 /* text[from, end of text) is what follows '?'. */
-static enum dlock_status query_parse(const struct source *src, size_t from, struct dl_query *out)
+static enum dlock_status query_parse(const struct source *src, size_t from,
+                                     struct dl_uri_query *out)
 {
     size_t len = strlen(src->text);
 
@@ -370,13 +372,13 @@ static enum dlock_status query_parse(const struct source *src, size_t from, stru
     }
 }
 
-enum dlock_status dl_query_parse(const char *text, const char *what, struct dl_query *out,
-                                 struct dlock_error *err)
+enum dlock_status dl_uri_query_parse(const char *text, const char *what, struct dl_uri_query *out,
+                                     struct dlock_error *err)
 {
     struct source src = {text, what, err};
     enum dlock_status status = text_check(&src);
 
-    *out = (struct dl_query){0};
+    *out = (struct dl_uri_query){0};
     if (status != DLOCK_OK || text[0] == '\0')
         return status;
     return query_parse(&src, 0, out);
@@ -428,14 +430,14 @@ void dl_secret_free(char *text)
     free(text);
 }
 
-void dl_query_fini(struct dl_query *query)
+void dl_uri_query_fini(struct dl_uri_query *query)
 {
     for (size_t i = 0; i < query->count; i++) {
         free(query->options[i].name);
         dl_secret_free(query->options[i].value);
     }
     free(query->options);
-    *query = (struct dl_query){0};
+    *query = (struct dl_uri_query){0};
 }
 
 void dl_uri_fini(struct dl_uri *uri)
@@ -447,6 +449,6 @@ void dl_uri_fini(struct dl_uri *uri)
         free(uri->hosts[i]);
     free(uri->hosts);
     free(uri->path);
-    dl_query_fini(&uri->query);
+    dl_uri_query_fini(&uri->query);
     *uri = (struct dl_uri){0};
 }

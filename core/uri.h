@@ -20,15 +20,15 @@
 #define DL_SCHEME_MAX      32 /* characters */
 #define DL_OPTION_NAME_MAX 32
 
-struct dl_query_option {
+struct dl_uri_option {
     char *name;
     char *value;   /* decoded */
     size_t offset; /* of the name, in the text it came from */
 };
 
 /* No name twice. */
-struct dl_query {
-    struct dl_query_option *options;
+struct dl_uri_query {
+    struct dl_uri_option *options;
     size_t count;
 };
 
@@ -39,7 +39,7 @@ struct dl_uri {
     char **hosts;   /* "host:port", "host" or "[v6]:port", as written; NULL-terminated */
     char *path;     /* "": none. With an authority it begins with '/' */
     bool authority; /* "//" was there */
-    struct dl_query query;
+    struct dl_uri_query query;
 };
 
 /* INVALID "<what> at offset 17: ...", or NOMEM. *out is for dl_uri_fini in either case. */
@@ -50,9 +50,9 @@ enum dlock_status dl_uri_parse(const char *text, const char *what, struct dl_uri
 void dl_uri_fini(struct dl_uri *uri);
 
 /* "name=value&name=value" alone; the empty text has no options. */
-enum dlock_status dl_query_parse(const char *text, const char *what, struct dl_query *out,
-                                 struct dlock_error *err);
-void dl_query_fini(struct dl_query *query);
+enum dlock_status dl_uri_query_parse(const char *text, const char *what, struct dl_uri_query *out,
+                                     struct dlock_error *err);
+void dl_uri_query_fini(struct dl_uri_query *query);
 
 /*
  * The URI as text again, percent-encoded in one way only, with *** for the password, for options

@@ -35,7 +35,7 @@ static bool name_is_telling(const char *name)
     return strcmp(name, "pass") == 0 || strcmp(name, "pwd") == 0;
 }
 
-static bool value_is_secret(const struct dl_query_option *option)
+static bool value_is_secret(const struct dl_uri_option *option)
 {
     return name_is_telling(option->name) ||
            (strstr(option->value, "://") != NULL && strchr(option->value, '@') != NULL);
@@ -85,7 +85,7 @@ char *dl_uri_print(const struct dl_uri *uri)
         put_authority(out, uri);
     put_path(out, uri);
     for (size_t i = 0; i < uri->query.count; i++) {
-        const struct dl_query_option *option = &uri->query.options[i];
+        const struct dl_uri_option *option = &uri->query.options[i];
 
         (void)fprintf(out, "%c%s=", i == 0 ? '?' : '&', option->name);
         if (value_is_secret(option))

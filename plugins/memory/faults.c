@@ -1,24 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer around the slots: counts the call, remembers the request, and lets a fault have it. */
+/* What happens to one call: it is counted, its request is remembered, and a fault may have it. */
 #include "hooked.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define NOT_DECIDED ((enum dlock_status) - 1)
-
-struct call {
-    struct hooked_session *session;
-    struct memory_fault fault; /* kind 0: none */
-    int64_t start_ns;
-    int64_t deadline_ns;
-    int dead;
-};
-
-static const struct dlock_backend_ops *inner_ops(void)
-{
-    return dlock_plugin_memory()->ops;
-}
 
 static void seen_fill(struct memory_seen *seen, const void *self, const struct dlock_request *req,
                       size_t ops)
@@ -57,11 +42,12 @@ static struct memory_fault fault_take(struct memory_hooks *hooks, enum memory_sl
     return hit;
 }
 
-static struct call call_enter(struct hooked_session *session, enum memory_slot slot,
-                              const struct dlock_request *req, size_t ops, int64_t deadline_ns)
+struct hooked_call hooked_call_enter(struct hooked_session *session, enum memory_slot slot,
+                                     const struct dlock_request *req, size_t ops,
+                                     int64_t deadline_ns)
 {
     struct memory_hooks *hooks = session->hooks;
-    struct call call = {.session = session, .deadline_ns = deadline_ns};
+    struct hooked_call call = {.session = session, .deadline_ns = deadline_ns};
 
     call.start_ns = session->host->now_ns(session->host->ctx);
     (void)pthread_mutex_lock(&hooks->mutex);
@@ -105,7 +91,7 @@ static void hold_back(struct memory_hooks *hooks)
     (void)pthread_mutex_unlock(&hooks->mutex);
 }
 
-static void late_add(struct hooked_session *session, enum memory_slot slot,
+void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
                      const struct dlock_request *req)
 {
     struct memory_hooks *hooks = session->hooks;
@@ -129,8 +115,7 @@ static void late_add(struct hooked_session *session, enum memory_slot slot,
     (void)pthread_mutex_unlock(&hooks->mutex);
 }
 
-/* NOT_DECIDED: execute it. */
-static enum dlock_status call_before(const struct call *call, struct dlock_error *err)
+enum dlock_status hooked_call_before(const struct hooked_call *call, struct dlock_error *err)
 {
     enum dlock_status status = call->fault.status;
     int64_t after_ns = call->start_ns + call->fault.ms * MEMORY_NS_PER_MS;
@@ -150,14 +135,13 @@ static enum dlock_status call_before(const struct call *call, struct dlock_error
         return dlock_fail(err, MEMORY_ORIGIN, status, 0, "the session died");
     case MEMORY_SLOW:
         sleep_until(call->session->hooks, call->session->host, after_ns);
-        return NOT_DECIDED;
+        return HOOKED_NOT_DECIDED;
     default:
-        return NOT_DECIDED;
+        return HOOKED_NOT_DECIDED;
     }
 }
 
-/* What the caller is told of an executed call. */
-static enum dlock_status call_after(const struct call *call, enum dlock_status status,
+enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_status status,
                                     struct dlock_error *err)
 {
     struct memory_hooks *hooks = call->session->hooks;
@@ -177,238 +161,4 @@ static enum dlock_status call_after(const struct call *call, enum dlock_status s
     default:
         return status;
     }
-}
-
-static void session_enlist(struct hooked_session *session)
-{
-    struct memory_hooks *hooks = session->hooks;
-
-    (void)pthread_mutex_lock(&hooks->mutex);
-    session->next = hooks->sessions;
-    hooks->sessions = session;
-    (void)pthread_mutex_lock(&session->inner.store->mutex);
-    session->inner.store->clock = hooks->has_clock ? &hooks->clock : NULL;
-    (void)pthread_mutex_unlock(&session->inner.store->mutex);
-    (void)pthread_mutex_unlock(&hooks->mutex);
-}
-
-static void session_delist(struct hooked_session *session)
-{
-    struct memory_hooks *hooks = session->hooks;
-    struct hooked_session **link = &hooks->sessions;
-
-    (void)pthread_mutex_lock(&hooks->mutex);
-    while (*link != NULL && *link != session)
-        link = &(*link)->next;
-    if (*link == session)
-        *link = session->next;
-    (void)pthread_mutex_unlock(&hooks->mutex);
-}
-
-static enum dlock_status hooked_open(void *self, const struct dlock_host *host,
-                                     const struct dlock_target *target, int64_t deadline_ns,
-                                     struct dlock_session_info *info, struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    enum dlock_status status = NOT_DECIDED;
-
-    session->host = host;
-    if (target->hosts[0] != NULL) {
-        struct call call;
-
-        session->hooks = memory_hooks_of(target->hosts[0]);
-        call = call_enter(session, MEMORY_OPEN, NULL, 0, deadline_ns);
-        status = call_before(&call, err);
-    }
-    if (status == NOT_DECIDED)
-        status = inner_ops()->open(&session->inner, host, target, deadline_ns, info, err);
-    if (status == DLOCK_OK)
-        session_enlist(session);
-    return status;
-}
-
-static void hooked_close(void *self, int forked)
-{
-    struct hooked_session *session = self;
-
-    if (!forked && session->hooks != NULL) {
-        struct call call = call_enter(session, MEMORY_CLOSE, NULL, 0, INT64_MAX);
-        struct dlock_error err = DLOCK_ERROR_INIT;
-
-        (void)call_before(&call, &err);
-        session_delist(session);
-    }
-    inner_ops()->close(&session->inner, forked);
-}
-
-static enum dlock_status hooked_trylock(void *self, const struct dlock_request *req,
-                                        struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_TRYLOCK, req, 0, req->deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
-        late_add(session, MEMORY_TRYLOCK, req);
-    if (status != NOT_DECIDED)
-        return status;
-    status = inner_ops()->trylock(&session->inner, req, grant, err);
-    if (call.fault.kind == MEMORY_LOST_REPLY)
-        *grant = (struct dlock_grant){0};
-    return call_after(&call, status, err);
-}
-
-/* A message that was lost gives each element its status; a call that was not tried, the call. */
-static enum dlock_status hooked_renew(void *self, struct dlock_lease_op *ops, size_t n,
-                                      int64_t deadline_ns, struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_RENEW, n > 0 ? ops[0].req : NULL, n, deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status == NOT_DECIDED) {
-        status = inner_ops()->renew(&session->inner, ops, n, deadline_ns, err);
-        if (call_after(&call, status, err) != DLOCK_UNKNOWN)
-            return status;
-        status = DLOCK_UNKNOWN;
-    }
-    for (size_t i = 0; i < n; i++) {
-        ops[i].status = status;
-        ops[i].grant = (struct dlock_grant){0};
-        if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
-            late_add(session, MEMORY_RENEW, ops[i].req);
-    }
-    return status == DLOCK_UNKNOWN ? DLOCK_OK : status;
-}
-
-static enum dlock_status hooked_unlock(void *self, const struct dlock_request *req,
-                                       struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_UNLOCK, req, 0, req->deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
-        late_add(session, MEMORY_UNLOCK, req);
-    if (status != NOT_DECIDED)
-        return status;
-    return call_after(&call, inner_ops()->unlock(&session->inner, req, err), err);
-}
-
-static void hooked_forget(void *self, const struct dlock_request *req)
-{
-    struct hooked_session *session = self;
-
-    (void)call_enter(session, MEMORY_FORGET, req, 0, INT64_MAX);
-    inner_ops()->forget(&session->inner, req);
-}
-
-static enum dlock_status hooked_watch(void *self, const struct dlock_request *req,
-                                      struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_WATCH, req, 0, req->deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status != NOT_DECIDED)
-        return status;
-    return call_after(&call, inner_ops()->watch(&session->inner, req, grant, err), err);
-}
-
-static void hooked_interrupt(void *self, const struct dlock_request *req)
-{
-    struct hooked_session *session = self;
-
-    (void)call_enter(session, MEMORY_INTERRUPT, req, 0, INT64_MAX);
-    inner_ops()->interrupt(&session->inner, req);
-}
-
-static enum dlock_status hooked_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                        int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                                        struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_INSPECT, NULL, 0, deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status != NOT_DECIDED)
-        return status;
-    status = inner_ops()->inspect(&session->inner, name, name_len, deadline_ns, fn, arg, err);
-    return call_after(&call, status, err);
-}
-
-static enum dlock_status hooked_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                     int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                                     struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_LIST, NULL, 0, deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status != NOT_DECIDED)
-        return status;
-    status = inner_ops()->list(&session->inner, prefix, prefix_len, deadline_ns, fn, arg, err);
-    return call_after(&call, status, err);
-}
-
-static enum dlock_status hooked_break(void *self, const unsigned char *name, uint32_t name_len,
-                                      const char *owner, int64_t deadline_ns,
-                                      struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_BREAK, NULL, 0, deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status != NOT_DECIDED)
-        return status;
-    status = inner_ops()->break_lock(&session->inner, name, name_len, owner, deadline_ns, err);
-    return call_after(&call, status, err);
-}
-
-static enum dlock_status hooked_probe(void *self, int64_t deadline_ns,
-                                      struct dlock_session_info *info, dlock_check_fn *fn,
-                                      void *arg, struct dlock_error *err)
-{
-    struct hooked_session *session = self;
-    struct call call = call_enter(session, MEMORY_PROBE, NULL, 0, deadline_ns);
-    enum dlock_status status = call_before(&call, err);
-
-    if (status != NOT_DECIDED)
-        return status;
-    return call_after(&call, inner_ops()->probe(&session->inner, deadline_ns, info, fn, arg, err),
-                      err);
-}
-
-static const struct dlock_backend_ops hooked_ops = {
-    .struct_size = sizeof hooked_ops,
-    .session_size = sizeof(struct hooked_session),
-    .slot_size = sizeof(struct memory_waiter),
-    .open = hooked_open,
-    .close = hooked_close,
-    .trylock = hooked_trylock,
-    .renew = hooked_renew,
-    .unlock = hooked_unlock,
-    .forget = hooked_forget,
-    .watch = hooked_watch,
-    .interrupt = hooked_interrupt,
-    .inspect = hooked_inspect,
-    .list = hooked_list,
-    .break_lock = hooked_break,
-    .probe = hooked_probe,
-};
-
-static struct dlock_plugin hooked_plugin;
-
-static void hooked_make(void)
-{
-    hooked_plugin = *dlock_plugin_memory();
-    hooked_plugin.ops = &hooked_ops;
-}
-
-const struct dlock_plugin *dlock_plugin_memory_hooked(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    (void)pthread_once(&once, hooked_make);
-    return &hooked_plugin;
 }

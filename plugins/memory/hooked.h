@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooked.h - between hooks.c, which a test talks to, and faults.c, which stands around the slots.
+ * hooked.h - between hooks.c, which a test talks to, faults.c, which decides what happens to a
+ * call, and hooked.c, which stands around the slots.
  *
  * memory_hooks.mutex guards everything below but now_ns; the mutex of the store may be taken while
  * it is held, not the reverse.
@@ -48,10 +49,38 @@ struct memory_hooks {
     uint64_t go; /* counts memory_hooks_go */
     struct hooked_late *late;
     struct hooked_session *sessions;
+    uint32_t without;          /* capabilities that sessions do not announce */
     struct memory_clock clock; /* reads now_ns */
     int has_clock;
     _Atomic int64_t now_ns;
 };
+
+#define HOOKED_NOT_DECIDED ((enum dlock_status) - 1)
+
+/* One call of a slot. */
+struct hooked_call {
+    struct hooked_session *session;
+    struct memory_fault fault; /* kind 0: none */
+    int64_t start_ns;
+    int64_t deadline_ns;
+    int dead;
+};
+
+/* req: NULL where the slot has none; ops: elements of a renewal. */
+struct hooked_call hooked_call_enter(struct hooked_session *session, enum memory_slot slot,
+                                     const struct dlock_request *req, size_t ops,
+                                     int64_t deadline_ns);
+
+/* HOOKED_NOT_DECIDED: execute it; else the answer, which *err tells. */
+enum dlock_status hooked_call_before(const struct hooked_call *call, struct dlock_error *err);
+
+/* What the caller is told of an executed call that ended with status. */
+enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_status status,
+                                    struct dlock_error *err);
+
+/* Keeps a copy of the request for memory_hooks_deliver. */
+void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
+                     const struct dlock_request *req);
 
 /* The hooks of a store, made on first use and kept for the life of the process. */
 struct memory_hooks *memory_hooks_of(const char *id);

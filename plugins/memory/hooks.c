@@ -288,3 +288,12 @@ void memory_hooks_kill_sessions(const char *store)
     for (size_t i = 0; i < count; i++)
         hosts[i]->session_down(hosts[i]->ctx, selves[i]);
 }
+
+void memory_hooks_revive(const char *store)
+{
+    struct memory_hooks *hooks = hooks_lock(store);
+
+    for (struct hooked_session *s = hooks->sessions; s != NULL; s = s->next)
+        s->dead = 0;
+    hooks_unlock(hooks);
+}

@@ -40,7 +40,8 @@ enum memory_fault_kind {
     MEMORY_SLOW,             /* executed ms after the call */
     MEMORY_REFUSE,           /* not executed; `status` */
     MEMORY_DIE               /* not executed; `status` (0: UNAVAILABLE), and the session answers
-                                UNAVAILABLE to every call from now on */
+                                UNAVAILABLE to every call until memory_hooks_revive. Core replaces
+                                a session only where it is not CONCURRENT */
 };
 
 struct memory_fault {
@@ -67,6 +68,10 @@ struct memory_seen {
 
 const struct dlock_plugin *dlock_plugin_memory(void);
 const struct dlock_plugin *dlock_plugin_memory_hooked(void);
+
+/* The same with fewer capabilities, in the descriptor and in every session of this store: without
+ * CONCURRENT core keeps a pool of sessions, without WATCH it polls, without FENCE there is none. */
+const struct dlock_plugin *dlock_plugin_memory_limited(const char *store, uint32_t without);
 
 /* Back to no faults, no counts and the host's clock. Answers that are held back come now; late
  * requests are dropped. */
@@ -109,5 +114,8 @@ unsigned memory_hooks_deliver(const char *store, enum dlock_status *last);
 
 /* All open sessions die, as MEMORY_DIE, and core is told by host->session_down. */
 void memory_hooks_kill_sessions(const char *store);
+
+/* Dead sessions work again. */
+void memory_hooks_revive(const char *store);
 
 #endif

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# kit.sh - a small test kit for the command: each test is a function, runs in a subshell with a
-# directory and a store of its own, and becomes one line of TAP.
+# kit.sh - on top of tap.sh, what tests of the command need: each test is a function and runs in a
+# subshell with a directory and a store ($store, also DLOCK_URI) of its own.
 #
-#     DLOCK_BIN    directory of the programs, absolute
+#     DLOCK_BIN    directory of the programs, absolute; default: build/dev/bin
 #     DLOCK_LIGHT  1: fewer rounds (sanitizers)
 #
 # A test ends at its first failing command. What it printed is shown only if it failed. Processes
 # that it left in the background are ended by their numbers.
 
-: "${DLOCK_BIN:?the directory of the programs}"
-export light=${DLOCK_LIGHT:-0}
+: "${DLOCK_BIN:=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../build/dev/bin")}"
+export light=${DLOCK_LIGHT:-0} store
 dlock=$DLOCK_BIN/dlock
-kit_count=0
-kit_failed=0
-kit_root=$(mktemp -d "${TMPDIR:-/tmp}/dlock-cli.XXXXXXXX") || exit 1
-trap 'rm -rf "$kit_root"' EXIT
+
+# shellcheck source=tests/tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
 
 die() {
     printf '%s\n' "$*" >&2
@@ -33,38 +32,25 @@ need() {
 kit_end() {
     local pid
     for pid in $(jobs -p); do
-        kill -KILL "$pid" 2>/dev/null
+        kill -KILL "$pid" || true
     done
-    wait
+    wait || true
 } 2>/dev/null
 
-# check "what it shows" function
-check() {
-    local log=$kit_root/log rc
-    kit_count=$((kit_count + 1))
-    mkdir -p "$kit_root/$kit_count"
+# shows TEXT FUNCTION
+shows() {
+    local dir=$tap_tmp/$tap_count
+    mkdir "$dir" || die "Bail out! $dir cannot be made"
     (
         set -eu
         trap kit_end EXIT
-        cd "$kit_root/$kit_count"
-        export DLOCK_URI="sqlite://$PWD/locks.db"
+        cd "$dir"
+        store=sqlite://$PWD/locks.db
+        export DLOCK_URI=$store
         unset DLOCK_NAME DLOCK_TOKEN DLOCK_FENCE DLOCK_HELD
         "$2"
-    ) >"$log" 2>&1 </dev/null
-    rc=$?
-    if [ "$rc" -eq 0 ]; then
-        printf 'ok %d - %s\n' "$kit_count" "$1"
-    else
-        printf 'not ok %d - %s\n# exit %d\n' "$kit_count" "$1" "$rc"
-        sed 's/^/# /' "$log"
-        kit_failed=$((kit_failed + 1))
-    fi
-}
-
-finish() {
-    printf '1..%d\n' "$kit_count"
-    [ "$kit_failed" -eq 0 ]
-    exit
+    ) >"$tap_tmp/log" 2>&1 </dev/null
+    tap_result $? "$1"
 }
 
 # equal EXPECTED ACTUAL [what]

@@ -1,0 +1,178 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# dlock run when its lock is lost: the command is gone in time, and dlock exits 70.
+# shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
+# shellcheck disable=SC2016 # $ belongs to the inner shells
+# shellcheck source=tests/cli/kit.sh
+. "$(dirname "$0")/kit.sh"
+need jq
+
+# started FILE: the first line of a command's output, once it is there
+started() {
+    within 5 test -s "$1"
+    head -1 "$1"
+}
+
+break_ends_the_command() {
+    local pid child began
+    "$dlock" run --ttl 3s a -- sh -c 'echo $$; exec sleep 100' >child 2>loss &
+    pid=$!
+    child=$(started child)
+    began=$(now_ms)
+    exits 0 "$dlock" break a --yes
+    within 2 gone "$child"
+    between 0 $(($(now_ms) - began)) 1500 "time to the end of the command"
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    equal 1 "$(wc -l <loss)" "lines: $(cat loss)"
+    grep -q '^dlock: a: lock lost: it was broken' loss || die "$(cat loss)"
+}
+
+break_kills_what_ignores_sigterm() {
+    local pid child began
+    "$dlock" run --ttl 1500ms a -- sh -c 'trap "" TERM; echo $$; while :; do sleep 0.1; done' \
+        >child 2>loss &
+    pid=$!
+    child=$(started child)
+    began=$(now_ms)
+    "$dlock" break a --yes
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    gone "$child"
+    between 300 $(($(now_ms) - began)) 2500 "time to its end"
+}
+
+break_reaches_the_whole_group() {
+    local pid grandchild
+    "$dlock" run --ttl 1s a -- sh -c 'sh -c "trap \"\" TERM; echo \$\$; while :; do sleep 0.1; done" &
+        wait' >child 2>loss &
+    pid=$!
+    grandchild=$(started child)
+    "$dlock" break a --yes
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    gone "$grandchild"
+}
+
+the_command_may_clean_up() {
+    local pid
+    "$dlock" run --ttl 1500ms a -- \
+        sh -c 'trap "sleep 0.3; echo cleaned; exit 0" TERM; echo up; while :; do sleep 0.05; done' \
+        >child 2>loss &
+    pid=$!
+    started child
+    "$dlock" break a --yes
+    exit_of "$pid"
+    equal 70 "$code" "exit code, though the command exited 0"
+    equal cleaned "$(tail -1 child)"
+}
+
+warn_lets_it_run() {
+    local pid
+    "$dlock" run --ttl 1s --on-lost warn a -- sh -c 'echo up; sleep 1.5; echo done' >child 2>loss &
+    pid=$!
+    started child
+    "$dlock" break a --yes
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    equal "done" "$(tail -1 child)"
+    equal 1 "$(wc -l <loss)" "lines: $(cat loss)"
+    grep -q 'lock lost.*the command goes on' loss
+}
+
+lost_just_before_the_end() {
+    local pid
+    "$dlock" run --ttl 60s a -- sh -c 'echo up; while [ ! -e go ]; do sleep 0.02; done' >child 2>loss &
+    pid=$!
+    started child
+    "$dlock" break a --yes
+    touch go
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    grep -q '^dlock: a: lock lost' loss
+}
+
+stopped_past_the_ttl_kills_at_once() {
+    local pid child began
+    "$dlock" run --ttl 1s --kill-after 5s a -- sh -c 'trap "" TERM; echo $$; while :; do sleep 0.1; done' \
+        >child 2>loss &
+    pid=$!
+    child=$(started child)
+    kill -STOP "$pid"
+    sleep 1.3
+    exits 0 "$dlock" run --nowait a -- true
+    began=$(now_ms)
+    kill -CONT "$pid"
+    within 1 gone "$child"
+    between 0 $(($(now_ms) - began)) 400 "time from SIGCONT to the end"
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+}
+
+# The store serves nobody: the command must be gone before anybody else may have the lock.
+silence_ends_it_before_the_lease() {
+    local pid child
+    "$dlock" run --ttl 2s a -- sh -c 'trap "date +%s%3N >>told" TERM; echo $$
+        while :; do date +%s%3N >>alive; sleep 0.05; done' >child 2>loss &
+    pid=$!
+    child=$(started child)
+    "$DLOCK_BIN/cli_stall" "$PWD/locks.db" 6 >stall &
+    started stall
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    gone "$child"
+    [ -s told ] || die "no SIGTERM came"
+    between 300 $(($(tail -1 alive) - $(head -1 told))) 700 "ms from SIGTERM to SIGKILL"
+    grep -q 'not renewed in time' loss || die "$(cat loss)"
+}
+
+dlock_killed_takes_the_command_along() {
+    local pid child
+    "$dlock" run --ttl 1s a -- sh -c 'echo $$; exec sleep 100' >child &
+    pid=$!
+    child=$(started child)
+    kill -KILL "$pid"
+    within 1 gone "$child"
+}
+
+dlock_killed_with_warn_leaves_it() {
+    local pid child
+    "$dlock" run --ttl 1s --on-lost warn a -- sh -c 'echo $$; exec sleep 100' >child &
+    pid=$!
+    child=$(started child)
+    kill -KILL "$pid"
+    wait "$pid" || true
+    sleep 0.2
+    alive "$child"
+    kill -KILL "$child"
+}
+
+max_hold_ends_it() {
+    local began
+    began=$(now_ms)
+    exits 70 "$dlock" run --ttl 2s --max-hold 1500ms a -- sleep 30
+    between 500 $(($(now_ms) - began)) 2000 "time held"
+    one_line 'max_hold'
+    exits 0 "$dlock" run --nowait a -- true
+}
+
+renewed_for_longer_than_the_ttl() {
+    exits 4 "$dlock" run --ttl 400ms a -- sh -c 'sleep 2; exit 4'
+    equal "" "$(cat err)" "standard error"
+}
+
+shows "break: the command is gone within 1.5 s, and dlock exits 70" break_ends_the_command
+shows "loss: a command that ignores SIGTERM is killed" break_kills_what_ignores_sigterm
+shows "loss: so are its children" break_reaches_the_whole_group
+shows "loss: the command has time to clean up; its exit code 0 does not count" the_command_may_clean_up
+shows "loss with --on-lost warn: one line, and the command runs on" warn_lets_it_run
+shows "loss that nobody noticed before the release still exits 70" lost_just_before_the_end
+shows "loss: stopped past the ttl, dlock kills first of all when it is continued (C2)" \
+    stopped_past_the_ttl_kills_at_once
+shows "loss by silence: SIGTERM at two thirds of the ttl, SIGKILL before its end" \
+    silence_ends_it_before_the_lease
+shows "SIGKILL of dlock takes the command along" dlock_killed_takes_the_command_along
+shows "SIGKILL of dlock with --on-lost warn leaves the command" dlock_killed_with_warn_leaves_it
+shows "--max-hold ends the command" max_hold_ends_it
+shows "a short lease is renewed for as long as the command runs (C14)" renewed_for_longer_than_the_ttl
+tap_end

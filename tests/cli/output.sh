@@ -1,0 +1,253 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# inspect, list, break, backends: what they print, and what they say of bad input.
+# shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
+# shellcheck disable=SC2016 # $ belongs to the inner shells
+# shellcheck source=tests/cli/kit.sh
+. "$(dirname "$0")/kit.sh"
+need jq
+sources=$(realpath "$(dirname "$0")/../..")
+
+usage_errors() {
+    local args
+    for args in '' 'frobnicate' 'run' 'run x' 'run x --' '--bogus list' 'run --bogus x true' 'run x -v' \
+        'run --ttl 5 x true' 'run --ttl -1s x true' 'run --ttl 0s x true' 'run --ttl 1ms x true' \
+        'run --ttl 8d x true' 'run --ttl 9223372036854775808ms x true' 'run --ttl 99999999999999999d x true' \
+        'run --wait soon x true' 'run --wait -1s x true' 'run --on-lost cry x true' \
+        'run --conflict-exit-code 256 x true' 'run --name-hex 0 x true' 'run --name-hex xy x true' \
+        'inspect' 'inspect a b' 'list a b' 'break' 'break x' 'break a b --yes' 'backends x' \
+        'run --json x true' '-u nonsense list' '-u foo://x list' '-u sqlite:///x?ttl=3 list' \
+        '-u sqlite:///x?nope=1 list' 'run -u'; do
+        # shellcheck disable=SC2086 # they are words
+        exits 64 "$dlock" $args
+        one_line '.'
+        equal "" "$(cat out)" "standard output of: dlock $args"
+    done
+}
+
+empty_name() {
+    exits 64 "$dlock" run '' -- true
+    one_line 'name'
+    exits 64 "$dlock" inspect "$(printf 'n%.0s' {1..256})"
+    exits 0 "$dlock" run "$(printf 'n%.0s' {1..255})" -- true
+}
+
+names_are_bytes() {
+    local name n=0
+    for name in 'with space' '../up' '%s%n%x' "$(printf 'line\nbreak')" "$(printf '\377\376')" "ü" "a'b\"c\\d" \
+        "$(printf '\033[31mred')"; do
+        n=$((n + 1))
+        exits 75 "$dlock" run "$name" -- sh -c 'unset DLOCK_HELD
+            "$0" --json inspect "$1" >json && "$0" inspect "$1" >text && "$0" list >list &&
+            exec "$0" run --nowait "$1" -- true' "$dlock" "$name"
+        equal "$(printf %s "$name" | od -An -v -tx1 | tr -d ' \n')" "$(jq -r .name_hex json)" name_hex
+        if [ "$n" -ne 5 ]; then
+            equal "$name" "$(jq -r .name json)" "name in JSON"
+        else
+            equal null "$(jq -r .name json)" "name in JSON"
+        fi
+        LC_ALL=C grep -q '[^ -~]' text list && die "an unprintable byte: $(cat -v text list)"
+        [ "$(wc -l <list)" -eq 2 ] || die "list: $(cat list)"
+    done
+    equal 'name       \x1b[31mred' "$(head -1 text)"
+}
+
+name_in_hex() {
+    exits 0 "$dlock" run --name-hex 00ff41 -- sh -c 'echo "${DLOCK_NAME-none}"; "$0" --json inspect --name-hex 00FF41' "$dlock"
+    equal none "$(head -1 out)"
+    equal 00ff41 "$(tail -n +2 out | jq -r .name_hex)"
+    exits 0 "$dlock" run --name-hex 78 -- "$dlock" inspect x
+}
+
+inspect_free_and_held() {
+    exits 1 "$dlock" inspect x
+    grep -q '^state  *free' out
+    equal "" "$(cat err)"
+    "$dlock" run --label tag x -- sleep 30 &
+    within 5 held x
+    exits 0 "$dlock" inspect x
+    grep -q '^state  *held, exclusive' out
+    grep -qE '^owner +[0-9a-f]{32}$' out
+    grep -qE '^holder +.*:[0-9]+:tag$' out
+    grep -qE '^fence +[1-9][0-9]*$' out
+    grep -qE '^held +[0-9.]+s$' out
+    grep -qE '^remaining +[0-9.]+s$' out
+    exits 0 "$dlock" --json inspect x
+    jq -e '.held and (.holders | length == 1) and (.holders[0] | .mode == "exclusive" and .held_ms >= 0)' out
+    exits 1 "$dlock" inspect --json y
+    jq -e '(.held | not) and .holders == []' out
+}
+
+list_with_prefix() {
+    local name
+    for name in b a/2 a/1; do
+        "$dlock" run "$name" -- sleep 30 &
+        within 5 held "$name"
+    done
+    exits 0 "$dlock" --json list
+    equal 'a/1 a/2 b' "$(jq -r '[.locks[].name] | join(" ")' out)"
+    exits 0 "$dlock" --json list a/
+    equal 'a/1 a/2' "$(jq -r '[.locks[].name] | join(" ")' out)"
+    jq -e '.locks[0] | .owner and .fence and .mode == "exclusive"' out
+    exits 0 "$dlock" list a/2
+    equal 2 "$(wc -l <out)"
+    exits 0 "$dlock" list nothing
+    equal "" "$(cat out err)"
+    exits 0 "$dlock" --json list nothing
+    jq -e '.locks == []' out
+}
+
+break_by_owner() {
+    local pid owner
+    "$dlock" run --ttl 900ms x -- sleep 30 2>loss &
+    pid=$!
+    within 5 held x
+    owner=$("$dlock" --json inspect x | jq -r '.holders[0].owner')
+    exits 64 "$dlock" break x
+    one_line '--yes'
+    exits 1 "$dlock" break x --yes --owner 00000000000000000000000000000000
+    one_line 'not held by that owner'
+    held x
+    exits 0 "$dlock" break --json --owner "$owner" --yes x
+    jq -e '.broken and .name == "x"' out
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    exits 1 "$dlock" break x --yes
+    one_line 'x: not held'
+    exits 1 "$dlock" --json break x --yes
+    jq -e '.broken | not' out
+}
+
+backends_good_and_bad() {
+    exits 0 "$dlock" backends
+    grep -q 'dlock_sqlite.so$' out
+    grep -qE '^  schemes +sqlite' out
+    exits 0 "$dlock" --json backends
+    jq -e '.backends[] | select(.name == "sqlite") | .error == null and .schemes == ["sqlite"] and
+        (.caps | index("fence")) and (.path | startswith("/"))' out
+    mkdir plugins
+    echo garbage >plugins/dlock_bad.so
+    DLOCK_PLUGIN_PATH=$PWD/plugins exits 0 "$dlock" backends
+    grep -A1 "^$PWD/plugins/dlock_bad.so" out | grep -q '^  does not load: .'
+    DLOCK_PLUGIN_PATH=$PWD/plugins exits 0 "$dlock" backends --json
+    jq -e '.backends[] | select(.path | endswith("/dlock_bad.so")) | .error | length > 0' out
+}
+
+missing_plugin() {
+    exits 64 "$dlock" -u foo://x run x -- true
+    one_line "unknown scheme 'foo'"
+    exits 69 "$dlock" -u redlock://x run x -- true
+    one_line "'redlock' is known.*not installed"
+    mkdir plugins
+    echo garbage >plugins/dlock_redlock.so
+    DLOCK_PLUGIN_PATH=$PWD/plugins exits 69 "$dlock" -u redlock://x run x -- true
+    one_line "dlock_redlock.so.*will not load.*$PWD/plugins"
+}
+
+bad_stores() {
+    local args
+    echo 'this is no database, whatever its name says, and long enough to be one' >garbage.db
+    for args in "sqlite://$PWD/garbage.db" "sqlite://$PWD" "sqlite://$PWD/none/x.db"; do
+        got=0
+        "$dlock" run -u "$args" x -- touch ran 2>err || got=$?
+        case $got in
+        69 | 78) ;;
+        *) die "exit code $got for $args: $(cat err)" ;;
+        esac
+        one_line "$PWD"
+    done
+    [ ! -e ran ]
+}
+
+default_store() {
+    unset DLOCK_URI
+    exits 0 "$dlock" -v run --nowait "dlock-test-$$" -- true
+    grep -q '^dlock: store sqlite:///' err
+}
+
+verbose_and_version() {
+    exits 0 "$dlock" -v run x -- true
+    grep -q "^dlock: store $store (" err || die "$(cat err)"
+    equal "" "$(grep -v '^dlock: ' err || true)" "lines of another kind"
+    exits 0 "$dlock" --version
+    grep -qE '^dlock [0-9]+\.[0-9]+\.[0-9]+$' out
+    exits 0 "$dlock" --help
+    grep -q 'run .*NAME' out
+    exits 0 "$dlock" run --help
+}
+
+full_disk_is_told() {
+    exits 71 sh -c '"$0" --help >/dev/full' "$dlock"
+    one_line 'No space left'
+}
+
+secrets_stay_secret() {
+    local pid name
+    "$dlock" run -u "$store?label=sekret-not" x -- sleep 30 &
+    pid=$!
+    within 5 held x
+    tr '\0' '\n' <"/proc/$pid/cmdline" | grep -q 'label=sekret-not' || die "a harmless URI was hidden"
+    # No server speaks there; the words must not come out anywhere.
+    for name in 'redis://user:s3cr3t@127.0.0.1:1/0' 'mysql://u:s3cr3t@127.0.0.1:1/db' \
+        'redis://127.0.0.1:1/?pass=s3cr3t' 'memory://u:s3cr3t@x' 'sqlite:///x?password=s3cr3t'; do
+        "$dlock" -v -v run -u "$name" x -- env >out 2>err || true
+        ! grep -q s3cr3t out err || die "$name: $(cat out err)"
+        DLOCK_URI=$name "$dlock" -v -v run x -- env >out 2>err || true
+        ! grep -q s3cr3t out err || die "$name: $(cat out err)"
+    done
+}
+
+# completed WORD...: what bash offers for the last of the words
+completed() {
+    bash -c 'source "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _dlock &&
+        printf "%s " "${COMPREPLY[@]}"' - "$sources/cli/completion/dlock" "$dlock" "$@"
+}
+
+completion() {
+    "$dlock" run night/1 -- sleep 30 &
+    within 5 held night/1
+    equal 'break backends ' "$(completed b)"
+    equal '--ttl ' "$(completed run --tt)"
+    equal 'kill warn ' "$(completed -v run --on-lost '')"
+    equal 'night/1 ' "$(completed inspect ni)"
+    equal 'night/1 ' "$(completed -u "$store" run --ttl 3s '')"
+    completed run x tru | grep -qw true
+    completed run x -- tru | grep -qw true
+    equal '-- ' "$(completed run x -)"
+    equal '--owner ' "$(completed break x --o)"
+}
+
+manual_page() {
+    local word
+    man --warnings -l "$sources/cli/dlock.1" >page 2>warnings
+    equal "" "$(cat warnings)" "warnings of man"
+    for word in $("$dlock" --help | grep -oE -- '--[a-z-]+' | sort -u); do
+        grep -q -- "${word//-/\\\\-}" "$sources/cli/dlock.1" || die "$word is not in the page"
+    done
+}
+
+uri_in_a_file() {
+    echo "$store" >uri
+    unset DLOCK_URI
+    exits 0 "$dlock" -u "@$PWD/uri" run x -- sh -c 'echo "$DLOCK_URI"'
+    equal "$store" "$(cat out)"
+}
+
+shows "usage errors: 64 and one line, whatever it was" usage_errors
+shows "names: empty or too long is 64" empty_name
+shows "names: any bytes are held, shown escaped, and in JSON as name_hex (C11)" names_are_bytes
+shows "names: --name-hex for what a shell cannot pass" name_in_hex
+shows "inspect: 1 when free, 0 when held, with all that is known" inspect_free_and_held
+shows "list: sorted, by prefix, in text and JSON" list_with_prefix
+shows "break: by owner, without a terminal only with --yes, 1 when there is nothing" break_by_owner
+shows "backends: what loads, what does not and why" backends_good_and_bad
+shows "a missing plugin is 69, an unknown scheme 64, a broken plugin 69" missing_plugin
+shows "a store that is none: 69 or 78, with its path" bad_stores
+shows "without a URI: the store of this user, which -v names" default_store
+shows "-v, --version, --help" verbose_and_version
+shows "output that cannot be written is told" full_disk_is_told
+shows "passwords show nowhere (C17)" secrets_stay_secret
+shows "bash completion offers commands, options and held names" completion
+shows "the manual page has every option of --help" manual_page
+shows "-u @file reads the URI from a file" uri_in_a_file
+tap_end

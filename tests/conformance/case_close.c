@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the end come when it is asked for, and is nothing left afterwards? */
+#include "conformance.h"
+
+#include <dirent.h>
+
+#define WAITERS 4
+
+struct queue {
+    struct dlock_client *client, *other;
+    struct dlock *holder, *foreign;
+    struct dlt_waiter waiters[WAITERS]; /* half behind each of the two */
+};
+
+static void queue_start(struct queue *queue, const struct dlt_run *run)
+{
+    queue->client = dlt_client(run, NULL);
+    queue->other = dlt_client(run, NULL);
+    queue->holder = dlt_lock(run, queue->client, "x", 0);
+    queue->foreign = dlt_lock(run, queue->other, "y", 0);
+    DLT_OK(dlock_trylock(queue->holder, &dlt_err));
+    DLT_OK(dlock_trylock(queue->foreign, &dlt_err));
+    for (int i = 0; i < WAITERS; i++)
+        dlt_waiter_start(&queue->waiters[i],
+                         dlt_lock(run, queue->client, i % 2 == 0 ? "x" : "y", 0), DLOCK_FOREVER);
+}
+
+static void queue_ends(struct queue *queue, int64_t start_ns, int64_t slack_ms)
+{
+    for (int i = 0; i < WAITERS; i++) {
+        DLT_STATUS(dlt_waiter_join(&queue->waiters[i]), DLOCK_CLOSED);
+        DLT_CHECK(queue->waiters[i].done_ns - start_ns < (500 + slack_ms) * DLT_NS_PER_MS,
+                  "a waiter needed %.0f ms", (double)(queue->waiters[i].done_ns - start_ns) / 1e6);
+    }
+}
+
+void dlt_case_shutdown_ends_waits(struct dlt_run *run)
+{
+    struct queue queue;
+    int64_t start_ns = 0;
+
+    queue_start(&queue, run);
+    start_ns = dlt_now_ns();
+    dlock_client_shutdown(queue.client);
+    queue_ends(&queue, start_ns, run->slack_ms);
+    for (int i = 0; i < WAITERS; i++) {
+        DLT_STATUS(dlock_trylock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
+        DLT_STATUS(dlock_lock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
+        dlock_free(queue.waiters[i].lock);
+    }
+    DLT_CHECK(dlock_state(queue.holder) == DLOCK_STATE_HELD, "shutdown ended a lock that is held");
+    DLT_OK(dlock_unlock(queue.holder, &dlt_err));
+    dlock_client_shutdown(queue.client);
+    dlock_free(queue.holder);
+    dlock_free(queue.foreign);
+    dlock_client_close(queue.client);
+    dlock_client_close(queue.other);
+}
+
+void dlt_case_close_ends_waits(struct dlt_run *run)
+{
+    struct dlock *next = NULL;
+    struct queue queue;
+    int64_t start_ns = 0;
+
+    queue_start(&queue, run);
+    next = dlt_lock(run, queue.other, "x", 0);
+    start_ns = dlt_now_ns();
+    dlock_client_close(queue.client);
+    queue_ends(&queue, start_ns, run->slack_ms);
+    DLT_OK(dlock_trylock(next, &dlt_err)); /* close unlocked it */
+    DLT_STATUS(dlock_trylock(queue.holder, &dlt_err), DLOCK_CLOSED);
+    dlock_free(queue.holder);
+    for (int i = 0; i < WAITERS; i++) {
+        DLT_STATUS(dlock_trylock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
+        dlock_free(queue.waiters[i].lock);
+    }
+    dlock_free(next);
+    dlock_free(queue.foreign);
+    dlock_client_close(queue.other);
+}
+
+void dlt_case_free_ends_a_wait(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lock(run, other, "x", 0);
+    struct dlt_waiter waiters[2];
+    int64_t start_ns = 0;
+
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    for (int i = 0; i < 2; i++) {
+        waiters[i].lock = dlt_lock(run, client, "x", 0);
+        dlt_waiter_start(&waiters[i], waiters[i].lock, DLOCK_FOREVER);
+    }
+    start_ns = dlt_now_ns();
+    dlock_free(waiters[0].lock);
+    DLT_CHECK(dlt_ms_since(start_ns) < 500 + (double)run->slack_ms, "free took %.0f ms",
+              dlt_ms_since(start_ns));
+    DLT_OK(dlock_unlock(holder, &dlt_err));
+    DLT_OK(dlt_waiter_join(&waiters[1])); /* the other waiter is none the wiser */
+    dlock_free(waiters[1].lock);
+    dlock_free(holder);
+    dlock_client_close(client);
+    dlock_client_close(other);
+    (void)dlt_join(waiters[0].thread);
+    DLT_STATUS(waiters[0].status, DLOCK_CANCELED);
+}
+
+void dlt_case_free_unlocks(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0), *next = dlt_lock(run, other, "x", 0);
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
+    dlock_free(lock);
+    DLT_OK(dlock_trylock(next, &dlt_err));
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+static int entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    int count = 0;
+
+    DLT_CHECK(dir != NULL, "no %s", path);
+    while (readdir(dir) != NULL)
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+static void open_use_close(const struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0), *second = dlt_lock(run, client, "x", 0);
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_STATUS(dlock_timedlock(second, 5, &dlt_err), DLOCK_TIMEOUT);
+    dlock_free(second);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* Once to let libraries make what they keep; then nothing more may come. */
+void dlt_case_close_leaves_nothing(struct dlt_run *run)
+{
+    int files = 0, threads = 0;
+
+    open_use_close(run);
+    files = entries("/proc/self/fd");
+    threads = entries("/proc/self/task");
+    for (int i = 0; i < 30; i++)
+        open_use_close(run);
+    DLT_CHECK(entries("/proc/self/fd") == files, "%d descriptors became %d", files,
+              entries("/proc/self/fd"));
+    DLT_CHECK(entries("/proc/self/task") == threads, "%d threads became %d", threads,
+              entries("/proc/self/task"));
+}

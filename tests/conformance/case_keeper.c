@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a lock kept for as long as it is wanted, and no longer? */
+#include "conformance.h"
+
+#include <inttypes.h>
+
+void dlt_case_keeper_renews(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 1200), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_event event;
+    int64_t start_ns = 0;
+
+    DLT_TAKE(lock);
+    for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < 3700;) {
+        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "state %d after %.0f ms",
+                  (int)dlock_state(lock), dlt_ms_since(start_ns));
+        DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
+        dlt_sleep_ms(20);
+    }
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a loss was told");
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    DLT_OK(dlock_trylock(next, &dlt_err));
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+/* Locks of very different ttl side by side: the short one is not starved by the long one. */
+void dlt_case_keeper_keeps_many(struct dlt_run *run)
+{
+    static const int64_t ttls_ms[] = {900, 60000, 1200, 3000, 1000, 30000};
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *locks[6];
+
+    for (int i = 0; i < 6; i++) {
+        char suffix[8];
+
+        (void)snprintf(suffix, sizeof suffix, "%d", i);
+        locks[i] = dlt_lock(run, client, suffix, ttls_ms[i]);
+        DLT_TAKE(locks[i]);
+    }
+    dlt_sleep_ms(3200);
+    for (int i = 0; i < 6; i++) {
+        DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "the lock of %" PRId64 " ms is lost",
+                  ttls_ms[i]);
+        DLT_OK(dlock_unlock(locks[i], &dlt_err));
+        dlock_free(locks[i]);
+    }
+    dlock_client_close(client);
+}
+
+void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 900, .max_hold_ms = 2000};
+    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock *next = dlt_lock(run, other, "x", 0);
+    struct dlock_event event = {0};
+    int64_t start_ns = 0;
+
+    DLT_TAKE(lock);
+    start_ns = dlt_now_ns();
+    DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
+    DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
+    DLT_CHECK(dlt_ms_since(start_ns) >= 1900, "ended after %.0f ms", dlt_ms_since(start_ns));
+    DLT_CHECK(dlt_ms_since(start_ns) <= 2000 + 900 + (double)run->slack_ms, "ended after %.0f ms",
+              dlt_ms_since(start_ns));
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST");
+    DLT_OK(dlock_timedlock(next, 5000, &dlt_err));
+    DLT_CHECK(dlt_ms_since(start_ns) <= 2000 + 900 + 1000 + (double)run->slack_ms,
+              "the next one got it after %.0f ms", dlt_ms_since(start_ns));
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+/* Shorter than the lease itself: it ends all the same. */
+void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 3000, .max_hold_ms = 500};
+    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_event event = {0};
+    int64_t start_ns = 0;
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    start_ns = dlt_now_ns();
+    DLT_CHECK(dlock_remaining_ms(lock) <= 500, "%" PRId64 " ms left of 500",
+              dlock_remaining_ms(lock));
+    DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
+    DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
+    DLT_CHECK(dlt_ms_since(start_ns) <= 500 + 400 + (double)run->slack_ms, "ended after %.0f ms",
+              dlt_ms_since(start_ns));
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    /* The store frees the name with the lease at the latest. */
+    DLT_OK(dlock_timedlock(lock, 6000, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 1500), *next = dlt_lock(run, other, "x", 0);
+
+    DLT_TAKE(lock);
+    for (int i = 0; i < 4; i++) {
+        dlt_sleep_ms(500);
+        DLT_OK(dlock_renew(lock, 0, &dlt_err));
+        DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
+    }
+    DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "it was renewed though renew=off");
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+void dlt_case_renew_with_another_ttl(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lease(run, client, "x", 2000);
+    struct dlt_name name = dlt_name(run, "x");
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_OK(dlock_renew(lock, 20000, &dlt_err));
+    DLT_CHECK(dlock_remaining_ms(lock) > 15000, "%" PRId64 " ms left after a renewal to 20 s",
+              dlock_remaining_ms(lock));
+    DLT_OK(dlock_renew(lock, 100, &dlt_err));
+    DLT_CHECK(dlock_remaining_ms(lock) > 10000, "a renewal shortened it to %" PRId64 " ms",
+              dlock_remaining_ms(lock));
+    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > 10000, "the store shortened it");
+    DLT_STATUS(dlock_renew(lock, 49, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_renew(lock, -1, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_renew(lock, INT64_MAX, &dlt_err), DLOCK_INVALID);
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "a refused renewal ended it");
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* Unlock ends the renewals: with the next holder in place, nothing of the first disturbs it. */
+void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 600), *next = dlt_lease(run, other, "x", 300);
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlock_event event;
+
+    for (int i = 0; i < 200; i++) {
+        DLT_TAKE(lock);
+        if (i % 20 == 0)
+            dlt_sleep_ms(200);
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+    }
+    DLT_TAKE(next);
+    dlt_sleep_ms(450);
+    DLT_CHECK(dlt_inspect(client, &name).count == 0, "somebody renews a lock that was given back");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a loss of a lock that was given back");
+    DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a mistake of the caller answered, and harmless? */
+#include "conformance.h"
+
+#include <string.h>
+
+void dlt_case_misuse_of_a_handle(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0);
+
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_NOT_HELD);
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_timedlock(lock, 1000, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_lock(lock, &dlt_err), DLOCK_ALREADY);
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "a second acquire ended the first");
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_NOT_HELD);
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+void dlt_case_misuse_of_a_waiting_handle(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lock(run, client, "x", 0), *lock = dlt_lock(run, client, "x", 0);
+    struct dlt_waiter waiter;
+
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    dlt_waiter_start(&waiter, lock, 30000);
+    DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_timedlock(lock, 10, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_ALREADY);
+    DLT_OK(dlock_unlock(holder, &dlt_err));
+    DLT_OK(dlt_waiter_join(&waiter));
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_free(holder);
+    dlock_client_close(client);
+}
+
+static void options_refused(struct dlock_client *client, const struct dlock_options *options,
+                            const char *what)
+{
+    struct dlock *lock = NULL;
+    enum dlock_status status = dlock_new(client, "x", 1, options, &lock, &dlt_err);
+
+    DLT_CHECK(status == DLOCK_INVALID, "%s: %s, want INVALID", what,
+              dlock_status_name((int)status));
+    DLT_CHECK(lock == NULL, "%s: a handle came out", what);
+    DLT_CHECK(dlt_err.message[0] != '\0', "%s: no text", what);
+}
+
+#define REFUSED(client, ...)                                                                       \
+    options_refused(                                                                               \
+        client, &(struct dlock_options){.struct_size = sizeof(struct dlock_options), __VA_ARGS__}, \
+        #__VA_ARGS__)
+
+void dlt_case_misuse_of_options(struct dlt_run *run)
+{
+    static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = NULL;
+
+    REFUSED(client, .ttl_ms = 49);
+    REFUSED(client, .ttl_ms = 1);
+    REFUSED(client, .ttl_ms = -1);
+    REFUSED(client, .ttl_ms = week_ms + 1);
+    REFUSED(client, .ttl_ms = INT64_MAX);
+    REFUSED(client, .ttl_ms = INT64_MIN);
+    REFUSED(client, .wait_ms = -3);
+    REFUSED(client, .wait_ms = INT64_MIN);
+    REFUSED(client, .op_timeout_ms = -1);
+    REFUSED(client, .max_hold_ms = -1);
+    REFUSED(client, .renew = (enum dlock_tri)3);
+    REFUSED(client, .fence = (enum dlock_tri) - 1);
+    REFUSED(client, .label = "a line\nand another");
+    REFUSED(client, .label = "12345678901234567890123456789012345678901234567890123456789012345");
+    lock = dlt_lock(run, client, "x", 0);
+    DLT_STATUS(dlock_timedlock(lock, -3, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_timedlock(lock, INT64_MIN, &dlt_err), DLOCK_INVALID);
+    DLT_OK(dlock_timedlock(lock, INT64_MAX, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
+{
+    static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lease(run, client, "x", week_ms), *shortest = NULL;
+    struct dlt_name name = dlt_name(run, "x");
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50, "a week is cut short");
+    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
+              "the store cuts a week short");
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    /* 50 ms may be over before the answer is here; one in many has to get through. */
+    shortest = dlt_lock(run, client, "y", 50);
+    for (int i = 0; i < 50 && status != DLOCK_OK; i++)
+        status = dlock_timedlock(shortest, 2000, &dlt_err);
+    DLT_CHECK(status == DLOCK_OK, "a ttl of 50 ms: %s", dlock_status_name((int)status));
+    dlock_free(shortest);
+    dlock_client_close(client);
+}
+
+void dlt_case_misuse_of_pointers(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = NULL;
+
+    DLT_STATUS(dlock_client_open(run->uri, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_new(NULL, "x", 1, NULL, &lock, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_new(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_trylock(NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_unlock(NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_inspect(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_inspect(client, "x", 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_break(client, "x", 256, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_CHECK(dlock_state(NULL) == DLOCK_STATE_FREE && dlock_remaining_ms(NULL) == 0 &&
+                  dlock_fence(NULL) == 0,
+              "a state of nothing");
+    dlock_cancel(NULL);
+    dlock_free(NULL);
+    dlock_client_shutdown(NULL);
+    dlock_client_close(NULL);
+    lock = dlt_lock(run, client, "x", 0);
+    DLT_OK(dlock_trylock(lock, NULL)); /* no error is wanted */
+    DLT_STATUS(dlock_trylock(lock, NULL), DLOCK_ALREADY);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+static void defaults_refused(const struct dlt_run *run, const char *defaults)
+{
+    struct dlock_client_options options = {.struct_size = sizeof options, .defaults = defaults};
+    struct dlock_client *client = NULL;
+    enum dlock_status status = dlock_client_open(run->uri, &options, &client, &dlt_err);
+
+    DLT_CHECK(status == DLOCK_INVALID && client == NULL, "\"%s\": %s, want INVALID", defaults,
+              dlock_status_name((int)status));
+    DLT_CHECK(dlt_err.message[0] != '\0' && strchr(dlt_err.message, '\n') == NULL,
+              "\"%s\": the text is \"%s\"", defaults, dlt_err.message);
+}
+
+void dlt_case_misuse_of_defaults(struct dlt_run *run)
+{
+    defaults_refused(run, "nonsense=1");
+    defaults_refused(run, "ttl=30");
+    defaults_refused(run, "ttl=0s");
+    defaults_refused(run, "ttl=-1s");
+    defaults_refused(run, "ttl=9223372036854775808ms");
+    defaults_refused(run, "ttl=8d");
+    defaults_refused(run, "ttl=1s&ttl=2s");
+    defaults_refused(run, "renew=maybe");
+    defaults_refused(run, "ttl");
+    defaults_refused(run, "=1s");
+}
+
+/* A caller's smaller struct is never written past its size. */
+void dlt_case_errors_keep_to_their_size(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    unsigned char memory[sizeof(struct dlock_error)];
+    struct dlock_error full = DLOCK_ERROR_INIT, *small = (struct dlock_error *)(void *)memory;
+    size_t size = offsetof(struct dlock_error, nodes);
+
+    memset(memory, 0xa5, sizeof memory);
+    memset(memory, 0, size);
+    small->struct_size = size;
+    DLT_STATUS(dlock_unlock(lock, small), DLOCK_NOT_HELD);
+    DLT_CHECK(small->status == DLOCK_NOT_HELD && small->message[0] != '\0', "no detail");
+    for (size_t i = size; i < sizeof memory; i++)
+        DLT_CHECK(memory[i] == 0xa5, "byte %zu past the struct was written", i - size);
+    DLT_STATUS(dlock_unlock(lock, &full), DLOCK_NOT_HELD);
+    DLT_CHECK(full.origin[0] != '\0' && strchr(full.message, '\n') == NULL, "origin or text");
+    dlock_free(lock);
+    dlock_client_close(client);
+}

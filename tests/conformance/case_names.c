@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Are names bytes, all of them, and nothing but bytes? */
+#include "conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bytes {
+    const char *text;
+    size_t len;
+};
+
+#define BYTES(literal)               \
+    {                                \
+        literal, sizeof(literal) - 1 \
+    }
+
+/* Pairs that a store may take for one name, and texts that it may take for a command. The random
+ * prefix is in front, or behind where the beginning matters. */
+static const struct bytes tails[] = {
+    BYTES("job"),
+    BYTES("Job"),
+    BYTES("job "),
+    BYTES(" job"),
+    BYTES("job\0"),
+    BYTES("job\0x"),
+    BYTES("job\0\0"),
+    BYTES("job\n"),
+    BYTES("job\r\n"),
+    BYTES("job\t"),
+    BYTES("jo"),
+    BYTES("jobs"),
+    BYTES("caf\xc3\xa9"),  /* e acute, composed */
+    BYTES("cafe\xcc\x81"), /* the same, decomposed */
+    BYTES("caf\xc3\x89"),  /* upper case */
+    BYTES("caf\xe9"),      /* Latin-1: no UTF-8 */
+    BYTES("ss"),
+    BYTES("\xc3\x9f"),
+    BYTES("\xff"),
+    BYTES("\xff\xfe"),
+    BYTES("\xed\xa0\x80"),
+    BYTES("%s%n%d"),
+    BYTES("%00"),
+    BYTES("%2e"),
+    BYTES("../../etc/passwd"),
+    BYTES("/"),
+    BYTES("."),
+    BYTES(".."),
+    BYTES("*"),
+    BYTES("?"),
+    BYTES("_"),
+    BYTES("%"),
+    BYTES("{a}"),
+    BYTES("{a}b"),
+    BYTES(":"),
+    BYTES("'"),
+    BYTES("''"),
+    BYTES("\""),
+    BYTES("`"),
+    BYTES("\\"),
+    BYTES("\\0"),
+    BYTES("'; DROP TABLE locks; --"),
+    BYTES("x' OR '1'='1"),
+    BYTES("\r\nSET x 1\r\n"),
+    BYTES("$(id)"),
+    BYTES("\x1b[2J"),
+    BYTES("\x7f"),
+    BYTES("0"),
+    BYTES("00"),
+    BYTES("1e3"),
+    BYTES("NULL"),
+};
+
+#define TAILS (sizeof tails / sizeof tails[0])
+
+static size_t name_build(const struct dlt_run *run, const struct bytes *tail, int behind,
+                         char name[DLOCK_NAME_MAX])
+{
+    size_t prefix_len = strlen(run->prefix);
+
+    memcpy(behind ? name + tail->len : name, run->prefix, prefix_len);
+    memcpy(behind ? name : name + prefix_len, tail->text, tail->len);
+    return prefix_len + tail->len;
+}
+
+struct expectation {
+    const char *name;
+    size_t len;
+    int calls;
+};
+
+static int name_expect(void *arg, const struct dlock_info *info)
+{
+    struct expectation *want = arg;
+
+    want->calls++;
+    DLT_CHECK(info->name_len == want->len && memcmp(info->name, want->name, want->len) == 0,
+              "inspect shows another name");
+    return 0;
+}
+
+void dlt_case_names_are_bytes(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *locks[2 * TAILS] = {NULL};
+    struct dlock *second = NULL;
+    char name[DLOCK_NAME_MAX];
+
+    for (size_t i = 0; i < 2 * TAILS; i++) {
+        size_t len = name_build(run, &tails[i / 2], i % 2 == 1, name);
+
+        DLT_OK(dlock_new(client, name, len, NULL, &locks[i], &dlt_err));
+        DLT_CHECK(dlock_trylock(locks[i], &dlt_err) == DLOCK_OK,
+                  "name %zu (\"%s\", %zu bytes) is taken by another: %s", i / 2, tails[i / 2].text,
+                  len, dlt_err.message);
+    }
+    for (size_t i = 0; i < 2 * TAILS; i++) {
+        struct expectation want = {.name = name,
+                                   .len = name_build(run, &tails[i / 2], i % 2 == 1, name)};
+
+        DLT_OK(dlock_inspect(client, name, want.len, name_expect, &want, &dlt_err));
+        DLT_CHECK(want.calls == 1, "name %zu: %d holders", i / 2, want.calls);
+        DLT_OK(dlock_new(client, name, want.len, NULL, &second, &dlt_err));
+        DLT_STATUS(dlock_trylock(second, &dlt_err), DLOCK_BUSY);
+        dlock_free(second);
+        DLT_OK(dlock_unlock(locks[i], &dlt_err));
+        dlock_free(locks[i]);
+    }
+    dlock_client_close(client);
+}
+
+void dlt_case_names_have_limits(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    char name[DLOCK_NAME_MAX + 1];
+    struct dlock *locks[3] = {NULL}, *none = NULL;
+
+    memset(name, 'n', sizeof name);
+    memcpy(name, run->prefix, strlen(run->prefix));
+    DLT_STATUS(dlock_new(client, name, 0, NULL, &none, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_new(client, name, sizeof name, NULL, &none, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_new(client, name, SIZE_MAX, NULL, &none, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_new(client, NULL, 3, NULL, &none, &dlt_err), DLOCK_INVALID);
+    DLT_CHECK(none == NULL, "a handle came out of a failure");
+    /* Full length, one byte different at the end, one byte shorter: three names. */
+    DLT_OK(dlock_new(client, name, DLOCK_NAME_MAX, NULL, &locks[0], &dlt_err));
+    name[DLOCK_NAME_MAX - 1] = 'N';
+    DLT_OK(dlock_new(client, name, DLOCK_NAME_MAX, NULL, &locks[1], &dlt_err));
+    DLT_OK(dlock_new(client, name, DLOCK_NAME_MAX - 1, NULL, &locks[2], &dlt_err));
+    for (int i = 0; i < 3; i++)
+        DLT_OK(dlock_trylock(locks[i], &dlt_err));
+    for (int i = 0; i < 3; i++)
+        dlock_free(locks[i]);
+    dlock_client_close(client);
+}
+
+void dlt_case_names_of_one_byte(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = NULL;
+
+    /* Other runs use these names as well: wait for them. */
+    for (int byte = 0; byte < 256; byte += 15) {
+        unsigned char name = (unsigned char)byte;
+
+        DLT_OK(dlock_new(client, &name, 1, NULL, &lock, &dlt_err));
+        DLT_OK(dlock_timedlock(lock, 60000, &dlt_err));
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+        dlock_free(lock);
+    }
+    dlock_client_close(client);
+}
+
+#define MANY 2000
+
+static int count_names(void *arg, const struct dlock_info *info)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+void dlt_case_names_by_the_thousand(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock **locks = calloc(MANY, sizeof(struct dlock *));
+    struct dlt_name prefix = dlt_name(run, "many-");
+    int listed = 0;
+
+    DLT_CHECK(locks != NULL, "no memory");
+    for (int i = 0; i < MANY; i++) {
+        char suffix[32];
+
+        (void)snprintf(suffix, sizeof suffix, "many-%d", i);
+        locks[i] = dlt_lock(run, client, suffix, 15000);
+        DLT_OK(dlock_trylock(locks[i], &dlt_err));
+    }
+    DLT_OK(dlock_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err));
+    DLT_CHECK(listed == MANY, "%d of %d names are listed", listed, MANY);
+    dlt_sleep_ms(5500); /* past the first round of renewals */
+    for (int i = 0; i < MANY; i++) {
+        DLT_CHECK(dlock_remaining_ms(locks[i]) > 8000, "name %d was not renewed: %d ms", i,
+                  (int)dlock_remaining_ms(locks[i]));
+        DLT_OK(dlock_unlock(locks[i], &dlt_err));
+        dlock_free(locks[i]);
+    }
+    free(locks);
+    dlock_client_close(client);
+}

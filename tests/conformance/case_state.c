@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the state of a handle right at every moment, without asking anybody? */
+#include "child.h"
+#include "conformance.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dlt_case_state_walk(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 5000);
+    uint64_t fence = 0;
+
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE, "not free at first");
+    DLT_CHECK(dlock_remaining_ms(lock) == 0 && dlock_fence(lock) == 0, "a new handle has a lease");
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held after OK");
+    DLT_CHECK(dlock_remaining_ms(lock) > 3000, "%" PRId64 " ms left of 5 s",
+              dlock_remaining_ms(lock));
+    fence = dlock_fence(lock);
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE && dlock_remaining_ms(lock) == 0,
+              "not free after unlock");
+    DLT_CHECK(dlock_fence(lock) == fence, "the fence of the last acquisition is gone");
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+void dlt_case_state_ends_with_the_lease(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lease(run, client, "x", 400);
+    int64_t latest_ns = 0, last_ms = INT64_MAX;
+
+    DLT_TAKE(lock);
+    latest_ns = dlt_now_ns() + 400 * DLT_NS_PER_MS;
+    for (;;) {
+        int64_t now_ns = dlt_now_ns(), left_ms = dlock_remaining_ms(lock);
+        enum dlock_state state = dlock_state(lock);
+
+        DLT_CHECK(left_ms <= last_ms, "remaining grew from %" PRId64 " to %" PRId64 " ms", last_ms,
+                  left_ms);
+        last_ms = left_ms;
+        if (state == DLOCK_STATE_LOST)
+            break;
+        DLT_CHECK(state == DLOCK_STATE_HELD, "state %d while it lasts", (int)state);
+        DLT_CHECK(now_ns < latest_ns, "held for longer than its ttl");
+    }
+    DLT_CHECK(dlock_remaining_ms(lock) == 0, "lost, and %" PRId64 " ms left",
+              dlock_remaining_ms(lock));
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* valid_until = t0 + ttl - drift, drift = 1 % + 2 ms. */
+void dlt_case_state_keeps_a_margin(struct dlt_run *run)
+{
+    static const int64_t ttls_ms[] = {100, 1000, 30000, 3600000};
+    struct dlock_client *client = dlt_client(run, NULL);
+
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
+        int64_t ttl_ms = ttls_ms[i], longest_ms = ttl_ms - ttl_ms / 100 - 2;
+        struct dlock *lock = dlt_lease(run, client, "x", ttl_ms);
+
+        DLT_TAKE(lock);
+        DLT_CHECK(dlock_remaining_ms(lock) <= longest_ms,
+                  "ttl %" PRId64 ": %" PRId64 " ms left, at most %" PRId64 " are safe", ttl_ms,
+                  dlock_remaining_ms(lock), longest_ms);
+        dlock_free(lock);
+    }
+    dlock_client_close(client);
+}
+
+/* OK means: at least max(10 ms, a tenth) is left. Between the answer and our look there is time,
+ * so that one good look of several is asked for. */
+void dlt_case_state_ok_is_worth_something(struct dlt_run *run)
+{
+    static const int64_t ttls_ms[] = {50, 300, 30000};
+    struct dlock_client *client = dlt_client(run, NULL);
+
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
+        int64_t least_ms = ttls_ms[i] / 10 > 10 ? ttls_ms[i] / 10 : 10;
+        int64_t best_ms = 0;
+
+        for (int turn = 0; turn < 20 && best_ms < least_ms; turn++) {
+            struct dlock *lock = dlt_lease(run, client, "x", ttls_ms[i]);
+
+            if (dlock_timedlock(lock, 2000, &dlt_err) == DLOCK_OK)
+                best_ms = dlock_remaining_ms(lock);
+            dlock_free(lock);
+        }
+        DLT_CHECK(best_ms >= least_ms, "ttl %" PRId64 ": at most %" PRId64 " ms left after OK",
+                  ttls_ms[i], best_ms);
+    }
+    dlock_client_close(client);
+}
+
+static void stop_for(struct dlt_child *child, int64_t ms)
+{
+    dlt_sleep_ms(200);
+    dlt_child_signal(child, SIGSTOP);
+    dlt_sleep_ms(ms);
+    dlt_child_signal(child, SIGCONT);
+}
+
+static int64_t word_number(const struct dlt_child *child, char **words)
+{
+    const char *word = strtok_r(NULL, " ", words);
+
+    DLT_CHECK(word != NULL, "the answer is too short: %s", child->reply);
+    return strtoll(word, NULL, 10);
+}
+
+/* With the keeper and without it: no thread of the library has run when the first look is taken. */
+void dlt_case_state_after_stop(struct dlt_run *run)
+{
+    struct dlt_child child;
+
+    dlt_child_start(&child, run, NULL);
+    for (int renew = 0; renew < 2; renew++) {
+        char *words = NULL;
+        const char *state = NULL;
+        int64_t left_ms = -1, gap_ms = 0, revived = 1;
+
+        dlt_child_want(&child, "OK", "new %d %sstop%d 700 %d", renew, run->prefix, renew, renew);
+        dlt_child_want(&child, "OK", "lock %d 15000", renew);
+        dlt_child_tell(&child, "watch %d 2500", renew);
+        stop_for(&child, 1500);
+        (void)dlt_child_hear(&child);
+        state = strtok_r(child.reply, " ", &words);
+        left_ms = word_number(&child, &words);
+        gap_ms = word_number(&child, &words);
+        revived = word_number(&child, &words);
+        DLT_CHECK(gap_ms >= 1400, "it was not stopped: a gap of %" PRId64 " ms", gap_ms);
+        DLT_CHECK(state != NULL && strcmp(state, "LOST") == 0 && left_ms == 0,
+                  "renew %d: the first state after SIGCONT is %s, %" PRId64 " ms left", renew,
+                  state, left_ms);
+        DLT_CHECK(revived == 0, "renew %d: valid again after LOST, %" PRId64 " times", renew,
+                  revived);
+        dlt_child_want(&child, "LOST", "unlock %d", renew);
+    }
+    dlt_child_stop(&child);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Are deadlines kept? A call may never return before its time. How late it is depends on the
+ * machine, too: the best of a few attempts has to be within the slack, 100 ms unless --slack says
+ * otherwise. */
+#include "conformance.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+
+#define ATTEMPTS 3
+
+/* Somebody else holds the name. */
+static void timeout_check(const struct dlt_run *run, struct dlock *lock, int64_t timeout_ms,
+                          enum dlock_status want)
+{
+    double best = 1e9;
+
+    for (int i = 0; i < ATTEMPTS && best > (double)(timeout_ms + run->slack_ms); i++) {
+        int64_t start_ns = dlt_now_ns();
+        double took = 0;
+
+        DLT_STATUS(dlock_timedlock(lock, timeout_ms, &dlt_err), want);
+        took = dlt_ms_since(start_ns);
+        DLT_CHECK(took >= (double)timeout_ms, "%" PRId64 " ms were over after %.1f", timeout_ms,
+                  took);
+        best = took < best ? took : best;
+    }
+    DLT_CHECK(best <= (double)(timeout_ms + run->slack_ms), "%" PRId64 " ms took %.1f at best",
+              timeout_ms, best);
+}
+
+void dlt_case_time_of_a_wait(struct dlt_run *run)
+{
+    static const int64_t timeouts_ms[] = {0, 1, 250, 1500};
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lock(run, client, "x", 0);
+    struct dlock *near = dlt_lock(run, client, "x", 0), *far = dlt_lock(run, other, "x", 0);
+
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
+        /* 0 is one attempt, as trylock. */
+        enum dlock_status want = timeouts_ms[i] == 0 ? DLOCK_BUSY : DLOCK_TIMEOUT;
+
+        timeout_check(run, near, timeouts_ms[i], want);
+        timeout_check(run, far, timeouts_ms[i], want);
+    }
+    DLT_OK(dlock_unlock(holder, &dlt_err));
+    DLT_OK(dlock_trylock(far, &dlt_err));
+    dlock_free(holder);
+    dlock_free(near);
+    dlock_free(far);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+/* dlock_lock waits as its options say; the client's defaults count when they say nothing. */
+void dlt_case_time_of_the_options(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, "wait=200ms");
+    struct dlock *holder = dlt_lock(run, client, "x", 0),
+                 *by_default = dlt_lock(run, client, "x", 0);
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = 400};
+    struct dlock *by_option = dlt_lock_with(run, client, "x", &options);
+    struct dlock *just_tries = NULL;
+    int64_t start_ns = 0;
+
+    options.wait_ms = DLOCK_TRY;
+    just_tries = dlt_lock_with(run, client, "x", &options);
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    start_ns = dlt_now_ns();
+    DLT_STATUS(dlock_lock(by_default, &dlt_err), DLOCK_TIMEOUT);
+    DLT_CHECK(dlt_ms_since(start_ns) >= 200, "wait=200ms took %.1f ms", dlt_ms_since(start_ns));
+    start_ns = dlt_now_ns();
+    DLT_STATUS(dlock_lock(by_option, &dlt_err), DLOCK_TIMEOUT);
+    DLT_CHECK(dlt_ms_since(start_ns) >= 400, "400 ms took %.1f", dlt_ms_since(start_ns));
+    DLT_STATUS(dlock_lock(just_tries, &dlt_err), DLOCK_BUSY);
+    dlock_free(holder);
+    dlock_free(by_default);
+    dlock_free(by_option);
+    dlock_free(just_tries);
+    dlock_client_close(client);
+}
+
+static _Atomic int signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+static void storm_start(void)
+{
+    struct sigaction action = {.sa_handler = count_signal}; /* no SA_RESTART */
+    struct itimerval every = {{0, 2000}, {0, 2000}};
+
+    DLT_CHECK(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+    DLT_CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0, "setitimer");
+}
+
+static void storm_stop(void)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+
+    DLT_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
+}
+
+/* EINTR makes a wait neither shorter nor longer, and no call fails by it, opening included. */
+void dlt_case_time_in_a_signal_storm(struct dlt_run *run)
+{
+    struct dlock_client *client = NULL;
+    struct dlock *holder = NULL, *lock = NULL;
+    int before = 0;
+
+    storm_start();
+    client = dlt_client(run, NULL);
+    holder = dlt_lock(run, client, "x", 0);
+    lock = dlt_lock(run, client, "x", 0);
+    for (int i = 0; i < 100; i++) {
+        DLT_OK(dlock_trylock(holder, &dlt_err));
+        DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
+        DLT_OK(dlock_renew(holder, 0, &dlt_err));
+        DLT_OK(dlock_unlock(holder, &dlt_err));
+    }
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    before = signals;
+    timeout_check(run, lock, 400, DLOCK_TIMEOUT);
+    DLT_CHECK(signals > before + 20, "no storm: %d signals", signals - before);
+    dlock_free(lock);
+    dlock_free(holder);
+    dlock_client_close(client);
+    storm_stop();
+}

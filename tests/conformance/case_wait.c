@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Do waiters get what they wait for, when it is there, and can they be called off? */
+#include "child.h"
+#include "conformance.h"
+
+#include <inttypes.h>
+
+/* Rounds of unlock here, acquire there. poll_max is far longer than the answer may take, so that
+ * looking now and then cannot be what wakes the waiter. */
+static void hand_over(const struct dlt_run *run, struct dlock_client *from, struct dlock_client *to)
+{
+    struct dlock *a = dlt_lock(run, from, "x", 60000), *b = dlt_lock(run, to, "x", 60000);
+    double best = 1e9;
+
+    for (int i = 0; i < 5; i++) {
+        struct dlt_waiter waiter;
+        int64_t start_ns = 0;
+
+        DLT_OK(dlock_trylock(a, &dlt_err));
+        dlt_waiter_start(&waiter, b, 30000);
+        start_ns = dlt_now_ns();
+        DLT_OK(dlock_unlock(a, &dlt_err));
+        DLT_OK(dlt_waiter_join(&waiter));
+        if ((double)(waiter.done_ns - start_ns) / 1e6 < best)
+            best = (double)(waiter.done_ns - start_ns) / 1e6;
+        DLT_CHECK(waiter.done_ns - start_ns < 5000 * DLT_NS_PER_MS,
+                  "the waiter polled: it took %.0f ms", (double)(waiter.done_ns - start_ns) / 1e6);
+        DLT_OK(dlock_unlock(b, &dlt_err));
+    }
+    DLT_CHECK(best < (double)run->slack_ms, "the waiter got it after %.1f ms at best", best);
+    dlock_free(a);
+    dlock_free(b);
+}
+
+void dlt_case_wait_ends_by_unlock(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, "poll_max=20s"),
+                        *two = dlt_client(run, "poll_max=20s");
+
+    hand_over(run, one, two);
+    dlock_client_close(one);
+    dlock_client_close(two);
+}
+
+/* In one client no store is needed to wake the next. */
+void dlt_case_wait_ends_by_unlock_in_one_client(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, "poll_max=20s");
+
+    hand_over(run, client, client);
+    dlock_client_close(client);
+}
+
+void dlt_case_wait_ends_by_unlock_elsewhere(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, "poll_max=20s");
+    struct dlock *lock = dlt_lock(run, client, "x", 60000);
+    struct dlt_child child;
+    double best = 1e9;
+
+    dlt_child_start(&child, run, NULL);
+    dlt_child_want(&child, "OK", "new 0 %sx 60000 1", run->prefix);
+    for (int i = 0; i < 5; i++) {
+        struct dlt_waiter waiter;
+        int64_t start_ns = 0;
+
+        dlt_child_want(&child, "OK", "try 0");
+        dlt_waiter_start(&waiter, lock, 30000);
+        start_ns = dlt_now_ns();
+        dlt_child_want(&child, "OK", "unlock 0");
+        DLT_OK(dlt_waiter_join(&waiter));
+        if ((double)(waiter.done_ns - start_ns) / 1e6 < best)
+            best = (double)(waiter.done_ns - start_ns) / 1e6;
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+    }
+    DLT_CHECK(best < (double)run->slack_ms, "the waiter got it after %.1f ms at best", best);
+    dlt_child_stop(&child);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+void dlt_case_wait_ends_by_break(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lease(run, one, "x", 60000);
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlt_waiter waiter;
+
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    dlt_waiter_start(&waiter, dlt_lock(run, two, "x", 0), 20000);
+    dlt_break(one, &name);
+    DLT_OK(dlt_waiter_join(&waiter));
+    DLT_STATUS(dlock_unlock(holder, &dlt_err), DLOCK_LOST);
+    dlock_free(waiter.lock);
+    dlock_free(holder);
+    dlock_client_close(one);
+    dlock_client_close(two);
+}
+
+/* Nobody tells the waiter that a lease ran out. */
+void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lease(run, one, "x", 900);
+    struct dlt_waiter waiter;
+    int64_t earliest_ns = 0, latest_ns = 0;
+
+    earliest_ns = dlt_now_ns() + 900 * DLT_NS_PER_MS;
+    DLT_TAKE(holder);
+    latest_ns = dlt_now_ns() + (900 + 1000) * DLT_NS_PER_MS;
+    dlt_waiter_start(&waiter, dlt_lock(run, two, "x", 0), 20000);
+    DLT_OK(dlt_waiter_join(&waiter));
+    DLT_CHECK(waiter.done_ns >= earliest_ns, "taken %.1f ms before the lease ran out",
+              (double)(earliest_ns - waiter.done_ns) / 1e6);
+    DLT_CHECK(waiter.done_ns <= latest_ns, "taken %.0f ms too late",
+              (double)(waiter.done_ns - latest_ns) / 1e6);
+    dlock_free(waiter.lock);
+    dlock_free(holder);
+    dlock_client_close(one);
+    dlock_client_close(two);
+}
+
+/* A holder that is killed: not before the expiry that inspect shows, and soon after it. */
+void dlt_case_wait_for_the_dead(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlt_holder holder;
+    struct dlt_child child;
+    int64_t before_ns = 0, after_ns = 0, now_ns = 0;
+
+    dlt_child_start(&child, run, NULL);
+    dlt_child_want(&child, "OK", "new 0 %sx 1500 1", run->prefix);
+    dlt_child_want(&child, "OK", "try 0");
+    dlt_sleep_ms(700); /* it has been renewed by now */
+    dlt_child_kill(&child);
+    before_ns = dlt_now_ns();
+    holder = dlt_inspect(client, &name);
+    after_ns = dlt_now_ns();
+    DLT_CHECK(holder.count == 1, "the dead holder's lease is gone at once");
+    DLT_OK(dlock_timedlock(lock, 20000, &dlt_err));
+    now_ns = dlt_now_ns();
+    /* inspect rounds to milliseconds. */
+    DLT_CHECK(now_ns - before_ns >= (holder.info.remaining_ms - 1) * DLT_NS_PER_MS,
+              "taken before the %" PRId64 " ms that inspect showed were over",
+              holder.info.remaining_ms);
+    DLT_CHECK(now_ns - after_ns <= (holder.info.remaining_ms + 1000) * DLT_NS_PER_MS,
+              "taken %.0f ms after the death; inspect showed %" PRId64 " ms",
+              (double)(now_ns - after_ns) / 1e6, holder.info.remaining_ms);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+#define HERD 12
+
+static void *herd_member(void *arg)
+{
+    struct dlock *lock = arg;
+
+    DLT_OK(dlock_timedlock(lock, 60000, &dlt_err));
+    dlt_sleep_ms(2);
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    return NULL;
+}
+
+void dlt_case_wait_leaves_nobody_behind(struct dlt_run *run)
+{
+    struct dlock_client *clients[3];
+    struct dlock *holder = NULL, *locks[HERD];
+    pthread_t threads[HERD];
+
+    for (int i = 0; i < 3; i++)
+        clients[i] = dlt_client(run, NULL);
+    holder = dlt_lock(run, clients[0], "x", 0);
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    for (int i = 0; i < HERD; i++) {
+        locks[i] = dlt_lock(run, clients[i % 3], "x", 0);
+        threads[i] = dlt_thread(herd_member, locks[i]);
+    }
+    dlt_sleep_ms(100);
+    DLT_OK(dlock_unlock(holder, &dlt_err));
+    for (int i = 0; i < HERD; i++) {
+        (void)dlt_join(threads[i]);
+        dlock_free(locks[i]);
+    }
+    dlock_free(holder);
+    for (int i = 0; i < 3; i++)
+        dlock_client_close(clients[i]);
+}
+
+void dlt_case_wait_can_be_cancelled(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lock(run, one, "x", 0);
+    struct dlock *locks[2] = {dlt_lock(run, one, "x", 0), dlt_lock(run, two, "x", 0)};
+    struct dlt_waiter waiter;
+
+    DLT_OK(dlock_trylock(holder, &dlt_err));
+    for (int i = 0; i < 6; i++) {
+        int64_t start_ns = 0;
+
+        dlt_waiter_start(&waiter, locks[i % 2], DLOCK_FOREVER);
+        start_ns = dlt_now_ns();
+        dlock_cancel(locks[i % 2]);
+        DLT_STATUS(dlt_waiter_join(&waiter), DLOCK_CANCELED);
+        DLT_CHECK(waiter.done_ns - start_ns < (500 + run->slack_ms) * DLT_NS_PER_MS,
+                  "it took %.0f ms", (double)(waiter.done_ns - start_ns) / 1e6);
+    }
+    dlock_cancel(holder); /* nobody waits: nothing happens */
+    DLT_CHECK(dlock_state(holder) == DLOCK_STATE_HELD, "cancel touched a lock that is held");
+    DLT_OK(dlock_unlock(holder, &dlt_err));
+    dlock_cancel(locks[0]);
+    DLT_OK(dlock_timedlock(locks[0], 1000, &dlt_err));
+    DLT_OK(dlock_unlock(locks[0], &dlt_err));
+    dlock_free(holder);
+    dlock_free(locks[0]);
+    dlock_free(locks[1]);
+    dlock_client_close(one);
+    dlock_client_close(two);
+}
+
+/* Who gave up leaves nothing behind that keeps others waiting. */
+void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
+    struct dlock *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 0);
+    struct dlock *third = dlt_lock(run, one, "x", 0);
+
+    for (int i = 0; i < 3; i++) {
+        DLT_OK(dlock_trylock(holder, &dlt_err));
+        DLT_STATUS(dlock_timedlock(lock, 150, &dlt_err), DLOCK_TIMEOUT);
+        DLT_STATUS(dlock_timedlock(third, 50, &dlt_err), DLOCK_TIMEOUT);
+        DLT_OK(dlock_unlock(holder, &dlt_err));
+        DLT_OK(dlock_trylock(third, &dlt_err));
+        DLT_OK(dlock_unlock(third, &dlt_err));
+        DLT_OK(dlock_trylock(lock, &dlt_err));
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+    }
+    dlock_free(holder);
+    dlock_free(lock);
+    dlock_free(third);
+    dlock_client_close(one);
+    dlock_client_close(two);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* The store goes by the environment: arguments are for all to see, and it may hold a password. */
+_Noreturn static void child_exec(const struct dlt_run *run, const char *defaults, int in, int out)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup2(in, 0) != 0 || dup2(out, 1) != 1 || setenv("DLT_URI", run->uri, 1) != 0 ||
+        setenv("DLT_DEFAULTS", defaults == NULL ? "" : defaults, 1) != 0)
+        _exit(127);
+    (void)execle(run->program, "dlock-conformance", "--role", "holder", (char *)NULL, environ);
+    _exit(127);
+}
+
+void dlt_child_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults)
+{
+    int to[2], from[2];
+
+    DLT_CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, "no pipe");
+    child->pid = fork();
+    DLT_CHECK(child->pid >= 0, "no process");
+    if (child->pid == 0)
+        child_exec(run, defaults, to[0], from[1]);
+    (void)close(to[0]);
+    (void)close(from[1]);
+    child->to = fdopen(to[1], "w");
+    child->from = fdopen(from[0], "r");
+    DLT_CHECK(child->to != NULL && child->from != NULL, "no stream");
+    DLT_CHECK(strcmp(dlt_child_hear(child), "ready") == 0, "the process says: %s", child->reply);
+}
+
+static void child_send(struct dlt_child *child, const char *format, va_list args)
+{
+    (void)vfprintf(child->to, format, args);
+    (void)fputc('\n', child->to);
+    DLT_CHECK(fflush(child->to) == 0, "process %d does not listen", (int)child->pid);
+}
+
+void dlt_child_tell(struct dlt_child *child, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    child_send(child, format, args);
+    va_end(args);
+}
+
+const char *dlt_child_hear(struct dlt_child *child)
+{
+    DLT_CHECK(fgets(child->reply, sizeof child->reply, child->from) != NULL,
+              "process %d went silent", (int)child->pid);
+    child->reply[strcspn(child->reply, "\n")] = '\0';
+    return child->reply;
+}
+
+void dlt_child_want(struct dlt_child *child, const char *want, const char *format, ...)
+{
+    size_t len = strlen(want);
+    va_list args;
+
+    va_start(args, format);
+    child_send(child, format, args);
+    va_end(args);
+    (void)dlt_child_hear(child);
+    DLT_CHECK(strncmp(child->reply, want, len) == 0 &&
+                  (child->reply[len] == ' ' || child->reply[len] == '\0'),
+              "\"%s\" in another process: %s, want %s", format, child->reply, want);
+}
+
+void dlt_child_signal(const struct dlt_child *child, int signal)
+{
+    DLT_CHECK(kill(child->pid, signal) == 0, "cannot signal process %d", (int)child->pid);
+}
+
+static int child_reap(struct dlt_child *child)
+{
+    int status = 0;
+
+    while (waitpid(child->pid, &status, 0) < 0)
+        DLT_CHECK(errno == EINTR, "waitpid");
+    (void)fclose(child->from);
+    return status;
+}
+
+void dlt_child_kill(struct dlt_child *child)
+{
+    dlt_child_signal(child, SIGKILL);
+    (void)fclose(child->to);
+    (void)child_reap(child);
+}
+
+void dlt_child_stop(struct dlt_child *child)
+{
+    int status = 0;
+
+    (void)fclose(child->to);
+    status = child_reap(child);
+    DLT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d ended with status %#x",
+              (int)child->pid, (unsigned)status);
+}

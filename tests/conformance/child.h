@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * child.h - another process with a client of its own, which does as it is told.
+ *
+ * The process runs this program again with --role holder (role.c). One line goes in, one line
+ * comes back. It dies with the case.
+ */
+#ifndef DLT_CHILD_H
+#define DLT_CHILD_H
+
+#include "kit.h"
+
+#include <sys/types.h>
+
+struct dlt_child {
+    pid_t pid;
+    FILE *to, *from;
+    char reply[512]; /* the last one, without its newline */
+};
+
+/* defaults: NULL or options of the child's client. It is open when this returns. */
+void dlt_child_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults);
+
+/* Sends a command (role.h) and does not wait. */
+__attribute__((format(printf, 2, 3))) void dlt_child_tell(struct dlt_child *child,
+                                                          const char *format, ...);
+
+/* Waits for the answer, which is in child->reply then, too. */
+const char *dlt_child_hear(struct dlt_child *child);
+
+/* The answer has to be `want`. Both in one; the answer's first word has to be `want`. */
+__attribute__((format(printf, 3, 4))) void dlt_child_want(struct dlt_child *child, const char *want,
+                                                          const char *format, ...);
+
+void dlt_child_signal(const struct dlt_child *child, int signal);
+
+/* SIGKILL, and gone when this returns. */
+void dlt_child_kill(struct dlt_child *child);
+
+/* Ends it in good order: its client is closed; it has to exit with 0. */
+void dlt_child_stop(struct dlt_child *child);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conformance.h - the table of cases: what every store has to do, whatever is behind its URI.
+ *
+ * A case knows dlock.h and nothing of the store. cases.c is the table; case_<topic>.c hold the
+ * functions. The same table is run by dlock-conformance and by Criterion.
+ */
+#ifndef DLT_CONFORMANCE_H
+#define DLT_CONFORMANCE_H
+
+#include "kit.h"
+
+enum {
+    DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */
+    DLT_SERIAL = 1u << 1     /* measures time: nothing else runs beside it */
+};
+
+struct dlt_case {
+    const char *name;
+    const char *clauses; /* "C1 TRY-1": docs/guarantees.md and plugin.h */
+    uint32_t caps;       /* needed; a store without them skips the case, visibly */
+    unsigned flags;
+    int limit_s; /* 0: 20 */
+    void (*run)(struct dlt_run *run);
+};
+
+struct dlt_table {
+    const struct dlt_case *cases;
+    size_t count;
+};
+
+extern const struct dlt_table dlt_table;
+
+/* The case of this name, or NULL. */
+const struct dlt_case *dlt_case_find(const struct dlt_table *table, const char *name);
+
+/* The program dlock-conformance, over any table. Returns its exit status. */
+int dlt_main(const struct dlt_table *table, int argc, char **argv);
+
+/* case_admin.c */
+void dlt_case_caps_in_force(struct dlt_run *run);
+void dlt_case_client_names_its_store(struct dlt_run *run);
+void dlt_case_inspect_tells_all(struct dlt_run *run);
+void dlt_case_inspect_forgets_the_expired(struct dlt_run *run);
+void dlt_case_list_by_prefix(struct dlt_run *run);
+void dlt_case_break_by_owner(struct dlt_run *run);
+
+/* case_close.c */
+void dlt_case_shutdown_ends_waits(struct dlt_run *run);
+void dlt_case_close_ends_waits(struct dlt_run *run);
+void dlt_case_free_ends_a_wait(struct dlt_run *run);
+void dlt_case_free_unlocks(struct dlt_run *run);
+void dlt_case_close_leaves_nothing(struct dlt_run *run);
+
+/* case_exclusion.c */
+void dlt_case_exclusion_handles(struct dlt_run *run);
+void dlt_case_exclusion_threads(struct dlt_run *run);
+void dlt_case_exclusion_expiry(struct dlt_run *run);
+void dlt_case_exclusion_processes(struct dlt_run *run);
+
+/* case_fence.c */
+void dlt_case_fence_rises(struct dlt_run *run);
+void dlt_case_fence_rises_for_waiters(struct dlt_run *run);
+void dlt_case_fence_stays_when_renewed(struct dlt_run *run);
+void dlt_case_fence_over_processes(struct dlt_run *run);
+void dlt_case_fence_on_demand(struct dlt_run *run);
+
+/* case_fork.c */
+void dlt_case_fork_child_is_told(struct dlt_run *run);
+void dlt_case_fork_amid_calls(struct dlt_run *run);
+void dlt_case_exec_closes_descriptors(struct dlt_run *run);
+void dlt_case_exec_child_is_a_stranger(struct dlt_run *run);
+void dlt_case_signals_are_left_alone(struct dlt_run *run);
+
+/* case_keeper.c */
+void dlt_case_keeper_renews(struct dlt_run *run);
+void dlt_case_keeper_keeps_many(struct dlt_run *run);
+void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run);
+void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run);
+void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run);
+void dlt_case_renew_with_another_ttl(struct dlt_run *run);
+void dlt_case_keeper_stops_with_unlock(struct dlt_run *run);
+
+/* case_loss.c */
+void dlt_case_loss_by_expiry(struct dlt_run *run);
+void dlt_case_loss_by_break(struct dlt_run *run);
+void dlt_case_loss_found_by_renew(struct dlt_run *run);
+void dlt_case_loss_found_by_unlock(struct dlt_run *run);
+void dlt_case_loss_callback(struct dlt_run *run);
+void dlt_case_loss_leaves_the_next_holder_alone(struct dlt_run *run);
+void dlt_case_loss_is_not_renewed_away(struct dlt_run *run);
+void dlt_case_loss_dies_with_the_handle(struct dlt_run *run);
+
+/* case_misuse.c */
+void dlt_case_misuse_of_a_handle(struct dlt_run *run);
+void dlt_case_misuse_of_a_waiting_handle(struct dlt_run *run);
+void dlt_case_misuse_of_options(struct dlt_run *run);
+void dlt_case_ttl_from_least_to_most(struct dlt_run *run);
+void dlt_case_misuse_of_pointers(struct dlt_run *run);
+void dlt_case_misuse_of_defaults(struct dlt_run *run);
+void dlt_case_errors_keep_to_their_size(struct dlt_run *run);
+
+/* case_modes.c */
+void dlt_case_modes_or_a_refusal(struct dlt_run *run);
+
+/* case_names.c */
+void dlt_case_names_are_bytes(struct dlt_run *run);
+void dlt_case_names_have_limits(struct dlt_run *run);
+void dlt_case_names_of_one_byte(struct dlt_run *run);
+void dlt_case_names_by_the_thousand(struct dlt_run *run);
+
+/* case_owner.c */
+void dlt_case_owner_tokens_differ(struct dlt_run *run);
+void dlt_case_owner_is_who_inspect_says(struct dlt_run *run);
+void dlt_case_owner_alone_can_release(struct dlt_run *run);
+
+/* case_state.c */
+void dlt_case_state_walk(struct dlt_run *run);
+void dlt_case_state_ends_with_the_lease(struct dlt_run *run);
+void dlt_case_state_keeps_a_margin(struct dlt_run *run);
+void dlt_case_state_ok_is_worth_something(struct dlt_run *run);
+void dlt_case_state_after_stop(struct dlt_run *run);
+
+/* case_time.c */
+void dlt_case_time_of_a_wait(struct dlt_run *run);
+void dlt_case_time_of_the_options(struct dlt_run *run);
+void dlt_case_time_in_a_signal_storm(struct dlt_run *run);
+
+/* case_wait.c */
+void dlt_case_wait_ends_by_unlock(struct dlt_run *run);
+void dlt_case_wait_ends_by_unlock_in_one_client(struct dlt_run *run);
+void dlt_case_wait_ends_by_unlock_elsewhere(struct dlt_run *run);
+void dlt_case_wait_ends_by_break(struct dlt_run *run);
+void dlt_case_wait_ends_by_expiry(struct dlt_run *run);
+void dlt_case_wait_for_the_dead(struct dlt_run *run);
+void dlt_case_wait_leaves_nobody_behind(struct dlt_run *run);
+void dlt_case_wait_can_be_cancelled(struct dlt_run *run);
+void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run);
+
+#endif

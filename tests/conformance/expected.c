@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "expected.h"
+
+#include <dlock/status.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *scheme;
+    const char *option; /* "name=value" that the query has to hold; NULL: any URI. First match */
+    int is_private;
+    uint32_t caps;
+} schemes[] = {
+    {"memory", NULL, 1, DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT},
+    {"sqlite", "sync=full", 0,
+     DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH},
+    {"sqlite", NULL, 0, DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH},
+};
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} names[] = {
+    {"RWLOCK", DLOCK_CAP_RWLOCK},         {"DOWNGRADE", DLOCK_CAP_DOWNGRADE},
+    {"FENCE", DLOCK_CAP_FENCE},           {"FENCE_DURABLE", DLOCK_CAP_FENCE_DURABLE},
+    {"CRASH_SAFE", DLOCK_CAP_CRASH_SAFE}, {"NATIVE_WAIT", DLOCK_CAP_NATIVE_WAIT},
+    {"WATCH", DLOCK_CAP_WATCH},           {"QUEUE", DLOCK_CAP_QUEUE},
+    {"SESSION", DLOCK_CAP_SESSION},       {"CONCURRENT", DLOCK_CAP_CONCURRENT},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static int query_has(const char *uri, const char *option)
+{
+    const char *query = strchr(uri, '?');
+    size_t len = strlen(option);
+
+    for (; query != NULL; query = strchr(query + 1, '&')) {
+        if (strncmp(query + 1, option, len) == 0 && strchr("&#", query[1 + len]) != NULL)
+            return 1; /* strchr finds the final NUL, too */
+    }
+    return 0;
+}
+
+static int scheme_find(const char *uri)
+{
+    size_t len = strcspn(uri, ":");
+
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        if (strlen(schemes[i].scheme) == len && strncmp(schemes[i].scheme, uri, len) == 0 &&
+            (schemes[i].option == NULL || query_has(uri, schemes[i].option)))
+            return (int)i;
+    }
+    return -1;
+}
+
+int dlt_expected_caps(const char *uri, uint32_t *caps)
+{
+    int i = scheme_find(uri);
+
+    if (i < 0)
+        return 0;
+    *caps = schemes[i].caps;
+    return 1;
+}
+
+int dlt_expected_private(const char *uri)
+{
+    int i = scheme_find(uri);
+
+    return i >= 0 && schemes[i].is_private;
+}
+
+static uint32_t bit_find(const char *word, size_t len)
+{
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (strlen(names[i].name) == len && strncmp(names[i].name, word, len) == 0)
+            return names[i].bit;
+    }
+    return 0;
+}
+
+int dlt_caps_parse(const char *list, uint32_t *caps, char *bad, size_t bad_size)
+{
+    *caps = 0;
+    if (strcmp(list, "none") == 0)
+        return 0;
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+        uint32_t bit = bit_find(list, len);
+
+        if (bit == 0) {
+            (void)snprintf(bad, bad_size, "%.*s", (int)len, list);
+            return -1;
+        }
+        *caps |= bit;
+        list += len;
+        list += *list == ',';
+    }
+    return 0;
+}
+
+const char *dlt_caps_format(uint32_t caps, char *out, size_t size)
+{
+    size_t used = 0;
+
+    (void)snprintf(out, size, "none");
+    for (size_t i = 0; i < COUNT(names) && used < size; i++) {
+        if (caps & names[i].bit)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used > 0 ? "," : "",
+                                     names[i].name);
+    }
+    return out;
+}

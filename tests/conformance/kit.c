@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "kit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A quarter of a short ttl, the default, is little on a busy machine. */
+#define DLT_OP_TIMEOUT_MS 2000
+
+_Thread_local struct dlock_error dlt_err = DLOCK_ERROR_INIT;
+
+void dlt_fail(const char *file, int line, const char *format, ...)
+{
+    const char *base = strrchr(file, '/');
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "%s:%d: %s\n", base == NULL ? file : base + 1, line, text);
+    (void)fflush(NULL);
+    _exit(DLT_EXIT_FAILED);
+}
+
+void dlt_skip(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+    (void)fflush(NULL);
+    _exit(DLT_EXIT_SKIPPED);
+}
+
+void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
+                enum dlock_status want)
+{
+    const char *detail = dlt_err.status == got ? dlt_err.message : "";
+
+    if (got != want)
+        dlt_fail(file, line, "%s is %s, want %s%s%s", call, dlock_status_name((int)got),
+                 dlock_status_name((int)want), detail[0] != '\0' ? ": " : "", detail);
+}
+
+void dlt_run_init(struct dlt_run *run)
+{
+    unsigned char bytes[8] = {0};
+
+    DLT_CHECK(getrandom(bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes, "getrandom");
+    (void)snprintf(run->prefix, sizeof run->prefix, "dlt-%02x%02x%02x%02x%02x%02x%02x%02x-",
+                   bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
+}
+
+struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
+{
+    struct dlock_client_options options = {.struct_size = sizeof options, .defaults = defaults};
+    struct dlock_client *client = NULL;
+
+    DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
+    return client;
+}
+
+struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix)
+{
+    struct dlt_name name;
+
+    (void)snprintf(name.text, sizeof name.text, "%s%s", run->prefix, suffix);
+    name.len = strlen(name.text);
+    return name;
+}
+
+struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
+                            const char *suffix, const struct dlock_options *options)
+{
+    struct dlt_name name = dlt_name(run, suffix);
+    struct dlock *lock = NULL;
+
+    DLT_OK(dlock_new(client, name.text, name.len, options, &lock, &dlt_err));
+    return lock;
+}
+
+struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
+                       int64_t ttl_ms)
+{
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = DLT_OP_TIMEOUT_MS};
+
+    return dlt_lock_with(run, client, suffix, &options);
+}
+
+struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
+                        int64_t ttl_ms)
+{
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .ttl_ms = ttl_ms,
+                                    .op_timeout_ms = DLT_OP_TIMEOUT_MS,
+                                    .renew = DLOCK_OFF};
+
+    return dlt_lock_with(run, client, suffix, &options);
+}
+
+int64_t dlt_now_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+double dlt_ms_since(int64_t start_ns)
+{
+    return (double)(dlt_now_ns() - start_ns) / (double)DLT_NS_PER_MS;
+}
+
+void dlt_sleep_until(int64_t deadline_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000),
+                          .tv_nsec = (long)(deadline_ns % 1000000000)};
+
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &ts, NULL) == EINTR)
+        continue;
+}
+
+void dlt_sleep_ms(int64_t ms)
+{
+    dlt_sleep_until(dlt_now_ns() + ms * DLT_NS_PER_MS);
+}
+
+pthread_t dlt_thread(void *(*run)(void *arg), void *arg)
+{
+    pthread_t thread;
+
+    DLT_CHECK(pthread_create(&thread, NULL, run, arg) == 0, "no thread");
+    return thread;
+}
+
+void *dlt_join(pthread_t thread)
+{
+    void *result = NULL;
+
+    DLT_CHECK(pthread_join(thread, &result) == 0, "pthread_join");
+    return result;
+}
+
+static void *waiter_run(void *arg)
+{
+    struct dlt_waiter *waiter = arg;
+
+    waiter->status = dlock_timedlock(waiter->lock, waiter->timeout_ms, &dlt_err);
+    waiter->done_ns = dlt_now_ns();
+    /* Who ended the wait in another way may have freed the handle by now. */
+    if (waiter->status == DLOCK_OK)
+        waiter->fence = dlock_fence(waiter->lock);
+    return NULL;
+}
+
+void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms)
+{
+    *waiter = (struct dlt_waiter){.lock = lock, .timeout_ms = timeout_ms, .status = DLOCK_INTERNAL};
+    waiter->thread = dlt_thread(waiter_run, waiter);
+    dlt_sleep_ms(60);
+}
+
+enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter)
+{
+    (void)dlt_join(waiter->thread);
+    return waiter->status;
+}
+
+static int holder_note(void *arg, const struct dlock_info *info)
+{
+    struct dlt_holder *holder = arg;
+
+    holder->count++;
+    holder->info = *info;
+    (void)snprintf(holder->owner, sizeof holder->owner, "%s", info->owner);
+    (void)snprintf(holder->label, sizeof holder->label, "%s", info->label);
+    DLT_CHECK(info->name_len <= sizeof holder->name, "a name of %zu bytes", info->name_len);
+    memcpy(holder->name, info->name, info->name_len);
+    holder->info.name = NULL;
+    holder->info.owner = NULL;
+    holder->info.label = NULL;
+    return 0;
+}
+
+struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name)
+{
+    struct dlt_holder holder = {0};
+
+    DLT_OK(dlock_inspect(client, name->text, name->len, holder_note, &holder, &dlt_err));
+    return holder;
+}
+
+void dlt_break(struct dlock_client *client, const struct dlt_name *name)
+{
+    DLT_OK(dlock_break(client, name->text, name->len, NULL, &dlt_err));
+}
+
+int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms)
+{
+    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
+    int64_t deadline_ns = dlt_now_ns() + timeout_ms * DLT_NS_PER_MS;
+
+    DLT_CHECK(fd.fd >= 0, "no event fd");
+    while (dlt_now_ns() < deadline_ns) {
+        int left_ms = (int)((deadline_ns - dlt_now_ns()) / DLT_NS_PER_MS) + 1;
+
+        (void)poll(&fd, 1, left_ms);
+        if (dlock_client_next_event(client, event) == 1)
+            return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kit.h - what a conformance case is made of: one process that runs one case against one store,
+ * through dlock.h alone.
+ *
+ * A check that fails prints where and why and ends the process with status 1; a case that returns
+ * has passed. Checks may be made in any thread.
+ */
+#ifndef DLT_KIT_H
+#define DLT_KIT_H
+
+#include <dlock/dlock.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define DLT_EXIT_FAILED  1
+#define DLT_EXIT_SKIPPED 77
+#define DLT_NS_PER_MS    INT64_C(1000000)
+
+/* What a case is given. */
+struct dlt_run {
+    const char *uri;
+    const char *program; /* dlock-conformance, for processes with a role */
+    uint32_t expected;   /* capabilities that the store has to have, no more and no less */
+    int has_expected;
+    int64_t slack_ms; /* what the machine may add to a time; 100 on an idle one */
+    char prefix[40];  /* of lock names, different in every run of every case */
+};
+
+/* The detail of this thread's last failed call, for messages. */
+extern _Thread_local struct dlock_error dlt_err;
+
+_Noreturn __attribute__((format(printf, 3, 4))) void dlt_fail(const char *file, int line,
+                                                              const char *format, ...);
+
+/* The case cannot be tried here. The reason is shown. */
+_Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format, ...);
+
+#define DLT_CHECK(condition, ...)                      \
+    do {                                               \
+        if (!(condition))                              \
+            dlt_fail(__FILE__, __LINE__, __VA_ARGS__); \
+    } while (0)
+
+/* call, which should pass &dlt_err, has to answer `want`. */
+#define DLT_STATUS(call, want) dlt_status(__FILE__, __LINE__, #call, (call), (want))
+#define DLT_OK(call)           DLT_STATUS(call, DLOCK_OK)
+
+/* Acquires a free name with a short lease: an answer that comes too late for it is tried again. */
+#define DLT_TAKE(lock) DLT_OK(dlock_timedlock((lock), 15000, &dlt_err))
+
+void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
+                enum dlock_status want);
+
+/* A prefix that no other run has. */
+void dlt_run_init(struct dlt_run *run);
+
+/* A client with `defaults` (NULL: none) in force. Close it with dlock_client_close. */
+struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults);
+
+/* prefix + suffix. */
+struct dlt_name {
+    char text[DLOCK_NAME_MAX + 1];
+    size_t len;
+};
+struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix);
+
+/* A handle for prefix + suffix with this ttl (0: the default), renewed as by default. */
+struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
+                       int64_t ttl_ms);
+
+/* The same, not renewed: it ends after its ttl. */
+struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
+                        int64_t ttl_ms);
+
+struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
+                            const char *suffix, const struct dlock_options *options);
+
+/* CLOCK_BOOTTIME. */
+int64_t dlt_now_ns(void);
+double dlt_ms_since(int64_t start_ns);
+void dlt_sleep_ms(int64_t ms);
+void dlt_sleep_until(int64_t deadline_ns);
+
+/* pthread_create and pthread_join that succeed. */
+pthread_t dlt_thread(void *(*run)(void *arg), void *arg);
+void *dlt_join(pthread_t thread);
+
+/* An acquire in a thread of its own. */
+struct dlt_waiter {
+    struct dlock *lock;
+    int64_t timeout_ms; /* of dlock_timedlock */
+    pthread_t thread;
+    enum dlock_status status; /* after dlt_waiter_join */
+    int64_t done_ns;          /* when the call returned */
+    uint64_t fence;
+};
+
+/* Returns when the waiter most likely waits: it was entered, and some time passed. */
+void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms);
+enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
+
+/* What inspect says of a name. */
+struct dlt_holder {
+    unsigned count;         /* holders; the rest is of the last one */
+    struct dlock_info info; /* without its pointers */
+    char owner[64];
+    char label[256];
+    char name[DLOCK_NAME_MAX];
+};
+struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name);
+
+/* Breaks the lock, whoever holds it. */
+void dlt_break(struct dlock_client *client, const struct dlt_name *name);
+
+/* Waits for a loss event; 0 when none came within timeout_ms. */
+int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+#include "expected.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_USAGE 64
+
+enum {
+    OPTION_LIST = 256,
+    OPTION_ONLY,
+    OPTION_EXPECT,
+    OPTION_SLACK,
+    OPTION_PRIVATE,
+    OPTION_CASE,
+    OPTION_ROLE,
+    OPTION_PROBE
+};
+
+static const struct option long_options[] = {
+    {"list", no_argument, NULL, OPTION_LIST},
+    {"only", required_argument, NULL, OPTION_ONLY},
+    {"jobs", required_argument, NULL, 'j'},
+    {"expect", required_argument, NULL, OPTION_EXPECT},
+    {"slack", required_argument, NULL, OPTION_SLACK},
+    {"private", no_argument, NULL, OPTION_PRIVATE},
+    {"help", no_argument, NULL, 'h'},
+    {"case", required_argument, NULL, OPTION_CASE},
+    {"role", required_argument, NULL, OPTION_ROLE},
+    {"probe", no_argument, NULL, OPTION_PROBE},
+    {NULL, 0, NULL, 0},
+};
+
+static const char help[] =
+    "usage: dlock-conformance [option...] URI...\n"
+    "\n"
+    "Proves the stores behind the URIs against the contract of dlock. Prints TAP. {tmp} in a URI\n"
+    "stands for a new directory that is removed at the end: sqlite://{tmp}/locks.db\n"
+    "\n"
+    "  --list           the cases with their clauses and needs; runs nothing\n"
+    "  --only PATTERN   cases whose name matches (shell pattern), or with this clause: C5, TRY-1\n"
+    "  -j, --jobs N     so many cases at once (8); those that measure time always run alone\n"
+    "  --expect CAPS    capabilities the stores must have, no more and no less: FENCE,WATCH\n"
+    "                   (known for the schemes that come with dlock)\n"
+    "  --slack MS       what this machine may add to a time (100; more under load)\n"
+    "  --private        the store lives in one process: cases with more are skipped\n"
+    "\n"
+    "Exit status: 0 all passed or skipped, 1 a failure, 64 usage.\n";
+
+static int number_parse(const char *text, int64_t min, int64_t max, int64_t *out)
+{
+    char *end = NULL;
+
+    *out = strtoll(text, &end, 10);
+    return *text == '\0' || *end != '\0' || *out < min || *out > max ? -1 : 0;
+}
+
+static int caps_option(const char *text, struct dlt_options *options)
+{
+    char bad[64];
+
+    if (dlt_caps_parse(text, &options->expect, bad, sizeof bad) != 0) {
+        (void)fprintf(stderr, "dlock-conformance: no capability is called \"%s\"\n", bad);
+        return -1;
+    }
+    options->has_expect = 1;
+    return 0;
+}
+
+/* 0, or -1 when the value is no good. */
+static int option_take(int option, struct dlt_options *options)
+{
+    int64_t number = 0;
+
+    switch (option) {
+    case OPTION_LIST:
+        options->list = 1;
+        return 0;
+    case OPTION_ONLY:
+        options->only = optarg;
+        return 0;
+    case 'j':
+        if (number_parse(optarg, 1, 256, &number) != 0)
+            return -1;
+        options->jobs = (unsigned)number;
+        return 0;
+    case OPTION_EXPECT:
+        return caps_option(optarg, options);
+    case OPTION_SLACK:
+        return number_parse(optarg, 1, 60000, &options->slack_ms);
+    case OPTION_PRIVATE:
+        options->is_private = 1;
+        return 0;
+    case OPTION_CASE:
+        options->run_case = optarg;
+        return 0;
+    case OPTION_ROLE:
+        options->role = optarg;
+        return 0;
+    case OPTION_PROBE:
+        options->probe = 1;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *exit_status)
+{
+    int option = 0;
+
+    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100};
+    *exit_status = EXIT_USAGE;
+    while ((option = getopt_long(argc, argv, "j:h", long_options, NULL)) != -1) {
+        if (option == 'h') {
+            (void)fputs(help, stdout);
+            *exit_status = 0;
+            return -1;
+        }
+        if (option_take(option, options) != 0) {
+            if (option != '?' && option != OPTION_EXPECT)
+                (void)fprintf(stderr, "dlock-conformance: bad value \"%s\"\n", optarg);
+            return -1;
+        }
+    }
+    options->uris = argv + optind;
+    options->uri_count = (size_t)(argc - optind);
+    if (options->uri_count == 0 && !options->list && options->role == NULL &&
+        options->run_case == NULL && !options->probe) {
+        (void)fputs("dlock-conformance: want a URI (--help tells more)\n", stderr);
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* options.h - the command line of dlock-conformance. */
+#ifndef DLT_OPTIONS_H
+#define DLT_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dlt_options {
+    int list;
+    const char *only; /* NULL: all cases */
+    unsigned jobs;    /* at once */
+    int64_t slack_ms; /* what the machine may add to a time */
+    int has_expect;   /* else by the scheme */
+    uint32_t expect;  /* DLOCK_CAP_* */
+    int is_private;   /* the store lives in one process, whatever its scheme says */
+    char **uris;      /* the rest of argv */
+    size_t uri_count;
+    /* How this program runs itself: */
+    const char *run_case; /* --case NAME */
+    const char *role;     /* --role NAME */
+    int probe;            /* --probe */
+};
+
+/* 0; else the exit status with which the program should end: --help, or usage. */
+int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *exit_status);
+
+#endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#include "conformance.h"
+
+int main(int argc, char **argv)
+{
+    return dlt_main(&dlt_table, argc, argv);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* report.h - results as TAP 13, in the order of the plan. */
+#ifndef DLT_REPORT_H
+#define DLT_REPORT_H
+
+#include "conformance.h"
+#include "pool.h"
+
+struct dlt_result {
+    const char *label;        /* the URI without secrets */
+    const struct dlt_case *c; /* NULL: the store could not be opened: `text` says why */
+    struct dlt_job *job;      /* NULL: skipped, for the reason in `text` */
+    char text[512];
+};
+
+struct dlt_report {
+    const struct dlt_result *results;
+    size_t count, printed;
+    unsigned passed, failed, skipped;
+};
+
+void dlt_report_begin(size_t count);
+
+/* Prints the results that are there and whose predecessors have been printed. */
+void dlt_report_go_on(struct dlt_report *report);
+
+/* A last line for people. Returns the exit status. */
+int dlt_report_end(const struct dlt_report *report);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a loss told once, at its moment, and never taken back (C5)? Virtual time. */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <string.h>
+
+#define NAME "job"
+/* Of a ttl of 30 s: 30000 less 1 % less 2 ms. */
+#define VALID_MS 29698
+
+static struct dlt_engine engine;
+static struct dlock *lock;
+static int user;
+
+static void begin(const struct dlt_setup *setup, struct dlock_options options)
+{
+    options.struct_size = sizeof options;
+    options.user = &user;
+    dlt_engine_open(&engine, "loss", setup);
+    lock = dlt_engine_lock(&engine, NAME, &options);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+}
+
+static void begin_callback(struct dlock_options options)
+{
+    begin(&(struct dlt_setup){.callback = 1}, options);
+}
+
+static void end(void)
+{
+    (void)dlt_do(&engine, DLT_FREE, lock, 0);
+    dlt_engine_close(&engine);
+}
+
+/* One loss was told, and this one. */
+static void expect_told(enum dlock_reason reason, uint64_t fence)
+{
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    cr_assert_eq(engine.losses[0].lock, lock);
+    cr_assert_eq(engine.losses[0].user, &user);
+    cr_assert_eq(engine.losses[0].reason, reason);
+    cr_assert_eq(engine.losses[0].fence, fence);
+}
+
+static void expect_sticky(void)
+{
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+        cr_assert_eq(dlock_remaining_ms(lock), 0);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_LOST);
+        cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
+        dlt_engine_advance(&engine, 40000);
+    }
+}
+
+Test(loss, C5_by_expiry_at_the_moment_not_before_not_after)
+{
+    begin_callback((struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, VALID_MS - 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
+    cr_assert_eq(dlock_remaining_ms(lock), 1);
+    cr_assert_eq(dlt_engine_losses(&engine), 0);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0);
+    expect_sticky();
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    end();
+}
+
+Test(loss, C5_by_break_when_the_keeper_asks)
+{
+    struct memory_seen last;
+
+    begin_callback((struct dlock_options){0});
+    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    dlt_engine_advance(&engine, 9999);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
+    dlt_engine_advance(&engine, 1);
+    expect_told(DLOCK_REASON_TAKEN, dlock_fence(lock));
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1, "C14: it stops at the first 'not owner'");
+    expect_sticky();
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+    cr_assert_eq(memory_hooks_last(engine.store, MEMORY_FORGET, &last), 1);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
+    end();
+}
+
+Test(loss, C5_by_break_when_the_application_asks)
+{
+    begin_callback((struct dlock_options){.renew = DLOCK_OFF});
+    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
+    dlt_settle();
+    expect_told(DLOCK_REASON_TAKEN, dlock_fence(lock));
+    expect_sticky();
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    end();
+}
+
+Test(loss, C5_by_max_hold)
+{
+    begin_callback((struct dlock_options){.max_hold_ms = 65000});
+    dlt_engine_run(&engine, 100);
+    for (int i = 0; i < 64; i++)
+        dlt_engine_advance(&engine, 1000);
+    dlt_engine_run(&engine, 899);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
+    cr_assert_eq(dlock_remaining_ms(lock), 1);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    expect_told(DLOCK_REASON_MAX_HOLD, dlock_fence(lock));
+    end();
+}
+
+Test(loss, C5_by_renewals_that_fail)
+{
+    begin_callback((struct dlock_options){0});
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LOST_REQUEST, (struct memory_fault){.times = 100000});
+    dlt_engine_advance(&engine, 9999);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    for (int i = 0; i < 19697; i += 101)
+        dlt_engine_advance(&engine, i + 101 < 19697 ? 101 : 19697 - i);
+    cr_assert_eq(dlt_engine_ms(&engine), VALID_MS - 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    cr_assert_eq(dlock_remaining_ms(lock), 1);
+    cr_assert_eq(dlt_engine_losses(&engine), 0);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    cr_assert_eq(engine.loss_ns[0], engine.now_ns);
+    memory_hooks_heal(engine.store, MEMORY_RENEW);
+    expect_sticky();
+    end();
+}
+
+Test(loss, C4_a_renewal_without_answer_extends_nothing)
+{
+    begin_callback((struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, 20000);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LOST_REPLY, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    cr_assert_eq(dlock_remaining_ms(lock), VALID_MS - 20000);
+    dlt_engine_advance(&engine, VALID_MS - 20000);
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    end();
+}
+
+Test(loss, C2_the_first_look_after_a_pause_sees_it)
+{
+    begin((struct dlt_setup[]){{.callback = 1}}, (struct dlock_options){0});
+    dlt_settle();
+    engine.now_ns += INT64_C(31000) * DLT_MS; /* nobody is woken, as after SIGSTOP */
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    cr_assert_eq(dlock_remaining_ms(lock), 0);
+    dlt_engine_advance(&engine, 0);
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0, "what is lost is not renewed");
+    end();
+}
+
+static int readable(void)
+{
+    struct pollfd fd = {.fd = dlock_client_event_fd(engine.client), .events = POLLIN};
+
+    return poll(&fd, 1, 0);
+}
+
+Test(loss, C5_by_descriptor_and_next_event)
+{
+    struct dlock_event event = {0};
+
+    begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
+    cr_assert_eq(readable(), 0);
+    dlt_engine_advance(&engine, VALID_MS - 1);
+    cr_assert_eq(readable(), 0);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(readable(), 1);
+    cr_assert_eq(dlock_client_next_event(engine.client, &event), 1);
+    cr_assert_eq(event.lock, lock);
+    cr_assert_eq(event.user, &user);
+    cr_assert_eq(event.reason, DLOCK_REASON_EXPIRED);
+    cr_assert_eq(event.fence, dlock_fence(lock));
+    cr_assert_eq(readable(), 0);
+    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    dlt_engine_advance(&engine, 60000);
+    cr_assert_eq(readable(), 0);
+    end();
+}
+
+Test(loss, C5_no_event_after_it_was_acknowledged)
+{
+    struct dlock_event event;
+
+    begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, VALID_MS);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(readable(), 0);
+    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+
+    /* Acknowledged before the keeper saw it. */
+    dlt_engine_advance(&engine, 1000);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    engine.now_ns += VALID_MS * DLT_MS;
+    cr_assert_eq(dlock_unlock(lock, NULL), DLOCK_LOST);
+    dlt_engine_advance(&engine, 60000);
+    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    end();
+}
+
+Test(loss, C5_free_drops_the_event)
+{
+    struct dlock_event event;
+
+    begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, VALID_MS);
+    cr_assert_eq(readable(), 1);
+    dlock_free(lock);
+    cr_assert_eq(readable(), 0);
+    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    dlt_engine_close(&engine);
+}
+
+Test(loss, C5_each_acquisition_has_one_of_its_own)
+{
+    begin_callback((struct dlock_options){.renew = DLOCK_OFF});
+    for (unsigned i = 1; i <= 5; i++) {
+        dlt_engine_advance(&engine, VALID_MS);
+        cr_assert_eq(dlt_engine_losses(&engine), i);
+        cr_assert_eq(engine.losses[i - 1].fence, dlock_fence(lock));
+        cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+        dlt_engine_advance(&engine, 400);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    }
+    end();
+}
+
+/* The store renewed it, but we stopped believing before we knew. */
+static void hold_back_a_renewal(void)
+{
+    begin_callback((struct dlock_options){0});
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
+    dlt_engine_advance(&engine, 10000);
+    cr_assert_eq(memory_hooks_held(engine.store), 1);
+    dlt_engine_advance(&engine, VALID_MS - 10000);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+}
+
+static void expect_given_back(void)
+{
+    char hex[DLOCK_TOKEN_CHARS];
+
+    cr_assert_str_eq(dlt_owner(&engine, NAME, hex), "", "the store keeps it for another ttl");
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+}
+
+Test(loss, C5_a_renewal_that_comes_too_late_is_given_back)
+{
+    hold_back_a_renewal();
+    memory_hooks_go(engine.store);
+    dlt_settle();
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    expect_given_back();
+    expect_sticky();
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+    end();
+}
+
+Test(loss, C5_also_when_the_loss_was_acknowledged_meanwhile)
+{
+    struct dlt_call call;
+
+    hold_back_a_renewal();
+    dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&call, 10), DLOCK_LOST);
+    dlt_settle();
+    expect_given_back();
+    cr_assert_eq(dlt_engine_losses(&engine), 0, "told after it was acknowledged");
+    end();
+}
+
+Test(loss, C5_also_when_the_application_renewed)
+{
+    struct dlt_call call;
+
+    begin_callback((struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, 20000);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
+    dlt_call_start(&call, &engine, DLT_RENEW, lock, 0);
+    dlt_engine_advance(&engine, 10000);
+    expect_told(DLOCK_REASON_EXPIRED, dlock_fence(lock));
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&call, 10), DLOCK_LOST);
+    expect_given_back();
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    end();
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a release end as C4 says, whatever becomes of its messages? Virtual time. */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define NAME "job"
+
+static struct dlt_engine engine;
+static struct dlock *lock;
+
+static void set_up(void)
+{
+    dlt_engine_open(&engine, "unlock", NULL);
+    lock = dlt_engine_lock(&engine, NAME, NULL);
+    if (dlt_do(&engine, DLT_TRYLOCK, lock, 0) != DLOCK_OK)
+        abort();
+}
+
+static void tear_down(void)
+{
+    (void)dlt_do(&engine, DLT_FREE, lock, 0);
+    dlt_engine_close(&engine);
+}
+
+TestSuite(unlock, .init = set_up, .fini = tear_down);
+
+static struct memory_seen seen(enum memory_slot slot)
+{
+    struct memory_seen last;
+
+    cr_assert_eq(memory_hooks_last(engine.store, slot, &last), 1);
+    return last;
+}
+
+Test(unlock, C4_a_lost_reply_is_asked_again_and_gone_is_ok)
+{
+    struct memory_seen took = seen(MEMORY_TRYLOCK);
+
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REPLY, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 2);
+    cr_assert_eq(memcmp(took.token, seen(MEMORY_UNLOCK).token, DLOCK_TOKEN_SIZE), 0);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 2);
+}
+
+Test(unlock, C4_no_answer_is_unknown_and_may_be_repeated)
+{
+    struct dlt_call call;
+
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REPLY,
+              (struct memory_fault){.ms = 5000, .times = 2});
+    dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE, "the claim ends at entry");
+    cr_assert_eq(dlock_remaining_ms(lock), 0);
+    cr_assert_eq(dlt_call_finish(&call, 6000), DLOCK_UNKNOWN);
+    cr_assert_eq(call.err.status, DLOCK_UNKNOWN);
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK, "gone is OK");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);
+}
+
+Test(unlock, C4_a_definite_failure_may_be_repeated_too)
+{
+    char hex[DLOCK_TOKEN_CHARS];
+    struct dlt_call call;
+
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_AUTH);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
+    dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
+    cr_assert_eq(dlt_call_finish(&call, 6000), DLOCK_UNAVAILABLE);
+    cr_assert_leq(dlt_call_ms(&call), 2100, "C8");
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_str_eq(dlt_owner(&engine, NAME, hex), "");
+}
+
+Test(unlock, every_refusal_is_told_as_it_is_and_ends_the_claim)
+{
+    static const enum dlock_status refusals[] = {DLOCK_AUTH,        DLOCK_PROTOCOL, DLOCK_CONFIG,
+                                                 DLOCK_UNSUPPORTED, DLOCK_INVALID,  DLOCK_NOMEM,
+                                                 DLOCK_INTERNAL};
+
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        struct dlt_call call;
+
+        dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+                  (struct memory_fault){.status = refusals[i]});
+        dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
+        cr_assert_eq(dlt_call_finish(&call, 10), refusals[i]);
+        cr_assert_str_eq(call.err.message, "refused by a test");
+        cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+        cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    }
+}
+
+Test(unlock, C4_a_late_release_never_touches_a_later_hold)
+{
+    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    enum dlock_status last = DLOCK_INTERNAL;
+
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LATE_REQUEST, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);
+    cr_assert_eq(memory_hooks_deliver(engine.store, &last), 1);
+    cr_assert_eq(last, DLOCK_LOST);
+    dlt_engine_advance(&engine, 10001);
+    cr_assert_eq(dlock_state(other), DLOCK_STATE_HELD);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, other, 0), DLOCK_OK);
+
+    /* The same handle, a new hold. */
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LATE_REQUEST, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(memory_hooks_deliver(engine.store, &last), 1);
+    cr_assert_eq(last, DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    dlock_free(other);
+}
+
+Test(unlock, a_lock_that_was_taken_away_unseen_is_lost)
+{
+    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+}
+
+Test(unlock, of_an_expired_lease_acknowledges_and_sends_nothing)
+{
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LOST_REQUEST, (struct memory_fault){.times = 10000});
+    dlt_engine_advance(&engine, 29698);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
+}
+
+Test(unlock, C4_an_unanswered_release_may_be_followed_by_an_acquire)
+{
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REQUEST, (struct memory_fault){.ms = 5000});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_BUSY, "an old token was used again");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);
+    dlt_engine_advance(&engine, 30000);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+}
+
+/* Two threads release: the second finds the store's lock gone, and so is what it asked for. */
+Test(unlock, C4_a_second_thread_may_repeat_it_at_once)
+{
+    struct dlt_call first, second;
+
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REPLY, (struct memory_fault){.ms = 5000});
+    dlt_call_start(&first, &engine, DLT_UNLOCK, lock, 0);
+    dlt_call_start(&second, &engine, DLT_UNLOCK, lock, 0);
+    cr_assert_eq(dlt_call_finish(&first, 6000), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_call_finish(&second, 6000), DLOCK_OK);
+}
+
+Test(unlock, free_releases_what_is_held)
+{
+    char hex[DLOCK_TOKEN_CHARS];
+
+    cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
+    cr_assert_str_eq(dlt_owner(&engine, NAME, hex), "");
+    lock = dlt_engine_lock(&engine, NAME, NULL);
+}

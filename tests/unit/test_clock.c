@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Is time counted without wrap, and waited for without oversleeping? */
+#include "clock.h"
+
+#include <criterion/criterion.h>
+#include <time.h>
+
+Test(clock, boottime)
+{
+    struct timespec ts;
+    int64_t before, after;
+
+    cr_assert_eq(clock_gettime(CLOCK_BOOTTIME, &ts), 0);
+    before = (int64_t)ts.tv_sec * DL_NS_PER_S + ts.tv_nsec;
+    after = dl_clock_now(&dl_clock_boottime);
+    cr_expect_geq(after, before);
+    cr_expect_lt(after - before, DL_NS_PER_S);
+}
+
+Test(clock, after)
+{
+    cr_expect_eq(dl_clock_after_ms(5, 2), 5 + 2 * DL_NS_PER_MS);
+    cr_expect_eq(dl_clock_after_ms(5, 0), 5);
+    cr_expect_eq(dl_clock_after_ms(5, -1), DL_NEVER);
+    cr_expect_eq(dl_clock_after_ms(5, INT64_MAX), DL_NEVER);
+    cr_expect_eq(dl_clock_after_ms(0, INT64_MAX / DL_NS_PER_MS),
+                 DL_NEVER / DL_NS_PER_MS * DL_NS_PER_MS);
+    cr_expect_eq(dl_clock_after_ms(DL_NEVER - DL_NS_PER_MS, 2), DL_NEVER);
+    cr_expect_eq(dl_clock_after_ms(DL_NEVER, 0), DL_NEVER);
+}
+
+/* Rounded up: nobody looks before the time. */
+Test(clock, left)
+{
+    cr_expect_eq(dl_clock_left_ms(100, 100), 0);
+    cr_expect_eq(dl_clock_left_ms(101, 100), 0);
+    cr_expect_eq(dl_clock_left_ms(0, 1), 1);
+    cr_expect_eq(dl_clock_left_ms(0, DL_NS_PER_MS), 1);
+    cr_expect_eq(dl_clock_left_ms(0, DL_NS_PER_MS + 1), 2);
+    cr_expect_eq(dl_clock_left_ms(0, DL_NEVER), INT64_MAX);
+    cr_expect_eq(dl_clock_left_ms(DL_NEVER, DL_NEVER), INT64_MAX);
+}
+
+static int64_t frozen_now(void *ctx)
+{
+    return *(int64_t *)ctx;
+}
+
+static int64_t wait_ms(const struct dl_clock *clock, int64_t deadline_ns)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t cond;
+    int64_t start = dl_clock_now(&dl_clock_boottime);
+
+    cr_assert_eq(dl_cond_init(&cond), 0);
+    (void)pthread_mutex_lock(&mutex);
+    dl_cond_wait_until(&cond, &mutex, clock, deadline_ns);
+    (void)pthread_mutex_unlock(&mutex);
+    (void)pthread_cond_destroy(&cond);
+    return (dl_clock_now(&dl_clock_boottime) - start) / DL_NS_PER_MS;
+}
+
+Test(clock, wait_returns_at_the_deadline)
+{
+    int64_t now = dl_clock_now(&dl_clock_boottime), took = 0;
+
+    took = wait_ms(&dl_clock_boottime, now + 60 * DL_NS_PER_MS);
+    cr_expect(took >= 59 && took < 500, "took %lld ms", (long long)took);
+    took = wait_ms(&dl_clock_boottime, now);
+    cr_expect_lt(took, 50, "a deadline that is past: %lld ms", (long long)took);
+}
+
+/* A sleep is bounded, so that a suspend or a test's clock is noticed. */
+Test(clock, wait_looks_again_after_a_second)
+{
+    int64_t now = 5, took = 0;
+    const struct dl_clock frozen = {frozen_now, &now};
+
+    took = wait_ms(&frozen, 5 + 3600 * DL_NS_PER_S);
+    cr_expect(took >= 990 && took < 2000, "took %lld ms", (long long)took);
+}
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int go;
+};
+
+static void *signal_later(void *arg)
+{
+    struct waiter *w = arg;
+
+    (void)pthread_mutex_lock(&w->mutex);
+    w->go = 1;
+    (void)pthread_cond_signal(&w->cond);
+    (void)pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+Test(clock, wait_for_ever_is_ended_by_a_signal)
+{
+    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread;
+
+    cr_assert_eq(dl_cond_init(&w.cond), 0);
+    (void)pthread_mutex_lock(&w.mutex);
+    cr_assert_eq(pthread_create(&thread, NULL, signal_later, &w), 0);
+    while (!w.go)
+        dl_cond_wait_until(&w.cond, &w.mutex, &dl_clock_boottime, DL_NEVER);
+    (void)pthread_mutex_unlock(&w.mutex);
+    (void)pthread_join(thread, NULL);
+    cr_expect_eq(w.go, 1);
+}

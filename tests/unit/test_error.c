@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Does an error reach callers of any age, in one printable line? */
+#include "error.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+Test(error, filled)
+{
+    struct dlock_error err;
+
+    memset(&err, 0x55, sizeof err);
+    cr_assert_eq(dl_error(&err, DLOCK_INVALID, "%s %d", "x", 7), DLOCK_INVALID);
+    cr_expect_eq(err.status, DLOCK_INVALID);
+    cr_expect_eq(err.struct_size, sizeof err);
+    cr_expect_eq(err.backend_code, 0);
+    cr_expect_eq(err.node_count, 0);
+    cr_expect_str_eq(err.origin, "core");
+    cr_expect_str_eq(err.message, "x 7");
+}
+
+Test(error, too_long_a_text_is_cut)
+{
+    struct dlock_error err;
+    char text[1000];
+
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '\0';
+    (void)dl_error(&err, DLOCK_INVALID, "%s", text);
+    cr_expect_eq(strlen(err.message), sizeof err.message - 1);
+}
+
+Test(error, export_to_nobody)
+{
+    struct dlock_error from;
+
+    dl_error_reset(&from);
+    cr_assert_eq(dl_error_export(NULL, &from, DLOCK_LOST), DLOCK_LOST);
+}
+
+/* An older caller's struct is shorter: nothing behind it is touched. */
+Test(error, export_to_an_older_caller)
+{
+    struct dlock_error from, to;
+    size_t old = offsetof(struct dlock_error, message) + 8;
+
+    (void)dl_error(&from, DLOCK_INVALID, "0123456789");
+    memset(&to, 0x55, sizeof to);
+    to.struct_size = old;
+    cr_assert_eq(dl_error_export(&to, &from, DLOCK_INVALID), DLOCK_INVALID);
+    cr_expect_eq(to.struct_size, old);
+    cr_expect_eq(memcmp(to.message, "01234567", 8), 0);
+    for (size_t i = old; i < sizeof to; i++)
+        cr_assert_eq(((const char *)&to)[i], 0x55, "byte %zu", i);
+}
+
+Test(error, export_to_a_newer_caller)
+{
+    struct {
+        struct dlock_error known;
+        char later[16];
+    } to = {.known = {.struct_size = sizeof to}, .later = "untouched"};
+    struct dlock_error from;
+
+    (void)dl_error(&from, DLOCK_AUTH, "no");
+    cr_assert_eq(dl_error_export(&to.known, &from, DLOCK_AUTH), DLOCK_AUTH);
+    cr_expect_eq(to.known.struct_size, sizeof(struct dlock_error));
+    cr_expect_str_eq(to.later, "untouched");
+}
+
+/* A store's text may hold an escape sequence; a log line must not. */
+Test(error, export_is_printable)
+{
+    struct dlock_error from, to = DLOCK_ERROR_INIT;
+
+    (void)dl_error(&from, DLOCK_PROTOCOL, "a\nb\x1b[2J\x7f");
+    (void)dl_error_export(&to, &from, DLOCK_PROTOCOL);
+    cr_expect_str_eq(to.message, "a?b?[2J?");
+}
+
+Test(error, export_always_has_a_text)
+{
+    struct dlock_error from, to = DLOCK_ERROR_INIT;
+
+    dl_error_reset(&from);
+    (void)dl_error_export(&to, &from, DLOCK_BUSY);
+    cr_expect_str_eq(to.message, "held by another owner");
+    cr_expect_eq(to.status, DLOCK_BUSY);
+}
+
+Test(error, export_of_nodes_is_bounded)
+{
+    struct dlock_error from, to = DLOCK_ERROR_INIT;
+
+    dl_error_reset(&from);
+    memset(from.nodes, 0, sizeof from.nodes);
+    from.node_count = 4000000000u;
+    (void)snprintf(from.nodes[8].message, sizeof from.nodes[8].message, "bad\n");
+    (void)dl_error_export(&to, &from, DLOCK_NO_QUORUM);
+    cr_expect_eq(to.node_count, DLOCK_NODE_ERRORS_MAX);
+    cr_expect_str_eq(to.nodes[8].message, "bad?");
+}
+
+Test(error, printable_words)
+{
+    char out[64], small[16];
+
+    cr_expect_str_eq(dl_printable(out, sizeof out, "a\0b\\\xff", 5), "a\\x00b\\x5c\\xff");
+    cr_expect_str_eq(dl_printable(out, sizeof out, "", 0), "");
+    cr_expect_str_eq(dl_printable(small, sizeof small, "0123456789abcdef", 16), "012345678...");
+}

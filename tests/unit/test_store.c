@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/* Do a URI, a plugin's option table and core's own options become one understood store? */
+#include "error.h"
+#include "host.h"
+#include "option.h"
+#include "store.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const schemes[] = {"x", "x+unix", NULL};
+static const struct dlock_option_spec options[] = {
+    {"sync", "enum", "normal", "normal|full", "h"},
+    {"grace", "duration", "2s", "10ms..1h", "h"},
+    {"cache", "size", NULL, "1..1G", "h"},
+    {"create", "bool", "on", NULL, "h"},
+    {"secret", "text", NULL, NULL, "h"},
+    {0},
+};
+static int inits;
+static enum dlock_status init_answer = DLOCK_OK;
+
+static enum dlock_status x_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    inits++;
+    return init_answer == DLOCK_OK ? DLOCK_OK : dlock_fail(err, "x", init_answer, 3, "no driver");
+}
+
+static enum dlock_status x_open(void *self, const struct dlock_host *host,
+                                const struct dlock_target *target, int64_t deadline_ns,
+                                struct dlock_session_info *info, struct dlock_error *err)
+{
+    (void)self, (void)host, (void)target, (void)deadline_ns, (void)info, (void)err;
+    return DLOCK_INTERNAL;
+}
+
+static void x_close(void *self, int forked)
+{
+    (void)self, (void)forked;
+}
+
+static enum dlock_status x_try(void *self, const struct dlock_request *req,
+                               struct dlock_grant *grant, struct dlock_error *err)
+{
+    (void)self, (void)req, (void)grant, (void)err;
+    return DLOCK_INTERNAL;
+}
+
+static enum dlock_status x_renew(void *self, struct dlock_lease_op *lease_ops, size_t n,
+                                 int64_t deadline_ns, struct dlock_error *err)
+{
+    (void)self, (void)lease_ops, (void)n, (void)deadline_ns, (void)err;
+    return DLOCK_INTERNAL;
+}
+
+static enum dlock_status x_unlock(void *self, const struct dlock_request *req,
+                                  struct dlock_error *err)
+{
+    (void)self, (void)req, (void)err;
+    return DLOCK_INTERNAL;
+}
+
+static const struct dlock_backend_ops ops = {.struct_size = sizeof ops,
+                                             .open = x_open,
+                                             .close = x_close,
+                                             .trylock = x_try,
+                                             .renew = x_renew,
+                                             .unlock = x_unlock};
+static const struct dlock_plugin descriptor = {.magic = DLOCK_PLUGIN_MAGIC,
+                                               .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+                                               .struct_size = sizeof descriptor,
+                                               .name = "x",
+                                               .version = "1",
+                                               .schemes = schemes,
+                                               .options = options,
+                                               .init = x_init,
+                                               .ops = &ops};
+
+static struct dl_host host;
+static struct dlock_error err;
+static struct dl_store *store;
+static char dir[] = "/tmp/dlock-store-XXXXXX";
+
+static void set_up(void)
+{
+    dl_host_init(&host, (struct dl_log){0});
+    dl_error_reset(&err);
+    cr_assert_not_null(mkdtemp(dir));
+}
+
+static void tear_down(void)
+{
+    char path[64];
+
+    dl_store_free(store);
+    (void)snprintf(path, sizeof path, "%s/f", dir);
+    (void)unlink(path);
+    (void)rmdir(dir);
+}
+
+TestSuite(store, .init = set_up, .fini = tear_down);
+
+static void opens(const char *uri, const char *defaults)
+{
+    dl_store_free(store);
+    store = NULL;
+    cr_assert_eq(dl_store_open_static(&descriptor, uri, defaults, &host.table, &store, &err),
+                 DLOCK_OK, "%s: %s", uri, err.message);
+}
+
+static void refused(const char *uri, const char *defaults, const char *words)
+{
+    dl_store_free(store);
+    store = NULL;
+    cr_expect_eq(dl_store_open_static(&descriptor, uri, defaults, &host.table, &store, &err),
+                 DLOCK_INVALID, "%s", uri);
+    cr_expect_null(store);
+    cr_expect(strstr(err.message, words) != NULL, "%s: \"%s\" is not in \"%s\"", uri, words,
+              err.message);
+    cr_expect_null(strstr(err.message, "hunter2"), "%s", err.message);
+}
+
+/* dir/f with this content. Returns its path. */
+static const char *file_with(const char *content, size_t len)
+{
+    static char path[64];
+    int fd = -1;
+
+    (void)snprintf(path, sizeof path, "%s/f", dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    cr_assert(fd >= 0 && write(fd, content, len) == (ssize_t)len && close(fd) == 0);
+    return path;
+}
+
+Test(store, target)
+{
+    opens("x://bob:hunter2@h:1/p?grace=70ms&cache=4k", NULL);
+    cr_expect_str_eq(store->target.scheme, "x");
+    cr_expect_str_eq(store->target.user, "bob");
+    cr_expect_str_eq(store->target.password, "hunter2");
+    cr_expect_str_eq(store->target.path, "/p");
+    cr_expect_str_eq(store->target.hosts[0], "h:1");
+    cr_expect_null(store->target.hosts[1]);
+    cr_expect_str_eq(store->uri, "x://bob:***@h:1/p?grace=70ms&cache=4k");
+    cr_expect_str_eq(store->plugin->name, "x");
+    cr_expect_eq(inits, 1);
+}
+
+Test(store, options_given_and_not)
+{
+    const struct dlock_target *target;
+
+    opens("x:?grace=70ms&secret=a%26b", NULL);
+    target = &store->target;
+    cr_expect_str_eq(target->option(target, "grace"), "70ms");
+    cr_expect_eq(target->number(target, "grace"), 70);
+    cr_expect_str_eq(target->option(target, "sync"), "normal");
+    cr_expect_eq(target->number(target, "create"), 1);
+    cr_expect_null(target->option(target, "cache"));
+    cr_expect_eq(target->number(target, "cache"), 0);
+    cr_expect_str_eq(target->option(target, "secret"), "a&b");
+    cr_expect_null(target->option(target, "ttl"), "core's options are not the plugin's");
+    cr_expect_eq(target->number(target, "nonsense"), 0);
+    cr_expect_str_eq(store->uri, "x:?grace=70ms&secret=***");
+}
+
+/* The callbacks have nothing but the target: two stores must not mix. */
+Test(store, two_stores_at_once)
+{
+    struct dl_store *other = NULL;
+
+    opens("x:?grace=70ms", NULL);
+    cr_assert_eq(
+        dl_store_open_static(&descriptor, "x:?grace=80ms", NULL, &host.table, &other, &err),
+        DLOCK_OK);
+    cr_expect_eq(store->target.number(&store->target, "grace"), 70);
+    cr_expect_eq(other->target.number(&other->target, "grace"), 80);
+    dl_store_free(other);
+}
+
+Test(store, core_options_and_their_override)
+{
+    opens("x:?ttl=5s&wait=0&grace=1s", "ttl=6s&grace=3s&label=job");
+    cr_expect_eq(store->settings.ttl_ms, 6000);
+    cr_expect_eq(store->settings.wait_ms, 0);
+    cr_expect_str_eq(store->settings.label, "job");
+    cr_expect_eq(store->target.number(&store->target, "grace"), 3000);
+    cr_expect_str_eq(store->target.option(&store->target, "grace"), "3s");
+    opens("x:", NULL);
+    cr_expect_eq(store->settings.ttl_ms, 30000);
+    cr_expect_eq(store->settings.wait_ms, DLOCK_FOREVER);
+}
+
+Test(store, options_refused)
+{
+    refused("x:?tttl=5s", NULL, "URI at offset 3: unknown option 'tttl'; did you mean 'ttl'?");
+    refused("x:?gracee=5s", NULL, "unknown option 'gracee'; did you mean 'grace'?");
+    refused("x:?zzzzzzz=5s", NULL, "URI at offset 3: unknown option 'zzzzzzz'");
+    refused("x:?ttl=30", NULL, "URI at offset 3: ttl=30 has no unit");
+    refused("x:?sync=full&ttl=0", NULL, "URI at offset 13: ttl=0 is not in 50ms..7d");
+    refused("x:?ttl=-1", NULL, "ttl=-1 has a sign");
+    refused("x:?ttl=9223372036854775808", NULL, "is too large");
+    refused("x:?sync=fast", NULL, "sync=fast is not one of normal|full");
+    refused("x:?ttl=5s&ttl=5s", NULL, "option 'ttl' is repeated");
+    refused("x:?label=%c2%9b", NULL, "printable");
+    refused("x:", "wait", "defaults at offset 4");
+    refused("x:", "ttl=1s&wiat=0",
+            "defaults at offset 7: unknown option 'wiat'; did you mean 'wait'");
+    refused("y:", NULL, "unknown scheme 'y'");
+    refused("", NULL, "URI at offset 0");
+}
+
+/* C17. */
+Test(store, password_from_a_file)
+{
+    char uri[128];
+
+    (void)snprintf(uri, sizeof uri, "x://h?pass_file=%s", file_with("hunter2\n", 8));
+    opens(uri, NULL);
+    cr_expect_str_eq(store->target.password, "hunter2");
+    cr_expect_str_eq(store->uri, uri, "a password from a file does not make the URI secret");
+    (void)file_with(" hunt er2 \r\n", 12);
+    opens("x://h", uri + strlen("x://h?"));
+    cr_expect_str_eq(store->target.password, " hunt er2 ", "only the end of the line is cut");
+}
+
+Test(store, password_file_refused)
+{
+    static char long_line[9000];
+    char uri[128];
+
+    memset(long_line, 'a', sizeof long_line);
+    (void)snprintf(uri, sizeof uri, "x://h?pass_file=%s", file_with("", 0));
+    refused(uri, NULL, "is empty");
+    (void)file_with("\n", 1);
+    refused(uri, NULL, "is empty");
+    (void)file_with("hunter2\nhunter2\n", 16);
+    refused(uri, NULL, "more than one line");
+    (void)file_with("hunter2\0x\n", 10);
+    refused(uri, NULL, "control characters");
+    (void)file_with(long_line, sizeof long_line);
+    refused(uri, NULL, "is too long");
+    refused("x://h?pass_file=/nonexistent/hunter", NULL, "/nonexistent/hunter: No such file");
+    refused("x://h?pass_file=relative", NULL, "absolute path");
+    refused("x://h?pass_file=/", NULL, "Is a directory");
+}
+
+Test(store, password_from_the_environment)
+{
+    cr_assert_eq(setenv("DLT_PASSWORD", "hunter2", 1), 0);
+    opens("x://bob@h?pass_env=DLT_PASSWORD", NULL);
+    cr_expect_str_eq(store->target.password, "hunter2");
+    cr_expect_str_eq(store->target.user, "bob");
+    cr_expect_str_eq(store->uri, "x://bob@h?pass_env=DLT_PASSWORD");
+    refused("x://h?pass_env=DLT_NOT_SET", NULL, "DLT_NOT_SET is not set");
+    refused("x://h?pass_env=1x", NULL, "not the name of an environment variable");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) /* whose heap is elsewhere, and keeps what was freed */
+/* True if the heap has the text anywhere, in freed memory, too. */
+static bool heap_has(const char *text, size_t len)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[256];
+    bool found = false;
+
+    cr_assert_not_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        char *end = NULL;
+        uintptr_t from = (uintptr_t)strtoull(line, &end, 16);
+        uintptr_t to = (uintptr_t)strtoull(end + 1, NULL, 16);
+
+        if (strstr(line, "[heap]") != NULL)
+            found = found || memmem((const void *)from, to - from, text, len) != NULL;
+    }
+    (void)fclose(maps);
+    return found;
+}
+
+/* C17. The start of a freed block is overwritten by malloc in any case: look at the end. */
+Test(store, passwords_are_wiped)
+{
+    char uri[400], password[121];
+
+    for (size_t i = 0; i < sizeof password - 1; i++)
+        password[i] = (char)('a' + (i * 7 + i / 11) % 26);
+    password[sizeof password - 1] = '\0';
+    (void)snprintf(uri, sizeof uri, "x://u:%s@h?secret=%s", password, password);
+    opens(uri, NULL);
+    cr_assert(heap_has(password + 80, 40), "the search finds what is there");
+    dl_store_free(store);
+    store = NULL;
+    cr_expect_not(heap_has(password + 80, 40), "password and option of the URI");
+    (void)snprintf(uri, sizeof uri, "x://u@h?pass_file=%s",
+                   file_with(password, sizeof password - 1));
+    opens(uri, NULL);
+    cr_expect_str_eq(store->target.password, password);
+    dl_store_free(store);
+    store = NULL;
+    cr_expect_not(heap_has(password + 80, 40), "password of a file");
+    (void)snprintf(uri, sizeof uri, "x://u:%s@ho_st", password);
+    refused(uri, NULL, "a host name");
+    cr_expect_not(heap_has(password + 80, 40), "a URI that was refused");
+}
+#endif
+
+Test(store, one_password_only)
+{
+    cr_assert_eq(setenv("DLT_PASSWORD", "hunter2", 1), 0);
+    refused("x://:hunter2@h?pass_env=DLT_PASSWORD", NULL, "more than one password");
+    refused("x://h?pass_env=DLT_PASSWORD&pass_file=/x", NULL, "more than one password");
+    refused("x://h?pass_env=DLT_PASSWORD", "pass_file=/x", "more than one password");
+}
+
+Test(store, uri_from_a_file)
+{
+    char uri[80];
+
+    (void)snprintf(uri, sizeof uri, "@%s", file_with("x://u:hunter2@h?ttl=9s\n", 23));
+    opens(uri, NULL);
+    cr_expect_eq(store->settings.ttl_ms, 9000);
+    cr_expect_str_eq(store->uri, "x://u:***@h?ttl=9s");
+    (void)file_with("x://u:hunter2@h?ttl=9\n", 22);
+    refused(uri, NULL, "/f at offset 16: ttl=9 has no unit");
+    refused("@/nonexistent/hunter", NULL, "cannot read /nonexistent/hunter");
+    refused("@relative", NULL, "absolute path");
+}
+
+Test(store, uri_from_the_environment)
+{
+    cr_assert_eq(setenv("DLOCK_URI", "x:?ttl=9s", 1), 0);
+    opens(NULL, NULL);
+    cr_expect_eq(store->settings.ttl_ms, 9000);
+    opens("x:?ttl=8s", NULL);
+    cr_expect_eq(store->settings.ttl_ms, 8000, "the caller's comes first");
+    cr_assert_eq(setenv("DLOCK_URI", "x:?ttl=9", 1), 0);
+    refused(NULL, NULL, "DLOCK_URI at offset 3");
+}
+
+Test(store, init_that_fails)
+{
+    init_answer = DLOCK_UNAVAILABLE;
+    cr_assert_eq(dl_store_open_static(&descriptor, "x:", NULL, &host.table, &store, &err),
+                 DLOCK_UNAVAILABLE);
+    cr_expect_str_eq(err.message, "no driver");
+    cr_expect_str_eq(err.origin, "x");
+}
+
+Test(store, a_descriptor_that_is_wrong)
+{
+    struct dlock_plugin wrong = descriptor;
+
+    wrong.caps = DLOCK_CAP_WATCH;
+    cr_assert_eq(dl_store_open_static(&wrong, "x:", NULL, &host.table, &store, &err),
+                 DLOCK_PLUGIN_ABI);
+}
+
+Test(store, by_scheme)
+{
+    cr_assert_eq(dl_store_open("redis://h", "/nonexistent", NULL, &host.table, &store, &err),
+                 DLOCK_NO_PLUGIN);
+    cr_expect(strstr(err.message, "is known") != NULL, "%s", err.message);
+    cr_assert_eq(dl_store_open("zzz://h", "/nonexistent", NULL, &host.table, &store, &err),
+                 DLOCK_INVALID);
+    cr_assert_eq(dl_store_open("redis://h", "relative", NULL, &host.table, &store, &err),
+                 DLOCK_INVALID);
+}
