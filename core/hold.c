@@ -39,6 +39,7 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->hold_until_ns =
         lock->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, lock->max_hold_ms);
     lock->renew_at_ns = next_renewal(lock, base_ns, grant->lease_ms);
+    lock->lease_ms = grant->lease_ms;
     lock->renew_failures = 0;
     lock->repeatable = false;
     lock->told = false;
@@ -49,7 +50,7 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
 
 static void renewal_failed_locked(struct dlock *lock, int64_t now_ns)
 {
-    int64_t most_ns = lock->req.ttl_ms * (DL_NS_PER_MS / 10);
+    int64_t most_ns = lock->lease_ms * (DL_NS_PER_MS / 10);
 
     if (most_ns > DL_NS_PER_S)
         most_ns = DL_NS_PER_S;
@@ -78,6 +79,7 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
             ? dl_lease_extend(&lock->lease, now_ns, earlier(until_ns, lock->hold_until_ns))
             : dl_lease_doubt(&lock->lease, now_ns)) {
         if (status == DLOCK_OK) {
+            lock->lease_ms = grant->lease_ms;
             lock->renew_failures = 0;
             lock->renew_at_ns = next_renewal(lock, sent_ns, grant->lease_ms);
             look_again_locked(lock);

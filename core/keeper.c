@@ -110,7 +110,7 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
 }
 
 /*
- * Until when an exchange that begins now may last: a fifth of the shortest ttl that is held, so
+ * Until when an exchange that begins now may last: a fifth of the shortest lease that is held, so
  * that the first one, at a third, and two more fit in before the end (C14), and so that whoever
  * comes due meanwhile has his turn in time; and not past the end of any lease. With the mutex held.
  */
@@ -124,7 +124,7 @@ static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
 
         if (left_ns == 0 && !lock->keeper_busy)
             continue;
-        most_ns = lock->req.ttl_ms * (DL_NS_PER_MS / 5);
+        most_ns = lock->lease_ms * (DL_NS_PER_MS / 5);
         if (lock->keeper_busy)
             most_ns = earlier(most_ns, lock->op_timeout_ms * DL_NS_PER_MS);
         if (left_ns > 0)

@@ -42,6 +42,7 @@ struct dlock {
     enum dlock_reason reason;
     int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
     int64_t renew_at_ns;   /* DL_NEVER: no renewal */
+    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
     unsigned renew_failures;
     struct dl_due due;
     struct dl_event_node event;

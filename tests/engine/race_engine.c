@@ -234,7 +234,7 @@ static void close_against_frees(unsigned round)
 {
     pthread_t thread;
     struct dlock *locks[THREADS];
-    char name[8];
+    char name[16];
 
     begin(&(struct dlt_setup){.callback = 1, .own = callback_unlocks});
     for (int i = 0; i < THREADS; i++) {

@@ -207,7 +207,7 @@ Test(pool, acquirers_leave_a_connection_to_those_who_hold)
     held = take("held");
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
     for (int i = 0; i < 6; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "n%d", i);
         locks[i] = dlt_engine_lock(&engine, name, NULL);

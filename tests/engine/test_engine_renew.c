@@ -93,7 +93,7 @@ Test(renew, C14_many_leases_in_one_call)
     struct memory_seen last;
 
     for (int i = 0; i < 100; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "n%d", i);
         locks[i] = take(name, (struct dlock_options){0});
@@ -113,7 +113,7 @@ Test(renew, C14_more_than_a_batch_is_renewed_too)
     struct dlock *locks[300];
 
     for (int i = 0; i < 300; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "n%d", i);
         locks[i] = take(name, (struct dlock_options){0});

@@ -47,7 +47,7 @@ Test(teardown, close_unlocks_what_is_held_and_leaves_handles_closed)
 
     dlt_engine_open(&engine, "teardown", NULL);
     for (int i = 0; i < 10; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "n%d", i);
         locks[i] = take(name);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does the engine survive the n-th allocation that fails? From open to close, for every n: no
+ * crash, no leak (AddressSanitizer watches), and no OK without something behind it.
+ */
+#include "engine.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+/* The linker puts __wrap_x in front of x in everything that is linked statically. */
+static _Atomic bool armed;
+static _Atomic unsigned countdown, seen;
+
+static bool fails(void)
+{
+    if (!armed)
+        return false;
+    seen++;
+    return countdown > 0 && --countdown == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+                          void *arg);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    return fails() ? NULL : __real_realloc(block, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+    return fails() ? -1 : __real_eventfd(count, flags);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+    return fails() ? -1 : __real_timerfd_create(clock, flags);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+                          void *arg)
+{
+    return fails() ? EAGAIN : __real_pthread_create(thread, attr, body, arg);
+}
+
+static struct dlt_engine engine;
+
+/* The first thing that was not right; NULL: all was. */
+static const char *use(struct dlock *lock)
+{
+    enum dlock_status status = dlock_lock(lock, NULL);
+    char hex[DLOCK_TOKEN_CHARS];
+
+    if (status != DLOCK_OK)
+        return status == DLOCK_NOMEM && dlock_state(lock) == DLOCK_STATE_FREE ? NULL
+                                                                              : "lock failed oddly";
+    if (dlock_state(lock) != DLOCK_STATE_HELD || dlock_fence(lock) == 0)
+        return "OK without a lease";
+    armed = false; /* the look itself may not fail */
+    if (strcmp(dlt_owner(&engine, "a", hex), "") == 0)
+        return "OK without anything in the store";
+    armed = true;
+    status = dlock_renew(lock, 0, NULL);
+    if (status != DLOCK_OK && status != DLOCK_NOMEM)
+        return "renew failed oddly";
+    status = dlock_unlock(lock, NULL);
+    return status == DLOCK_OK ? NULL : "unlock failed";
+}
+
+static const char *walk(const struct dlt_setup *setup)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .label = "mine"};
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock *lock = NULL;
+    enum dlock_status status = dlt_engine_try_open(&engine, "nomem", setup, &err);
+    const char *wrong = NULL;
+
+    if (status != DLOCK_OK)
+        return status == DLOCK_NOMEM ? NULL : "open failed oddly";
+    status = dlock_new(engine.client, "a", 1, &options, &lock, &err);
+    if (status == DLOCK_OK)
+        wrong = use(lock);
+    else if (status != DLOCK_NOMEM || lock != NULL)
+        wrong = "new failed oddly";
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+    return wrong;
+}
+
+static void sweep(const char *what, const struct dlt_setup *setup)
+{
+    const char *wrong = NULL;
+    unsigned n = 0, total;
+
+    memory_hooks_reset("nomem"); /* made before anything may fail */
+    armed = false;
+    (void)walk(setup);
+    do {
+        n++;
+        countdown = n;
+        seen = 0;
+        armed = true;
+        wrong = walk(setup);
+        armed = false;
+        total = seen;
+    } while (wrong == NULL && countdown == 0 && n < 1000);
+    if (!dlt_ok(wrong == NULL && n > 10, "%s: each of %u allocations failed once", what, n - 1))
+        printf("# allocation %u of %u: %s\n", n, total, wrong == NULL ? "none failed" : wrong);
+}
+
+int main(void)
+{
+    sweep("losses by descriptor", &(struct dlt_setup){.runs = 1});
+    sweep("losses by callback", &(struct dlt_setup){.runs = 1, .callback = 1});
+    sweep("with options", &(struct dlt_setup){.runs = 1, .options = "ttl=5s&label=x&fence=on"});
+    return dlt_done();
+}

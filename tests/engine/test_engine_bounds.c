@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Does every call end in its time when the store is slow, hung or gone (C8)? Virtual time. */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define GRACE_MS 100
+
+static struct dlt_engine engine;
+static struct dlock *lock;
+
+static void begin(const char *options)
+{
+    dlt_engine_open(&engine, "bounds", &(struct dlt_setup){.options = options});
+    lock = dlt_engine_lock(&engine, "job", NULL);
+}
+
+static void end(void)
+{
+    memory_hooks_reset(engine.store);
+    cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
+    dlt_engine_close(&engine);
+}
+
+/* Every answer of the slot comes at its deadline. */
+static void hang(enum memory_slot slot)
+{
+    dlt_fault(&engine, slot, MEMORY_LATE_REPLY, (struct memory_fault){.times = 1000000});
+}
+
+static void expect_within(enum dlt_kind kind, int64_t arg, int64_t bound_ms)
+{
+    struct dlt_call call;
+
+    dlt_call_start(&call, &engine, kind, lock, arg);
+    cr_assert_neq(dlt_call_finish(&call, bound_ms + 1000), DLT_STUCK);
+    cr_assert_leq(dlt_call_ms(&call), bound_ms, "%lld ms, bound %lld",
+                  (long long)dlt_call_ms(&call), (long long)bound_ms);
+}
+
+Test(bounds, C8_trylock_by_op_timeout)
+{
+    begin(NULL);
+    hang(MEMORY_TRYLOCK);
+    expect_within(DLT_TRYLOCK, 0, 2000 + GRACE_MS);
+    end();
+    begin("op_timeout=300ms");
+    hang(MEMORY_TRYLOCK);
+    hang(MEMORY_UNLOCK);
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LOST_REPLY, (struct memory_fault){.ms = 300});
+    expect_within(DLT_TRYLOCK, 0, 300 + GRACE_MS);
+    end();
+}
+
+Test(bounds, C8_timedlock_by_its_timeout)
+{
+    static const int64_t timeouts[] = {1, 50, 1999, 2500};
+
+    for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
+        struct dlock *other;
+
+        begin(NULL);
+        other = dlt_engine_lock(&engine, "job", NULL);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);
+        hang(MEMORY_TRYLOCK);
+        hang(MEMORY_WATCH);
+        hang(MEMORY_UNLOCK);
+        expect_within(DLT_TIMEDLOCK, timeouts[i], timeouts[i] + GRACE_MS);
+        memory_hooks_reset(engine.store);
+        dlock_free(other);
+        end();
+    }
+}
+
+Test(bounds, C8_timedlock_when_nothing_is_answered)
+{
+    begin(NULL);
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LOST_REQUEST,
+              (struct memory_fault){.ms = 25, .times = 1000000});
+    hang(MEMORY_UNLOCK);
+    expect_within(DLT_TIMEDLOCK, 500, 500 + GRACE_MS);
+    expect_within(DLT_TIMEDLOCK, 60000, 2000 + 2000 + GRACE_MS); /* with the clean-up */
+    end();
+}
+
+Test(bounds, C8_unlock_by_op_timeout)
+{
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    hang(MEMORY_UNLOCK);
+    expect_within(DLT_UNLOCK, 0, 2000 + GRACE_MS);
+    memory_hooks_reset(engine.store);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REQUEST,
+              (struct memory_fault){.ms = 90, .times = 1000000});
+    expect_within(DLT_UNLOCK, 0, 2000 + GRACE_MS);
+    end();
+}
+
+Test(bounds, C8_unlock_behind_a_hung_renewal)
+{
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    hang(MEMORY_RENEW);
+    dlt_engine_advance(&engine, 10000);
+    expect_within(DLT_UNLOCK, 0, 2000 + GRACE_MS);
+    end();
+}
+
+Test(bounds, C8_renew_by_op_timeout)
+{
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    hang(MEMORY_RENEW);
+    expect_within(DLT_RENEW, 0, 2000 + GRACE_MS);
+    end();
+}
+
+Test(bounds, C8_free_by_op_timeout)
+{
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    hang(MEMORY_UNLOCK);
+    expect_within(DLT_FREE, 0, 2000 + GRACE_MS);
+    lock = dlt_engine_lock(&engine, "job", NULL);
+    end();
+}
+
+Test(bounds, C8_queries_by_op_timeout)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    begin(NULL);
+    dlt_fault(&engine, MEMORY_BREAK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000000});
+    cr_assert_eq(dlock_break(engine.client, "job", 3, NULL, &err), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_BREAK), 2, "once more, for a stale connection");
+    end();
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a plugin held to its word, and named when it breaks it? */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define MAY(name) (1u << DLOCK_##name)
+/* What every slot may answer. */
+#define MAY_FAIL                                                                                  \
+    (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
+     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL))
+
+static struct dlt_engine engine;
+static struct dlock_plugin plugin;
+static struct dlock_backend_ops ops;
+
+/* What the plugin does from now on. */
+static enum dlock_status say;
+static int64_t lease_ms;
+static uint64_t fence;
+
+static const struct dlock_backend_ops *hooked(void)
+{
+    return dlock_plugin_memory_hooked()->ops;
+}
+
+static enum dlock_status say_trylock(void *self, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    (void)self;
+    (void)req;
+    (void)err;
+    grant->lease_ms = lease_ms;
+    grant->fence = fence;
+    return say;
+}
+
+static enum dlock_status say_unlock(void *self, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    (void)self;
+    (void)req;
+    (void)err;
+    return say;
+}
+
+static enum dlock_status say_renew(void *self, struct dlock_lease_op *op, size_t n,
+                                   int64_t deadline_ns, struct dlock_error *err)
+{
+    (void)self;
+    (void)n;
+    (void)deadline_ns;
+    (void)err;
+    op->status = say;
+    op->grant.lease_ms = lease_ms;
+    return DLOCK_OK;
+}
+
+static enum dlock_status say_renew_whole(void *self, struct dlock_lease_op *op, size_t n,
+                                         int64_t deadline_ns, struct dlock_error *err)
+{
+    (void)self;
+    (void)op;
+    (void)n;
+    (void)deadline_ns;
+    (void)err;
+    return say;
+}
+
+static enum dlock_status say_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                     int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                     struct dlock_error *err)
+{
+    (void)self;
+    (void)name;
+    (void)name_len;
+    (void)deadline_ns;
+    (void)fn;
+    (void)arg;
+    (void)err;
+    return say;
+}
+
+static enum dlock_status say_break(void *self, const unsigned char *name, uint32_t name_len,
+                                   const char *owner, int64_t deadline_ns, struct dlock_error *err)
+{
+    (void)self;
+    (void)name;
+    (void)name_len;
+    (void)owner;
+    (void)deadline_ns;
+    (void)err;
+    return say;
+}
+
+static enum dlock_status too_many_caps(void *self, const struct dlock_host *host,
+                                       const struct dlock_target *target, int64_t deadline_ns,
+                                       struct dlock_session_info *info, struct dlock_error *err)
+{
+    enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
+
+    info->caps |= DLOCK_CAP_RWLOCK;
+    return status;
+}
+
+static void set_up(void)
+{
+    plugin = *dlock_plugin_memory_hooked();
+    ops = *plugin.ops;
+    plugin.ops = &ops;
+    dlt_engine_open(&engine, "dispatch", &(struct dlt_setup){.plugin = &plugin});
+}
+
+/* The table is copied at open: a new client for every change of a slot. */
+static void reopen(void)
+{
+    dlt_engine_close(&engine);
+    dlt_engine_open(&engine, "dispatch", &(struct dlt_setup){.plugin = &plugin});
+}
+
+static void tear_down(void)
+{
+    dlt_engine_close(&engine);
+}
+
+TestSuite(dispatch, .init = set_up, .fini = tear_down);
+
+/* INTERNAL, from core, with the names of the plugin and the slot. */
+static void expect_named(const struct dlock_error *err, const char *slot)
+{
+    cr_assert_eq(err->status, DLOCK_INTERNAL);
+    cr_assert_str_eq(err->origin, "core");
+    cr_assert_not_null(strstr(err->message, "plugin memory"), "%s", err->message);
+    cr_assert_not_null(strstr(err->message, slot), "%s", err->message);
+}
+
+static bool allowed(unsigned set, int status)
+{
+    return status >= 0 && status < 32 && (set >> status & 1) != 0;
+}
+
+static const int odd[] = {-1, 22, 31, 32, 33, 64, 1000};
+#define ODD (int)(sizeof odd / sizeof odd[0])
+
+/* Every status there is, and some that there are not. */
+static int nth_status(int i)
+{
+    return i <= DLOCK_INTERNAL ? i : odd[i - DLOCK_INTERNAL - 1];
+}
+
+#define STATUSES (DLOCK_INTERNAL + 1 + ODD)
+
+Test(dispatch, trylock_may_not_answer_everything)
+{
+    struct dlock *lock;
+
+    ops.trylock = say_trylock;
+    ops.unlock = say_unlock;
+    reopen();
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    for (int i = 0; i < STATUSES; i++) {
+        struct dlt_call call;
+        int status = nth_status(i);
+
+        if (allowed(MAY(OK) | MAY(BUSY) | MAY_FAIL, status))
+            continue;
+        say = (enum dlock_status)status;
+        dlt_call_start(&call, &engine, DLT_TRYLOCK, lock, 0);
+        cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL, "%d", status);
+        expect_named(&call.err, "trylock");
+    }
+    dlock_free(lock);
+}
+
+Test(dispatch, unlock_may_not_answer_everything)
+{
+    struct dlock *lock;
+
+    ops.unlock = say_unlock;
+    reopen();
+    for (int i = 0; i < STATUSES; i++) {
+        struct dlt_call call;
+        int status = nth_status(i);
+        char name[16];
+
+        if (allowed(MAY(OK) | MAY(LOST) | MAY_FAIL, status))
+            continue;
+        (void)snprintf(name, sizeof name, "n%d", i);
+        lock = dlt_engine_lock(&engine, name, NULL);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+        say = (enum dlock_status)status;
+        dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
+        cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL, "%d", status);
+        expect_named(&call.err, "unlock");
+        dlock_free(lock);
+    }
+}
+
+Test(dispatch, renew_may_not_answer_everything)
+{
+    ops.renew = say_renew;
+    lease_ms = 30000;
+    for (int turn = 0; turn < 2; turn++) {
+        unsigned may = turn == 0 ? MAY(OK) | MAY(LOST) | MAY_FAIL : MAY(OK) | MAY_FAIL;
+        struct dlock *lock;
+
+        reopen();
+        lock = dlt_engine_lock(&engine, "a", NULL);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+        for (int i = 0; i < STATUSES; i++) {
+            struct dlt_call call;
+            int status = nth_status(i);
+
+            if (allowed(may, status))
+                continue;
+            say = (enum dlock_status)status;
+            dlt_call_start(&call, &engine, DLT_RENEW, lock, 0);
+            cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL, "%d", status);
+            expect_named(&call.err, "renew");
+            cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+        }
+        cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
+        ops.renew = say_renew_whole;
+    }
+}
+
+Test(dispatch, queries_may_not_answer_everything)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    ops.inspect = say_inspect;
+    ops.break_lock = say_break;
+    reopen();
+    for (int i = 0; i < STATUSES; i++) {
+        int status = nth_status(i);
+
+        say = (enum dlock_status)status;
+        if (!allowed(MAY(OK) | MAY_FAIL, status)) {
+            dlock_info_fn *never = (dlock_info_fn *)1;
+
+            cr_assert_eq(dlock_inspect(engine.client, "a", 1, never, NULL, &err), DLOCK_INTERNAL);
+            expect_named(&err, "inspect");
+        }
+        if (!allowed(MAY(OK) | MAY(NOT_HELD) | MAY_FAIL, status)) {
+            cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, &err), DLOCK_INTERNAL);
+            expect_named(&err, "break_lock");
+        }
+    }
+}
+
+Test(dispatch, a_grant_has_a_lease_and_a_fence)
+{
+    static const struct {
+        int64_t lease_ms;
+        uint64_t fence;
+        const char *text;
+    } cases[] = {
+        {0, 1, "lease"},
+        {-1, 1, "lease"},
+        {INT64_MIN, 1, "lease"},
+        {INT64_MAX, 1, "lease"},
+        {INT64_C(15) * 86400000, 1, "lease"},
+        {30000, 0, "fencing"},
+    };
+    struct dlock *lock;
+
+    ops.trylock = say_trylock;
+    ops.unlock = say_unlock;
+    reopen();
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    say = DLOCK_OK;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dlt_call call;
+
+        lease_ms = cases[i].lease_ms;
+        fence = cases[i].fence;
+        dlt_call_start(&call, &engine, DLT_TRYLOCK, lock, 0);
+        cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL, "%zu", i);
+        expect_named(&call.err, "trylock");
+        cr_assert_not_null(strstr(call.err.message, cases[i].text), "%s", call.err.message);
+        cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    }
+    dlock_free(lock);
+}
+
+Test(dispatch, a_renewal_without_a_lease_extends_nothing)
+{
+    struct dlock *lock;
+    struct dlt_call call;
+
+    ops.renew = say_renew;
+    reopen();
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    dlt_engine_advance(&engine, 1000);
+    say = DLOCK_OK;
+    lease_ms = 0;
+    dlt_call_start(&call, &engine, DLT_RENEW, lock, 0);
+    cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL);
+    expect_named(&call.err, "renew");
+    cr_assert_eq(dlock_remaining_ms(lock), 28698);
+    cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
+}
+
+Test(dispatch, a_session_gives_no_more_than_the_descriptor)
+{
+    struct dlt_engine second;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    ops.open = too_many_caps;
+    cr_assert_eq(
+        dlt_engine_try_open(&second, "dispatch2", &(struct dlt_setup){.plugin = &plugin}, &err),
+        DLOCK_INTERNAL);
+    expect_named(&err, "open");
+}
+
+Test(dispatch, a_failure_without_a_text_gets_one)
+{
+    struct dlock *lock;
+    struct dlt_call call;
+
+    ops.trylock = say_trylock;
+    reopen();
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    say = DLOCK_AUTH;
+    dlt_call_start(&call, &engine, DLT_TRYLOCK, lock, 0);
+    cr_assert_eq(dlt_call_finish(&call, 10), DLOCK_AUTH);
+    cr_assert_str_eq(call.err.origin, "memory");
+    cr_assert_str_eq(call.err.message, dlock_status_text(DLOCK_AUTH));
+    dlock_free(lock);
+}

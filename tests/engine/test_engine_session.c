@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* Are locks that live in a session kept in it ([SES-1], [SES-2])? Virtual time. */
+#include "fake_session.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Of a lease of 3 s: 3000 less 1 % less 2 ms. */
+#define VALID_MS 2968
+
+static struct dlt_engine engine;
+
+static void begin(const char *options)
+{
+    fake_session_begin(&engine);
+    dlt_engine_open(
+        &engine, "session",
+        &(struct dlt_setup){.plugin = fake_session_plugin(), .options = options, .callback = 1});
+}
+
+static void set_up(void)
+{
+    begin(NULL);
+}
+
+static void tear_down(void)
+{
+    struct dlt_call call;
+
+    dlt_call_start(&call, &engine, DLT_CLOSE, NULL, 0);
+    cr_assert_eq(dlt_call_finish(&call, 60000), DLOCK_OK);
+    cr_assert_eq(fake_session_open_now(), 0, "%u were left open", fake_session_open_now());
+    cr_assert_null(fake_session_wrong(), "%s", fake_session_wrong());
+}
+
+TestSuite(session, .init = set_up, .fini = tear_down);
+
+static struct dlock *take(const char *name)
+{
+    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);
+    return lock;
+}
+
+Test(session, SES_1_each_held_lock_has_a_session_of_its_own)
+{
+    struct dlock *a = take("a"), *b = take("b"), *c = take("c");
+
+    cr_assert_eq(fake_session_open_now(), 3);
+    for (int i = 0; i < 9; i++)
+        dlt_engine_advance(&engine, 1000);
+    cr_assert_geq(fake_session_calls(FAKE_RENEW), 27);
+    cr_assert_eq(dlock_state(a), DLOCK_STATE_HELD);
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, c, 0), DLOCK_OK);
+    cr_assert_eq(fake_session_open_now(), 3, "what ended cleanly serves again");
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(fake_session_calls(FAKE_OPEN), 3);
+    dlock_free(a);
+    dlock_free(b);
+    dlock_free(c);
+}
+
+Test(session, lock_lets_the_server_wait_and_trylock_does_not)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    cr_assert_eq(fake_session_calls(FAKE_LOCK), 1);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, again, 0), DLOCK_BUSY);
+    cr_assert_eq(fake_session_calls(FAKE_TRYLOCK), 1);
+    fake_session_confirm(true);
+    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    dlt_engine_run(&engine, 100);
+    cr_assert_eq(wait.done, 0);
+    cr_assert_eq(fake_session_calls(FAKE_LOCK), 2, "it slept in the server");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 1), DLOCK_OK);
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, C1_the_lease_counts_from_since_ns)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    fake_session_confirm(true);
+    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    for (int i = 0; i < 10; i++)
+        dlt_engine_advance(&engine, 900);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 1), DLOCK_OK);
+    cr_assert_geq(dlock_remaining_ms(again), VALID_MS - 1);
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, C3_without_since_ns_a_long_wait_leaves_nothing)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_TIMEDLOCK, again, 9500);
+    for (int i = 0; i < 10; i++)
+        dlt_engine_advance(&engine, 900);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 1000), DLOCK_OK, "a second attempt gets it");
+    cr_assert_eq(fake_session_calls(FAKE_LOCK), 3);
+    cr_assert_eq(fake_session_calls(FAKE_UNLOCK), 1, "closing the session gave it back");
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, C8_a_wait_in_the_server_ends_at_its_deadline)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_TIMEDLOCK, again, 250);
+    cr_assert_eq(dlt_call_finish(&wait, 400), DLOCK_TIMEOUT);
+    cr_assert_geq(dlt_call_ms(&wait), 250);
+    cr_assert_leq(dlt_call_ms(&wait), 350);
+    cr_assert_eq(fake_session_open_now(), 1, "[FAI-1]");
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, cancel_ends_a_wait_in_the_server)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    dlock_cancel(again);
+    cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CANCELED);
+    cr_assert_eq(wait.err.status, DLOCK_CANCELED);
+    cr_assert_eq(fake_session_calls(FAKE_INTERRUPT), 1);
+    cr_assert_eq(fake_session_open_now(), 1, "[FAI-1]");
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, free_ends_a_wait_in_the_server)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    cr_assert_eq(dlt_do(&engine, DLT_FREE, again, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CANCELED);
+    dlock_free(a);
+}
+
+Test(session, shutdown_ends_a_wait_in_the_server_with_closed)
+{
+    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call wait;
+
+    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    dlock_client_shutdown(engine.client);
+    cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CLOSED);
+    cr_assert_eq(wait.err.status, DLOCK_CLOSED);
+    dlock_free(a);
+    dlock_free(again);
+}
+
+Test(session, SES_2_unknown_ends_the_attempt_and_the_session)
+{
+    static const enum fake_slot slots[] = {FAKE_TRYLOCK, FAKE_LOCK};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct dlock *a = dlt_engine_lock(&engine, "a", NULL);
+        unsigned opens = fake_session_calls(FAKE_OPEN);
+        unsigned char first;
+        struct dlt_call call;
+
+        fake_session_answer(slots[i], DLOCK_UNKNOWN, true);
+        dlt_call_start(&call, &engine, i == 0 ? DLT_TRYLOCK : DLT_LOCK, a, 0);
+        first = fake_session_token();
+        cr_assert_not(fake_session_held("a"), "the session of an unknown outcome is open still");
+        fake_session_answer(slots[i], DLOCK_OK, false);
+        cr_assert_eq(dlt_call_finish(&call, 1000), DLOCK_OK);
+        cr_assert_neq(fake_session_token(), first, "an old token in a new session");
+        cr_assert_leq(fake_session_calls(FAKE_OPEN) - opens, 2);
+        cr_assert_eq(fake_session_calls(FAKE_UNLOCK), i);
+        cr_assert_eq(dlt_do(&engine, DLT_FREE, a, 0), DLOCK_OK);
+    }
+}
+
+Test(session, SES_2_no_outcome_stays_unknown)
+{
+    struct dlock *a = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call call;
+
+    fake_session_answer(FAKE_TRYLOCK, DLOCK_UNKNOWN, true);
+    dlt_call_start(&call, &engine, DLT_TRYLOCK, a, 0);
+    (void)dlt_call_finish(&call, 5000);
+    cr_assert_leq(dlt_call_ms(&call), 2100);
+    cr_assert_not(fake_session_held("a"));
+    cr_assert_eq(fake_session_calls(FAKE_UNLOCK), 0);
+    cr_assert_eq(fake_session_open_now(), 0);
+    dlock_free(a);
+}
+
+Test(session, SES_2_an_unlock_without_answer_ends_the_session)
+{
+    struct dlock *a = take("a");
+
+    fake_session_answer(FAKE_UNLOCK, DLOCK_UNKNOWN, false);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(fake_session_calls(FAKE_UNLOCK), 1);
+    cr_assert_not(fake_session_held("a"));
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_NOT_HELD);
+    dlock_free(a);
+}
+
+Test(session, C5_a_session_that_ended_is_a_loss)
+{
+    struct dlock *a = take("a");
+
+    fake_session_kill("a");
+    dlt_engine_advance(&engine, 1000);
+    cr_assert_eq(dlock_state(a), DLOCK_STATE_LOST);
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    cr_assert_eq(engine.losses[0].reason, DLOCK_REASON_SESSION);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_LOST);
+    cr_assert_eq(fake_session_calls(FAKE_UNLOCK), 0);
+    cr_assert_eq(fake_session_calls(FAKE_FORGET), 1);
+    cr_assert_eq(fake_session_open_now(), 0, "[SES-1] after LOST the session is closed");
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, a, 0), DLOCK_OK);
+    dlock_free(a);
+}
+
+Test(session, C5_a_lost_lock_that_nobody_acknowledged_ends_with_the_client)
+{
+    struct dlock *a = take("a");
+
+    fake_session_answer(FAKE_RENEW, DLOCK_UNKNOWN, false);
+    dlt_engine_run(&engine, VALID_MS);
+    cr_assert_eq(dlock_state(a), DLOCK_STATE_LOST);
+    cr_assert_eq(engine.losses[0].reason, DLOCK_REASON_EXPIRED);
+    cr_assert_eq(dlt_do(&engine, DLT_CLOSE, NULL, 0), DLOCK_OK);
+    cr_assert_eq(fake_session_open_now(), 0);
+    dlock_free(a);
+}
+
+Test(session, C5_a_ping_that_comes_too_late_ends_the_session)
+{
+    struct dlock *a = take("a");
+
+    fake_session_delay(engine.now_ns + 4000 * DLT_MS);
+    dlt_engine_advance(&engine, 1000);
+    dlt_engine_advance(&engine, 3000);
+    cr_assert_eq(dlock_state(a), DLOCK_STATE_LOST);
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    cr_assert_not(fake_session_held("a"), "nobody holds it, and nobody else can get it");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_LOST);
+    dlock_free(a);
+}
+
+Test(session, C14_a_ping_that_hangs_does_not_cost_the_others_their_locks)
+{
+    struct dlock *x = take("x"), *a = take("a"), *b = take("b");
+
+    fake_session_hang('x');
+    dlt_engine_run(&engine, 6000);
+    cr_assert_eq(dlock_state(x), DLOCK_STATE_LOST);
+    cr_assert_eq(dlock_state(a), DLOCK_STATE_HELD);
+    cr_assert_eq(dlock_state(b), DLOCK_STATE_HELD);
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    cr_assert_eq(engine.loss_ns[0] - engine.now_ns, -(6000 - VALID_MS) * DLT_MS);
+    fake_session_hang('\0');
+    dlock_free(x);
+    dlock_free(a);
+    dlock_free(b);
+}
+
+Test(session, held_locks_are_bounded_by_connections)
+{
+    struct dlock *a, *b, *c;
+    struct dlt_call call;
+
+    dlt_engine_close(&engine);
+    begin("connections=2");
+    a = take("a");
+    b = take("b");
+    c = dlt_engine_lock(&engine, "c", NULL);
+    dlt_call_start(&call, &engine, DLT_TRYLOCK, c, 0);
+    cr_assert_eq(dlt_call_finish(&call, 3000), DLOCK_UNAVAILABLE);
+    cr_assert_leq(dlt_call_ms(&call), 2100);
+    cr_assert_not_null(strstr(call.err.message, "connections="));
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, c, 0), DLOCK_OK);
+    dlock_free(a);
+    dlock_free(b);
+    dlock_free(c);
+}
