@@ -141,7 +141,7 @@ Test(hooks, a_limited_store_announces_less)
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", without);
     struct fixture g = f;
 
-    cr_assert_eq(plugin->caps, DLOCK_CAP_FENCE);
+    cr_assert_eq(plugin->caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
     cr_assert_null(plugin->ops->watch);
     cr_assert_null(plugin->ops->interrupt);
     cr_assert_eq(plugin, dlock_plugin_memory_limited("poor", without));
