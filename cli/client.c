@@ -3,8 +3,11 @@
 
 #include "output.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void log_line(void *arg, int level, const char *message)
 {
@@ -52,12 +55,48 @@ bool cli_uri_is_secret(const char *uri)
     return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
 }
 
-const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
+/* "scheme:path" is relative to the working directory, which the child may change:
+ * "scheme:///directory/path". Anything else as it is. */
+static char *uri_absolute(const char *uri)
+{
+    const char *path = strchr(uri, ':');
+    char *directory = NULL, *text = NULL;
+    size_t size = 0;
+    FILE *out;
+
+    if (path == NULL || path[1] == '/')
+        return strdup(uri);
+    directory = getcwd(NULL, 0);
+    out = directory != NULL ? open_memstream(&text, &size) : NULL;
+    if (out != NULL) {
+        (void)fprintf(out, "%.*s://", (int)(path - uri), uri);
+        for (const char *at = directory; *at != '\0'; at++)
+            if (isalnum((unsigned char)*at) || strchr("/-._~", *at) != NULL)
+                (void)fputc(*at, out);
+            else
+                (void)fprintf(out, "%%%02X", (unsigned)(unsigned char)*at);
+        (void)fprintf(out, "/%s", path + 1);
+        if (fclose(out) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(directory);
+    return text;
+}
+
+bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **out)
 {
     const char *shown = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
 
     if (strstr(shown, "***") == NULL)
-        return shown;
-    return given != NULL && given[0] == '@' ? given : NULL;
+        *out = uri_absolute(shown);
+    else if (given != NULL && given[0] == '@')
+        *out = strdup(given);
+    else {
+        *out = NULL;
+        return true;
+    }
+    return *out != NULL;
 }

@@ -380,6 +380,12 @@ dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status
     return status;
 }
 
+#ifdef __clang_analyzer__
+/* It cannot see through a variadic call what that returns. */
+#define dlock_fail(err, origin, status, ...) \
+    ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
+#endif
+
 /* The one exported symbol of a plugin; `id` is its name, for the static form that tests link. */
 #ifdef DLOCK_STATIC
 #define DLOCK_PLUGIN_ENTRY(id, descriptor)              \

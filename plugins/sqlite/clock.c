@@ -67,6 +67,7 @@ static int file_read(const char *path, char *buf, size_t size)
     ssize_t n = 0;
     int rc = 0;
 
+    buf[0] = '\0';
     if (fd < 0)
         return errno;
     n = read(fd, buf, size - 1);

@@ -67,6 +67,19 @@ the_command_may_clean_up() {
     equal cleaned "$(tail -1 child)"
 }
 
+a_stopped_command_may_clean_up_too() {
+    local pid child
+    "$dlock" run --ttl 1500ms a -- \
+        sh -c 'trap "echo cleaned; exit 0" TERM; echo $$; while :; do sleep 0.05; done' >child 2>loss &
+    pid=$!
+    child=$(started child)
+    kill -STOP "$child"
+    "$dlock" break a --yes
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    equal cleaned "$(tail -1 child)"
+}
+
 warn_lets_it_run() {
     local pid
     "$dlock" run --ttl 1s --on-lost warn a -- sh -c 'echo up; sleep 1.5; echo done' >child 2>loss &
@@ -165,6 +178,7 @@ shows "break: the command is gone within 1.5 s, and dlock exits 70" break_ends_t
 shows "loss: a command that ignores SIGTERM is killed" break_kills_what_ignores_sigterm
 shows "loss: so are its children" break_reaches_the_whole_group
 shows "loss: the command has time to clean up; its exit code 0 does not count" the_command_may_clean_up
+shows "loss: a stopped command is woken to clean up" a_stopped_command_may_clean_up_too
 shows "loss with --on-lost warn: one line, and the command runs on" warn_lets_it_run
 shows "loss that nobody noticed before the release still exits 70" lost_just_before_the_end
 shows "loss: stopped past the ttl, dlock kills first of all when it is continued (C2)" \

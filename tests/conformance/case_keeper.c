@@ -7,12 +7,12 @@
 void dlt_case_keeper_renews(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 1200), *next = dlt_lock(run, other, "x", 0);
+    struct dlock *lock = dlt_lock(run, client, "x", 1800), *next = dlt_lock(run, other, "x", 0);
     struct dlock_event event;
     int64_t start_ns = 0;
 
     DLT_TAKE(lock);
-    for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < 3700;) {
+    for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < 5500;) {
         DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "state %d after %.0f ms",
                   (int)dlock_state(lock), dlt_ms_since(start_ns));
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
@@ -30,7 +30,7 @@ void dlt_case_keeper_renews(struct dlt_run *run)
 /* Locks of very different ttl side by side: the short one is not starved by the long one. */
 void dlt_case_keeper_keeps_many(struct dlt_run *run)
 {
-    static const int64_t ttls_ms[] = {900, 60000, 1200, 3000, 1000, 30000};
+    static const int64_t ttls_ms[] = {1500, 60000, 2000, 4000, 1800, 30000};
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *locks[6];
 
@@ -41,7 +41,7 @@ void dlt_case_keeper_keeps_many(struct dlt_run *run)
         locks[i] = dlt_lock(run, client, suffix, ttls_ms[i]);
         DLT_TAKE(locks[i]);
     }
-    dlt_sleep_ms(3200);
+    dlt_sleep_ms(4500);
     for (int i = 0; i < 6; i++) {
         DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "the lock of %" PRId64 " ms is lost",
                   ttls_ms[i]);
@@ -55,7 +55,7 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 900, .max_hold_ms = 2000};
+        .struct_size = sizeof options, .ttl_ms = 1500, .max_hold_ms = 2500};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock *next = dlt_lock(run, other, "x", 0);
     struct dlock_event event = {0};
@@ -65,12 +65,12 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
     start_ns = dlt_now_ns();
     DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
     DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
-    DLT_CHECK(dlt_ms_since(start_ns) >= 1900, "ended after %.0f ms", dlt_ms_since(start_ns));
-    DLT_CHECK(dlt_ms_since(start_ns) <= 2000 + 900 + (double)run->slack_ms, "ended after %.0f ms",
+    DLT_CHECK(dlt_ms_since(start_ns) >= 2400, "ended after %.0f ms", dlt_ms_since(start_ns));
+    DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + (double)run->slack_ms, "ended after %.0f ms",
               dlt_ms_since(start_ns));
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST");
     DLT_OK(dlock_timedlock(next, 5000, &dlt_err));
-    DLT_CHECK(dlt_ms_since(start_ns) <= 2000 + 900 + 1000 + (double)run->slack_ms,
+    DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + 1000 + (double)run->slack_ms,
               "the next one got it after %.0f ms", dlt_ms_since(start_ns));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);

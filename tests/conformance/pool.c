@@ -16,10 +16,34 @@
 
 #define WIDTH_MAX 256u
 
+static volatile sig_atomic_t signal_caught;
+
+static void signal_note(int number)
+{
+    signal_caught = number;
+}
+
+void dlt_pool_catch_signals(void)
+{
+    struct sigaction note = {.sa_handler = signal_note}, ignore = {.sa_handler = SIG_IGN};
+
+    (void)sigaction(SIGINT, &note, NULL);
+    (void)sigaction(SIGTERM, &note, NULL);
+    (void)sigaction(SIGHUP, &note, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+}
+
+int dlt_pool_signal(void)
+{
+    return signal_caught;
+}
+
 _Noreturn static void job_exec(const char *program, const struct dlt_job *job)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
 
+    (void)sigaction(SIGPIPE, &by_default, NULL);
     /* What the runner was started with is not for the case to find. */
     (void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
     (void)setpgid(0, 0);
@@ -98,6 +122,16 @@ static void pool_wait(struct dlt_job **running, unsigned count)
     }
 }
 
+static void pool_kill(struct dlt_job **running, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (running[i]->state != DLT_JOB_RUNNING)
+            continue;
+        (void)kill(-running[i]->pid, SIGKILL);
+        job_finish(running[i]);
+    }
+}
+
 static unsigned running_sift(struct dlt_job **running, unsigned count)
 {
     unsigned kept = 0;
@@ -125,6 +159,10 @@ void dlt_pool_run(const char *program, struct dlt_job *jobs, size_t count, unsig
                 break;
         }
         pool_wait(running, busy);
+        if (signal_caught != 0) {
+            pool_kill(running, busy);
+            return;
+        }
         busy = running_sift(running, busy);
         done(arg);
     }

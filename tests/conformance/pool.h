@@ -34,7 +34,15 @@ struct dlt_job {
     int64_t start_ns;
 };
 
-/* Runs them all, at most `width` at once, in order; calls done(arg) after each end. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the pool, and with it what it runs, and a reader of
+ * our output that goes away does not end us: there are directories to remove. */
+void dlt_pool_catch_signals(void);
+
+/* The signal that ended it; 0: none came. */
+int dlt_pool_signal(void);
+
+/* Runs them all, at most `width` at once, in order; calls done(arg) after each end. Returns before
+ * all are done when a signal came. */
 void dlt_pool_run(const char *program, struct dlt_job *jobs, size_t count, unsigned width,
                   void (*done)(void *arg), void *arg);
 

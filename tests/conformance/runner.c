@@ -212,6 +212,7 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     plan.jobs = calloc(room, sizeof *plan.jobs);
     plan.results = calloc(room, sizeof *plan.results);
     DLT_CHECK(plan.targets != NULL && plan.jobs != NULL && plan.results != NULL, "no memory");
+    dlt_pool_catch_signals();
     for (size_t i = 0; i < options->uri_count; i++)
         target_init(&plan, &plan.targets[i], options->uris[i]);
     plan_fill(&plan);
@@ -226,5 +227,5 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     free(plan.targets);
     free(plan.jobs);
     free(plan.results);
-    return exit_status;
+    return dlt_pool_signal() != 0 ? 128 + dlt_pool_signal() : exit_status;
 }

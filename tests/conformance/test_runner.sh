@@ -64,4 +64,17 @@ TMPDIR=$tap_tmp
 export TMPDIR
 check "{tmp} is a new directory" run 1 "nonsense://{tmp}/x"
 check "which is gone afterwards" same "" "$(find "$tap_tmp" -name 'dlock-conformance-*')"
+
+# hangs runs for 1 s: a signal comes before it ends.
+interrupted() {
+    "$samples" --only hangs "memory://samples" "nonsense://{tmp}/x" >"$tap_tmp/out" &
+    local runner=$!
+    sleep 0.4
+    kill -TERM "$runner"
+    wait "$runner"
+    same 143 $?
+}
+check "a signal ends it" interrupted
+check "and what it ran" same "" "$(processes_here)"
+check "and removes its directory" same "" "$(find "$tap_tmp" -name 'dlock-conformance-*')"
 tap_end

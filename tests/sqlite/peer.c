@@ -72,10 +72,14 @@ static enum dlock_status do_try(const struct line *line)
 /* One line "count fence": a lost update or a fence that did not rise shows. */
 static enum dlock_status count_up(const char *file, uint64_t fence)
 {
+    char text[64] = "", *end = text;
     unsigned long long count = 0, last = 0;
     FILE *f = fopen(file, "r+");
-    int ok = f != NULL && fscanf(f, "%llu %llu", &count, &last) == 2 && last < fence;
+    int ok = f != NULL && fgets(text, sizeof text, f) != NULL;
 
+    count = strtoull(text, &end, 10);
+    last = strtoull(end, NULL, 10);
+    ok = ok && last < fence;
     if (ok) {
         rewind(f);
         ok = fprintf(f, "%llu %llu\n", count + 1, (unsigned long long)fence) > 0;

@@ -99,13 +99,18 @@ static enum dlock_status status_of(const char *name)
 struct dlt_answer dlt_peer_hear(struct dlt_peer *peer)
 {
     struct dlt_answer answer = {.status = DLOCK_PROTOCOL};
-    char line[1024], name[32] = "";
+    char line[1024], *rest = NULL, *end = NULL;
 
     if (fgets(line, sizeof line, peer->from) == NULL)
         return answer;
-    (void)sscanf(line, "%31s %llu %lld %lld %255[^\n]", name, &answer.fence, &answer.lease_ms,
-                 &answer.holder_ms, answer.message);
-    answer.status = status_of(name);
+    line[strcspn(line, "\n")] = '\0';
+    rest = line + strcspn(line, " ");
+    answer.fence = strtoull(rest, &end, 10);
+    answer.lease_ms = strtoll(end, &end, 10);
+    answer.holder_ms = strtoll(end, &end, 10);
+    (void)snprintf(answer.message, sizeof answer.message, "%.255s", end + (*end == ' '));
+    *rest = '\0';
+    answer.status = status_of(line);
     return answer;
 }
 

@@ -30,10 +30,10 @@ static void tear_down(void)
 TestSuite(forked, .init = set_up, .fini = tear_down, .timeout = 60);
 
 /* Non-zero, and the line, where an answer is another one. */
-#define WANT(got, expected)    \
-    do {                       \
-        if ((got) != expected) \
-            return __LINE__;   \
+#define WANT(got, expected)      \
+    do {                         \
+        if ((got) != (expected)) \
+            return __LINE__;     \
     } while (0)
 
 static int child_of_a_user(void)

@@ -48,7 +48,8 @@ static void fuse_answer(int fd, uint64_t unique, int error, const void *body, si
         unsigned char body[256];
     } answer = {.head = {.unique = unique, .error = error}};
 
-    memcpy(answer.body, body, size);
+    if (size > 0)
+        memcpy(answer.body, body, size);
     answer.head.len = (uint32_t)(sizeof answer.head + size);
     (void)!write(fd, &answer, answer.head.len);
 }
@@ -73,8 +74,7 @@ static void *fuse_serve(void *arg)
         else if (q.head.opcode == FUSE_OPENDIR)
             fuse_answer(fd, q.head.unique, 0, &opened, sizeof opened);
         else if (q.head.opcode != FUSE_FORGET)
-            fuse_answer(fd, q.head.unique, q.head.opcode == FUSE_LOOKUP ? -ENOENT : -ENOSYS, NULL,
-                        0);
+            fuse_answer(fd, q.head.unique, q.head.opcode == FUSE_LOOKUP ? -ENOENT : -ENOSYS, &q, 0);
     }
     return NULL;
 }
@@ -169,6 +169,25 @@ Test(world, sync_full_waits_for_the_disk_in_every_change_and_normal_does_not)
 {
     cr_assert_geq(syncs_of("full"), 20);
     cr_assert_lt(syncs_of("normal"), 5);
+}
+
+/* ---- result codes ---- */
+
+Test(world, every_result_code_has_a_status_and_none_of_them_is_OK)
+{
+    for (int rc = SQLITE_ERROR; rc <= SQLITE_WARNING; rc++) {
+        cr_assert_neq(sqlite_status_of(rc), DLOCK_OK, "%d", rc);
+        cr_assert_neq(sqlite_status_of(rc), DLOCK_UNKNOWN, "%d", rc);
+        cr_assert_neq(sqlite_status_of_commit(rc), DLOCK_OK, "%d", rc);
+    }
+    cr_assert_eq(sqlite_status_of(SQLITE_BUSY_RECOVERY), DLOCK_UNAVAILABLE);
+    cr_assert_eq(sqlite_status_of(SQLITE_IOERR_NOMEM), DLOCK_NOMEM);
+    cr_assert_eq(sqlite_status_of(SQLITE_IOERR_READ), DLOCK_UNAVAILABLE);
+    cr_assert_eq(sqlite_status_of(SQLITE_NOTADB), DLOCK_CONFIG);
+    cr_assert_eq(sqlite_status_of(SQLITE_MISUSE), DLOCK_INTERNAL);
+    cr_assert_eq(sqlite_status_of_commit(SQLITE_IOERR_WRITE), DLOCK_UNKNOWN);
+    cr_assert_eq(sqlite_status_of_commit(SQLITE_IOERR_FSYNC), DLOCK_UNKNOWN);
+    cr_assert_eq(sqlite_status_of_commit(SQLITE_FULL), DLOCK_UNAVAILABLE);
 }
 
 /* ---- probe ---- */
