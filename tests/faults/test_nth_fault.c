@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The n-th call fails, for n = 1, 2 ... until a run meets no failure: does dlock say what happened,
+ * and hold what it says it holds? (C4, C7)
+ *
+ *     test_nth_fault URI...      {tmp} in a URI: a directory of each run
+ *
+ * Each run is a process of its own, with a store of its own, so that the first use of a store is
+ * met as well.
+ */
+#include "nth_script.h"
+#include "tap.h"
+#include "tempdir.h"
+#include "under_shim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NTH_MOST   20000 /* a loop that does not end */
+#define BAD_MOST   5     /* of one plan; then the next plan */
+#define RUN_MOST_S 30
+
+static struct dlt_fault fault;
+
+static const struct plan {
+    const char *what;
+    uint64_t kinds;
+    int error;
+    size_t most;
+    bool transparent;       /* the application may not notice */
+    enum dlock_status also; /* besides the answers that any failure may have */
+} plans[] = {
+    {"no memory", DLT_FAULT_MEMORY, ENOMEM, 0, false, DLOCK_OK},
+    {"no thread", DLT_FAULT_BIT(PTHREAD), EAGAIN, 0, false, DLOCK_OK},
+    {"no descriptor to open", DLT_FAULT_BIT(OPEN), EMFILE, 0, false, DLOCK_OK},
+    {"no descriptor for events", DLT_FAULT_BIT(EVENTFD) | DLT_FAULT_BIT(TIMERFD), EMFILE, 0, false,
+     DLOCK_OK},
+    {"no mapping", DLT_FAULT_BIT(MMAP), ENOMEM, 0, false, DLOCK_OK},
+    {"no randomness", DLT_FAULT_BIT(GETRANDOM), ENOSYS, 0, false, DLOCK_INTERNAL},
+    {"interrupted randomness", DLT_FAULT_BIT(GETRANDOM), EINTR, 0, true, DLOCK_OK},
+    {"short randomness", DLT_FAULT_BIT(GETRANDOM), 0, 1, true, DLOCK_OK},
+    {"interrupted poll", DLT_FAULT_BIT(POLL), EINTR, 0, true, DLOCK_OK},
+    {"bad read", DLT_FAULT_BIT(READ) | DLT_FAULT_BIT(PREAD), EIO, 0, false, DLOCK_OK},
+    {"interrupted read", DLT_FAULT_BIT(READ) | DLT_FAULT_BIT(PREAD), EINTR, 0, true, DLOCK_OK},
+    {"bad write", DLT_FAULT_BIT(WRITE) | DLT_FAULT_BIT(PWRITE), EIO, 0, false, DLOCK_OK},
+    {"full disk", DLT_FAULT_BIT(WRITE) | DLT_FAULT_BIT(PWRITE), ENOSPC, 0, false, DLOCK_OK},
+    {"short write", DLT_FAULT_BIT(WRITE) | DLT_FAULT_BIT(PWRITE), 0, 1, true, DLOCK_OK},
+    {"bad sync", DLT_FAULT_BIT(FSYNC) | DLT_FAULT_BIT(FDATASYNC), EIO, 0, false, DLOCK_OK},
+    {"no room to grow", DLT_FAULT_BIT(FTRUNCATE) | DLT_FAULT_BIT(FALLOCATE), ENOSPC, 0, false,
+     DLOCK_OK},
+    {"no file lock", DLT_FAULT_BIT(LOCK), ENOLCK, 0, false, DLOCK_OK},
+};
+
+/* lt_dlopen of libltdl 2.4.7 forgets what it had allocated when it gets no more. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libltdl.so\n";
+}
+
+/* One run. Its exit status; -1: it crashed or hung. */
+static int run_once(const struct plan *plan, uint64_t nth, const char *text)
+{
+    char dir[256];
+    char *uri = dlt_tempdir_expand(text, dir, sizeof dir);
+    int status = -1;
+    pid_t pid;
+
+    if (uri == NULL)
+        return -1;
+    (void)fflush(stdout); /* the child must not print it again */
+    pid = fork();
+    if (pid == 0) {
+        (void)alarm(RUN_MOST_S);
+        exit(nth_script_run(
+            &(struct nth_script){uri, plan->transparent, plan->also}, &fault,
+            &(struct dlt_fault_plan){
+                .kinds = plan->kinds, .nth = nth, .error = plan->error, .most = plan->most},
+            stdout));
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    free(uri);
+    dlt_tempdir_remove(dir);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    if (WIFSIGNALED(status))
+        printf("#   %s\n", WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)));
+    return -1;
+}
+
+static void check_plan(const struct plan *plan, const char *uri)
+{
+    unsigned bad = 0;
+    uint64_t nth = 1;
+
+    for (; nth < NTH_MOST && bad < BAD_MOST; nth++) {
+        int rc = run_once(plan, nth, uri);
+
+        if (rc == NTH_UNTOUCHED)
+            break;
+        if (rc != NTH_GOOD) {
+            bad++;
+            printf("#   ... %s, %s: call %llu (status %d)\n", uri, plan->what,
+                   (unsigned long long)nth, rc);
+        }
+    }
+    dlt_ok(bad == 0 && nth < NTH_MOST, "%s: %s, at each of %llu places", uri, plan->what,
+           (unsigned long long)nth - 1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *file = dlt_under_shim(argv, "DLOCK_FAULT_FILE", dlt_fault_preload);
+
+    /* Thousands of new stores: not on a disk. */
+    if (access("/dev/shm", W_OK) == 0)
+        (void)setenv("TMPDIR", "/dev/shm", 1);
+    if (!dlt_ok(argc > 1 && dlt_fault_open(&fault, file), "%s", file))
+        return dlt_done();
+    for (int i = 1; i < argc; i++)
+        for (size_t p = 0; p < sizeof plans / sizeof plans[0]; p++)
+            check_plan(&plans[p], argv[i]);
+    dlt_fault_close(&fault);
+    return dlt_done();
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "checker.h"
+
+static struct name *name_of(struct checker *checker, const struct attempt *attempt)
+{
+    return &checker->names[attempt->name_id];
+}
+
+static void calm_from(struct name *name, int64_t now_ns)
+{
+    if (now_ns > name->calm_ns)
+        name->calm_ns = now_ns;
+}
+
+void dlt_turn_begin(struct checker *checker, struct attempt *attempt)
+{
+    struct name *name = name_of(checker, attempt);
+
+    attempt->active = true;
+    attempt->next = name->active;
+    if (attempt->next != NULL)
+        attempt->next->prev = attempt;
+    name->active = attempt;
+    if (!attempt->waiting)
+        return;
+    if (name->waiting++ == 0)
+        calm_from(name, attempt->inv_ns);
+}
+
+/*
+ * By a place in the store that was confirmed before `late` was called and is live; or, within a
+ * process, by the order of the calls. After a fault the place may have become a grant that nobody
+ * heard of, and that has run out.
+ */
+static bool comes_before(struct checker *checker, const struct attempt *early,
+                         const struct attempt *late, int64_t now_ns)
+{
+    if (!early->waiting || early == late || !dlt_modes_exclude(early->mode, late->mode))
+        return false;
+    if (early->place_until > now_ns && early->place_ns < late->inv_ns &&
+        early->confirmed_ns > name_of(checker, early)->fault_ns)
+        return true;
+    return checker->options->local_fifo && early->pid == late->pid && early->inv_ns < late->inv_ns;
+}
+
+static void overtaking_check(struct checker *checker, struct attempt *late, int64_t now_ns)
+{
+    for (struct attempt *a = name_of(checker, late)->active; a != NULL; a = a->next)
+        if (comes_before(checker, a, late, now_ns))
+            dlt_checker_report(checker, DLT_RULE_OVERTAKEN, a, late, now_ns);
+}
+
+void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int64_t now_ns)
+{
+    const struct name *name = name_of(checker, attempt);
+    int64_t calm_ns = name->calm_ns;
+
+    if (checker->options->stall_ns == 0 || !attempt->waiting)
+        return;
+    for (const struct attempt *a = name->active; a != NULL; a = a->next)
+        if (a->held && a->until_ns > calm_ns)
+            calm_ns = a->until_ns;
+    if (now_ns - calm_ns > checker->options->stall_ns)
+        dlt_checker_report(checker, DLT_RULE_STALLED, attempt, NULL, now_ns);
+}
+
+void dlt_turn_over(struct checker *checker, struct attempt *attempt, int64_t now_ns, bool got_it)
+{
+    dlt_turn_check_stall(checker, attempt, now_ns);
+    if (got_it)
+        overtaking_check(checker, attempt, now_ns);
+    if (attempt->waiting)
+        name_of(checker, attempt)->waiting--;
+    attempt->waiting = false;
+}
+
+void dlt_turn_retire(struct checker *checker, struct attempt *attempt)
+{
+    struct name *name = name_of(checker, attempt);
+
+    if (!attempt->active)
+        return;
+    attempt->active = false;
+    if (attempt->waiting)
+        name->waiting--;
+    attempt->waiting = false;
+    if (attempt->prev != NULL)
+        attempt->prev->next = attempt->next;
+    else
+        name->active = attempt->next;
+    if (attempt->next != NULL)
+        attempt->next->prev = attempt->prev;
+}
+
+void dlt_turn_moved(struct checker *checker, const struct attempt *attempt, int64_t now_ns)
+{
+    calm_from(name_of(checker, attempt), now_ns);
+}
+
+static void fault(struct name *name, int64_t now_ns)
+{
+    calm_from(name, now_ns);
+    name->fault_ns = now_ns;
+}
+
+void dlt_turn_fault(struct checker *checker, uint32_t name_id, int64_t now_ns)
+{
+    if (name_id != DLT_ALL_NAMES) {
+        fault(&checker->names[name_id], now_ns);
+        return;
+    }
+    for (size_t i = 0; i < checker->name_count; i++)
+        fault(&checker->names[i], now_ns);
+}
