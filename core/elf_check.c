@@ -16,9 +16,19 @@
 #define CLASS_NATIVE ELFCLASS32
 #endif
 
+/* False with errno 0: the file ends before. */
 static bool read_at(int fd, void *buf, size_t len, uint64_t offset)
 {
-    return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
+    ssize_t got = -1;
+
+    errno = 0;
+    if (offset > INT64_MAX)
+        return false;
+    do {
+        errno = 0;
+        got = pread(fd, buf, len, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)len;
 }
 
 static bool header_native(const ElfW(Ehdr) * header)
@@ -49,22 +59,26 @@ static uint64_t segments_end(int fd, const ElfW(Ehdr) * header)
 
 bool dl_elf_complete(const char *path, char *why, size_t why_size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ElfW(Ehdr) header;
     struct stat st;
-    bool complete = true;
+    bool complete = false;
+    int fd;
 
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        (void)snprintf(why, why_size, "cannot read it: %s", strerrordesc_np(errno));
-        complete = false;
-    } else if (read_at(fd, &header, sizeof header, 0) && header_native(&header)) {
-        complete = segments_end(fd, &header) <= (uint64_t)st.st_size;
-        if (!complete)
-            (void)snprintf(why, why_size,
-                           "the file is truncated: a segment ends beyond its %lld "
-                           "bytes",
-                           (long long)st.st_size);
+    errno = 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        if (read_at(fd, &header, sizeof header, 0) && header_native(&header))
+            complete = segments_end(fd, &header) <= (uint64_t)st.st_size;
+        else
+            complete = errno == 0;
     }
+    if (!complete && errno != 0)
+        (void)snprintf(why, why_size, "cannot read it: %s", strerrordesc_np(errno));
+    else if (!complete)
+        (void)snprintf(why, why_size,
+                       "the file is truncated: a segment ends beyond its %lld "
+                       "bytes",
+                       (long long)st.st_size);
     if (fd >= 0)
         (void)close(fd);
     return complete;

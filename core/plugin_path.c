@@ -41,7 +41,7 @@ static char *own_file(void)
     return realpath(info.dli_fname, NULL);
 }
 
-/* The compiled-in directory. Caller frees; NULL: there is none. */
+/* The compiled-in directory. Caller frees; NULL: there is none, or errno is ENOMEM. */
 static char *own_directory(void)
 {
     char *dir = NULL;
@@ -79,7 +79,10 @@ static enum dlock_status text_choose(const char *dirs, const char **what,
     *what = "DLOCK_PLUGIN_PATH";
     if (from_environment != NULL && from_environment[0] == '\0')
         from_environment = NULL;
+    errno = 0;
     own = own_directory();
+    if (own == NULL && errno == ENOMEM)
+        return out_of_memory(err);
     rc = asprintf(&path->text, "%s%s%s", from_environment != NULL ? from_environment : "",
                   from_environment != NULL && own != NULL ? ":" : "", own != NULL ? own : "");
     free(own);

@@ -70,7 +70,9 @@ static int file_read(const char *path, char *buf, size_t size)
     buf[0] = '\0';
     if (fd < 0)
         return errno;
-    n = read(fd, buf, size - 1);
+    do
+        n = read(fd, buf, size - 1);
+    while (n < 0 && errno == EINTR);
     rc = n < 0 ? errno : 0;
     (void)close(fd);
     buf[n < 0 ? 0 : n] = '\0';
