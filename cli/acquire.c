@@ -79,6 +79,12 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
 
     if (status != DLOCK_OK)
         return status;
+    if ((dlock_client_caps(acquire->client) & DLOCK_CAP_PRIVATE) != 0) {
+        (void)snprintf(acquire->err.message, sizeof acquire->err.message,
+                       "%s is inside this process: it would exclude nobody",
+                       dlock_client_uri(acquire->client));
+        return DLOCK_CONFIG;
+    }
     status = dlock_new(acquire->client, name->bytes, name->len, &acquire->options, &acquire->lock,
                        &acquire->err);
     if (status != DLOCK_OK)

@@ -3,8 +3,11 @@
 
 #include "output.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void log_line(void *arg, int level, const char *message)
 {
@@ -52,12 +55,18 @@ bool cli_uri_is_secret(const char *uri)
     return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
 }
 
-const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
+bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **out)
 {
     const char *shown = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
 
     if (strstr(shown, "***") == NULL)
-        return shown;
-    return given != NULL && given[0] == '@' ? given : NULL;
+        *out = strdup(shown);
+    else if (given != NULL && given[0] == '@')
+        *out = strdup(given);
+    else {
+        *out = NULL;
+        return true;
+    }
+    return *out != NULL;
 }

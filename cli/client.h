@@ -16,8 +16,8 @@ enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
  */
 bool cli_uri_is_secret(const char *uri);
 
-/* The URI by which a child process finds the same store; NULL: it would tell a password. Borrowed
- * until the client is closed. */
-const char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client);
+/* The URI by which a child process finds the same store, wherever it changes its directory to;
+ * NULL: it would tell a password. Caller frees. False: no memory, or no working directory. */
+bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **out);
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
     {DLOCK_CAP_CRASH_SAFE, "crash-safe"}, {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
     {DLOCK_CAP_WATCH, "watch"},           {DLOCK_CAP_QUEUE, "queue"},
     {DLOCK_CAP_SESSION, "session"},       {DLOCK_CAP_CONCURRENT, "concurrent"},
+    {DLOCK_CAP_PRIVATE, "private"},
 };
 
 #define CAPS_COUNT (sizeof caps / sizeof caps[0])

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define KILL_AFTER_MS INT64_C(5000)
@@ -151,34 +152,47 @@ static int acquire_failed(struct run *run)
     return cli_exit_of(status);
 }
 
-/* 0, or the exit code. */
-static int command_start(struct run *run)
+/* NULL: no memory. Caller frees with environment_free. */
+static char **command_environment(struct run *run)
 {
     char token[DLOCK_TOKEN_CHARS] = "";
+    char *uri = NULL;
+    char **env = NULL;
     struct environment_lock lock = {
         .name = run->name.bytes,
         .name_len = run->name.len,
         .token = token,
         .fence = dlock_fence(run->acquire.lock),
-        .uri = cli_uri_for_child(run->cli, run->acquire.client),
     };
+
+    (void)dlock_token(run->acquire.lock, token, sizeof token);
+    cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
+    if (cli_uri_for_child(run->cli, run->acquire.client, &uri)) {
+        lock.uri = uri;
+        env = environment_new(&lock);
+    }
+    free(uri);
+    return env;
+}
+
+/* 0, or the exit code. */
+static int command_start(struct run *run)
+{
     struct child_plan plan = {
         .argv = run->command,
         .signals = &run->signals,
         .tty = &run->tty,
         .die_with_us = !run->warn_only,
     };
-    char **env;
+    char **env = command_environment(run);
     bool in_exec = false;
     int error = ENOMEM;
 
-    (void)dlock_token(run->acquire.lock, token, sizeof token);
     if (dlock_state(run->acquire.lock) == DLOCK_STATE_LOST) {
         cli_fail(run->cli, "%s: lock lost before the command was started", run->shown);
+        environment_free(env);
         return CLI_EXIT_LOST;
     }
-    cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
-    env = environment_new(&lock);
     plan.env = env;
     if (env != NULL)
         error = child_start(&run->child, &plan, &in_exec);

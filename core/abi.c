@@ -15,7 +15,7 @@
 #define TABLE_SIZE_MAX   4096 /* more is not a size but rubbish */
 #define SESSION_SIZE_MAX (1024 * 1024)
 #define SLOT_SIZE_MAX    (64 * 1024)
-#define CAPS_KNOWN       ((DLOCK_CAP_CONCURRENT << 1) - 1)
+#define CAPS_KNOWN       ((DLOCK_CAP_PRIVATE << 1) - 1)
 
 /* The smallest descriptor and table: those of ABI 1.0, the table up to its last required slot. */
 #define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, ops) + sizeof(void *))

@@ -39,6 +39,8 @@ static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
     if (dl_keeper_start(client, err) != DLOCK_OK)
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
+    lock->req.mode = mode;
+    lock->req.ttl_ms = lock->ttl_ms; /* the keeper reads it of any handle */
     lock->cancel = DLOCK_OK;
     lock->repeatable = false;
     return DLOCK_OK;
@@ -58,11 +60,15 @@ static uint64_t jitter(struct acquire *a)
 static enum dlock_status request_begin(struct acquire *a)
 {
     struct dlock_request *req = &a->lock->req;
+    unsigned char token[DLOCK_TOKEN_SIZE];
 
     if (a->begun)
         return DLOCK_OK;
-    if (a->client->host.random(req->token, sizeof req->token) != 0)
+    if (a->client->host.random(token, sizeof token) != 0)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
+    (void)pthread_mutex_lock(&a->client->mutex); /* dlock_token may be reading */
+    memcpy(req->token, token, sizeof req->token);
+    (void)pthread_mutex_unlock(&a->client->mutex);
     if (req->slot != NULL)
         memset(req->slot, 0, a->client->plugin->ops.slot_size);
     a->lock->slot_used = true;
@@ -245,9 +251,8 @@ static enum dlock_status acquire_end(struct acquire *a)
 
     if (status != DLOCK_OK) {
         abandon(a, status);
-        if (a->err->message[0] == '\0' || a->err->status != status)
-            if (status == DLOCK_TIMEOUT || status == DLOCK_BUSY)
-                (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
+        if (status == DLOCK_TIMEOUT || status == DLOCK_BUSY) /* no matter what came before */
+            (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status == DLOCK_OK)
@@ -279,8 +284,6 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     if (status != DLOCK_OK)
         return status;
 
-    lock->req.mode = mode;
-    lock->req.ttl_ms = lock->ttl_ms;
     dl_attempt_start(&a.attempt, &rules, dl_client_now(client), timeout_ms);
     while (a.attempt.step != DL_STEP_DONE)
         step(&a);

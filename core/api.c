@@ -240,10 +240,18 @@ uint64_t dlock_fence(const struct dlock *lock)
 
 size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
 {
-    if (lock == NULL || hex == NULL || size < DLOCK_TOKEN_CHARS || dl_client_forked(lock->client) ||
-        dlock_state(lock) == DLOCK_STATE_FREE)
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    bool held;
+
+    if (lock == NULL || hex == NULL || size < DLOCK_TOKEN_CHARS || dl_client_forked(lock->client))
         return 0;
-    dl_hex(hex, lock->req.token, DLOCK_TOKEN_SIZE);
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    held = dlock_state(lock) != DLOCK_STATE_FREE;
+    memcpy(token, lock->req.token, sizeof token);
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    if (!held)
+        return 0;
+    dl_hex(hex, token, sizeof token);
     return DLOCK_TOKEN_CHARS - 1;
 }
 

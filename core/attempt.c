@@ -106,6 +106,10 @@ void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dloc
 
     if (attempt->step == DL_STEP_RETURN)
         dl_attempt_returned(attempt, now_ns);
+    else if (status == DLOCK_BUSY && attempt->rules.wait && now_ns < attempt->deadline_ns)
+        go_try(attempt, now_ns);
+    else if (status == DLOCK_BUSY)
+        finish(attempt, now_ns, attempt->rules.wait ? DLOCK_TIMEOUT : DLOCK_UNAVAILABLE);
     else if (passing && (attempt->answered || attempt->uncertain))
         again_or_finish(attempt, now_ns, status, random);
     else

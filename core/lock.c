@@ -118,7 +118,7 @@ static void lock_queue_locked(struct dlock *lock)
 
 void dl_lock_settle_locked(struct dlock *lock)
 {
-    while (lock->phase != DL_PHASE_IDLE || lock->keeper_busy)
+    while (lock->phase != DL_PHASE_ACQUIRING && (lock->phase != DL_PHASE_IDLE || lock->keeper_busy))
         lock_queue_locked(lock);
 }
 
@@ -250,10 +250,10 @@ static enum dlock_status unlock_begin(struct dlock *lock, struct dlock_error *er
 
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
-    if (lock->phase == DL_PHASE_ACQUIRING)
-        return dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
-    while (lock->phase != DL_PHASE_IDLE)
+    while (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING)
         lock_queue_locked(lock);
+    if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
+        return dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
         if (!lock->repeatable)
@@ -317,8 +317,7 @@ static enum dlock_status renew_begin(struct dlock *lock, int64_t ttl_ms, struct 
 
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
-    if (lock->phase != DL_PHASE_ACQUIRING)
-        dl_lock_settle_locked(lock);
+    dl_lock_settle_locked(lock);
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
         return dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");

@@ -72,7 +72,8 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
 void dl_lock_cancel(struct dlock *lock, enum dlock_status status);
 void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
 
-/* With the mutex held: waits until no call is made on the handle and the keeper is done with it. */
+/* With the mutex held: waits until no call is made on the handle and the keeper is done with it, or
+ * it is being acquired, which may take for ever. */
 void dl_lock_settle_locked(struct dlock *lock);
 
 /* With the mutex held: the phase is over. */

@@ -65,6 +65,8 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
         struct dl_session *session;
 
         status = dl_pool_take(&client->pool, DL_USE_ACQUIRE, deadline_ns, &session, err);
+        if (status == DLOCK_BUSY) /* all connections are in use; err says so */
+            status = DLOCK_UNAVAILABLE;
         if (status != DLOCK_OK)
             break;
         status = query_slot(client->plugin, query, session->self, deadline_ns, err);

@@ -124,6 +124,12 @@ static void budget_return(struct dl_pool *pool, enum dl_use use)
     (void)pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Whoever wants a lock may go on waiting for a connection of ours; others have a deadline. */
+static enum dlock_status spent_status(enum dl_use use)
+{
+    return use == DL_USE_ACQUIRE || use == DL_USE_PIN ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
+}
+
 static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                   struct dl_session **out, struct dlock_error *err)
 {
@@ -133,7 +139,7 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
     while (!budget_free(pool, use)) {
         if (use == DL_USE_WAIT || dl_clock_now(&pool->host->clock) >= deadline_ns) {
             (void)pthread_mutex_unlock(&pool->mutex);
-            return dl_error(err, DLOCK_UNAVAILABLE, "all %u connections are in use (connections=)",
+            return dl_error(err, spent_status(use), "all %u connections are in use (connections=)",
                             pool->limit);
         }
         dl_cond_wait_until(&pool->changed, &pool->mutex, &pool->host->clock, deadline_ns);
@@ -215,6 +221,7 @@ static bool status_breaks(enum dlock_status status)
     case DLOCK_UNAVAILABLE:
     case DLOCK_NO_QUORUM:
     case DLOCK_AUTH:
+    case DLOCK_CONFIG: /* a store that was replaced is looked at afresh */
     case DLOCK_PROTOCOL:
     case DLOCK_INTERNAL:
         return true;

@@ -61,7 +61,8 @@ void dl_pool_fini(struct dl_pool *pool, bool forked);
 
 /*
  * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
- * the status of open; UNAVAILABLE: the budget is spent and nothing came back by the deadline.
+ * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent and nothing came back
+ * by the deadline.
  */
 enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                struct dl_session **out, struct dlock_error *err);

@@ -57,9 +57,28 @@ static int64_t target_number(const struct dlock_target *target, const char *name
     return row != NULL ? store->values[row - store->plugin->options].number : 0;
 }
 
+/* Without secrets, and of the same meaning in any working directory. */
+static char *uri_shown(const struct dl_store *store)
+{
+    struct dl_uri shown = store->parsed;
+    char *path = NULL;
+    char *text;
+
+    if (shown.authority || shown.path[0] == '/' || shown.path[0] == '\0' ||
+        store->directory == NULL)
+        return dl_uri_print(&shown);
+    if (asprintf(&path, "%s/%s", strcmp(store->directory, "/") == 0 ? "" : store->directory,
+                 shown.path) < 0)
+        return NULL;
+    shown.path = path;
+    shown.authority = true;
+    text = dl_uri_print(&shown);
+    free(path);
+    return text;
+}
+
 static void target_fill(struct dl_store *store)
 {
-    store->directory = getcwd(NULL, 0);
     store->target = (struct dlock_target){
         .scheme = store->parsed.scheme,
         .user = store->parsed.user,
@@ -228,6 +247,7 @@ static enum dlock_status store_fill(struct dl_store *store, const char *what, co
     struct context ctx = {store, &password, what, err};
     enum dlock_status status = values_init(store, err);
 
+    store->directory = getcwd(NULL, 0);
     dl_settings_init(&store->settings);
     if (status == DLOCK_OK)
         status = query_apply(&ctx, &store->parsed.query);
@@ -238,7 +258,7 @@ static enum dlock_status store_fill(struct dl_store *store, const char *what, co
         status = query_apply(&ctx, &overriding);
     if (status == DLOCK_OK) {
         /* Before a password from elsewhere joins it: *** stands for what the text itself holds. */
-        store->uri = dl_uri_print(&store->parsed);
+        store->uri = uri_shown(store);
         status = store->uri != NULL ? DLOCK_OK : out_of_memory(err);
     }
     if (status == DLOCK_OK)

@@ -140,7 +140,7 @@ DLOCK_API void dlock_client_close(struct dlock_client *client);
 /* DLOCK_CAP_* in force: what this URI and this server give. */
 DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
 
-/* The URI without secrets; borrowed until close. */
+/* The URI without secrets, a relative path made absolute; borrowed until close. */
 DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
 
 /* "SQLite 3.40.1", for messages; borrowed until close. */
@@ -177,7 +177,7 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * DLOCK_CAP_RWLOCK.
  *
  *   OK           held and valid for at least max(10 ms, a tenth of the lease) (C3)
- *   BUSY         trylock: somebody else holds it
+ *   BUSY         one attempt, and somebody else holds it
  *   TIMEOUT      not acquired
  *   CANCELED     by dlock_cancel or dlock_free
  *   CLOSED       by dlock_client_shutdown or close

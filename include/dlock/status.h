@@ -90,6 +90,7 @@ enum {
     DLOCK_CAP_WATCH = 1u << 6,         /* notification: slots `watch` + `interrupt` */
     DLOCK_CAP_QUEUE = 1u << 7,         /* FIFO in the store: WATCH and slot `leave` */
     DLOCK_CAP_SESSION = 1u << 8,       /* the lease lives in the session that took it */
+    DLOCK_CAP_PRIVATE = 1u << 10,      /* the store is inside this process and reaches no other */
     DLOCK_CAP_CONCURRENT = 1u << 9     /* one session serves any number of threads at once */
 };
 

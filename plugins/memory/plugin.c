@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MEMORY_CAPS (DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT)
+#define MEMORY_CAPS (DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE)
 
 /* Never shortens what was promised [TRY-5] [REN-3]. */
 static void lease_extend(struct memory_name *name, int64_t ttl_ms, int64_t now_ns)

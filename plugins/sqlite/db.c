@@ -2,6 +2,7 @@
 #include "sqlite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -102,12 +103,33 @@ static int wait_busy(void *arg, int round)
     return sqlite_clock_nap(round, db->until_ns);
 }
 
+/* The log, the shared memory and the gate go by the file's name: with a second name, a hard link or
+ * a file mounted by itself, it would have a second set of them, and two holders. */
+static enum dlock_status file_single(const struct sqlite_place *place, struct dlock_error *err)
+{
+    struct statx st;
+
+    if (statx(AT_FDCWD, place->real, AT_SYMLINK_NOFOLLOW, STATX_NLINK, &st) != 0)
+        return sqlite_fail_errno(err, place->path, "look at", errno);
+    if (st.stx_nlink != 1)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.150s has %u names (hard links); locks need it to have one",
+                          place->path, st.stx_nlink);
+    if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.150s is mounted by itself; mount its directory instead", place->path);
+    return DLOCK_OK;
+}
+
 /* Remembers which file is open, by what SQLite and the path agree on. */
 static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err)
 {
     struct stat real, asked;
+    enum dlock_status status = file_single(db->place, err);
     int moved = 0;
 
+    if (status != DLOCK_OK)
+        return status;
     if (stat(db->place->real, &real) == 0 && stat(db->place->path, &asked) == 0 &&
         sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
         !moved && real.st_ino == asked.st_ino && real.st_dev == asked.st_dev) {

@@ -114,6 +114,15 @@ uri_option_wins_and_is_handed_on() {
     equal "sqlite://$PWD/other.db" "$(cat out)"
 }
 
+relative_store_stays_the_same() {
+    mkdir 'odd %41 @dir' elsewhere
+    cd 'odd %41 @dir'
+    exits 0 "$dlock" -v run -u 'sqlite:rel.db?ttl=9s' x -- \
+        sh -c 'cd ../elsewhere; "$0" inspect x; exec "$0" run --nowait y -- touch there' "$dlock"
+    grep -q '^state *held' out || die "$(cat out err)"
+    [ -e rel.db ] && [ ! -e ../elsewhere/rel.db ] && [ -e ../elsewhere/there ]
+}
+
 no_descriptor_of_ours() {
     exits 0 ls /proc/self/fd
     mv out without
@@ -200,6 +209,7 @@ shows "DLOCK_FENCE rises in the order of the critical sections (C6)" fences_rise
 shows "run: 126 and 127, told apart from the command's own" not_executable
 shows "run: the environment of the command, and inspect from within" environment
 shows "run: -u wins over DLOCK_URI, and the command gets it" uri_option_wins_and_is_handed_on
+shows "run: a relative store is the same one after the command's cd" relative_store_stays_the_same
 shows "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
 shows "run: closed standard streams do no harm, and stay closed" closed_streams_are_no_trap
 shows "run: standard input belongs to the command" standard_input_is_the_commands

@@ -11,7 +11,8 @@ static const struct {
     int is_private;
     uint32_t caps;
 } schemes[] = {
-    {"memory", NULL, 1, DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT},
+    {"memory", NULL, 1,
+     DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE},
     {"sqlite", "sync=full", 0,
      DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH},
     {"sqlite", NULL, 0, DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH},
@@ -26,6 +27,7 @@ static const struct {
     {"CRASH_SAFE", DLOCK_CAP_CRASH_SAFE}, {"NATIVE_WAIT", DLOCK_CAP_NATIVE_WAIT},
     {"WATCH", DLOCK_CAP_WATCH},           {"QUEUE", DLOCK_CAP_QUEUE},
     {"SESSION", DLOCK_CAP_SESSION},       {"CONCURRENT", DLOCK_CAP_CONCURRENT},
+    {"PRIVATE", DLOCK_CAP_PRIVATE},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

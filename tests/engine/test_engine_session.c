@@ -95,6 +95,7 @@ Test(session, C1_the_lease_counts_from_since_ns)
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
     cr_assert_eq(dlt_call_finish(&wait, 1), DLOCK_OK);
     cr_assert_geq(dlock_remaining_ms(again), VALID_MS - 1);
+    cr_assert_eq(fake_session_calls(FAKE_LOCK), 2, "the first grant was good");
     dlock_free(a);
     dlock_free(again);
 }

@@ -141,14 +141,14 @@ Test(hooks, a_limited_store_announces_less)
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", without);
     struct fixture g = f;
 
-    cr_assert_eq(plugin->caps, DLOCK_CAP_FENCE);
+    cr_assert_eq(plugin->caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
     cr_assert_null(plugin->ops->watch);
     cr_assert_null(plugin->ops->interrupt);
     cr_assert_eq(plugin, dlock_plugin_memory_limited("poor", without));
     dlt_target_init(&g.target, "memory", "poor", "");
     g.ops = plugin->ops;
     cr_assert_eq(fixture_open(&g), DLOCK_OK);
-    cr_assert_eq(g.info.caps, DLOCK_CAP_FENCE);
+    cr_assert_eq(g.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
     cr_assert_eq(fixture_try(&g, &a), DLOCK_OK);
     g.ops->forget(NULL, &a.req);
     fixture_close(&g);

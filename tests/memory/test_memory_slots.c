@@ -26,7 +26,8 @@ TestSuite(memory, .init = set_up, .fini = tear_down);
 
 Test(memory, OPN_reports_caps_within_the_descriptor)
 {
-    cr_assert_eq(f.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT);
+    cr_assert_eq(f.info.caps,
+                 DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE);
     cr_assert_eq(f.info.caps & ~f.plugin->caps, 0);
     cr_assert_str_eq(f.info.endpoint, "x");
 }

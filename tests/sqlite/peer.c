@@ -89,13 +89,16 @@ static enum dlock_status count_up(const char *file, uint64_t fence)
     return ok ? DLOCK_OK : DLOCK_INTERNAL;
 }
 
+/* As core does it: without notification, poll. */
 static enum dlock_status take(struct dlt_request *r)
 {
     enum dlock_status status = dlt_store_try(&store, r);
 
-    while (status == DLOCK_BUSY || status == DLOCK_TIMEOUT) {
+    while (status == DLOCK_BUSY) {
         status = dlt_store_watch(&store, r, 1000);
-        if (status != DLOCK_BUSY && status != DLOCK_TIMEOUT)
+        if (status == DLOCK_UNAVAILABLE)
+            dlt_sleep_ms(1);
+        else if (status != DLOCK_BUSY && status != DLOCK_TIMEOUT)
             return status;
         r->req.deadline_ns = dlt_host_in(&store.host, 20000);
         status = dlt_store_try(&store, r);

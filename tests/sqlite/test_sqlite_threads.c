@@ -122,7 +122,7 @@ static enum dlock_status sleeper_join(struct sleeper *sleeper, int64_t start_ns)
 
 static void test_sleep(void)
 {
-    static struct sleeper one, two;
+    static struct sleeper one, two, three;
     static struct dlt_store holder;
     struct dlt_request r;
     int64_t start = 0;
@@ -136,9 +136,11 @@ static void test_sleep(void)
     holder.ops->interrupt(one.store.self, &one.request.req);
     (void)dlt_ok(sleeper_join(&one, start) == DLOCK_CANCELED, "INT_1 interrupt ends a sleep");
     sleeper_start(&two, '2');
-    dlt_sleep_ms(20);
+    sleeper_start(&three, '3');
+    dlt_sleep_ms(50);
     (void)dlt_ok(dlt_store_unlock(&holder, &r) == DLOCK_OK, "released");
     (void)dlt_ok(sleeper_join(&two, start) == DLOCK_BUSY, "WAT_1 a release ends a sleep");
+    (void)dlt_ok(sleeper_join(&three, start) == DLOCK_BUSY, "WAT_1 and every other");
     dlt_store_close(&holder);
 }
 
