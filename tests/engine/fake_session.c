@@ -80,7 +80,7 @@ static void pinned(struct session *session, const struct dlock_request *req, boo
         session->req = req;
         memcpy(session->token, req->token, sizeof session->token);
         fake.token = req->token[0];
-    } else if (session->req == NULL || session->req != req) {
+    } else if (req == NULL || session->req != req) {
         wrong("[SES-1] a session serves two attempts, or an attempt came to two sessions");
     } else if (memcmp(session->token, req->token, sizeof session->token) != 0) {
         wrong("[SES-1] the token changed in a session that was not given back");
