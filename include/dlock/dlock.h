@@ -177,7 +177,7 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * DLOCK_CAP_RWLOCK.
  *
  *   OK           held and valid for at least max(10 ms, a tenth of the lease) (C3)
- *   BUSY         trylock: somebody else holds it
+ *   BUSY         one attempt, and somebody else holds it
  *   TIMEOUT      not acquired
  *   CANCELED     by dlock_cancel or dlock_free
  *   CLOSED       by dlock_client_shutdown or close

@@ -148,7 +148,7 @@ Test(hooks, a_limited_store_announces_less)
     dlt_target_init(&g.target, "memory", "poor", "");
     g.ops = plugin->ops;
     cr_assert_eq(fixture_open(&g), DLOCK_OK);
-    cr_assert_eq(g.info.caps, DLOCK_CAP_FENCE);
+    cr_assert_eq(g.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
     cr_assert_eq(fixture_try(&g, &a), DLOCK_OK);
     g.ops->forget(NULL, &a.req);
     fixture_close(&g);
