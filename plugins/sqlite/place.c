@@ -116,9 +116,15 @@ enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlo
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, ENAMETOOLONG,
                           "%.150s... is too long: at most %d bytes, and %d after the last /",
                           place->real, REAL_MAX, NAME_LEN_MAX);
-    if (stat(place->real, &st) == 0 && !S_ISREG(st.st_mode))
+    if (stat(place->real, &st) != 0)
+        return DLOCK_OK;
+    if (!S_ISREG(st.st_mode))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
                           place->path);
+    if (st.st_nlink > 1) /* each name would have a log of its own */
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.180s has %lu hard links; a store has one name", place->path,
+                          (unsigned long)st.st_nlink);
     return DLOCK_OK;
 }
 

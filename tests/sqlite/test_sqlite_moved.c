@@ -4,8 +4,11 @@
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -156,6 +159,41 @@ Test(moved, a_link_is_turned_to_another_file)
     cr_assert_eq(dlt_peer_ask(&linked, "try third c 60000 1000").status, DLOCK_CONFIG);
     cr_assert_eq(dlt_peer_ask(&old, "renew a").status, DLOCK_OK);
     dlt_peer_kill(&linked);
+}
+
+Test(moved, CONFIG_a_second_name_of_the_file)
+{
+    struct dlt_answer answer;
+
+    cr_assert_eq(link(path, in_directory("second.db")), 0);
+    answer = dlt_peer_ask(&fresh, "open %s normal", in_directory("second.db"));
+    cr_assert_eq(answer.status, DLOCK_CONFIG, "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&old, "renew a").status, DLOCK_OK);
+    cr_assert_eq(unlink(in_directory("second.db")), 0);
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", path).status, DLOCK_OK);
+}
+
+/* As containers do it: the same file in another directory, and nothing of what is beside it. */
+Test(moved, CONFIG_the_file_is_mounted_in_another_directory_while_in_use)
+{
+    struct dlt_answer answer;
+    char elsewhere[96], file[128];
+
+    if (geteuid() != 0)
+        cr_skip("mounting takes root");
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s-elsewhere", directory);
+    (void)snprintf(file, sizeof file, "%s/locks.db", elsewhere);
+    cr_assert_eq(mkdir(elsewhere, 0700), 0);
+    cr_assert_eq(close(open(file, O_CREAT | O_CLOEXEC, 0600)), 0);
+    cr_assert_eq(unshare(CLONE_NEWNS), 0);
+    cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    cr_assert_eq(mount(path, file, NULL, MS_BIND, NULL), 0);
+    dlt_peer_kill(&fresh);
+    dlt_peer_start(&fresh, NULL);
+    answer = dlt_peer_ask(&fresh, "open %s normal", file);
+    cr_assert_eq(answer.status, DLOCK_CONFIG, "%s", answer.message);
+    cr_assert_eq(umount2(file, MNT_DETACH), 0);
+    dlt_store_remove(elsewhere);
 }
 
 /* Another store is moved to the name, while the log of the one before is there. */
