@@ -103,18 +103,14 @@ static int wait_busy(void *arg, int round)
     return sqlite_clock_nap(round, db->until_ns);
 }
 
-/* The log, the shared memory and the gate go by the file's name: with a second name, a hard link or
- * a file mounted by itself, it would have a second set of them, and two holders. */
-static enum dlock_status file_single(const struct sqlite_place *place, struct dlock_error *err)
+/* The log, the shared memory and the gate are beside the path: a file that is mounted by itself has
+ * another set of them elsewhere, and there would be two holders. */
+static enum dlock_status file_unmounted(const struct sqlite_place *place, struct dlock_error *err)
 {
     struct statx st;
 
-    if (statx(AT_FDCWD, place->real, AT_SYMLINK_NOFOLLOW, STATX_NLINK, &st) != 0)
+    if (statx(AT_FDCWD, place->real, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &st) != 0)
         return sqlite_fail_errno(err, place->path, "look at", errno);
-    if (st.stx_nlink != 1)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s has %u names (hard links); locks need it to have one",
-                          place->path, st.stx_nlink);
     if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                           "%.150s is mounted by itself; mount its directory instead", place->path);
@@ -125,7 +121,7 @@ static enum dlock_status file_single(const struct sqlite_place *place, struct dl
 static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err)
 {
     struct stat real, asked;
-    enum dlock_status status = file_single(db->place, err);
+    enum dlock_status status = file_unmounted(db->place, err);
     int moved = 0;
 
     if (status != DLOCK_OK)
