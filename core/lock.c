@@ -239,6 +239,8 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
         if (lock->pinned != NULL || dl_client_now(client) + pause_ns >= deadline_ns)
             return uncertain ? DLOCK_UNKNOWN : status;
         dl_clock_pause(pause_ns);
+        if (dl_client_now(client) >= deadline_ns) /* it took longer */
+            return uncertain ? DLOCK_UNKNOWN : status;
     }
 }
 
