@@ -15,11 +15,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+/* -1: not a time. */
 static int64_t ns_of(clockid_t id)
 {
     struct timespec ts;
 
-    (void)clock_gettime(id, &ts);
+    if (clock_gettime(id, &ts) != 0 || ts.tv_nsec < 0 || ts.tv_nsec >= 1000000000)
+        return -1;
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 

@@ -17,6 +17,8 @@ Test(proxy, passes_and_counts)
     a = client_greeted(PING);
     b = client_greeted(SET SET);
     tell("await s2c.frames>=3 1000");
+    cr_assert_not(dlt_proxy_tell(&proxy, "await s2c.frames>=4 30"));
+    cr_assert_not(dlt_proxy_tell(&proxy, "await s2c.frames=2 30"));
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.frames"), 3);
     cr_assert_eq(dlt_proxy_count(&proxy, 2, "s2c.frames"), 2);
     cr_assert_eq(dlt_proxy_count(&proxy, 1, "c2s.bytes"), strlen(PING));

@@ -149,6 +149,13 @@ Test(scripted, another_command_is_told)
     complains("mismatch line 3, connection 1: another command expected, got \"*3\\r\\n");
 }
 
+Test(scripted, longer_word_is_another)
+{
+    play("conn\ncommand GET a\n");
+    cr_assert(net_send(client(), "*2\r\n$3\r\nGET\r\n$2\r\nab\r\n"));
+    complains("another command expected");
+}
+
 Test(scripted, another_packet_is_told)
 {
     int fd;
@@ -168,6 +175,13 @@ Test(scripted, silence_is_told)
     play("timeout 50\nconn\nany\n");
     (void)client();
     complains("mismatch line 3, connection 1: another frame expected, got \"\" (time out)");
+}
+
+Test(scripted, client_that_stays_is_told)
+{
+    play("timeout 50\nconn\nend\n");
+    (void)client();
+    complains("line 3, connection 1: the end of the stream expected, got \"\" (time out)");
 }
 
 Test(scripted, early_end_is_told)
