@@ -448,6 +448,7 @@ void dl_lock_free(struct dlock *lock)
     if (!self) {
         lock_wind_down_locked(lock, &err);
         lock_unlink(lock);
+        client->calls++; /* close waits for the log line */
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (self) {
@@ -456,6 +457,7 @@ void dl_lock_free(struct dlock *lock)
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_free: %s", err.message);
+    dl_client_leave(client);
     (void)pthread_cond_destroy(&lock->changed);
     lock_destroy(lock);
     dl_client_release(client);
