@@ -4,19 +4,28 @@
 #include "dispatch.h"
 #include "error.h"
 #include "hold.h"
+#include "renew.h"
 
 #include <string.h>
+
+/* While a handle of this client holds the lock, the head of the queue waits this long for a
+ * hand-off before it asks the store for a place. */
+#define PATIENCE_NS (5 * DL_NS_PER_MS)
+
+#define DEPTH_MOST UINT32_MAX
 
 struct acquire {
     struct dlock *lock;
     struct dlock_client *client;
     struct dlock_error *err;
     struct dl_attempt attempt;
-    struct dlock_grant grant; /* of the last trylock or lock */
+    struct dlock_grant grant; /* of the last trylock, lock or watch */
     bool begun;               /* the request has a token that is not used up */
+    bool patient;             /* has not asked the store yet */
+    bool placed;              /* counted in the name's places */
 };
 
-/* With the mutex held. */
+/* OK: the phase has begun. With the mutex held. */
 static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
                                        struct dlock_error *err)
 {
@@ -39,10 +48,29 @@ static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
     if (dl_keeper_start(client, err) != DLOCK_OK)
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
-    lock->req.mode = mode;
-    lock->req.ttl_ms = lock->ttl_ms; /* the keeper reads it of any handle */
+    lock->claim->req.mode = mode;
+    lock->claim->req.ttl_ms = lock->ttl_ms; /* the keeper reads it of any handle */
     lock->cancel = DLOCK_OK;
+    lock->handed = false;
     lock->repeatable = false;
+    return DLOCK_OK;
+}
+
+/* Acquired again by its holder: OK, counted. Anything else: that is not what it is. With the mutex
+ * held. */
+static enum dlock_status acquire_nested(struct dlock *lock, enum dlock_mode mode,
+                                        struct dlock_error *err)
+{
+    enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
+
+    if (!lock->recursive || lock->phase != DL_PHASE_IDLE || lock->client->shutdown ||
+        (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
+        return DLOCK_NOT_HELD;
+    if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
+        return dl_error(err, DLOCK_ALREADY, "this handle holds the lock shared");
+    if (lock->depth == DEPTH_MOST)
+        return dl_error(err, DLOCK_INVALID, "acquired %u times already", lock->depth);
+    lock->depth++;
     return DLOCK_OK;
 }
 
@@ -59,7 +87,6 @@ static uint64_t jitter(struct acquire *a)
 /* A new token and an empty slot, unless the attempt goes on. */
 static enum dlock_status request_begin(struct acquire *a)
 {
-    struct dlock_request *req = &a->lock->req;
     unsigned char token[DLOCK_TOKEN_SIZE];
 
     if (a->begun)
@@ -67,11 +94,8 @@ static enum dlock_status request_begin(struct acquire *a)
     if (a->client->host.random(token, sizeof token) != 0)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
     (void)pthread_mutex_lock(&a->client->mutex); /* dlock_token may be reading */
-    memcpy(req->token, token, sizeof req->token);
+    dl_claim_begin_locked(a->client, a->lock->claim, token);
     (void)pthread_mutex_unlock(&a->client->mutex);
-    if (req->slot != NULL)
-        memset(req->slot, 0, a->client->plugin->ops.slot_size);
-    a->lock->slot_used = true;
     a->begun = true;
     return DLOCK_OK;
 }
@@ -99,9 +123,25 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
     return cancel;
 }
 
+/* Keeps the name's count of our places, and what we know of other waiters. */
+static void place_set(struct acquire *a, bool placed)
+{
+    struct dl_name *name = a->lock->name;
+
+    if (a->placed == placed)
+        return;
+    a->placed = placed;
+    (void)pthread_mutex_lock(&a->client->mutex);
+    if (placed)
+        name->places++;
+    else
+        name->places--;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+}
+
 static enum dlock_status fence_check(struct acquire *a)
 {
-    if (!a->lock->must_fence || a->grant.fence != 0 || a->lock->req.mode == DLOCK_SHARED)
+    if (!a->lock->must_fence || a->grant.fence != 0 || a->lock->claim->req.mode == DLOCK_SHARED)
         return DLOCK_OK;
     return dl_error(a->err, DLOCK_INTERNAL, "fence=on: the store granted without a token");
 }
@@ -109,7 +149,7 @@ static enum dlock_status fence_check(struct acquire *a)
 static enum dlock_status call_trylock(struct acquire *a, struct dl_session *session)
 {
     enum dlock_status status = dl_dispatch_trylock(a->client->plugin, session->self, session->caps,
-                                                   &a->lock->req, &a->grant, a->err);
+                                                   &a->lock->claim->req, &a->grant, a->err);
 
     return status == DLOCK_OK ? fence_check(a) : status;
 }
@@ -120,7 +160,7 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
 
     if (status != DLOCK_OK)
         return status;
-    status = dl_dispatch_lock(a->client->plugin, session->self, session->caps, &a->lock->req,
+    status = dl_dispatch_lock(a->client->plugin, session->self, session->caps, &a->lock->claim->req,
                               &a->grant, a->err);
     (void)watched_set(a, NULL);
     return status == DLOCK_OK ? fence_check(a) : status;
@@ -129,91 +169,194 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
 /* The attempt is over, without an unlock. */
 static void abandon(struct acquire *a, enum dlock_status status)
 {
-    dl_lock_forget(a->lock);
+    dl_claim_forget(a->client, a->lock->claim);
     a->begun = false;
-    dl_lock_unpin(a->lock, status);
+    dl_claim_unpin(a->client, a->lock->claim, status);
+}
+
+static uint32_t try_flags(const struct acquire *a)
+{
+    if (a->attempt.step == DL_STEP_REFRESH)
+        return DLOCK_REQ_REFRESH;
+    return a->attempt.step == DL_STEP_TRY && a->attempt.rules.queue ? DLOCK_REQ_ENQUEUE : 0;
+}
+
+static enum dlock_status try_call(struct acquire *a, struct dl_session *session, int64_t sent_ns)
+{
+    struct dlock_request *req = &a->lock->claim->req;
+    bool blocks = a->attempt.step == DL_STEP_LOCK;
+    enum dlock_status status;
+
+    req->flags = try_flags(a);
+    if (req->flags != 0)
+        a->lock->claim->enqueued = true;
+    req->deadline_ns =
+        blocks ? a->attempt.until_ns : dl_attempt_exchange_until(&a->attempt, sent_ns);
+    status = blocks ? call_lock(a, session) : call_trylock(a, session);
+    dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
+    if (status == DLOCK_CANCELED && cancel_status(a) != DLOCK_OK)
+        status = dl_error(a->err, cancel_status(a), "%s", dlock_status_text((int)cancel_status(a)));
+    return status;
 }
 
 static void step_try(struct acquire *a)
 {
-    struct dlock_request *req = &a->lock->req;
     bool blocks = a->attempt.step == DL_STEP_LOCK;
     struct dl_session *session = NULL;
     int64_t sent_ns;
     enum dlock_status status =
-        dl_lock_session(a->lock, DL_USE_ACQUIRE,
-                        blocks ? dl_attempt_exchange_until(&a->attempt, dl_client_now(a->client))
-                               : a->attempt.until_ns,
-                        &session, a->err);
+        dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
+                         blocks ? dl_attempt_exchange_until(&a->attempt, dl_client_now(a->client))
+                                : a->attempt.until_ns,
+                         &session, a->err);
 
     if (status == DLOCK_OK) {
         status = request_begin(a);
         if (status != DLOCK_OK)
-            dl_lock_session_put(a->lock, DL_USE_ACQUIRE, session, DLOCK_OK);
+            dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
     }
     if (status != DLOCK_OK) {
         dl_attempt_no_session(&a->attempt, dl_client_now(a->client), status, jitter(a));
         return;
     }
     sent_ns = dl_client_now(a->client);
-    req->flags = 0;
-    req->deadline_ns =
-        blocks ? a->attempt.until_ns : dl_attempt_exchange_until(&a->attempt, sent_ns);
-    status = blocks ? call_lock(a, session) : call_trylock(a, session);
-    dl_lock_session_put(a->lock, DL_USE_ACQUIRE, session, status);
-    if (status == DLOCK_CANCELED && cancel_status(a) != DLOCK_OK)
-        status = dl_error(a->err, cancel_status(a), "%s", dlock_status_text((int)cancel_status(a)));
-    if (status == DLOCK_OK || status == DLOCK_BUSY)
-        dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant, 0);
-    else
-        dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
-                         jitter(a));
+    status = try_call(a, session, sent_ns);
+    dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
+                     status == DLOCK_OK ? 0 : jitter(a));
+    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
 }
 
+/*
+ * Sleeps until until_ns or a cancellation, and if `held` a handle of this client stands in the way,
+ * until it does no more; or until that one hands its lease on. The status is that of a watch.
+ */
+static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
+{
+    struct dlock *lock = a->lock;
+    enum dlock_status status = DLOCK_TIMEOUT;
+
+    (void)pthread_mutex_lock(&a->client->mutex);
+    lock->parked = held && !a->attempt.uncertain;
+    while (status == DLOCK_TIMEOUT && dl_client_now(a->client) < until_ns) {
+        if (lock->handed)
+            status = DLOCK_OK;
+        else if (lock->cancel != DLOCK_OK)
+            status = DLOCK_CANCELED;
+        else if (held && !dl_name_held_against(lock->name, lock->turn.mode))
+            status = DLOCK_BUSY;
+        else
+            dl_cond_wait_until(&lock->changed, &a->client->mutex, &a->client->host.clock, until_ns);
+    }
+    lock->parked = false;
+    if (lock->handed)
+        status = DLOCK_OK;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    return status;
+}
+
+static bool held_here(struct acquire *a)
+{
+    bool held;
+
+    (void)pthread_mutex_lock(&a->client->mutex);
+    held = a->lock->turn.queued && dl_name_held_against(a->lock->name, a->lock->turn.mode);
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    return held;
+}
+
+/* Another handle's claim is ours, with what is left of its lease. */
+static void take_over(struct acquire *a)
+{
+    struct dl_claim *claim = a->lock->claim;
+
+    a->lock->handed = false;
+    a->begun = true;
+    place_set(a, false); /* whoever handed it on gives our place up */
+    a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
+                                    .lease_ms = a->lock->lease_ms};
+    dl_attempt_handed(&a->attempt, dl_client_now(a->client), a->lock->handed_until_ns,
+                      a->grant.lease_ms);
+    if (a->attempt.step == DL_STEP_RETURN) {
+        (void)pthread_mutex_lock(&a->client->mutex);
+        dl_hold_uncount_locked(a->lock);
+        (void)pthread_mutex_unlock(&a->client->mutex);
+    }
+}
+
+static enum dlock_status watch_call(struct acquire *a)
+{
+    struct dlock_request *req = &a->lock->claim->req;
+    struct dl_session *session = NULL;
+    enum dlock_status status = dl_claim_session(a->client, a->lock->claim, DL_USE_WAIT,
+                                                a->attempt.until_ns, &session, a->err);
+
+    if (status != DLOCK_OK)
+        return status;
+    req->flags = 0; /* before interrupt may look at it */
+    req->deadline_ns = a->attempt.until_ns;
+    status = watched_set(a, session);
+    if (status == DLOCK_OK) {
+        status = dl_dispatch_watch(a->client->plugin, session->self, session->caps, req, &a->grant,
+                                   a->err);
+        (void)watched_set(a, NULL);
+    } else {
+        status = DLOCK_CANCELED;
+    }
+    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session,
+                         status == DLOCK_TIMEOUT || status == DLOCK_CANCELED ? DLOCK_OK : status);
+    return status;
+}
+
 static void step_watch(struct acquire *a)
 {
-    struct dl_session *session = NULL;
-    enum dlock_status status =
-        dl_lock_session(a->lock, DL_USE_WAIT, a->attempt.until_ns, &session, a->err);
+    bool held = held_here(a);
+    enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a);
 
-    if (status == DLOCK_OK) {
-        a->lock->req.flags = 0; /* before interrupt may look at it */
-        a->lock->req.deadline_ns = a->attempt.until_ns;
-        status = watched_set(a, session);
-        if (status == DLOCK_OK) {
-            status = dl_dispatch_watch(a->client->plugin, session->self, &a->lock->req, a->err);
-            (void)watched_set(a, NULL);
-        } else {
-            status = DLOCK_CANCELED;
-        }
-        if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED) /* nothing wrong with it */
-            dl_lock_session_put(a->lock, DL_USE_WAIT, session, DLOCK_OK);
-        else
-            dl_lock_session_put(a->lock, DL_USE_WAIT, session, status);
+    if (held && status == DLOCK_OK) {
+        take_over(a);
+        return;
     }
-    dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, jitter(a));
+    if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
+        status = DLOCK_INTERNAL;
+    dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, &a->grant, jitter(a));
+    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
 }
 
 static void step_sleep(struct acquire *a)
 {
-    struct dlock *lock = a->lock;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    while (lock->cancel == DLOCK_OK && dl_client_now(a->client) < a->attempt.until_ns)
-        dl_cond_wait_until(&lock->changed, &a->client->mutex, &a->client->host.clock,
-                           a->attempt.until_ns);
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    dl_attempt_slept(&a->attempt, dl_client_now(a->client));
+    if (park(a, a->attempt.until_ns, held_here(a)) == DLOCK_OK)
+        take_over(a);
+    else
+        dl_attempt_slept(&a->attempt, dl_client_now(a->client));
 }
 
 /* Best effort, whatever comes back: the store forgets the lease by itself (C4). */
 static void step_return(struct acquire *a)
 {
-    dl_lock_give_back(a->lock, DL_USE_HOLDER, a->attempt.until_ns);
+    dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
+    place_set(a, false);
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
+}
+
+/* Before the first word to the store: whoever holds it here may hand it on soon. */
+static bool step_patience(struct acquire *a)
+{
+    int64_t until_ns = dl_client_now(a->client) + PATIENCE_NS;
+
+    if (!a->patient)
+        return false;
+    a->patient = false;
+    if (!a->attempt.rules.wait || !held_here(a))
+        return false;
+    if (until_ns > a->attempt.deadline_ns)
+        until_ns = a->attempt.deadline_ns;
+    if (park(a, until_ns, true) != DLOCK_OK)
+        return false;
+    take_over(a);
+    return true;
 }
 
 static void step(struct acquire *a)
@@ -228,6 +371,10 @@ static void step(struct acquire *a)
     switch (a->attempt.step) {
     case DL_STEP_TRY:
     case DL_STEP_LOCK:
+        if (step_patience(a))
+            break;
+        /* fall through */
+    case DL_STEP_REFRESH:
         step_try(a);
         break;
     case DL_STEP_WATCH:
@@ -244,11 +391,69 @@ static void step(struct acquire *a)
     }
 }
 
-static enum dlock_status acquire_end(struct acquire *a)
+/* Behind other threads of this client. OK: let in. */
+static enum dlock_status await_turn(struct acquire *a, int64_t deadline_ns)
 {
     struct dlock *lock = a->lock;
-    enum dlock_status status = a->attempt.result;
+    enum dlock_status status = DLOCK_OK;
 
+    (void)pthread_mutex_lock(&a->client->mutex);
+    while (!lock->turn.admitted && lock->cancel == DLOCK_OK &&
+           dl_client_now(a->client) < deadline_ns)
+        dl_cond_wait_until(&lock->changed, &a->client->mutex, &a->client->host.clock, deadline_ns);
+    if (lock->cancel != DLOCK_OK)
+        status = lock->cancel;
+    else if (!lock->turn.admitted)
+        status = DLOCK_TIMEOUT;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    if (status != DLOCK_OK)
+        (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
+    return status;
+}
+
+static void granted_locked(struct acquire *a)
+{
+    struct dlock *lock = a->lock;
+    struct dl_claim *claim = lock->claim;
+    int64_t now_ns = dl_client_now(a->client);
+
+    claim->enqueued = false;
+    if (lock->counted == NULL) { /* from the store */
+        claim->fence = a->grant.fence;
+        claim->fence_room = a->grant.fence_room;
+        claim->turns = 0;
+        dl_claim_note_waiters(claim, a->grant.waiters, lock->name->places, now_ns);
+        dl_hold_count_locked(lock);
+    }
+    dl_hold_granted_locked(lock, now_ns, a->attempt.valid_until_ns, &a->grant);
+}
+
+/* Nobody will renew it, and it is shorter than asked for. */
+static enum dlock_status lengthen(struct acquire *a)
+{
+    struct dlock *lock = a->lock;
+    enum dlock_status status;
+
+    if (lock->auto_renew || a->grant.lease_ms >= lock->claim->req.ttl_ms ||
+        a->attempt.rules.session)
+        return DLOCK_OK;
+    status = dl_renew_exchange(lock, a->err);
+    return status == DLOCK_LOST ? DLOCK_LOST : DLOCK_OK;
+}
+
+static void leave_queue_locked(struct dlock *lock)
+{
+    if (!lock->turn.queued)
+        return;
+    dl_queue_remove(&lock->name->queue, &lock->turn);
+    dl_hold_admit_locked(lock);
+}
+
+static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status)
+{
+    struct dlock *lock = a->lock;
+
+    place_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
         if (status == DLOCK_TIMEOUT || status == DLOCK_BUSY) /* no matter what came before */
@@ -256,36 +461,80 @@ static enum dlock_status acquire_end(struct acquire *a)
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status == DLOCK_OK)
-        dl_hold_granted_locked(lock, dl_client_now(a->client), a->attempt.valid_until_ns,
-                               &a->grant);
+        granted_locked(a);
+    leave_queue_locked(lock);
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    if (status == DLOCK_OK)
+        status = lengthen(a);
+    (void)pthread_mutex_lock(&a->client->mutex);
     dl_lock_idle_locked(lock);
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
+}
+
+/* In line for the name, if we are to wait. BUSY: others are, and we are not to. With the mutex
+ * held.
+ */
+static enum dlock_status queue_up(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                  struct dlock_error *err)
+{
+    struct dl_queue *queue = &lock->name->queue;
+
+    if (!wait && !dl_queue_open_to(queue, mode)) {
+        dl_lock_idle_locked(lock);
+        return dl_error(err, DLOCK_BUSY, "%s", dlock_status_text(DLOCK_BUSY));
+    }
+    if (wait)
+        dl_queue_push(queue, &lock->turn, mode);
+    return DLOCK_OK;
+}
+
+static void rules_make(const struct dlock *lock, bool wait, struct dl_attempt_rules *rules)
+{
+    const struct dlock_client *client = lock->client;
+
+    *rules = (struct dl_attempt_rules){
+        .op_timeout_ns = lock->op_timeout_ms * DL_NS_PER_MS,
+        .poll_max_ns = lock->poll_max_ms * DL_NS_PER_MS,
+        .wait = wait,
+        .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
+        .watch = dl_client_has(client, DLOCK_CAP_WATCH),
+        .queue = wait && lock->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
+        .session = dl_client_has(client, DLOCK_CAP_SESSION),
+    };
 }
 
 enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
                              struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    struct acquire a = {.lock = lock, .client = client, .err = err};
-    struct dl_attempt_rules rules = {
-        .op_timeout_ns = lock->op_timeout_ms * DL_NS_PER_MS,
-        .poll_max_ns = lock->poll_max_ms * DL_NS_PER_MS,
-        .wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY,
-        .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
-        .watch = dl_client_has(client, DLOCK_CAP_WATCH),
-        .session = dl_client_has(client, DLOCK_CAP_SESSION),
-    };
+    struct acquire a = {.lock = lock, .client = client, .err = err, .patient = true};
+    bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), timeout_ms);
+    struct dl_attempt_rules rules;
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
+    status = acquire_nested(lock, mode, err);
+    if (status != DLOCK_NOT_HELD) {
+        (void)pthread_mutex_unlock(&client->mutex);
+        return status;
+    }
     status = acquire_begin(lock, mode, err);
+    if (status == DLOCK_OK)
+        status = queue_up(lock, mode, wait, err);
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         return status;
 
-    dl_attempt_start(&a.attempt, &rules, dl_client_now(client), timeout_ms);
-    while (a.attempt.step != DL_STEP_DONE)
-        step(&a);
-    return acquire_end(&a);
+    if (wait)
+        status = await_turn(&a, deadline_ns);
+    if (status == DLOCK_OK) {
+        rules_make(lock, wait, &rules);
+        dl_attempt_start(&a.attempt, &rules, dl_client_now(client), deadline_ns);
+        while (a.attempt.step != DL_STEP_DONE)
+            step(&a);
+        status = a.attempt.result;
+    }
+    return acquire_end(&a, status);
 }

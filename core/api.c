@@ -2,10 +2,13 @@
 /* api.c - the functions of dlock.h: checks arguments and the process, hands over, exports the
  * error. */
 #include "acquire.h"
+#include "adopt.h"
 #include "error.h"
 #include "query.h"
 #include "random.h"
 #include "registry.h"
+#include "renew.h"
+#include "unlock.h"
 
 #include <string.h>
 
@@ -186,7 +189,7 @@ enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status = lock_check(lock, &e);
 
     if (status == DLOCK_OK)
-        status = dl_lock_unlock(lock, &e);
+        status = dl_unlock(lock, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -199,7 +202,29 @@ enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_e
         status = dl_error(&e, DLOCK_INVALID, "a ttl of %lld ms: want 50 ms to 7 days",
                           (long long)ttl_ms);
     if (status == DLOCK_OK)
-        status = dl_lock_renew(lock, ttl_ms, &e);
+        status = dl_renew(lock, ttl_ms, &e);
+    return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = lock_check(lock, &e);
+
+    if (status == DLOCK_OK)
+        status = dl_downgrade(lock, &e);
+    return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = lock_check(lock, &e);
+
+    if (status == DLOCK_OK && token == NULL)
+        status = dl_error(&e, DLOCK_INVALID, "token is NULL");
+    if (status == DLOCK_OK)
+        status = dl_adopt(lock, token, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -247,7 +272,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
         return 0;
     (void)pthread_mutex_lock(&lock->client->mutex);
     held = dlock_state(lock) != DLOCK_STATE_FREE;
-    memcpy(token, lock->req.token, sizeof token);
+    memcpy(token, lock->claim->req.token, sizeof token);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     if (!held)
         return 0;

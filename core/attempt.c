@@ -38,7 +38,7 @@ static void go_try(struct dl_attempt *attempt, int64_t now_ns)
         attempt->step = DL_STEP_LOCK;
         attempt->until_ns = earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
     } else {
-        attempt->step = DL_STEP_TRY;
+        attempt->step = attempt->placed ? DL_STEP_REFRESH : DL_STEP_TRY;
         attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
     }
 }
@@ -69,16 +69,17 @@ static void finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status
 {
     if (attempt->uncertain)
         go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_UNKNOWN);
+    else if (attempt->enqueued)
+        go_return(attempt, now_ns, DL_STEP_DONE, status);
     else
         go_done(attempt, status);
 }
 
 void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
-                      int64_t now_ns, int64_t timeout_ms)
+                      int64_t now_ns, int64_t deadline_ns)
 {
     *attempt = (struct dl_attempt){.rules = *rules, .start_ns = now_ns};
-    attempt->deadline_ns =
-        rules->wait ? dl_clock_after_ms(now_ns, timeout_ms) : now_ns + rules->op_timeout_ns;
+    attempt->deadline_ns = rules->wait ? deadline_ns : now_ns + rules->op_timeout_ns;
     go_try(attempt, now_ns);
 }
 
@@ -116,13 +117,11 @@ void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dloc
         finish(attempt, now_ns, status);
 }
 
-static void granted(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
-                    const struct dlock_grant *grant)
+static void granted(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                    int64_t lease_ms)
 {
-    int64_t base_ns = grant->since_ns != 0 ? grant->since_ns : sent_ns;
-
-    attempt->valid_until_ns = dl_validity_until_ns(base_ns, grant->lease_ms);
-    if (dl_validity_enough(now_ns, attempt->valid_until_ns, grant->lease_ms))
+    attempt->valid_until_ns = valid_until_ns;
+    if (dl_validity_enough(now_ns, valid_until_ns, lease_ms))
         go_done(attempt, DLOCK_OK);
     else if (attempt->rules.wait && now_ns < attempt->deadline_ns)
         go_return(attempt, now_ns, DL_STEP_TRY, DLOCK_TIMEOUT);
@@ -130,18 +129,43 @@ static void granted(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
         go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_TIMEOUT);
 }
 
-static void busy(struct dl_attempt *attempt, int64_t now_ns, int64_t holder_ms, uint64_t random)
+/* What a BUSY says of our place in the store's queue. false: we asked for it and it is gone, and
+ * with it the token. */
+static bool place_noted(struct dl_attempt *attempt, int64_t sent_ns,
+                        const struct dlock_grant *grant)
+{
+    bool asked = attempt->step == DL_STEP_REFRESH;
+
+    attempt->placed = (grant->flags & DLOCK_GRANT_QUEUED) != 0;
+    if (attempt->placed) {
+        attempt->place_fence = grant->fence;
+        attempt->place_base_ns = sent_ns;
+    }
+    return attempt->placed || !asked;
+}
+
+static void busy(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+                 const struct dlock_grant *grant, uint64_t random)
 {
     const struct dl_attempt_rules *rules = &attempt->rules;
-    int64_t wake = now_ns + dl_backoff_spread(rules->poll_max_ns, random);
+    int64_t most_ns = rules->poll_max_ns;
+    bool known = place_noted(attempt, sent_ns, grant);
+    int64_t wake;
 
     if (!rules->wait || now_ns >= attempt->deadline_ns) {
         finish(attempt, now_ns, rules->wait ? DLOCK_TIMEOUT : DLOCK_BUSY);
         return;
     }
-    wake = earlier(wake, attempt->deadline_ns);
-    if (holder_ms >= 0 && holder_ms < rules->poll_max_ns / DL_NS_PER_MS)
-        wake = earlier(wake, now_ns + (holder_ms + 1) * DL_NS_PER_MS);
+    if (!known) {
+        go_return(attempt, now_ns, DL_STEP_TRY, DLOCK_TIMEOUT);
+        return;
+    }
+    if (attempt->placed)
+        most_ns = earlier(most_ns, grant->lease_ms * (DL_NS_PER_MS / 3));
+    wake = earlier(now_ns + dl_backoff_spread(most_ns, random), attempt->deadline_ns);
+    if (grant->holder_ms >= 0 && grant->holder_ms < rules->poll_max_ns / DL_NS_PER_MS &&
+        !(attempt->placed && grant->queue_position > 0))
+        wake = earlier(wake, now_ns + (grant->holder_ms + 1) * DL_NS_PER_MS);
     if (rules->watch) {
         attempt->step = DL_STEP_WATCH;
         attempt->until_ns = wake;
@@ -154,14 +178,18 @@ static void busy(struct dl_attempt *attempt, int64_t now_ns, int64_t holder_ms, 
 void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
                       enum dlock_status status, const struct dlock_grant *grant, uint64_t random)
 {
+    int64_t base_ns = grant->since_ns != 0 ? grant->since_ns : sent_ns;
+
+    if (attempt->rules.queue && status != DLOCK_UNAVAILABLE)
+        attempt->enqueued = true;
     switch (status) {
     case DLOCK_OK:
-        granted(attempt, sent_ns, now_ns, grant);
+        granted(attempt, now_ns, dl_validity_until_ns(base_ns, grant->lease_ms), grant->lease_ms);
         break;
     case DLOCK_BUSY:
         attempt->answered = true;
         attempt->failures = 0;
-        busy(attempt, now_ns, grant->holder_ms, random);
+        busy(attempt, sent_ns, now_ns, grant, random);
         break;
     case DLOCK_TIMEOUT: /* of LOCK; definite */
         attempt->answered = true;
@@ -187,12 +215,29 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
     }
 }
 
-void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                        uint64_t random)
+/* A grant older than the answer that gave us our place has run out; one that has too little left is
+ * confirmed by REFRESH, which tells what the store still counts. */
+static bool grant_counts(struct dl_attempt *attempt, int64_t now_ns,
+                         const struct dlock_grant *grant)
 {
-    bool looked = status == DLOCK_BUSY || status == DLOCK_TIMEOUT || status == DLOCK_CANCELED;
+    int64_t until_ns = dl_validity_until_ns(attempt->place_base_ns, grant->lease_ms);
 
-    if (now_ns >= attempt->deadline_ns)
+    if (!attempt->placed || grant->fence <= attempt->place_fence ||
+        !dl_validity_enough(now_ns, until_ns, grant->lease_ms))
+        return false;
+    attempt->valid_until_ns = until_ns;
+    return true;
+}
+
+void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                        const struct dlock_grant *grant, uint64_t random)
+{
+    bool looked = status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_TIMEOUT ||
+                  status == DLOCK_CANCELED;
+
+    if (status == DLOCK_OK && grant_counts(attempt, now_ns, grant))
+        go_done(attempt, DLOCK_OK);
+    else if (now_ns >= attempt->deadline_ns)
         finish(attempt, now_ns, DLOCK_TIMEOUT);
     else if (looked)
         go_try(attempt, now_ns);
@@ -213,10 +258,21 @@ void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
 void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
 {
     attempt->uncertain = false;
+    attempt->enqueued = false;
+    attempt->placed = false;
     if (attempt->after_return == DL_STEP_TRY)
         go_try(attempt, now_ns);
     else
         go_done(attempt, attempt->result);
+}
+
+void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                       int64_t lease_ms)
+{
+    attempt->uncertain = false;
+    attempt->enqueued = false;
+    attempt->placed = false;
+    granted(attempt, now_ns, valid_until_ns, lease_ms);
 }
 
 void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status)

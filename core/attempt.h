@@ -14,6 +14,19 @@
  *
  * Whenever a request may have been executed without our knowing, the way out leads through RETURN
  * (a release by token) and ends with UNKNOWN instead of anything definite.
+ *
+ * With a queue in the store the first TRY asks for a place there, REFRESH keeps it and asks again
+ * in one exchange, WATCH may bring the lock, and RETURN gives the place up:
+ *
+ *   TRY ----BUSY, queued--> WATCH --(a third of the place's lease)--> REFRESH --> WATCH ...
+ *                             |                                          |---unknown there-->
+ * RETURN,
+ *                             `---granted--> DONE OK                     |     TRY with a new token
+ *                                                                        `---OK-------> DONE OK
+ *
+ * The place counts from the sending of the last request that was answered "queued", and so does a
+ * lease that WATCH brings. A grant is of use only if its fence is above the counter which that
+ * answer showed: an older one has run out.
  */
 #ifndef DL_ATTEMPT_H
 #define DL_ATTEMPT_H
@@ -22,13 +35,14 @@
 #include <stdbool.h>
 
 enum dl_step {
-    DL_STEP_TRY,    /* trylock; until_ns is for getting a session */
-    DL_STEP_LOCK,   /* the server blocks for us, until until_ns */
-    DL_STEP_WATCH,  /* sleep in the plugin's watch, until until_ns */
-    DL_STEP_SLEEP,  /* sleep here, until until_ns */
-    DL_STEP_RETURN, /* release by token, answer or not by until_ns; the attempt's token is used up
-                     */
-    DL_STEP_DONE    /* result */
+    DL_STEP_TRY,     /* trylock; until_ns is for getting a session */
+    DL_STEP_REFRESH, /* the same, with a place in the queue */
+    DL_STEP_LOCK,    /* the server blocks for us, until until_ns */
+    DL_STEP_WATCH,   /* sleep in the plugin's watch, until until_ns */
+    DL_STEP_SLEEP,   /* sleep here, until until_ns */
+    DL_STEP_RETURN,  /* release by token, answer or not by until_ns; the attempt's token is used up
+                      */
+    DL_STEP_DONE     /* result */
 };
 
 /* What stays the same throughout one call. */
@@ -38,6 +52,7 @@ struct dl_attempt_rules {
     bool wait;             /* false: one attempt */
     bool native;           /* the backend has `lock` */
     bool watch;            /* the backend has `watch` */
+    bool queue;            /* the backend has a queue, and we are to wait in it */
     bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
 };
 
@@ -55,11 +70,16 @@ struct dl_attempt {
     bool uncertain;            /* a request of this token may have been executed unseen */
     unsigned failures, looks;  /* in a row; for the back-off */
     enum dlock_status failure; /* the last one */
+
+    bool enqueued;         /* a request that asks for a place was sent with this token */
+    bool placed;           /* the store answered "queued", and has not said otherwise */
+    uint64_t place_fence;  /* the counter then */
+    int64_t place_base_ns; /* when that request was sent */
 };
 
-/* timeout_ms counts only if rules.wait; negative: for ever. */
+/* deadline_ns counts only if rules.wait. */
 void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
-                      int64_t now_ns, int64_t timeout_ms);
+                      int64_t now_ns, int64_t deadline_ns);
 
 /* Until when an exchange that begins at now_ns may last. */
 int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns);
@@ -69,14 +89,19 @@ int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_
 void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
                            uint64_t random);
 
-/* TRY or LOCK, sent at sent_ns, has ended with status. grant: of OK and BUSY. */
+/* TRY, REFRESH or LOCK, sent at sent_ns, has ended with status. grant: of OK and BUSY. */
 void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
                       enum dlock_status status, const struct dlock_grant *grant, uint64_t random);
 
+/* grant: of OK. */
 void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                        uint64_t random);
+                        const struct dlock_grant *grant, uint64_t random);
 void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
 void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
+
+/* Another handle of the client hands its lease on, valid until valid_until_ns. */
+void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                       int64_t lease_ms);
 
 /* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
 void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);

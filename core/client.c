@@ -3,8 +3,8 @@
 #include "dispatch.h"
 #include "error.h"
 #include "fork.h"
-#include "lock.h"
 #include "random.h"
+#include "unlock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -242,7 +242,7 @@ static void client_drain_locked(struct dlock_client *client)
         }
         deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
         dl_error_reset(&err);
-        if (dl_lock_release_locked(lock, deadline_ns, &err) == DLOCK_OK)
+        if (dl_unlock_whole_locked(lock, deadline_ns, &err) == DLOCK_OK)
             continue;
         (void)pthread_mutex_unlock(&client->mutex);
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_client_close: %s",

@@ -11,6 +11,7 @@
 
 #include "event.h"
 #include "keeper.h"
+#include "name.h"
 #include "session.h"
 #include "store.h"
 
@@ -34,8 +35,9 @@ struct dlock_client {
     struct dl_keeper keeper;
     struct dl_events events;
     struct dlock *locks; /* doubly linked */
-    size_t refs;         /* the client itself, until close, and its handles */
-    unsigned calls;      /* in progress, other than on handles */
+    struct dl_names names;
+    size_t refs;    /* the client itself, until close, and its handles */
+    unsigned calls; /* in progress, other than on handles */
     bool shutdown, closed;
     uint64_t jitter;
 };

@@ -56,6 +56,11 @@ void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
     plugin->ops.close(self, forked);
 }
 
+static void grant_reset(struct dlock_grant *grant)
+{
+    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+}
+
 static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
                                      uint32_t caps, const struct dlock_request *req,
                                      const struct dlock_grant *grant, struct dlock_error *err)
@@ -70,16 +75,33 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
     return DLOCK_OK;
 }
 
+static enum dlock_status place_check(const struct dl_plugin *plugin,
+                                     const struct dlock_request *req,
+                                     const struct dlock_grant *grant, struct dlock_error *err)
+{
+    if ((grant->flags & DLOCK_GRANT_QUEUED) == 0)
+        return DLOCK_BUSY;
+    if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock queued a caller unasked",
+                        plugin->name);
+    if (grant->lease_ms <= 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a place for %lld ms",
+                        plugin->name, (long long)grant->lease_ms);
+    return DLOCK_BUSY;
+}
+
 enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err)
 {
     enum dlock_status status;
 
-    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    grant_reset(grant);
     dl_error_reset(err);
     status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
                           plugin->ops.trylock(self, req, grant, err), err);
+    if (status == DLOCK_BUSY)
+        return place_check(plugin, req, grant, err);
     return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
 }
 
@@ -89,21 +111,34 @@ enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, u
 {
     enum dlock_status status;
 
-    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    grant_reset(grant);
     dl_error_reset(err);
     status = status_check(plugin, "lock", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
                           plugin->ops.lock(self, req, grant, err), err);
     return status == DLOCK_OK ? grant_check(plugin, "lock", caps, req, grant, err) : status;
 }
 
-enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self,
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                    const struct dlock_request *req, struct dlock_grant *grant,
+                                    struct dlock_error *err)
+{
+    uint32_t may = MAY(BUSY) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL;
+    enum dlock_status status;
+
+    if ((plugin->caps & DLOCK_CAP_QUEUE) != 0)
+        may |= MAY(OK);
+    grant_reset(grant);
+    dl_error_reset(err);
+    status = status_check(plugin, "watch", may, plugin->ops.watch(self, req, grant, err), err);
+    return status == DLOCK_OK ? grant_check(plugin, "watch", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_leave(const struct dl_plugin *plugin, void *self,
                                     const struct dlock_request *req, struct dlock_error *err)
 {
-    struct dlock_grant grant = {.holder_ms = -1, .waiters = UINT32_MAX};
-
     dl_error_reset(err);
-    return status_check(plugin, "watch", MAY(BUSY) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
-                        plugin->ops.watch(self, req, &grant, err), err);
+    return status_check(plugin, "leave", MAY(OK) | MAY_FAIL, plugin->ops.leave(self, req, err),
+                        err);
 }
 
 void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
@@ -118,7 +153,7 @@ void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_
     enum dlock_status whole;
 
     for (size_t i = 0; i < n; i++) {
-        ops[i].grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+        grant_reset(&ops[i].grant);
         ops[i].status = DLOCK_INTERNAL;
     }
     dl_error_reset(err);

@@ -5,6 +5,56 @@
 
 #define RETRY_FIRST_NS (5 * DL_NS_PER_MS)
 
+/* A lease shorter than the ttl, as queues grant it, is extended after this time: soon, because it
+ * may not outlast a pause of this process; not at once, because many locks are given back before.
+ */
+#define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
+
+static struct dlock *turn_lock(struct dl_turn *turn)
+{
+    return (struct dlock *)(void *)((char *)turn - offsetof(struct dlock, turn));
+}
+
+void dl_hold_admit_locked(struct dlock *lock)
+{
+    struct dl_queue *queue = &lock->name->queue;
+
+    while (dl_queue_admit(queue) != NULL)
+        continue;
+    for (struct dl_turn *turn = queue->first; turn != NULL && turn->admitted; turn = turn->next)
+        (void)pthread_cond_broadcast(&turn_lock(turn)->changed);
+}
+
+void dl_hold_count_locked(struct dlock *lock)
+{
+    if (lock->counted != NULL)
+        return;
+    lock->counted =
+        lock->claim->req.mode == DLOCK_SHARED ? &lock->name->readers : &lock->name->writers;
+    ++*lock->counted;
+}
+
+void dl_hold_uncount_locked(struct dlock *lock)
+{
+    if (lock->counted == NULL)
+        return;
+    --*lock->counted;
+    lock->counted = NULL;
+    dl_hold_admit_locked(lock);
+}
+
+void dl_hold_count_moved_locked(struct dlock *from, struct dlock *to)
+{
+    to->counted = from->counted;
+    from->counted = NULL;
+}
+
+void dl_hold_downgrade_locked(struct dlock *lock)
+{
+    lock->claim->req.mode = DLOCK_SHARED;
+    lock->downgrading = true;
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -39,13 +89,25 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->hold_until_ns =
         lock->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, lock->max_hold_ms);
     lock->renew_at_ns = next_renewal(lock, base_ns, grant->lease_ms);
+    if (grant->lease_ms < lock->claim->req.ttl_ms && lock->renew_at_ns != DL_NEVER &&
+        !dl_client_has(lock->client, DLOCK_CAP_SESSION))
+        lock->renew_at_ns = earlier(lock->renew_at_ns, now_ns + SHORT_LEASE_NS);
     lock->lease_ms = grant->lease_ms;
     lock->renew_failures = 0;
     lock->repeatable = false;
+    lock->downgrading = false;
+    lock->depth = 0;
     lock->told = false;
     atomic_store(&lock->fence, grant->fence);
     dl_lease_grant(&lock->lease, earlier(until_ns, lock->hold_until_ns));
     look_again_locked(lock);
+}
+
+static void downgraded_locked(struct dlock *lock)
+{
+    lock->downgrading = false;
+    dl_hold_uncount_locked(lock);
+    dl_hold_count_locked(lock);
 }
 
 static void renewal_failed_locked(struct dlock *lock, int64_t now_ns)
@@ -79,6 +141,9 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
             ? dl_lease_extend(&lock->lease, now_ns, earlier(until_ns, lock->hold_until_ns))
             : dl_lease_doubt(&lock->lease, now_ns)) {
         if (status == DLOCK_OK) {
+            if (lock->downgrading)
+                downgraded_locked(lock);
+            dl_claim_note_waiters(lock->claim, grant->waiters, lock->name->places, now_ns);
             lock->lease_ms = grant->lease_ms;
             lock->renew_failures = 0;
             lock->renew_at_ns = next_renewal(lock, sent_ns, grant->lease_ms);
@@ -119,6 +184,8 @@ void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason)
 
     dl_lease_lose(&lock->lease);
     dl_keeper_remove(client, lock);
+    if (lock->phase != DL_PHASE_RELEASING)
+        dl_hold_uncount_locked(lock);
     if (lock->told)
         return;
     lock->told = true;

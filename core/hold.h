@@ -8,6 +8,15 @@
 
 #include "lock.h"
 
+/* The handle is, or is no more, among the holders of its name; the latter lets waiters look again.
+ * Nothing happens when that is so already. */
+void dl_hold_count_locked(struct dlock *lock);
+void dl_hold_uncount_locked(struct dlock *lock);
+void dl_hold_count_moved_locked(struct dlock *from, struct dlock *to);
+
+/* Lets in whoever may come next in the name's queue, and wakes those who are in. */
+void dl_hold_admit_locked(struct dlock *lock);
+
 /* The attempt was granted; until_ns is already right as to drift (C3 was checked). */
 void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant);
@@ -27,7 +36,10 @@ bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns);
 /* Lost; reports it unless it was reported. */
 void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason);
 
-/* Not held any more: out of the schedule. */
+/* The claim is shared from here on; the next renewals tell the store until one is confirmed. */
+void dl_hold_downgrade_locked(struct dlock *lock);
+
+/* Not held any more: out of the schedule. The name stays counted until the store knows. */
 void dl_hold_end_locked(struct dlock *lock);
 
 #endif

@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "error.h"
 #include "hold.h"
+#include "renew.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -97,10 +98,9 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
         /* The next moment to look at it, should the exchange decide nothing. */
         dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
         lock->keeper_busy = true;
-        lock->req.flags = 0;
-        lock->req.deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
+        dl_renew_prepare_locked(lock);
         keeper->batch[n] = lock;
-        keeper->ops[n].req = &lock->req;
+        keeper->ops[n].req = &lock->claim->req;
         n++;
     }
     if (!losses_wait(client))
@@ -148,7 +148,7 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
     deadline_ns = exchange_until(client, dl_client_now(client));
     (void)pthread_mutex_unlock(&client->mutex);
     dl_error_reset(&err);
-    status = dl_lock_session(first, DL_USE_KEEPER, deadline_ns, &session, &err);
+    status = dl_claim_session(client, first->claim, DL_USE_KEEPER, deadline_ns, &session, &err);
     sent_ns = dl_client_now(client);
     for (size_t i = 0; i < n; i++) {
         client->keeper.sent_ns[from + i] = sent_ns;
@@ -161,7 +161,7 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
         for (size_t i = 0; i < n; i++)
             if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
                 worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
-        dl_lock_session_put(first, DL_USE_KEEPER, session, worst);
+        dl_claim_session_put(client, first->claim, DL_USE_KEEPER, session, worst);
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
@@ -186,7 +186,7 @@ static void batch_apply(struct dlock_client *client, size_t n)
             int64_t deadline_ns = exchange_until(client, dl_client_now(client));
 
             (void)pthread_mutex_unlock(&client->mutex);
-            dl_lock_give_back(lock, DL_USE_KEEPER, deadline_ns);
+            dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
             (void)pthread_mutex_lock(&client->mutex);
         }
         lock->keeper_busy = false;

@@ -11,7 +11,7 @@
 #ifndef DL_LOCK_H
 #define DL_LOCK_H
 
-#include "client.h"
+#include "claim.h"
 #include "lease.h"
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
@@ -20,8 +20,11 @@ struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
     int64_t ttl_ms, wait_ms, op_timeout_ms, max_hold_ms, poll_max_ms;
-    bool auto_renew, must_fence;
+    char *label; /* NULL: the client's */
+    bool auto_renew, must_fence, recursive, in_queue;
+    uint32_t handoff;
     void *user;
+    struct dl_name *name;
 
     /* atomic */
     struct dl_lease lease;
@@ -32,13 +35,19 @@ struct dlock {
     pthread_cond_t changed; /* phase, keeper_busy, in_callback, cancel */
     enum dl_phase phase;
     enum dlock_status cancel;   /* what the waiting call is to return; OK: go on waiting */
-    struct dl_session *watched; /* the session that a watch or lock of req runs on now */
-    struct dl_session *pinned;  /* SESSION backends, while acquiring and held */
-    bool keeper_busy;           /* the keeper is renewing req */
+    struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
+    bool keeper_busy;           /* the keeper is renewing the claim */
     bool in_callback;
-    bool repeatable; /* an unlock ended without an answer and may be repeated */
-    bool told;       /* the loss of the present acquisition has been reported */
-    unsigned queued; /* calls that wait for another one's phase to end */
+    bool repeatable;   /* an unlock ended without an answer and may be repeated */
+    bool told;         /* the loss of the present acquisition has been reported */
+    unsigned queued;   /* calls that wait for another one's phase to end */
+    unsigned depth;    /* recursive: acquisitions beyond the first */
+    unsigned *counted; /* where its name counts it as a holder; NULL: it does not */
+    bool downgrading;  /* the store may not know yet that the claim is shared */
+    struct dl_turn turn;
+    bool parked; /* first in its queue, waiting for a holder of this client and for no answer */
+    bool handed; /* got the claim of that holder, and this is what it was worth: */
+    int64_t handed_until_ns;
     enum dlock_reason reason;
     int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
     int64_t renew_at_ns;   /* DL_NEVER: no renewal */
@@ -47,9 +56,8 @@ struct dlock {
     struct dl_due due;
     struct dl_event_node event;
 
-    /* The attempt. Written by the thread that is in the phase; name and slot are constant. */
-    struct dlock_request req;
-    bool slot_used; /* the plugin may keep something there: unlock or forget is due [FGT-1] */
+    /* The attempt; changes hands at a hand-off. Used by the thread that is in the phase. */
+    struct dl_claim *claim;
 };
 
 enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, size_t name_len,
@@ -60,17 +68,15 @@ void dl_lock_free(struct dlock *lock);
 /* In a forked child: memory only. */
 void dl_lock_free_forked(struct dlock *lock);
 
-enum dlock_status dl_lock_unlock(struct dlock *lock, struct dlock_error *err);
-
-/* The same by deadline_ns. The mutex is held before and after, not in between. */
-enum dlock_status dl_lock_release_locked(struct dlock *lock, int64_t deadline_ns,
-                                         struct dlock_error *err);
-
-enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err);
-
 /* The call waiting on the handle, on every handle, returns status (CANCELED, CLOSED). */
 void dl_lock_cancel(struct dlock *lock, enum dlock_status status);
 void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
+
+/* What of a claim is its handle's: label and bounds. */
+void dl_lock_mark_claim(struct dlock *lock);
+
+/* With the mutex held: sleeps until something about the handle changes. dlock_free waits for us. */
+void dl_lock_await_change_locked(struct dlock *lock);
 
 /* With the mutex held: waits until no call is made on the handle and the keeper is done with it, or
  * it is being acquired, which may take for ever. */
@@ -78,21 +84,5 @@ void dl_lock_settle_locked(struct dlock *lock);
 
 /* With the mutex held: the phase is over. */
 void dl_lock_idle_locked(struct dlock *lock);
-
-/* A session for an exchange of this handle: the pinned one, or one of the pool; and back. */
-enum dlock_status dl_lock_session(struct dlock *lock, enum dl_use use, int64_t deadline_ns,
-                                  struct dl_session **out, struct dlock_error *err);
-void dl_lock_session_put(struct dlock *lock, enum dl_use use, struct dl_session *session,
-                         enum dlock_status status);
-
-/* The attempt is over: the plugin may clean up, unless it did so at unlock [UNL-4]. */
-void dl_lock_forget(struct dlock *lock);
-
-/* A lease that is of no use to us, or may be there: one release by token, answer or not; with a
- * SESSION backend the end of the session is the release [SES-2]. The attempt is over. */
-void dl_lock_give_back(struct dlock *lock, enum dl_use use, int64_t deadline_ns);
-
-/* SESSION backends: gives the pinned session back after its lock ended with status. */
-void dl_lock_unpin(struct dlock *lock, enum dlock_status status);
 
 #endif

@@ -27,6 +27,12 @@ const struct dlock_option_spec dl_settings_options[] = {
     {"renew", "bool", "on", NULL, "renew held locks in the background"},
     {"fence", "enum", "auto", "auto|on|off",
      "fencing tokens; auto: where the store has them, on: refuse a store without"},
+    {"recursive", "bool", "off", NULL,
+     "a handle that holds its lock may acquire it again, and unlocks as often"},
+    {"queue", "bool", "on", NULL,
+     "wait in the store's queue, first come first served, if it has one"},
+    {"handoff", "int", "31", "0..31",
+     "how often a held lock may go from thread to thread of one client before others get it"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
     {"pass_file", "text", NULL, "1..4096",
      "absolute path of a file with the password as its only line"},
@@ -77,6 +83,12 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
         settings->renew = number != 0 ? DLOCK_ON : DLOCK_OFF;
     else if (strcmp(name, "fence") == 0)
         settings->fence = tri_of_word(text);
+    else if (strcmp(name, "recursive") == 0)
+        settings->recursive = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "queue") == 0)
+        settings->queue = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "handoff") == 0)
+        settings->handoff = (int)number;
     else if (strcmp(name, "label") == 0) {
         if (!printable(text))
             return false;
@@ -199,6 +211,10 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
         status = tri_apply("renew", known.renew, &out->renew, err);
     if (status == DLOCK_OK)
         status = tri_apply("fence", known.fence, &out->fence, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("recursive", known.recursive, &out->recursive, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("queue", known.queue, &out->queue, err);
     if (status == DLOCK_OK)
         status = label_apply(known.label, out, err);
     out->user = known.user;

@@ -24,6 +24,9 @@ struct dl_settings {
     int connections;            /* connections=16: sessions a client may have for operations */
     enum dlock_tri renew;       /* renew=on */
     enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
+    enum dlock_tri recursive;   /* recursive=off */
+    enum dlock_tri queue;       /* queue=on: wait in the store's queue where it has one */
+    int handoff;                /* handoff=31: turns that a lease may go round this client */
     void *user;                 /* dlock_options.user; no option of a URI */
     char label[DL_LABEL_MAX + 1];
 };

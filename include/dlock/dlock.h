@@ -18,7 +18,13 @@
  *
  * THREADS. Every function may be called from any thread. THE HANDLE IS THE OWNER: threads that
  * have to exclude each other use a handle each. A second acquire on a handle that is held or
- * being acquired is DLOCK_ALREADY, at once.
+ * being acquired is DLOCK_ALREADY, at once, unless it is recursive.
+ *
+ * WAITING. Threads of one client that wait for one name form a queue in the process, and only its
+ * head, or the readers at its head, talk to the store; dlock_trylock is BUSY while others wait.
+ * When a lock is released to a thread of the same client that waits for it with the same ttl, the
+ * lease may go straight to that thread (see the option "handoff" in docs/uri.md), each time with a
+ * higher fencing token.
  *
  * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which counts suspend
  * and never steps.
@@ -111,6 +117,9 @@ struct dlock_options {
     enum dlock_tri fence;  /* on: DLOCK_UNSUPPORTED from dlock_new where there is none */
     const char *label;     /* for inspect; copied; at most 64 printable bytes */
     void *user;            /* returned in events */
+    enum dlock_tri
+        recursive;        /* default off: acquiring again while held is counted, see dlock_lock */
+    enum dlock_tri queue; /* default on: wait first come first served where the store can */
 };
 
 /*
@@ -200,6 +209,13 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int
                                                          struct dlock_error *err);
 
 /*
+ * With dlock_options.recursive an acquire on a handle that holds the lock is OK without I/O and
+ * counts; dlock_unlock has to be called as often, the last one releases. Exclusive includes shared;
+ * a handle that holds shared and asks for exclusive is told ALREADY. Once LOST, every unlock that
+ * is outstanding says LOST. INVALID: nested too deep to count.
+ */
+
+/*
  * Gives the lock back. The claim ends when the call is entered, whatever it answers (except
  * ALREADY: an acquire is in progress on the handle in another thread).
  *
@@ -218,6 +234,24 @@ DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error 
  * old validity stands.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms,
+                                                   struct dlock_error *err);
+
+/*
+ * Turns an exclusive claim into a shared one with no gap in between; needs DLOCK_CAP_DOWNGRADE. The
+ * exclusive claim ends when the call is entered. OK, also if it was shared before; LOST; NOT_HELD;
+ * INVALID: it was acquired more than once (recursive); UNSUPPORTED; UNKNOWN, UNAVAILABLE...: the
+ * claim is shared, but others may have to wait until the next renewal repeats it.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err);
+
+/*
+ * Takes up a lease that exists in the store, by its token (hex, as dlock_token gives it): another
+ * process of the same owner took it, and must not use it any more. The handle has to be free. OK:
+ * held and renewed to the handle's ttl. NOT_HELD: the token holds this name no more. INVALID: not a
+ * token. UNSUPPORTED: a store whose leases live in a session, or that cannot be inspected. Others
+ * as dlock_trylock.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
 
 /* The call that waits on this handle now returns CANCELED. Nobody waits: nothing happens. */

@@ -15,11 +15,18 @@ static const struct dl_attempt_rules wait_polling = {
 static const struct dl_attempt_rules wait_native = {
     .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true, .native = true};
 
+static const struct dl_attempt_rules wait_queued = {.op_timeout_ns = 2000 * MS,
+                                                    .poll_max_ns = 1000 * MS,
+                                                    .wait = true,
+                                                    .watch = true,
+                                                    .queue = true};
+
 static struct dl_attempt begin(const struct dl_attempt_rules *rules, int64_t timeout_ms)
 {
     struct dl_attempt attempt;
 
-    dl_attempt_start(&attempt, rules, 1000 * MS, timeout_ms);
+    dl_attempt_start(&attempt, rules, 1000 * MS,
+                     timeout_ms < 0 ? INT64_MAX : (1000 + timeout_ms) * MS);
     return attempt;
 }
 
@@ -84,7 +91,7 @@ Test(attempt, C13_a_waiter_looks_again_within_poll_max)
     tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_WATCH);
     cr_assert_eq(a.until_ns, 2001 * MS);
-    dl_attempt_watched(&a, 2001 * MS, DLOCK_TIMEOUT, 0);
+    dl_attempt_watched(&a, 2001 * MS, DLOCK_TIMEOUT, &nothing, 0);
     cr_assert_eq(a.step, DL_STEP_TRY);
 }
 
@@ -120,7 +127,7 @@ Test(attempt, C8_the_wait_ends_at_the_deadline)
 
     tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.until_ns, 1250 * MS);
-    dl_attempt_watched(&a, 1250 * MS, DLOCK_TIMEOUT, 0);
+    dl_attempt_watched(&a, 1250 * MS, DLOCK_TIMEOUT, &nothing, 0);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
@@ -209,7 +216,7 @@ Test(attempt, a_store_that_answered_is_waited_for)
     int64_t now_ms = 1001;
 
     tried(&a, now_ms, DLOCK_BUSY, nothing);
-    dl_attempt_watched(&a, now_ms * MS, DLOCK_UNAVAILABLE, 0);
+    dl_attempt_watched(&a, now_ms * MS, DLOCK_UNAVAILABLE, &nothing, 0);
     for (int i = 0; i < 100; i++) {
         cr_assert_eq(a.step, DL_STEP_SLEEP);
         now_ms = a.until_ns / MS;
@@ -260,4 +267,157 @@ Test(attempt, C1_a_blocking_grant_counts_from_the_confirming_request)
     tried(&a, 90000, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000, .since_ns = 89990 * MS});
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, (89990 + 30000 - 302) * MS);
+}
+
+/* In the store's queue (design: queue and grant). */
+
+static struct dlock_grant place(uint64_t fence)
+{
+    return (struct dlock_grant){
+        .flags = DLOCK_GRANT_QUEUED, .fence = fence, .lease_ms = 3000, .holder_ms = -1};
+}
+
+static struct dlock_grant fenced(uint64_t fence)
+{
+    return (struct dlock_grant){.fence = fence, .lease_ms = 3000, .holder_ms = -1};
+}
+
+/* Queued by the TRY sent at 1000 ms, answered at 1010 ms, with the counter at 70. */
+static struct dl_attempt begin_queued(int64_t timeout_ms)
+{
+    struct dl_attempt a = begin(&wait_queued, timeout_ms);
+
+    tried(&a, 1010, DLOCK_BUSY, place(70));
+    cr_assert_eq(a.step, DL_STEP_WATCH);
+    return a;
+}
+
+static void watched(struct dl_attempt *a, int64_t now_ms, enum dlock_status status,
+                    struct dlock_grant grant)
+{
+    dl_attempt_watched(a, now_ms * MS, status, &grant, 0);
+}
+
+Test(attempt, a_place_is_refreshed_within_a_third_of_its_lease)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    cr_assert_leq(a.until_ns, (1010 + 1000) * MS);
+    watched(&a, 2010, DLOCK_TIMEOUT, nothing);
+    cr_assert_eq(a.step, DL_STEP_REFRESH);
+}
+
+Test(attempt, C1_a_watched_grant_counts_from_the_last_request_answered_queued)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    watched(&a, 1500, DLOCK_OK, fenced(102));
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.valid_until_ns, (1000 + 3000 - 32) * MS);
+}
+
+Test(attempt, WAT_4_a_grant_older_than_our_place_is_dropped)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    watched(&a, 1500, DLOCK_OK, fenced(70));
+    cr_assert_eq(a.step, DL_STEP_REFRESH);
+}
+
+Test(attempt, C3_a_watched_grant_with_too_little_left_is_confirmed_first)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    watched(&a, 1000 + 3000 - 32 - 200, DLOCK_OK, fenced(102));
+    cr_assert_eq(a.step, DL_STEP_REFRESH);
+    dl_attempt_tried(&a, 3800 * MS, 3801 * MS, DLOCK_OK, &(struct dlock_grant){.lease_ms = 2900},
+                     0);
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.valid_until_ns, (3800 + 2900 - 31) * MS);
+}
+
+Test(attempt, a_place_that_is_gone_ends_the_token)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    watched(&a, 2010, DLOCK_TIMEOUT, nothing);
+    tried(&a, 2020, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 2030 * MS);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, LEA_2_a_waiter_that_gives_up_leaves_its_place)
+{
+    struct dl_attempt a = begin_queued(500);
+
+    watched(&a, 1500, DLOCK_TIMEOUT, nothing);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 1501 * MS);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_TIMEOUT);
+}
+
+Test(attempt, LEA_2_a_cancelled_waiter_leaves_its_place)
+{
+    struct dl_attempt a = begin_queued(-1);
+
+    dl_attempt_cancel(&a, 1500 * MS, DLOCK_CANCELED);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 1501 * MS);
+    cr_assert_eq(a.result, DLOCK_CANCELED);
+}
+
+Test(attempt, C4_a_refresh_without_an_answer_is_repeated_with_the_same_place)
+{
+    struct dl_attempt a = begin_queued(60000);
+
+    watched(&a, 2010, DLOCK_TIMEOUT, nothing);
+    tried(&a, 2020, DLOCK_UNKNOWN, nothing);
+    cr_assert_eq(a.step, DL_STEP_SLEEP);
+    dl_attempt_slept(&a, a.until_ns);
+    cr_assert_eq(a.step, DL_STEP_REFRESH);
+    cr_assert_eq(a.place_base_ns, 1000 * MS);
+}
+
+Test(attempt, a_waiter_behind_others_does_not_wake_when_the_holder_may_be_dead)
+{
+    struct dl_attempt a = begin(&wait_queued, -1);
+    struct dlock_grant behind = place(70);
+
+    behind.holder_ms = 100;
+    behind.queue_position = 3;
+    tried(&a, 1010, DLOCK_BUSY, behind);
+    cr_assert_gt(a.until_ns, 1200 * MS);
+}
+
+Test(attempt, a_store_that_does_not_queue_is_watched)
+{
+    struct dl_attempt a = begin(&wait_queued, -1);
+
+    tried(&a, 1010, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_WATCH);
+    watched(&a, 1100, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, C3_a_lease_handed_on_too_late_is_given_back)
+{
+    struct dl_attempt a = begin(&wait_queued, 60000);
+
+    dl_attempt_handed(&a, 2000 * MS, 2200 * MS, 3000);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 2001 * MS);
+    cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, a_lease_handed_on_in_time_is_the_answer)
+{
+    struct dl_attempt a = begin_queued(60000);
+
+    dl_attempt_handed(&a, 2000 * MS, 9000 * MS, 8000);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.valid_until_ns, 9000 * MS);
 }

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "adopt.h"
+#include "error.h"
+#include "hold.h"
+#include "query.h"
+#include "random.h"
+#include "renew.h"
+#include "validity.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* What inspect says of the holder that we look for. */
+struct found {
+    const char *token;
+    bool there;
+    enum dlock_mode mode;
+    uint64_t fence;
+};
+
+static bool token_parse(const char *hex, unsigned char token[DLOCK_TOKEN_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    if (strlen(hex) != DLOCK_TOKEN_CHARS - 1)
+        return false;
+    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
+        const char *high = strchr(digits, hex[2 * i]), *low = strchr(digits, hex[2 * i + 1]);
+
+        if (high == NULL || low == NULL)
+            return false;
+        token[i] = (unsigned char)((high - digits) << 4 | (low - digits));
+    }
+    return true;
+}
+
+static int find_owner(void *arg, const struct dlock_info *info)
+{
+    struct found *found = arg;
+
+    if (strcasecmp(info->owner, found->token) != 0)
+        return 0;
+    found->there = true;
+    found->mode = info->mode;
+    found->fence = info->fence;
+    return 1;
+}
+
+/* OK: the handle is in the phase ACQUIRING, and its claim has the token. */
+static enum dlock_status adopt_begin(struct dlock *lock, const unsigned char *token,
+                                     enum dlock_mode mode, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status = DLOCK_OK;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    if (client->shutdown)
+        status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    else if (lock->phase != DL_PHASE_IDLE ||
+             dl_lease_state(&lock->lease, dl_client_now(client)) != DLOCK_STATE_FREE)
+        status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
+    else
+        status = dl_keeper_start(client, err);
+    if (status == DLOCK_OK) {
+        lock->phase = DL_PHASE_ACQUIRING;
+        lock->cancel = DLOCK_OK;
+        lock->repeatable = false;
+        lock->claim->req.mode = mode;
+        lock->claim->req.ttl_ms = lock->ttl_ms;
+        dl_claim_begin_locked(client, lock->claim, token);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+/* The lease is ours once a renewal says so; if none does, it is left as it is. */
+static enum dlock_status adopt_renew(struct dlock *lock, uint64_t fence, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct dl_claim *claim = lock->claim;
+    struct dlock_lease_op op;
+    int64_t sent_ns = dl_renew_send(lock, &op, err);
+    int64_t until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
+    int64_t now_ns = dl_client_now(client);
+
+    if (op.status == DLOCK_OK && !dl_validity_enough(now_ns, until_ns, op.grant.lease_ms))
+        op.status = dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
+    if (op.status != DLOCK_OK)
+        dl_claim_forget(client, claim);
+    (void)pthread_mutex_lock(&client->mutex);
+    if (op.status == DLOCK_OK) {
+        op.grant.fence = claim->fence = fence;
+        claim->fence_room = claim->turns = 0;
+        dl_hold_count_locked(lock);
+        dl_hold_granted_locked(lock, now_ns, until_ns, &op.grant);
+    }
+    dl_lock_idle_locked(lock);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return op.status;
+}
+
+enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct found found = {.token = token};
+    unsigned char bytes[DLOCK_TOKEN_SIZE];
+    enum dlock_status status;
+
+    if (!token_parse(token, bytes))
+        return dl_error(err, DLOCK_INVALID, "a token has %d hexadecimal digits in lower case",
+                        DLOCK_TOKEN_CHARS - 1);
+    if (dl_client_has(client, DLOCK_CAP_SESSION))
+        return dl_error(err, DLOCK_UNSUPPORTED,
+                        "the leases of this store live in the session that took them");
+    status = dl_query_inspect(client, lock->name->bytes, lock->name->len, find_owner, &found, err);
+    if (status == DLOCK_OK && !found.there)
+        status = dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
+    if (status == DLOCK_OK && lock->must_fence && found.fence == 0)
+        status = dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
+    if (status == DLOCK_OK)
+        status = adopt_begin(lock, bytes, found.mode, err);
+    if (status != DLOCK_OK)
+        return status;
+    status = adopt_renew(lock, found.fence, err);
+    return status == DLOCK_LOST
+               ? dl_error(err, DLOCK_NOT_HELD, "%s", "that token does not hold this name any more")
+               : status;
+}

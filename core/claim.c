@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "claim.h"
+#include "dispatch.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round_up(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+/* The claim and its slot in one block. */
+struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned char *name,
+                              uint32_t name_len)
+{
+    size_t slot_at = round_up(sizeof(struct dl_claim));
+    size_t size = slot_at + round_up(client->plugin->ops.slot_size);
+    char *block = aligned_alloc(16, size);
+    struct dl_claim *claim = (struct dl_claim *)(void *)block;
+
+    if (block == NULL)
+        return NULL;
+    memset(block, 0, size);
+    claim->req = (struct dlock_request){
+        .name = name,
+        .name_len = name_len,
+        .slot = client->plugin->ops.slot_size > 0 ? block + slot_at : NULL,
+    };
+    claim->crowded_ns = DL_NEVER;
+    return claim;
+}
+
+void dl_claim_free(struct dl_claim *claim)
+{
+    if (claim == NULL)
+        return;
+    explicit_bzero(claim->req.token, sizeof claim->req.token);
+    free(claim);
+}
+
+void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
+                           const unsigned char token[DLOCK_TOKEN_SIZE])
+{
+    memcpy(claim->req.token, token, sizeof claim->req.token);
+    if (claim->req.slot != NULL)
+        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+    claim->slot_used = true;
+    claim->enqueued = false;
+    claim->crowded_ns = DL_NEVER;
+}
+
+void dl_claim_note_waiters(struct dl_claim *claim, uint32_t waiters, unsigned own, int64_t now_ns)
+{
+    if (waiters == UINT32_MAX)
+        return;
+    if (waiters <= own)
+        claim->crowded_ns = DL_NEVER;
+    else if (claim->crowded_ns == DL_NEVER)
+        claim->crowded_ns = now_ns;
+}
+
+enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,
+                                   enum dl_use use, int64_t deadline_ns, struct dl_session **out,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    if (!dl_client_has(client, DLOCK_CAP_SESSION))
+        return dl_pool_take(&client->pool, use, deadline_ns, out, err);
+    if (claim->pinned == NULL) {
+        if (use != DL_USE_ACQUIRE)
+            return dl_error(err, DLOCK_LOST, "the session that held the lock is gone");
+        status = dl_pool_take(&client->pool, DL_USE_PIN, deadline_ns, &claim->pinned, err);
+        if (status != DLOCK_OK)
+            return status;
+    }
+    *out = claim->pinned;
+    return DLOCK_OK;
+}
+
+void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                          struct dl_session *session, enum dlock_status status)
+{
+    if (session != claim->pinned)
+        dl_pool_put(&client->pool, use, session, status);
+}
+
+void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dlock_status status)
+{
+    struct dl_session *session = claim->pinned;
+
+    if (session == NULL)
+        return;
+    claim->pinned = NULL;
+    /* [SES-1]: a session whose lock did not end cleanly serves nobody else. */
+    dl_pool_put(&client->pool, DL_USE_PIN, session,
+                status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
+}
+
+void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
+{
+    struct dl_session *session;
+
+    if (!claim->slot_used)
+        return;
+    claim->slot_used = false;
+    if (client->plugin->ops.forget == NULL)
+        return;
+    session = claim->pinned != NULL ? claim->pinned : dl_pool_take_idle(&client->pool);
+    dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
+    if (session != NULL)
+        dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
+    if (claim->req.slot != NULL) /* for an unlock that is repeated */
+        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+}
+
+enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
+                                  enum dl_use use, struct dl_session *session, uint32_t flags,
+                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    claim->req.flags = flags;
+    claim->req.deadline_ns = deadline_ns;
+    claim->slot_used = false;
+    status = dl_dispatch_unlock(client->plugin, session->self, &claim->req, err);
+    dl_claim_session_put(client, claim, use, session, status);
+    return status;
+}
+
+static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                        struct dl_session *session, int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    claim->req.flags = 0;
+    claim->req.deadline_ns = deadline_ns;
+    status = dl_dispatch_leave(client->plugin, session->self, &claim->req, err);
+    dl_claim_session_put(client, claim, use, session, status);
+}
+
+void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                        int64_t deadline_ns)
+{
+    struct dl_session *session;
+    struct dlock_error ignored;
+
+    dl_error_reset(&ignored);
+    if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
+        dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK) {
+        if (claim->enqueued)
+            claim_leave(client, claim, use, session, deadline_ns, &ignored);
+        else
+            (void)dl_claim_unlock(client, claim, use, session, DLOCK_REQ_CLEANUP, deadline_ns,
+                                  &ignored);
+    }
+    claim->enqueued = false;
+    dl_claim_forget(client, claim);
+    dl_claim_unpin(client, claim, DLOCK_UNKNOWN);
+}

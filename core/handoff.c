@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "handoff.h"
+#include "hold.h"
+
+/* Other clients that wait are kept waiting by hand-offs for no longer than this. */
+#define CROWDED_MOST_NS (20 * DL_NS_PER_MS)
+
+bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
+{
+    if (terms->turns >= terms->turns_most)
+        return false;
+    if (terms->fence != 0 && terms->turns >= terms->fence_room)
+        return false;
+    if (terms->crowded_ns != DL_NEVER && terms->now_ns - terms->crowded_ns >= CROWDED_MOST_NS)
+        return false;
+    return terms->left_ns > terms->ttl_ns / 2;
+}
+
+/* Who would get it: the head of the queue, when it waits for this claim and for no answer. */
+static struct dlock *receiver_of(struct dlock *lock)
+{
+    struct dl_turn *turn = lock->name->queue.first;
+    struct dlock *to;
+
+    if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
+        return NULL;
+    to = (struct dlock *)(void *)((char *)turn - offsetof(struct dlock, turn));
+    return to->parked && !to->handed && to->cancel == DLOCK_OK ? to : NULL;
+}
+
+static void claims_swap(struct dlock *from, struct dlock *to)
+{
+    struct dl_claim *claim = from->claim;
+
+    from->claim = to->claim;
+    to->claim = claim;
+    claim->turns++;
+    dl_lock_mark_claim(from);
+    dl_lock_mark_claim(to);
+}
+
+bool dl_handoff_locked(struct dlock *lock)
+{
+    struct dlock *to = receiver_of(lock);
+    struct dl_claim *claim = lock->claim;
+    struct dl_handoff_terms terms;
+
+    if (to == NULL || lock->keeper_busy || claim->req.mode != DLOCK_EXCLUSIVE ||
+        claim->req.ttl_ms != to->ttl_ms || dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
+        dl_lease_state(&lock->lease, dl_client_now(lock->client)) != DLOCK_STATE_HELD)
+        return false;
+    terms = (struct dl_handoff_terms){
+        .turns = claim->turns,
+        .turns_most = lock->handoff < to->handoff ? lock->handoff : to->handoff,
+        .fence = claim->fence,
+        .fence_room = claim->fence_room,
+        .now_ns = dl_client_now(lock->client),
+        .crowded_ns = claim->crowded_ns,
+        .ttl_ns = lock->lease_ms * DL_NS_PER_MS,
+    };
+    terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;
+    if (!dl_handoff_allowed(&terms))
+        return false;
+    to->handed = true;
+    to->handed_until_ns = dl_lease_until_ns(&lock->lease);
+    to->lease_ms = lock->lease_ms;
+    dl_hold_end_locked(lock);
+    claims_swap(lock, to);
+    dl_hold_count_moved_locked(lock, to);
+    (void)pthread_cond_broadcast(&to->changed);
+    return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * name.h - what a client keeps once a name, for all its handles of that name: the bytes, the queue
+ * of the threads that wait, and how many of its handles hold it.
+ *
+ * A handle keeps its name from birth to end, so that locking looks nothing up. The client's mutex
+ * guards all of it.
+ */
+#ifndef DL_NAME_H
+#define DL_NAME_H
+
+#include "queue.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dl_name {
+    size_t refs;
+    struct dl_queue queue;
+    unsigned writers, readers; /* handles that hold it, or whose release is on its way */
+    unsigned places;           /* waiters of this client that the store has in its queue */
+    uint32_t len;
+    const unsigned char *bytes;
+};
+
+/* All names of a client: a binary search tree. */
+struct dl_names {
+    void *root;
+};
+
+/* The name, made at its first use; NULL: no memory. Drop it as often. */
+struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len);
+void dl_name_drop(struct dl_names *names, struct dl_name *name);
+
+/* The same in a forked child, which must not trust the tree: that leaks. */
+void dl_name_drop_forked(struct dl_name *name);
+
+/* Whether handles of this client keep mode from being granted. */
+bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode);
+
+#endif

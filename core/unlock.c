@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "unlock.h"
+#include "error.h"
+#include "handoff.h"
+#include "hold.h"
+
+/* An unlock that failed is repeated within its op_timeout after this pause. */
+#define UNLOCK_PAUSE_MS 10
+
+/* One release by token and its repetitions until deadline_ns. */
+static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool gone_is_ok,
+                                         struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct dl_claim *claim = lock->claim;
+    int64_t pause_ns = UNLOCK_PAUSE_MS * DL_NS_PER_MS;
+    bool uncertain = false;
+
+    for (;;) {
+        struct dl_session *session;
+        enum dlock_status status =
+            dl_claim_session(client, claim, DL_USE_HOLDER, deadline_ns, &session, err);
+
+        if (status != DLOCK_OK) {
+            dl_claim_forget(client, claim);
+            return uncertain ? DLOCK_UNKNOWN : status;
+        }
+        status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, deadline_ns, err);
+        if (status == DLOCK_LOST && (gone_is_ok || uncertain))
+            return DLOCK_OK;
+        if (status == DLOCK_UNKNOWN)
+            uncertain = true;
+        else if (status != DLOCK_UNAVAILABLE && status != DLOCK_NO_QUORUM)
+            return status;
+        if (claim->pinned != NULL || dl_client_now(client) + pause_ns >= deadline_ns)
+            return uncertain ? DLOCK_UNKNOWN : status;
+        dl_clock_pause(pause_ns);
+        if (dl_client_now(client) >= deadline_ns) /* it took longer */
+            return uncertain ? DLOCK_UNKNOWN : status;
+    }
+}
+
+static void await_keeper_locked(struct dlock *lock)
+{
+    while (lock->keeper_busy)
+        (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
+}
+
+/* What is left to do when the claim has ended. */
+enum ending {
+    ENDING_NOTHING, /* the answer is there already */
+    ENDING_RELEASE, /* the store has to be told */
+    ENDING_LOST,    /* the loss is acknowledged */
+    ENDING_HANDED   /* another handle has the lease; its claim is ours now, to be cleaned up */
+};
+
+/* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held. */
+static enum ending unlock_begin(struct dlock *lock, bool whole, enum dlock_status *status,
+                                struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_state state;
+
+    *status = DLOCK_OK;
+    while (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING && !client->closed)
+        dl_lock_await_change_locked(lock);
+    if (client->closed)
+        *status = dl_error(err, DLOCK_CLOSED, "the client is closed");
+    else if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
+        *status = dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
+    if (*status != DLOCK_OK)
+        return ENDING_NOTHING;
+    state = dl_lease_state(&lock->lease, dl_client_now(client));
+    if (state == DLOCK_STATE_FREE && !lock->repeatable) {
+        *status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
+        return ENDING_NOTHING;
+    }
+    if (state == DLOCK_STATE_LOST)
+        *status = dl_error(err, DLOCK_LOST, "the lock was lost");
+    if (whole)
+        lock->depth = 0;
+    if (lock->depth > 0) {
+        lock->depth--;
+        return ENDING_NOTHING;
+    }
+    lock->phase = DL_PHASE_RELEASING;
+    if (state == DLOCK_STATE_FREE)
+        return ENDING_RELEASE;
+    if (dl_handoff_locked(lock))
+        return ENDING_HANDED;
+    dl_hold_end_locked(lock);
+    if (state == DLOCK_STATE_LOST) {
+        dl_events_drop(&client->events, &lock->event);
+        lock->told = true;
+    }
+    await_keeper_locked(lock); /* C14: the renewal ends before the release begins */
+    return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
+}
+
+static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t deadline_ns,
+                                        struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status;
+    enum ending ending = unlock_begin(lock, whole, &status, err);
+    bool gone_is_ok = lock->repeatable;
+
+    if (ending == ENDING_NOTHING)
+        return status;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (ending == ENDING_RELEASE)
+        status = unlock_exchange(lock, deadline_ns, gone_is_ok, err);
+    else if (ending == ENDING_HANDED && lock->claim->enqueued)
+        dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
+    dl_claim_forget(client, lock->claim);
+    dl_claim_unpin(client, lock->claim, status);
+    (void)pthread_mutex_lock(&client->mutex);
+    lock->repeatable =
+        status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
+    dl_hold_uncount_locked(lock);
+    dl_lock_idle_locked(lock);
+    return status;
+}
+
+enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t deadline_ns,
+                                         struct dlock_error *err)
+{
+    return release_locked(lock, true, deadline_ns, err);
+}
+
+enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+    enum dlock_status status;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    status = release_locked(lock, false, deadline_ns, err);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}

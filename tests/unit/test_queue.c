@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Who of one client's waiters may go to the store, and may a lease be handed on? (C13) */
+#include "clock.h"
+#include "handoff.h"
+#include "name.h"
+#include "queue.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+enum { N = 6 };
+
+struct fixture {
+    struct dl_queue queue;
+    struct dl_turn turns[N];
+};
+
+/* 'r' and 'w' in a row. */
+static void line_up(struct fixture *f, const char *modes)
+{
+    *f = (struct fixture){0};
+    for (size_t i = 0; modes[i] != '\0'; i++)
+        dl_queue_push(&f->queue, &f->turns[i], modes[i] == 'r' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+}
+
+static void admit(struct fixture *f)
+{
+    while (dl_queue_admit(&f->queue) != NULL)
+        continue;
+}
+
+/* Who is in: "1100". */
+static const char *admitted(const struct fixture *f)
+{
+    static char text[N + 1];
+    size_t n = 0;
+
+    for (const struct dl_turn *turn = f->queue.first; turn != NULL; turn = turn->next)
+        text[n++] = turn->admitted ? '1' : '0';
+    text[n] = '\0';
+    return text;
+}
+
+Test(queue, only_the_first_writer_is_let_in)
+{
+    struct fixture f;
+
+    line_up(&f, "www");
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "100");
+}
+
+Test(queue, readers_at_the_head_pass_together)
+{
+    struct fixture f;
+
+    line_up(&f, "rrwr");
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "1100");
+}
+
+Test(queue, a_reader_does_not_pass_a_waiting_writer)
+{
+    struct fixture f;
+
+    line_up(&f, "rw");
+    cr_assert_not(dl_queue_open_to(&f.queue, DLOCK_SHARED));
+    dl_queue_remove(&f.queue, &f.turns[1]);
+    cr_assert(dl_queue_open_to(&f.queue, DLOCK_SHARED));
+    cr_assert_not(dl_queue_open_to(&f.queue, DLOCK_EXCLUSIVE));
+}
+
+Test(queue, the_next_comes_in_when_all_before_it_have_gone)
+{
+    struct fixture f;
+
+    line_up(&f, "rrwrr");
+    dl_queue_remove(&f.queue, &f.turns[0]);
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "1000");
+    dl_queue_remove(&f.queue, &f.turns[1]);
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "100");
+    dl_queue_remove(&f.queue, &f.turns[2]);
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "11");
+}
+
+Test(queue, who_leaves_in_the_middle_lets_those_behind_move_up)
+{
+    struct fixture f;
+
+    line_up(&f, "rwr");
+    dl_queue_remove(&f.queue, &f.turns[1]);
+    admit(&f);
+    cr_assert_str_eq(admitted(&f), "11");
+    dl_queue_remove(&f.queue, &f.turns[1]); /* again: nothing */
+    cr_assert_str_eq(admitted(&f), "11");
+}
+
+Test(name, C11_a_name_is_one_however_often_it_is_asked_for)
+{
+    struct dl_names names = {NULL};
+    struct dl_name *a = dl_name_get(&names, "job", 3);
+    struct dl_name *b = dl_name_get(&names, "job\0", 4);
+
+    cr_assert_neq(a, b);
+    cr_assert_eq(a, dl_name_get(&names, "jobs", 3));
+    dl_name_drop(&names, a);
+    cr_assert_eq(a, dl_name_get(&names, "job", 3));
+    dl_name_drop(&names, a);
+    dl_name_drop(&names, a);
+    dl_name_drop(&names, b);
+    cr_assert_null(names.root);
+}
+
+Test(name, thousands_of_names_come_and_go)
+{
+    struct dl_names names = {NULL};
+    struct dl_name *all[2000];
+    char text[16];
+
+    for (size_t i = 0; i < 2000; i++) {
+        (void)snprintf(text, sizeof text, "n%zu", i);
+        all[i] = dl_name_get(&names, text, 5);
+        cr_assert_not_null(all[i]);
+    }
+    for (size_t i = 0; i < 2000; i++)
+        dl_name_drop(&names, all[i]);
+    cr_assert_null(names.root);
+}
+
+static struct dl_handoff_terms fine(void)
+{
+    return (struct dl_handoff_terms){.turns = 3,
+                                     .turns_most = 31,
+                                     .fence = 1000,
+                                     .fence_room = 31,
+                                     .now_ns = 100 * DL_NS_PER_MS,
+                                     .crowded_ns = DL_NEVER,
+                                     .left_ns = 20 * DL_NS_PER_S,
+                                     .ttl_ns = 30 * DL_NS_PER_S};
+}
+
+Test(handoff, allowed_within_all_bounds)
+{
+    struct dl_handoff_terms terms = fine();
+
+    cr_assert(dl_handoff_allowed(&terms));
+}
+
+Test(handoff, ends_after_so_many_turns)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.turns = 31;
+    cr_assert_not(dl_handoff_allowed(&terms));
+    terms.turns = terms.turns_most = 0;
+    cr_assert_not(dl_handoff_allowed(&terms));
+}
+
+Test(handoff, C6_ends_with_the_numbers_of_the_grant)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.fence_room = 3;
+    cr_assert_not(dl_handoff_allowed(&terms));
+    terms.fence = terms.fence_room = 0; /* a store without fences needs none */
+    cr_assert(dl_handoff_allowed(&terms));
+}
+
+Test(handoff, needs_more_than_half_of_the_lease)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.left_ns = 15 * DL_NS_PER_S;
+    cr_assert_not(dl_handoff_allowed(&terms));
+}
+
+Test(handoff, ends_soon_once_others_wait)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.crowded_ns = 81 * DL_NS_PER_MS;
+    cr_assert(dl_handoff_allowed(&terms));
+    terms.crowded_ns = 80 * DL_NS_PER_MS;
+    cr_assert_not(dl_handoff_allowed(&terms));
+}
