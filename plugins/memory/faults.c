@@ -102,6 +102,7 @@ void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
         abort();
     late->slot = slot;
     late->host = session->host;
+    late->waiter_lease_ms = session->inner.waiter_lease_ms;
     late->req = *req;
     memcpy(late->name, req->name, req->name_len);
     late->req.name = late->name;
@@ -161,4 +162,37 @@ enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_s
     default:
         return status;
     }
+}
+
+static int is_interrupted(const struct hooked_call *call, const struct dlock_request *req)
+{
+    const struct memory_waiter *waiter = req->slot;
+    struct memory_store *store = call->session->inner.store;
+    int interrupted = 0;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    interrupted = waiter->interrupted;
+    (void)pthread_mutex_unlock(&store->mutex);
+    return interrupted;
+}
+
+enum dlock_status hooked_watch_deaf(const struct hooked_call *call, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    struct memory_hooks *hooks = call->session->hooks;
+    const struct dlock_host *host = call->session->host;
+    int interrupted = 0;
+
+    (void)pthread_mutex_lock(&hooks->mutex);
+    for (;;) {
+        int64_t left = call->deadline_ns - host->now_ns(host->ctx);
+
+        interrupted = is_interrupted(call, req);
+        if (interrupted || left <= 0)
+            break;
+        memory_hooks_nap(hooks, left);
+    }
+    (void)pthread_mutex_unlock(&hooks->mutex);
+    return dlock_fail(err, MEMORY_ORIGIN, interrupted ? DLOCK_CANCELED : DLOCK_TIMEOUT, 0,
+                      "the notification was lost");
 }

@@ -130,6 +130,20 @@ static enum dlock_status hooked_unlock(void *self, const struct dlock_request *r
     return hooked_call_after(&call, inner_ops()->unlock(&session->inner, req, err), err);
 }
 
+static enum dlock_status hooked_leave(void *self, const struct dlock_request *req,
+                                      struct dlock_error *err)
+{
+    struct hooked_session *session = self;
+    struct hooked_call call = hooked_call_enter(session, MEMORY_LEAVE, req, 0, req->deadline_ns);
+    enum dlock_status status = hooked_call_before(&call, err);
+
+    if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
+        hooked_late_add(session, MEMORY_LEAVE, req);
+    if (status != HOOKED_NOT_DECIDED)
+        return status;
+    return hooked_call_after(&call, inner_ops()->leave(&session->inner, req, err), err);
+}
+
 static void hooked_forget(void *self, const struct dlock_request *req)
 {
     struct hooked_session *session = self;
@@ -148,15 +162,20 @@ static enum dlock_status hooked_watch(void *self, const struct dlock_request *re
 
     if (status != HOOKED_NOT_DECIDED)
         return status;
-    return hooked_call_after(&call, inner_ops()->watch(&session->inner, req, grant, err), err);
+    status = inner_ops()->watch(&session->inner, req, grant, err);
+    if (call.fault.kind == MEMORY_LOST_REPLY && (status == DLOCK_OK || status == DLOCK_BUSY)) {
+        *grant = (struct dlock_grant){0};
+        return hooked_watch_deaf(&call, req, err);
+    }
+    return hooked_call_after(&call, status, err);
 }
 
 static void hooked_interrupt(void *self, const struct dlock_request *req)
 {
     struct hooked_session *session = self;
 
-    (void)hooked_call_enter(session, MEMORY_INTERRUPT, req, 0, INT64_MAX);
     inner_ops()->interrupt(&session->inner, req);
+    (void)hooked_call_enter(session, MEMORY_INTERRUPT, req, 0, INT64_MAX); /* wakes the deaf */
 }
 
 static enum dlock_status hooked_inspect(void *self, const unsigned char *name, uint32_t name_len,
@@ -229,6 +248,7 @@ static const struct dlock_backend_ops hooked_ops = {
     .unlock = hooked_unlock,
     .forget = hooked_forget,
     .watch = hooked_watch,
+    .leave = hooked_leave,
     .interrupt = hooked_interrupt,
     .inspect = hooked_inspect,
     .list = hooked_list,
@@ -262,6 +282,8 @@ static struct variant *variant_new(uint32_t without)
         variant->ops.watch = NULL;
         variant->ops.interrupt = NULL;
     }
+    if (without & DLOCK_CAP_QUEUE)
+        variant->ops.leave = NULL;
     return variant;
 }
 
@@ -292,6 +314,10 @@ const struct dlock_plugin *dlock_plugin_memory_limited(const char *store, uint32
 {
     struct memory_hooks *hooks = memory_hooks_of(store);
 
+    if (without & DLOCK_CAP_WATCH)
+        without |= DLOCK_CAP_QUEUE;
+    if (without & DLOCK_CAP_RWLOCK)
+        without |= DLOCK_CAP_DOWNGRADE;
     (void)pthread_mutex_lock(&hooks->mutex);
     hooks->without = without;
     (void)pthread_mutex_unlock(&hooks->mutex);

@@ -29,6 +29,7 @@ struct hooked_session {
 struct hooked_late {
     enum memory_slot slot;
     const struct dlock_host *host;
+    int64_t waiter_lease_ms;
     struct dlock_request req; /* name, label and slot point into this struct */
     unsigned char name[MEMORY_NAME_MAX];
     char label[MEMORY_LABEL_MAX + 1];
@@ -76,6 +77,10 @@ enum dlock_status hooked_call_before(const struct hooked_call *call, struct dloc
 
 /* What the caller is told of an executed call that ended with status. */
 enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_status status,
+                                    struct dlock_error *err);
+
+/* The rest of a watch that did not hear what it was told: TIMEOUT or CANCELED. */
+enum dlock_status hooked_watch_deaf(const struct hooked_call *call, const struct dlock_request *req,
                                     struct dlock_error *err);
 
 /* Keeps a copy of the request for memory_hooks_deliver. */

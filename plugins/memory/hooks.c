@@ -91,7 +91,7 @@ static void wake_visit(const void *node, VISIT which, void *arg)
 {
     (void)arg;
     if (which == postorder || which == leaf)
-        memory_waiters_wake((*(struct memory_name *const *)node)->waiters);
+        memory_waiters_wake_all((*(struct memory_name *const *)node)->sleepers);
 }
 
 /* Hands the store the clock that is in force now, and wakes all who sleep there. */
@@ -242,6 +242,8 @@ static enum dlock_status late_execute(struct hooked_late *late, struct memory_se
         return ops->trylock(session, &late->req, &grant, &err);
     case MEMORY_UNLOCK:
         return ops->unlock(session, &late->req, &err);
+    case MEMORY_LEAVE:
+        return ops->leave(session, &late->req, &err);
     case MEMORY_RENEW:
         (void)ops->renew(session, &renewal, 1, INT64_MAX, &err);
         return renewal.status;
@@ -257,7 +259,11 @@ unsigned memory_hooks_deliver(const char *store, enum dlock_status *last)
 
     while (hooks->late != NULL) {
         struct hooked_late *late = hooks->late;
-        struct memory_session session = {late->host, memory_store_hold(store, late->host)};
+        struct memory_session session = {
+            .host = late->host,
+            .store = memory_store_hold(store, late->host),
+            .waiter_lease_ms = late->waiter_lease_ms,
+        };
 
         if (session.store == NULL)
             abort();

@@ -21,6 +21,7 @@ enum memory_slot {
     MEMORY_TRYLOCK,
     MEMORY_RENEW,
     MEMORY_UNLOCK,
+    MEMORY_LEAVE,
     MEMORY_FORGET,
     MEMORY_WATCH,
     MEMORY_INTERRUPT,
@@ -33,7 +34,8 @@ enum memory_slot {
 
 enum memory_fault_kind {
     MEMORY_LOST_REQUEST = 1, /* not executed; UNKNOWN */
-    MEMORY_LOST_REPLY,       /* executed; UNKNOWN */
+    MEMORY_LOST_REPLY,       /* executed; UNKNOWN. Of watch: a notification, or a grant, that never
+                                comes: TIMEOUT at the deadline, or CANCELED */
     MEMORY_LATE_REPLY,       /* executed; the true answer comes ms after the call's deadline */
     MEMORY_HELD_REPLY,       /* executed; the true answer comes at memory_hooks_go */
     MEMORY_LATE_REQUEST,     /* UNKNOWN; executed at memory_hooks_deliver */
@@ -70,7 +72,8 @@ const struct dlock_plugin *dlock_plugin_memory(void);
 const struct dlock_plugin *dlock_plugin_memory_hooked(void);
 
 /* The same with fewer capabilities, in the descriptor and in every session of this store: without
- * CONCURRENT core keeps a pool of sessions, without WATCH it polls, without FENCE there is none. */
+ * CONCURRENT core keeps a pool of sessions, without QUEUE it watches and tries, without WATCH it
+ * polls, without FENCE there is none. What needs a capability that is missing goes with it. */
 const struct dlock_plugin *dlock_plugin_memory_limited(const char *store, uint32_t without);
 
 /* Back to no faults, no counts and the host's clock. Answers that are held back come now; late

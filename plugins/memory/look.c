@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* `info` points to the texts below it only when it is told: an array that grows may move. */
 struct sighting {
-    struct memory_name lease; /* of `waiters`, only the number below is meaningful */
-    uint32_t waiters;
+    struct dlock_lease_info info;
+    unsigned char name[MEMORY_NAME_MAX];
+    char owner[MEMORY_HEX_SIZE];
+    char label[MEMORY_LABEL_MAX + 1];
 };
 
 struct snapshot {
@@ -31,24 +34,43 @@ void memory_hex(char *hex, const unsigned char *token)
     hex[2 * DLOCK_TOKEN_SIZE] = '\0';
 }
 
-static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
+static struct sighting *snapshot_room(struct snapshot *shot)
 {
-    if (!memory_name_held(name, shot->now_ns))
-        return;
     if (shot->count == shot->room) {
         size_t room = shot->room == 0 ? 1 : 2 * shot->room;
         struct sighting *grown = reallocarray(shot->seen, room, sizeof *grown);
 
         if (grown == NULL) {
             shot->out_of_memory = 1;
-            return;
+            return NULL;
         }
         shot->seen = grown;
         shot->room = room;
     }
-    shot->seen[shot->count].lease = *name;
-    shot->seen[shot->count].waiters = memory_name_waiters(name);
-    shot->count++;
+    return &shot->seen[shot->count++];
+}
+
+static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
+{
+    uint32_t waiters = memory_name_waiters(name, shot->now_ns);
+
+    for (const struct memory_claim *c = name->holders; c != NULL; c = c->next) {
+        struct sighting *seen = c->expires_ns > shot->now_ns ? snapshot_room(shot) : NULL;
+
+        if (seen == NULL)
+            continue;
+        seen->info = (struct dlock_lease_info){
+            .name_len = name->key.len,
+            .mode = c->mode,
+            .waiters = waiters,
+            .fence = c->fence,
+            .remaining_ms = memory_claim_left_ms(c, shot->now_ns),
+            .held_ms = (shot->now_ns - c->since_ns) / MEMORY_NS_PER_MS,
+        };
+        memcpy(seen->name, name->bytes, name->key.len);
+        memory_hex(seen->owner, c->token);
+        (void)snprintf(seen->label, sizeof seen->label, "%s", c->label);
+    }
 }
 
 static void snapshot_visit(const void *node, VISIT which, void *arg)
@@ -64,24 +86,12 @@ static void snapshot_visit(const void *node, VISIT which, void *arg)
         snapshot_add(shot, name);
 }
 
-static int sighting_tell(const struct sighting *seen, int64_t now_ns, dlock_lease_fn *fn, void *arg)
+static int sighting_tell(struct sighting *seen, dlock_lease_fn *fn, void *arg)
 {
-    const struct memory_name *lease = &seen->lease;
-    char owner[MEMORY_HEX_SIZE];
-    struct dlock_lease_info info = {
-        .name = lease->bytes,
-        .name_len = lease->key.len,
-        .mode = DLOCK_EXCLUSIVE,
-        .waiters = seen->waiters,
-        .fence = lease->fence,
-        .remaining_ms = memory_name_left_ms(lease, now_ns),
-        .held_ms = (now_ns - lease->since_ns) / MEMORY_NS_PER_MS,
-        .owner = owner,
-        .label = lease->label,
-    };
-
-    memory_hex(owner, lease->token);
-    return fn(arg, &info);
+    seen->info.name = seen->name;
+    seen->info.owner = seen->owner;
+    seen->info.label = seen->label;
+    return fn(arg, &seen->info);
 }
 
 static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_lease_fn *fn, void *arg,
@@ -90,7 +100,7 @@ static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_lease_fn *fn
     int stop = 0;
 
     for (size_t i = 0; i < shot->count && !stop; i++)
-        stop = sighting_tell(&shot->seen[i], shot->now_ns, fn, arg);
+        stop = sighting_tell(&shot->seen[i], fn, arg);
     free(shot->seen);
     if (shot->out_of_memory)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for the whole list");

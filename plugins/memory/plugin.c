@@ -9,28 +9,11 @@
  */
 #include "memory.h"
 
-#include <string.h>
 #include <unistd.h>
 
-#define MEMORY_CAPS (DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE)
-
-/* Never shortens what was promised [TRY-5] [REN-3]. */
-static void lease_extend(struct memory_name *name, int64_t ttl_ms, int64_t now_ns)
-{
-    int64_t expires_ns = now_ns + ttl_ms * MEMORY_NS_PER_MS;
-
-    if (expires_ns > name->expires_ns)
-        name->expires_ns = expires_ns;
-}
-
-/* Rounded down: the store keeps the lease for at least what it says. */
-static void grant_fill(struct dlock_grant *grant, const struct memory_name *name, int64_t now_ns)
-{
-    grant->fence = name->fence;
-    grant->fence_room = MEMORY_FENCE_ROOM;
-    grant->lease_ms = (name->expires_ns - now_ns) / MEMORY_NS_PER_MS;
-    grant->waiters = memory_name_waiters(name);
-}
+#define MEMORY_CAPS                                                               \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | \
+     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE)
 
 static void info_fill(struct dlock_session_info *info, const struct memory_session *session)
 {
@@ -65,6 +48,7 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_FORKED, 0,
                           "memory://%s stays in the process that used it first", id);
     session->host = host;
+    session->waiter_lease_ms = target->number(target, "waiter_lease");
     session->store = memory_store_hold(id, host);
     if (session->store == NULL)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s", id);
@@ -82,45 +66,17 @@ static void memory_close(void *self, int forked)
     session->store = NULL;
 }
 
-static enum dlock_status try_locked(const struct memory_session *session,
-                                    const struct dlock_request *req, struct dlock_grant *grant)
-{
-    struct memory_store *store = session->store;
-    struct memory_name *name = memory_name_get(store, req->name, req->name_len);
-    int64_t now_ns = memory_store_now(store, session->host);
-
-    if (name == NULL)
-        return DLOCK_NOMEM;
-    if (memory_name_held_by(name, req->token, now_ns)) {
-        lease_extend(name, req->ttl_ms, now_ns);
-    } else if (memory_name_held(name, now_ns)) {
-        grant->holder_ms = memory_name_left_ms(name, now_ns);
-        grant->waiters = memory_name_waiters(name);
-        return DLOCK_BUSY;
-    } else {
-        memcpy(name->token, req->token, sizeof name->token);
-        (void)snprintf(name->label, sizeof name->label, "%s", req->label != NULL ? req->label : "");
-        name->fence = memory_fence_next();
-        name->since_ns = now_ns;
-        name->expires_ns = now_ns + req->ttl_ms * MEMORY_NS_PER_MS;
-    }
-    grant_fill(grant, name, now_ns);
-    return DLOCK_OK;
-}
-
 static enum dlock_status memory_trylock(void *self, const struct dlock_request *req,
                                         struct dlock_grant *grant, struct dlock_error *err)
 {
     struct memory_session *session = self;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (req->mode != DLOCK_EXCLUSIVE)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_UNSUPPORTED, 0, "exclusive mode only");
     (void)pthread_mutex_lock(&session->store->mutex);
-    status = try_locked(session, req, grant);
+    status = memory_lease_try(session, req, grant);
     (void)pthread_mutex_unlock(&session->store->mutex);
     if (status == DLOCK_NOMEM)
-        return dlock_fail(err, MEMORY_ORIGIN, status, 0, "no memory for one more name");
+        return dlock_fail(err, MEMORY_ORIGIN, status, 0, "no memory for one more name or waiter");
     return status;
 }
 
@@ -128,24 +84,13 @@ static enum dlock_status memory_renew(void *self, struct dlock_lease_op *ops, si
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     struct memory_session *session = self;
-    struct memory_store *store = session->store;
 
     (void)deadline_ns;
     (void)err;
-    (void)pthread_mutex_lock(&store->mutex);
-    for (size_t i = 0; i < n; i++) {
-        const struct dlock_request *req = ops[i].req;
-        struct memory_name *name = memory_name_find(store, req->name, req->name_len);
-        int64_t now_ns = memory_store_now(store, session->host);
-
-        ops[i].status = DLOCK_LOST;
-        if (name != NULL && memory_name_held_by(name, req->token, now_ns)) {
-            lease_extend(name, req->ttl_ms, now_ns);
-            grant_fill(&ops[i].grant, name, now_ns);
-            ops[i].status = DLOCK_OK;
-        }
-    }
-    (void)pthread_mutex_unlock(&store->mutex);
+    (void)pthread_mutex_lock(&session->store->mutex);
+    for (size_t i = 0; i < n; i++)
+        ops[i].status = memory_lease_renew(session, &ops[i]);
+    (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }
 
@@ -153,17 +98,11 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
                                        struct dlock_error *err)
 {
     struct memory_session *session = self;
-    struct memory_store *store = session->store;
-    struct memory_name *name = NULL;
     int mine = 0;
 
-    (void)pthread_mutex_lock(&store->mutex);
-    name = memory_name_find(store, req->name, req->name_len);
-    mine = name != NULL &&
-           memory_name_held_by(name, req->token, memory_store_now(store, session->host));
-    if (mine)
-        memory_name_free(store, name);
-    (void)pthread_mutex_unlock(&store->mutex);
+    (void)pthread_mutex_lock(&session->store->mutex);
+    mine = memory_lease_end(session, req, 0);
+    (void)pthread_mutex_unlock(&session->store->mutex);
     memory_waiter_fini(req->slot);
     if (!mine)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
@@ -182,13 +121,24 @@ static enum dlock_status memory_watch(void *self, const struct dlock_request *re
     struct memory_session *session = self;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    (void)grant; /* of a queue only */
     (void)pthread_mutex_lock(&session->store->mutex);
-    status = memory_waiter_sleep(req->slot, session, req);
+    status = memory_waiter_sleep(req->slot, session, req, grant);
     (void)pthread_mutex_unlock(&session->store->mutex);
-    if (status == DLOCK_BUSY)
+    if (status == DLOCK_OK || status == DLOCK_BUSY)
         return status;
     return dlock_fail(err, MEMORY_ORIGIN, status, 0, "the watch ended before the name was free");
+}
+
+static enum dlock_status memory_leave(void *self, const struct dlock_request *req,
+                                      struct dlock_error *err)
+{
+    struct memory_session *session = self;
+
+    (void)err;
+    (void)pthread_mutex_lock(&session->store->mutex);
+    (void)memory_lease_end(session, req, 1); /* an unknown token has nothing to give up [LEA-2] */
+    (void)pthread_mutex_unlock(&session->store->mutex);
+    return DLOCK_OK;
 }
 
 static void memory_interrupt(void *self, const struct dlock_request *req)
@@ -205,24 +155,14 @@ static enum dlock_status memory_break(void *self, const unsigned char *bytes, ui
                                       struct dlock_error *err)
 {
     struct memory_session *session = self;
-    struct memory_store *store = session->store;
-    struct memory_name *name = NULL;
-    char holder[MEMORY_HEX_SIZE] = "";
-    int found = 0;
+    const char *refusal = NULL;
 
     (void)deadline_ns;
-    (void)pthread_mutex_lock(&store->mutex);
-    name = memory_name_find(store, bytes, len);
-    if (name != NULL && memory_name_held(name, memory_store_now(store, session->host))) {
-        memory_hex(holder, name->token);
-        found = owner == NULL || strcmp(owner, holder) == 0;
-    }
-    if (found)
-        memory_name_free(store, name);
-    (void)pthread_mutex_unlock(&store->mutex);
-    if (!found)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOT_HELD, 0,
-                          holder[0] == '\0' ? "the name is free" : "held by another owner");
+    (void)pthread_mutex_lock(&session->store->mutex);
+    refusal = memory_lease_break(session, bytes, len, owner);
+    (void)pthread_mutex_unlock(&session->store->mutex);
+    if (refusal != NULL)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOT_HELD, 0, "%s", refusal);
     return DLOCK_OK;
 }
 
@@ -255,6 +195,7 @@ static const struct dlock_backend_ops memory_ops = {
     .unlock = memory_unlock,
     .forget = memory_forget,
     .watch = memory_watch,
+    .leave = memory_leave,
     .interrupt = memory_interrupt,
     .inspect = memory_inspect,
     .list = memory_list,
@@ -263,7 +204,12 @@ static const struct dlock_backend_ops memory_ops = {
 };
 
 static const char *const memory_schemes[] = {"memory", NULL};
-static const struct dlock_option_spec memory_options[] = {{.name = NULL}};
+static const struct dlock_option_spec memory_options[] = {
+    {"waiter_lease", "duration", "3s", "500ms..60s",
+     "how long a waiter keeps its place without a sign of life, and a lock that is passed on to "
+     "it"},
+    {.name = NULL},
+};
 
 static const struct dlock_plugin memory_plugin = {
     .magic = DLOCK_PLUGIN_MAGIC,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which stores there are in this process, and which names are taken in one. */
+/* Which stores there are in this process, and which names are in use in one. */
 #include "memory.h"
 
 #include <search.h>
@@ -10,8 +10,7 @@
 
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct memory_store *registry;
-static _Atomic uint64_t last_fence; /* of the process, so that it survives every store */
-static _Atomic pid_t home;          /* the process that has the stores; 0: none yet */
+static _Atomic pid_t home; /* the process that has the stores; 0: none yet */
 
 void memory_store_init(void)
 {
@@ -30,11 +29,6 @@ int64_t memory_store_now(const struct memory_store *store, const struct dlock_ho
     return host->now_ns(host->ctx);
 }
 
-uint64_t memory_fence_next(void)
-{
-    return atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM) + 1;
-}
-
 static struct memory_store *store_new(const char *id)
 {
     struct memory_store *store = calloc(1, sizeof *store);
@@ -50,9 +44,17 @@ static struct memory_store *store_new(const char *id)
     return store;
 }
 
+static void name_free(void *arg)
+{
+    struct memory_name *name = arg;
+
+    memory_name_reap(name, INT64_MAX);
+    free(name);
+}
+
 static void store_free(struct memory_store *store)
 {
-    tdestroy(store->names, free);
+    tdestroy(store->names, name_free);
     (void)pthread_mutex_destroy(&store->mutex);
     free(store->id);
     free(store);
@@ -154,9 +156,9 @@ struct memory_name *memory_name_get(struct memory_store *store, const unsigned c
 {
     struct memory_name *name = memory_name_find(store, bytes, len);
 
-    if (name != NULL || len > sizeof name->bytes)
+    if (name != NULL)
         return name;
-    name = calloc(1, sizeof *name);
+    name = calloc(1, sizeof *name + len);
     if (name == NULL)
         return NULL;
     memcpy(name->bytes, bytes, len);
@@ -168,37 +170,10 @@ struct memory_name *memory_name_get(struct memory_store *store, const unsigned c
     return name;
 }
 
-int memory_name_held(const struct memory_name *name, int64_t now_ns)
+void memory_name_tidy(struct memory_store *store, struct memory_name *name)
 {
-    return name->expires_ns > now_ns;
-}
-
-int memory_name_held_by(const struct memory_name *name, const unsigned char *token, int64_t now_ns)
-{
-    return memory_name_held(name, now_ns) && memcmp(name->token, token, DLOCK_TOKEN_SIZE) == 0;
-}
-
-int64_t memory_name_left_ms(const struct memory_name *name, int64_t now_ns)
-{
-    return (name->expires_ns - now_ns + MEMORY_NS_PER_MS - 1) / MEMORY_NS_PER_MS;
-}
-
-uint32_t memory_name_waiters(const struct memory_name *name)
-{
-    uint32_t count = 0;
-
-    for (const struct memory_waiter *w = name->waiters; w != NULL; w = w->next)
-        count++;
-    return count;
-}
-
-void memory_name_free(struct memory_store *store, struct memory_name *name)
-{
-    name->expires_ns = 0;
-    if (name->waiters != NULL) {
-        memory_waiters_wake(name->waiters);
+    if (name->holders != NULL || name->queue != NULL || name->sleepers != NULL)
         return;
-    }
     (void)tdelete(name, &store->names, key_compare);
     free(name);
 }

@@ -13,7 +13,7 @@ function(dlt_add_mutant name file case original mutated)
   endif()
   string(REPLACE "${original}" "${mutated}" text "${text}")
   file(CONFIGURE OUTPUT ${out}/${file} CONTENT "${text}" @ONLY)
-  set(sources plugin.c store.c waiter.c look.c)
+  set(sources plugin.c store.c lease.c queue.c waiter.c look.c)
   list(TRANSFORM sources PREPEND ${plugin_dir}/)
   list(REMOVE_ITEM sources ${plugin_dir}/${file})
   add_library(mutant_${name} MODULE ${sources} ${out}/${file})
@@ -30,24 +30,27 @@ function(dlt_add_mutant name file case original mutated)
   set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 120 LABELS "conformance;meta")
 endfunction()
 
-dlt_add_mutant(lets_everybody_in plugin.c exclusion_handles
-  "} else if (memory_name_held(name, now_ns)) {" "} else if (now_ns < 0) {")
-dlt_add_mutant(releases_for_anybody plugin.c loss_found_by_unlock
-  "memory_name_held_by(name, req->token, memory_store_now(store, session->host))" "1")
-dlt_add_mutant(renews_for_anybody plugin.c loss_by_break
-  "name != NULL && memory_name_held_by(name, req->token, now_ns)" "name != NULL")
-dlt_add_mutant(shortens_a_lease plugin.c renew_with_another_ttl
-  "if (expires_ns > name->expires_ns)" "if (expires_ns > 0)")
-dlt_add_mutant(ends_leases_early plugin.c wait_ends_by_expiry
-  "name->expires_ns = now_ns + req->ttl_ms * MEMORY_NS_PER_MS"
-  "name->expires_ns = now_ns + req->ttl_ms * MEMORY_NS_PER_MS / 2")
-dlt_add_mutant(ends_leases_late plugin.c wait_ends_by_expiry
-  "name->expires_ns = now_ns + req->ttl_ms * MEMORY_NS_PER_MS"
-  "name->expires_ns = now_ns + req->ttl_ms * MEMORY_NS_PER_MS * 4")
-dlt_add_mutant(repeats_a_fence store.c fence_rises
+dlt_add_mutant(lets_everybody_in queue.c exclusion_handles
+  "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")
+dlt_add_mutant(releases_for_anybody lease.c loss_found_by_unlock
+  "mine = claim != NULL && (claim->fence != 0 || place_too)"
+  "claim = claim != NULL ? claim : name->holders; mine = claim != NULL")
+dlt_add_mutant(renews_for_anybody lease.c loss_by_break
+  "    if (name == NULL)
+        return DLOCK_LOST;"
+  "    op->grant.lease_ms = req->ttl_ms;
+    if (name == NULL || memory_claim_find(name, req->token) == NULL)
+        return DLOCK_OK;")
+dlt_add_mutant(shortens_a_lease queue.c renew_with_another_ttl
+  "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
+dlt_add_mutant(ends_leases_early queue.c wait_ends_by_expiry
+  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + lease_ms * MEMORY_NS_PER_MS / 2")
+dlt_add_mutant(ends_leases_late queue.c wait_ends_by_expiry
+  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + lease_ms * MEMORY_NS_PER_MS * 4")
+dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
-dlt_add_mutant(forgets_to_wake store.c wait_ends_by_unlock
-  "memory_waiters_wake(name->waiters)" "(void)name->waiters")
+dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock
+  "memory_waiters_wake_unqueued(name->sleepers)" "(void)name->sleepers")
 dlt_add_mutant(cannot_be_interrupted waiter.c wait_can_be_cancelled
   "waiter->interrupted = 1" "waiter->interrupted = 0")
 dlt_add_mutant(folds_case store.c names_are_bytes
@@ -59,10 +62,10 @@ dlt_add_mutant(cuts_names_at_nul store.c names_are_bytes
 dlt_add_mutant(hides_a_capability plugin.c caps_in_force
   "info->caps = MEMORY_CAPS" "info->caps = DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT")
 dlt_add_mutant(shows_the_expired look.c inspect_forgets_the_expired
-  "if (!memory_name_held(name, shot->now_ns))" "if (shot->now_ns < 0)")
+  "c->expires_ns > shot->now_ns ?" "shot->now_ns > 0 ?")
 dlt_add_mutant(lists_everything look.c list_by_prefix
   "shot->prefix.len == 0 ||" "shot->prefix.len < 256 ||")
-dlt_add_mutant(breaks_any_owner plugin.c break_by_owner
+dlt_add_mutant(breaks_any_owner lease.c break_by_owner
   "owner == NULL || strcmp(owner, holder) == 0" "owner == NULL || holder[0] != 0")
 dlt_add_mutant(leaks_a_descriptor plugin.c exec_closes_descriptors
   "    memory_store_init();" "    memory_store_init(); (void)!dup(0);")

@@ -100,7 +100,7 @@ static enum dlock_status too_many_caps(void *self, const struct dlock_host *host
 {
     enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
 
-    info->caps |= DLOCK_CAP_RWLOCK;
+    info->caps |= DLOCK_CAP_CRASH_SAFE;
     return status;
 }
 

@@ -20,6 +20,16 @@ struct fixture {
     void *self;
 };
 
+#define FIXTURE_WAITER_LEASE_MS 3000
+
+/* What core says of memory://x, whose options all have their defaults. */
+static inline int64_t fixture_number(const struct dlock_target *target, const char *name)
+{
+    (void)target;
+    cr_assert_str_eq(name, "waiter_lease");
+    return FIXTURE_WAITER_LEASE_MS;
+}
+
 static inline enum dlock_status fixture_try(struct fixture *f, struct dlt_request *r)
 {
     f->grant = (struct dlock_grant){0};
@@ -45,6 +55,7 @@ static inline enum dlock_status fixture_open(struct fixture *f)
 {
     f->self = calloc(1, f->ops->session_size);
     cr_assert_not_null(f->self);
+    f->target.target.number = fixture_number;
     return f->ops->open(f->self, &f->host.table, &f->target.target, dlt_host_in(&f->host, 1000),
                         &f->info, &f->err);
 }

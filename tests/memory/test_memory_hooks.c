@@ -138,17 +138,19 @@ Test(hooks, a_dead_session_stays_dead_and_a_new_one_lives)
 Test(hooks, a_limited_store_announces_less)
 {
     uint32_t without = DLOCK_CAP_CONCURRENT | DLOCK_CAP_WATCH;
+    uint32_t left = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE;
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", without);
     struct fixture g = f;
 
-    cr_assert_eq(plugin->caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
+    cr_assert_eq(plugin->caps, left);
     cr_assert_null(plugin->ops->watch);
+    cr_assert_null(plugin->ops->leave, "a queue needs watches");
     cr_assert_null(plugin->ops->interrupt);
     cr_assert_eq(plugin, dlock_plugin_memory_limited("poor", without));
     dlt_target_init(&g.target, "memory", "poor", "");
     g.ops = plugin->ops;
     cr_assert_eq(fixture_open(&g), DLOCK_OK);
-    cr_assert_eq(g.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE);
+    cr_assert_eq(g.info.caps, left);
     cr_assert_eq(fixture_try(&g, &a), DLOCK_OK);
     g.ops->forget(NULL, &a.req);
     fixture_close(&g);

@@ -26,8 +26,9 @@ TestSuite(memory, .init = set_up, .fini = tear_down);
 
 Test(memory, OPN_reports_caps_within_the_descriptor)
 {
-    cr_assert_eq(f.info.caps,
-                 DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE);
+    cr_assert_eq(f.info.caps, DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE |
+                                  DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |
+                                  DLOCK_CAP_PRIVATE);
     cr_assert_eq(f.info.caps & ~f.plugin->caps, 0);
     cr_assert_str_eq(f.info.endpoint, "x");
 }
@@ -160,13 +161,6 @@ Test(memory, TRY_7_names_are_bytes)
         a.req.token[0] = (unsigned char)i;
         cr_expect_eq(fixture_try(&f, &a), DLOCK_OK, "name %zu", i);
     }
-}
-
-Test(memory, TRY_shared_mode_is_refused)
-{
-    a.req.mode = DLOCK_SHARED;
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_UNSUPPORTED);
-    cr_assert_eq(f.err.status, DLOCK_UNSUPPORTED);
 }
 
 Test(memory, REN_1_each_element_has_its_own_answer)
