@@ -341,9 +341,11 @@ static void step_return(struct acquire *a)
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
 }
 
-/* Before the first word to the store: whoever holds it here may hand it on soon. */
+/* Before the first word to the store: whoever holds it here may hand it on soon. true: look again at
+ * what to do. */
 static bool step_patience(struct acquire *a)
 {
+    enum dlock_status status;
     int64_t until_ns = dl_client_now(a->client) + PATIENCE_NS;
 
     if (!a->patient)
@@ -353,10 +355,10 @@ static bool step_patience(struct acquire *a)
         return false;
     if (until_ns > a->attempt.deadline_ns)
         until_ns = a->attempt.deadline_ns;
-    if (park(a, until_ns, true) != DLOCK_OK)
-        return false;
-    take_over(a);
-    return true;
+    status = park(a, until_ns, true);
+    if (status == DLOCK_OK)
+        take_over(a);
+    return status == DLOCK_OK || status == DLOCK_CANCELED;
 }
 
 static void step(struct acquire *a)

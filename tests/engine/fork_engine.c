@@ -17,6 +17,7 @@
 
 static struct dlt_engine engine;
 static struct dlock *held, *waiting;
+static struct dlock *rivals; /* what is waited for: of another client, so that we wait in the store */
 
 /* Slots called in this process but close(forked). */
 static _Atomic unsigned slot_calls, forked_closes;
@@ -232,6 +233,7 @@ static void ask_everything(bool in_watch)
     struct memory_fault no_watch = {
         .kind = MEMORY_REFUSE, .status = DLOCK_UNAVAILABLE, .times = 1000000};
     pthread_t thread;
+    struct dlock_client *rival;
     void *rc = NULL;
 
     dlt_engine_open(&engine, "fork", &(struct dlt_setup){.plugin = &plugin, .runs = 1});
@@ -239,7 +241,9 @@ static void ask_everything(bool in_watch)
     if (!in_watch)
         (void)memory_hooks_fault("fork", MEMORY_WATCH, &no_watch);
     held = dlt_engine_lock(&engine, "a", NULL);
-    waiting = dlt_engine_lock(&engine, "a", NULL);
+    waiting = dlt_engine_lock(&engine, "b", NULL);
+    rival = dlt_engine_rival(&engine);
+    rivals = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     if (dlock_lock(held, NULL) != DLOCK_OK ||
         pthread_create(&thread, NULL, wait_for_it, NULL) != 0 ||
         memory_hooks_await("fork", MEMORY_WATCH, 1, 10000) != 0)
@@ -259,6 +263,8 @@ static void ask_everything(bool in_watch)
     (void)dlt_ok(rc == NULL, "C10: and its waiter");
     dlock_free(held);
     dlock_free(waiting);
+    dlock_free(rivals);
+    dlock_client_close(rival);
     dlock_client_close(engine.client);
 }
 

@@ -136,6 +136,7 @@ Test(session, cancel_ends_a_wait_in_the_server)
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    dlt_engine_advance(&engine, 10); /* no hand-off came: it asks the server */
     dlock_cancel(again);
     cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CANCELED);
     cr_assert_eq(wait.err.status, DLOCK_CANCELED);

@@ -154,10 +154,12 @@ Test(teardown, close_waits_for_calls_in_progress)
 Test(teardown, free_cancels_the_wait_and_waits_for_it)
 {
     struct dlock *held, *waiting;
+    struct dlock_client *rival;
     struct dlt_call wait, freeing;
 
     dlt_engine_open(&engine, "teardown", NULL);
-    held = take("a");
+    rival = dlt_engine_rival(&engine);
+    held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     waiting = dlt_engine_lock(&engine, "a", NULL);
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
     dlt_call_start(&freeing, &engine, DLT_FREE, waiting, 0);
@@ -166,6 +168,7 @@ Test(teardown, free_cancels_the_wait_and_waits_for_it)
     cr_assert_eq(dlt_calls(&engine, MEMORY_INTERRUPT), 1);
     cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
     dlock_free(held);
+    dlock_client_close(rival);
     close_client(10);
 }
 

@@ -146,6 +146,33 @@ void dlt_engine_open(struct dlt_engine *engine, const char *store, const struct 
         die("open", err.message);
 }
 
+struct dlock_client *dlt_engine_rival(struct dlt_engine *engine)
+{
+    struct dl_host host = {.random = engine_random, .clock = {engine_now, engine}};
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_client *client;
+    char uri[512];
+
+    (void)snprintf(uri, sizeof uri, "memory://%s?renew=off&ttl=1h", engine->store);
+    if (dl_client_open_static(dlock_plugin_memory_hooked(), uri, NULL, &host, &client, &err) !=
+        DLOCK_OK)
+        die("open a rival", err.message);
+    return client;
+}
+
+struct dlock *dlt_rival_hold(struct dlock_client *rival, const char *name, enum dlock_mode mode)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock *lock = NULL;
+
+    if (dlock_new(rival, name, strlen(name), NULL, &lock, &err) != DLOCK_OK)
+        die("dlock_new", err.message);
+    if ((mode == DLOCK_SHARED ? dlock_tryrdlock(lock, &err) : dlock_trylock(lock, &err)) !=
+        DLOCK_OK)
+        die("a rival's lock", err.message);
+    return lock;
+}
+
 void dlt_engine_close(struct dlt_engine *engine)
 {
     dlock_client_close(engine->client); /* NULL is fine */

@@ -52,6 +52,11 @@ enum dlock_status dlt_engine_try_open(struct dlt_engine *engine, const char *sto
                                       const struct dlt_setup *setup, struct dlock_error *err);
 void dlt_engine_close(struct dlt_engine *engine);
 
+/* Another client of the same store and clock, as another process would be one; and a lock that it
+ * holds. Nobody renews it: it lasts an hour. For the caller to close and free. */
+struct dlock_client *dlt_engine_rival(struct dlt_engine *engine);
+struct dlock *dlt_rival_hold(struct dlock_client *rival, const char *name, enum dlock_mode mode);
+
 /* options NULL: the client's. */
 struct dlock *dlt_engine_lock(struct dlt_engine *engine, const char *name,
                               const struct dlock_options *options);
