@@ -5,6 +5,7 @@
 #include "error.h"
 #include "hold.h"
 #include "renew.h"
+#include "turn.h"
 
 #include <string.h>
 
@@ -228,50 +229,11 @@ static void step_try(struct acquire *a)
         abandon(a, status);
 }
 
-/*
- * Sleeps until until_ns or a cancellation, and if `held` a handle of this client stands in the way,
- * until it does no more; or until that one hands its lease on. The status is that of a watch.
- */
-static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
-{
-    struct dlock *lock = a->lock;
-    enum dlock_status status = DLOCK_TIMEOUT;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    lock->parked = held && !a->attempt.uncertain;
-    while (status == DLOCK_TIMEOUT && dl_client_now(a->client) < until_ns) {
-        if (lock->handed)
-            status = DLOCK_OK;
-        else if (lock->cancel != DLOCK_OK)
-            status = DLOCK_CANCELED;
-        else if (held && !dl_name_held_against(lock->name, lock->turn.mode))
-            status = DLOCK_BUSY;
-        else
-            dl_cond_wait_until(&lock->changed, &a->client->mutex, &a->client->host.clock, until_ns);
-    }
-    lock->parked = false;
-    if (lock->handed)
-        status = DLOCK_OK;
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    return status;
-}
-
-static bool held_here(struct acquire *a)
-{
-    bool held;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    held = a->lock->turn.queued && dl_name_held_against(a->lock->name, a->lock->turn.mode);
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    return held;
-}
-
 /* Another handle's claim is ours, with what is left of its lease. */
 static void take_over(struct acquire *a)
 {
     struct dl_claim *claim = a->lock->claim;
 
-    a->lock->handed = false;
     a->begun = true;
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
@@ -283,6 +245,12 @@ static void take_over(struct acquire *a)
         dl_hold_uncount_locked(a->lock);
         (void)pthread_mutex_unlock(&a->client->mutex);
     }
+}
+
+/* A hand-off needs an attempt that has left nothing unknown in the store. */
+static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
+{
+    return dl_turn_park(a->lock, until_ns, held, !a->attempt.uncertain);
 }
 
 static enum dlock_status watch_call(struct acquire *a)
@@ -311,7 +279,7 @@ static enum dlock_status watch_call(struct acquire *a)
 
 static void step_watch(struct acquire *a)
 {
-    bool held = held_here(a);
+    bool held = dl_turn_held_here(a->lock);
     enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a);
 
     if (held && status == DLOCK_OK) {
@@ -326,7 +294,7 @@ static void step_watch(struct acquire *a)
 
 static void step_sleep(struct acquire *a)
 {
-    if (park(a, a->attempt.until_ns, held_here(a)) == DLOCK_OK)
+    if (park(a, a->attempt.until_ns, dl_turn_held_here(a->lock)) == DLOCK_OK)
         take_over(a);
     else
         dl_attempt_slept(&a->attempt, dl_client_now(a->client));
@@ -341,8 +309,8 @@ static void step_return(struct acquire *a)
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
 }
 
-/* Before the first word to the store: whoever holds it here may hand it on soon. true: look again at
- * what to do. */
+/* Before the first word to the store: whoever holds it here may hand it on soon. true: look again
+ * at what to do. */
 static bool step_patience(struct acquire *a)
 {
     enum dlock_status status;
@@ -351,7 +319,7 @@ static bool step_patience(struct acquire *a)
     if (!a->patient)
         return false;
     a->patient = false;
-    if (!a->attempt.rules.wait || !held_here(a))
+    if (!a->attempt.rules.wait || !dl_turn_held_here(a->lock))
         return false;
     if (until_ns > a->attempt.deadline_ns)
         until_ns = a->attempt.deadline_ns;
@@ -393,26 +361,6 @@ static void step(struct acquire *a)
     }
 }
 
-/* Behind other threads of this client. OK: let in. */
-static enum dlock_status await_turn(struct acquire *a, int64_t deadline_ns)
-{
-    struct dlock *lock = a->lock;
-    enum dlock_status status = DLOCK_OK;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    while (!lock->turn.admitted && lock->cancel == DLOCK_OK &&
-           dl_client_now(a->client) < deadline_ns)
-        dl_cond_wait_until(&lock->changed, &a->client->mutex, &a->client->host.clock, deadline_ns);
-    if (lock->cancel != DLOCK_OK)
-        status = lock->cancel;
-    else if (!lock->turn.admitted)
-        status = DLOCK_TIMEOUT;
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    if (status != DLOCK_OK)
-        (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
-    return status;
-}
-
 static void granted_locked(struct acquire *a)
 {
     struct dlock *lock = a->lock;
@@ -443,14 +391,6 @@ static enum dlock_status lengthen(struct acquire *a)
     return status == DLOCK_LOST ? DLOCK_LOST : DLOCK_OK;
 }
 
-static void leave_queue_locked(struct dlock *lock)
-{
-    if (!lock->turn.queued)
-        return;
-    dl_queue_remove(&lock->name->queue, &lock->turn);
-    dl_hold_admit_locked(lock);
-}
-
 static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status)
 {
     struct dlock *lock = a->lock;
@@ -458,13 +398,14 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     place_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
-        if (status == DLOCK_TIMEOUT || status == DLOCK_BUSY) /* no matter what came before */
+        if (dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME || status == DLOCK_CLOSED)
+            /* no matter what came before */
             (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status == DLOCK_OK)
         granted_locked(a);
-    leave_queue_locked(lock);
+    dl_turn_leave_locked(lock);
     (void)pthread_mutex_unlock(&a->client->mutex);
     if (status == DLOCK_OK)
         status = lengthen(a);
@@ -472,23 +413,6 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     dl_lock_idle_locked(lock);
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
-}
-
-/* In line for the name, if we are to wait. BUSY: others are, and we are not to. With the mutex
- * held.
- */
-static enum dlock_status queue_up(struct dlock *lock, enum dlock_mode mode, bool wait,
-                                  struct dlock_error *err)
-{
-    struct dl_queue *queue = &lock->name->queue;
-
-    if (!wait && !dl_queue_open_to(queue, mode)) {
-        dl_lock_idle_locked(lock);
-        return dl_error(err, DLOCK_BUSY, "%s", dlock_status_text(DLOCK_BUSY));
-    }
-    if (wait)
-        dl_queue_push(queue, &lock->turn, mode);
-    return DLOCK_OK;
 }
 
 static void rules_make(const struct dlock *lock, bool wait, struct dl_attempt_rules *rules)
@@ -524,13 +448,17 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     }
     status = acquire_begin(lock, mode, err);
     if (status == DLOCK_OK)
-        status = queue_up(lock, mode, wait, err);
+        status = dl_turn_take_locked(lock, mode, wait);
+    if (status == DLOCK_BUSY) {
+        dl_lock_idle_locked(lock);
+        (void)dl_error(err, status, "%s", dlock_status_text(DLOCK_BUSY));
+    }
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         return status;
 
     if (wait)
-        status = await_turn(&a, deadline_ns);
+        status = dl_turn_await(lock, deadline_ns);
     if (status == DLOCK_OK) {
         rules_make(lock, wait, &rules);
         dl_attempt_start(&a.attempt, &rules, dl_client_now(client), deadline_ns);

@@ -50,7 +50,7 @@ dlt_add_mutant(ends_leases_late queue.c wait_ends_by_expiry
 dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
 dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock
-  "memory_waiters_wake_unqueued(name->sleepers)" "(void)name->sleepers")
+  "memory_waiter_wake(name->sleepers, head->token)" "(void)name->sleepers")
 dlt_add_mutant(cannot_be_interrupted waiter.c wait_can_be_cancelled
   "waiter->interrupted = 1" "waiter->interrupted = 0")
 dlt_add_mutant(folds_case store.c names_are_bytes

@@ -17,7 +17,7 @@
 
 static struct dlt_engine engine;
 static struct dlock *held, *waiting;
-static struct dlock *rivals; /* what is waited for: of another client, so that we wait in the store */
+static struct dlock *rivals; /* waited for: of another client, so that we wait in the store */
 
 /* Slots called in this process but close(forked). */
 static _Atomic unsigned slot_calls, forked_closes;

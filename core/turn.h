@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * turn.h - waiting inside the process: in line behind other threads of the client, and, as the
+ * head of the line, for a handle of the client that holds the lock.
+ *
+ * While one does, the store has nothing to tell the head: it sleeps here, where it can be handed
+ * the lease (handoff.h), and keeps its place in the store's queue by refreshing it.
+ */
+#ifndef DL_TURN_H
+#define DL_TURN_H
+
+#include "lock.h"
+
+/* In line, if `wait`. BUSY: others are, and we are not to. With the mutex held. */
+enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait);
+
+/* Out of the line, if in it; who may come next is let in. With the mutex held. */
+void dl_turn_leave_locked(struct dlock *lock);
+
+/* OK: let in. TIMEOUT, CANCELED, CLOSED. */
+enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns);
+
+/* Whether a handle of this client stands in the way of one that is in line. */
+bool dl_turn_held_here(struct dlock *lock);
+
+/*
+ * Sleeps until until_ns (TIMEOUT), a cancellation (CANCELED) or, if `held` a handle of this client
+ * stands in the way, until it does no more (BUSY). With `ready`, until it hands its claim on: OK,
+ * and lock->claim is that one.
+ */
+enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, bool ready);
+
+#endif
