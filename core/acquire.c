@@ -124,7 +124,7 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
     return cancel;
 }
 
-/* Keeps the name's count of our places, and what we know of other waiters. */
+/* Keeps the name's count of our places. */
 static void place_set(struct acquire *a, bool placed)
 {
     struct dl_name *name = a->lock->name;
@@ -137,6 +137,20 @@ static void place_set(struct acquire *a, bool placed)
         name->places++;
     else
         name->places--;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+}
+
+/* Our place is taken, kept or lost; a handle of this client that holds the lock learns of others
+ * who want it. */
+static void place_note(struct acquire *a)
+{
+    struct dl_name *name = a->lock->name;
+
+    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
+    if (!a->placed)
+        return;
+    (void)pthread_mutex_lock(&a->client->mutex);
+    dl_name_note_waiters(name, a->grant.waiters, name->places - 1, dl_client_now(a->client));
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
@@ -224,7 +238,7 @@ static void step_try(struct acquire *a)
     status = try_call(a, session, sent_ns);
     dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
                      status == DLOCK_OK ? 0 : jitter(a));
-    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
+    place_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
 }
@@ -372,7 +386,8 @@ static void granted_locked(struct acquire *a)
         claim->fence = a->grant.fence;
         claim->fence_room = a->grant.fence_room;
         claim->turns = 0;
-        dl_claim_note_waiters(claim, a->grant.waiters, lock->name->places, now_ns);
+        lock->name->crowded_ns = DL_NEVER; /* others have had it, or could have */
+        dl_name_note_waiters(lock->name, a->grant.waiters, lock->name->places, now_ns);
         dl_hold_count_locked(lock);
     }
     dl_hold_granted_locked(lock, now_ns, a->attempt.valid_until_ns, &a->grant);

@@ -28,7 +28,6 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
         .name_len = name_len,
         .slot = client->plugin->ops.slot_size > 0 ? block + slot_at : NULL,
     };
-    claim->crowded_ns = DL_NEVER;
     return claim;
 }
 
@@ -48,17 +47,6 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
         memset(claim->req.slot, 0, client->plugin->ops.slot_size);
     claim->slot_used = true;
     claim->enqueued = false;
-    claim->crowded_ns = DL_NEVER;
-}
-
-void dl_claim_note_waiters(struct dl_claim *claim, uint32_t waiters, unsigned own, int64_t now_ns)
-{
-    if (waiters == UINT32_MAX)
-        return;
-    if (waiters <= own)
-        claim->crowded_ns = DL_NEVER;
-    else if (claim->crowded_ns == DL_NEVER)
-        claim->crowded_ns = now_ns;
 }
 
 enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,

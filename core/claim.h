@@ -22,8 +22,7 @@ struct dl_claim {
     /* of the grant, for hand-offs */
     uint64_t fence;
     uint32_t fence_room;
-    uint32_t turns;     /* how often it was handed on */
-    int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
+    uint32_t turns; /* how often it was handed on */
 };
 
 /* NULL: no memory. name has to outlive it; label and bounds are its handle's to set. */
@@ -34,9 +33,6 @@ void dl_claim_free(struct dl_claim *claim);
 /* A new attempt begins with this token and an empty slot. With the mutex held. */
 void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
                            const unsigned char token[DLOCK_TOKEN_SIZE]);
-
-/* What the store says of waiters other than our own. */
-void dl_claim_note_waiters(struct dl_claim *claim, uint32_t waiters, unsigned own, int64_t now_ns);
 
 /* A session for an exchange: the pinned one, or one of the pool; and back. */
 enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,

@@ -55,7 +55,7 @@ bool dl_handoff_locked(struct dlock *lock)
         .fence = claim->fence,
         .fence_room = claim->fence_room,
         .now_ns = dl_client_now(lock->client),
-        .crowded_ns = claim->crowded_ns,
+        .crowded_ns = lock->name->crowded_ns,
         .ttl_ns = lock->lease_ms * DL_NS_PER_MS,
     };
     terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;

@@ -143,7 +143,7 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
         if (status == DLOCK_OK) {
             if (lock->downgrading)
                 downgraded_locked(lock);
-            dl_claim_note_waiters(lock->claim, grant->waiters, lock->name->places, now_ns);
+            dl_name_note_waiters(lock->name, grant->waiters, lock->name->places, now_ns);
             lock->lease_ms = grant->lease_ms;
             lock->renew_failures = 0;
             lock->renew_at_ns = next_renewal(lock, sent_ns, grant->lease_ms);

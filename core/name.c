@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "name.h"
+#include "clock.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static struct dl_name *name_alloc(const struct dl_name *key)
 
 struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len)
 {
-    struct dl_name key = {.refs = 1, .bytes = bytes, .len = (uint32_t)len};
+    struct dl_name key = {.refs = 1, .crowded_ns = DL_NEVER, .bytes = bytes, .len = (uint32_t)len};
     struct dl_name *name;
     void *found = tfind(&key, &names->root, name_compare);
 
@@ -56,6 +57,16 @@ void dl_name_drop_forked(struct dl_name *name)
 {
     if (--name->refs == 0)
         free(name);
+}
+
+void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+{
+    if (waiters == UINT32_MAX)
+        return;
+    if (waiters <= own)
+        name->crowded_ns = DL_NEVER;
+    else if (name->crowded_ns == DL_NEVER)
+        name->crowded_ns = now_ns;
 }
 
 bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode)

@@ -19,6 +19,7 @@ struct dl_name {
     struct dl_queue queue;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */
     unsigned places;           /* waiters of this client that the store has in its queue */
+    int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
     uint32_t len;
     const unsigned char *bytes;
 };
@@ -34,6 +35,10 @@ void dl_name_drop(struct dl_names *names, struct dl_name *name);
 
 /* The same in a forked child, which must not trust the tree: that leaks. */
 void dl_name_drop_forked(struct dl_name *name);
+
+/* The store says that it has so many waiters, `own` of them of this client. UINT32_MAX: it does not
+ * know. */
+void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns);
 
 /* Whether handles of this client keep mode from being granted. */
 bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode);

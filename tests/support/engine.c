@@ -334,6 +334,10 @@ static enum dlock_status call_make(struct dlt_call *call)
         return dlock_trylock(call->lock, &call->err);
     case DLT_TIMEDLOCK:
         return dlock_timedlock(call->lock, call->arg, &call->err);
+    case DLT_RDLOCK:
+        return dlock_rdlock(call->lock, &call->err);
+    case DLT_DOWNGRADE:
+        return dlock_downgrade(call->lock, &call->err);
     case DLT_UNLOCK:
         return dlock_unlock(call->lock, &call->err);
     case DLT_RENEW:

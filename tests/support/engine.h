@@ -80,7 +80,17 @@ int64_t dlt_engine_ms(struct dlt_engine *engine);
 unsigned dlt_engine_losses(struct dlt_engine *engine);
 int dlt_engine_logged(struct dlt_engine *engine, const char *text);
 
-enum dlt_kind { DLT_LOCK, DLT_TRYLOCK, DLT_TIMEDLOCK, DLT_UNLOCK, DLT_RENEW, DLT_FREE, DLT_CLOSE };
+enum dlt_kind {
+    DLT_LOCK,
+    DLT_TRYLOCK,
+    DLT_TIMEDLOCK,
+    DLT_RDLOCK,
+    DLT_UNLOCK,
+    DLT_RENEW,
+    DLT_DOWNGRADE,
+    DLT_FREE,
+    DLT_CLOSE
+};
 
 struct dlt_call {
     struct dlt_engine *engine;
