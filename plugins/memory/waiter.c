@@ -73,8 +73,6 @@ static int64_t worth_a_try_at(const struct memory_waiter *waiter, const struct m
 {
     int64_t free_ns = 0;
 
-    if (name == NULL)
-        return 0;
     if (claim == NULL)
         return waiter->enqueued ? 0 : memory_name_blocked_until(name, mode, NULL);
     if (claim->fence != 0)
@@ -97,7 +95,8 @@ enum dlock_status memory_waiter_sleep(struct memory_waiter *waiter,
         struct memory_name *name = memory_name_find(store, req->name, req->name_len);
         struct memory_claim *claim = name == NULL ? NULL : memory_claim_find(name, req->token);
         int64_t now_ns = memory_store_now(store, host);
-        int64_t wait_ns = worth_a_try_at(waiter, name, claim, req->mode) - now_ns;
+        int64_t wait_ns =
+            name == NULL ? 0 : worth_a_try_at(waiter, name, claim, req->mode) - now_ns;
         int64_t left_ns = req->deadline_ns - host->now_ns(host->ctx);
 
         if (granted(waiter, claim, now_ns)) {

@@ -2,21 +2,16 @@
 # has to fail on it.
 #
 # dlt_add_mutant(<name> <file> <case> <original> <mutated>)
+include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
+
 function(dlt_add_mutant name file case original mutated)
   set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/memory)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${plugin_dir}/${file})
-  file(READ ${plugin_dir}/${file} text)
-  string(FIND "${text}" "${original}" at)
-  if(at EQUAL -1)
-    message(FATAL_ERROR "mutant ${name}: ${file} has no \"${original}\"")
-  endif()
-  string(REPLACE "${original}" "${mutated}" text "${text}")
-  file(CONFIGURE OUTPUT ${out}/${file} CONTENT "${text}" @ONLY)
+  dlt_mutate(copy ${name} ${file} "${original}" "${mutated}")
   set(sources plugin.c store.c lease.c queue.c waiter.c look.c)
   list(TRANSFORM sources PREPEND ${plugin_dir}/)
   list(REMOVE_ITEM sources ${plugin_dir}/${file})
-  add_library(mutant_${name} MODULE ${sources} ${out}/${file})
+  add_library(mutant_${name} MODULE ${sources} ${copy})
   target_include_directories(mutant_${name} PRIVATE ${plugin_dir} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(mutant_${name} PRIVATE dlock_flags Threads::Threads)
   # Some of the defects leave something unused.

@@ -20,21 +20,62 @@ struct fixture {
     void *self;
 };
 
-#define FIXTURE_WAITER_LEASE_MS 3000
+static int64_t fixture_waiter_lease_ms = 3000; /* of the next session */
 
-/* What core says of memory://x, whose options all have their defaults. */
+/* What core says of memory://x?waiter_lease=... */
 static inline int64_t fixture_number(const struct dlock_target *target, const char *name)
 {
     (void)target;
     cr_assert_str_eq(name, "waiter_lease");
-    return FIXTURE_WAITER_LEASE_MS;
+    return fixture_waiter_lease_ms;
+}
+
+/* One trylock with these flags. */
+static inline enum dlock_status fixture_ask(struct fixture *f, struct dlt_request *r,
+                                            uint32_t flags)
+{
+    f->grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    f->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    r->req.flags = flags;
+    return f->ops->trylock(f->self, &r->req, &f->grant, &f->err);
 }
 
 static inline enum dlock_status fixture_try(struct fixture *f, struct dlt_request *r)
 {
-    f->grant = (struct dlock_grant){0};
+    return fixture_ask(f, r, 0);
+}
+
+static inline enum dlock_status fixture_enqueue(struct fixture *f, struct dlt_request *r)
+{
+    return fixture_ask(f, r, DLOCK_REQ_ENQUEUE);
+}
+
+static inline enum dlock_status fixture_refresh(struct fixture *f, struct dlt_request *r)
+{
+    return fixture_ask(f, r, DLOCK_REQ_REFRESH);
+}
+
+/* A watch until timeout_ms from now. */
+static inline enum dlock_status fixture_watch(struct fixture *f, struct dlt_request *r,
+                                              int64_t timeout_ms)
+{
+    f->grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
     f->err = (struct dlock_error)DLOCK_ERROR_INIT;
-    return f->ops->trylock(f->self, &r->req, &f->grant, &f->err);
+    r->req.flags = 0;
+    r->req.deadline_ns = dlt_host_in(&f->host, timeout_ms);
+    return f->ops->watch(f->self, &r->req, &f->grant, &f->err);
+}
+
+/* What is there now for a waiter: TIMEOUT, nothing. */
+static inline enum dlock_status fixture_look(struct fixture *f, struct dlt_request *r)
+{
+    return fixture_watch(f, r, 0);
+}
+
+static inline enum dlock_status fixture_leave(struct fixture *f, struct dlt_request *r)
+{
+    r->req.flags = 0;
+    return f->ops->leave(f->self, &r->req, &f->err);
 }
 
 static inline enum dlock_status fixture_unlock(struct fixture *f, struct dlt_request *r)
@@ -42,13 +83,21 @@ static inline enum dlock_status fixture_unlock(struct fixture *f, struct dlt_req
     return f->ops->unlock(f->self, &r->req, &f->err);
 }
 
-static inline enum dlock_status fixture_renew(struct fixture *f, struct dlt_request *r)
+static inline enum dlock_status fixture_renew_with(struct fixture *f, struct dlt_request *r,
+                                                   uint32_t flags)
 {
     struct dlock_lease_op op = {.req = &r->req, .status = DLOCK_INTERNAL};
-    enum dlock_status status = f->ops->renew(f->self, &op, 1, dlt_host_in(&f->host, 1000), &f->err);
+    enum dlock_status status;
 
+    r->req.flags = flags;
+    status = f->ops->renew(f->self, &op, 1, dlt_host_in(&f->host, 1000), &f->err);
     f->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;
+}
+
+static inline enum dlock_status fixture_renew(struct fixture *f, struct dlt_request *r)
+{
+    return fixture_renew_with(f, r, 0);
 }
 
 static inline enum dlock_status fixture_open(struct fixture *f)

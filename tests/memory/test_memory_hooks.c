@@ -103,6 +103,58 @@ Test(hooks, a_late_request_is_executed_when_it_is_delivered)
     cr_assert_eq(memory_hooks_deliver("x", &last), 0);
 }
 
+Test(hooks, a_lost_leave_may_or_may_not_have_been_executed)
+{
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
+    cr_assert_eq(fixture_enqueue(&f, &b), DLOCK_BUSY);
+    fault(MEMORY_LEAVE, MEMORY_LOST_REQUEST);
+    cr_assert_eq(fixture_leave(&f, &b), DLOCK_UNKNOWN);
+    cr_assert_eq(fixture_refresh(&f, &b), DLOCK_BUSY);
+    cr_assert_eq(f.grant.flags, DLOCK_GRANT_QUEUED);
+    fault(MEMORY_LEAVE, MEMORY_LOST_REPLY);
+    cr_assert_eq(fixture_leave(&f, &b), DLOCK_UNKNOWN);
+    cr_assert_eq(fixture_refresh(&f, &b), DLOCK_BUSY);
+    cr_assert_eq(f.grant.flags, 0);
+    fault(MEMORY_LEAVE, MEMORY_REFUSE);
+    cr_assert_eq(fixture_leave(&f, &b), DLOCK_AUTH);
+    cr_assert_eq(memory_hooks_calls("x", MEMORY_LEAVE), 3);
+}
+
+Test(hooks, a_late_leave_and_a_late_enqueue_are_executed_when_delivered)
+{
+    enum dlock_status last = DLOCK_INTERNAL;
+
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
+    fault(MEMORY_TRYLOCK, MEMORY_LATE_REQUEST);
+    cr_assert_eq(fixture_enqueue(&f, &b), DLOCK_UNKNOWN);
+    cr_assert_eq(fixture_leave(&f, &b), DLOCK_OK, "it overtakes the other");
+    cr_assert_eq(memory_hooks_deliver("x", &last), 1);
+    cr_assert_eq(last, DLOCK_BUSY);
+    fault(MEMORY_LEAVE, MEMORY_LATE_REQUEST);
+    cr_assert_eq(fixture_leave(&f, &b), DLOCK_UNKNOWN);
+    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_BUSY, "granted to the place that was left over");
+    cr_assert_eq(f.grant.holder_ms, 3000);
+    cr_assert_eq(memory_hooks_deliver("x", &last), 1);
+    cr_assert_eq(last, DLOCK_OK);
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
+}
+
+Test(hooks, a_grant_that_is_lost_is_found_by_a_refresh)
+{
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
+    cr_assert_eq(fixture_enqueue(&f, &b), DLOCK_BUSY);
+    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
+    fault(MEMORY_WATCH, MEMORY_LOST_REPLY);
+    cr_assert_eq(fixture_watch(&f, &b, 0), DLOCK_TIMEOUT);
+    cr_assert_eq(f.grant.fence, 0);
+    fault(MEMORY_WATCH, MEMORY_LOST_REPLY);
+    f.ops->interrupt(f.self, &b.req);
+    cr_assert_eq(fixture_watch(&f, &b, 1000), DLOCK_CANCELED);
+    cr_assert_eq(fixture_refresh(&f, &b), DLOCK_OK);
+    f.ops->forget(f.self, &b.req);
+}
+
 Test(hooks, a_refusal_has_the_status_of_the_test_and_its_turn)
 {
     struct memory_fault later = {
@@ -155,6 +207,17 @@ Test(hooks, a_limited_store_announces_less)
     g.ops->forget(NULL, &a.req);
     fixture_close(&g);
     cr_assert_neq(f.info.caps & without, 0, "other stores have it all");
+}
+
+Test(hooks, a_store_without_readers_cannot_downgrade)
+{
+    const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", DLOCK_CAP_RWLOCK);
+
+    cr_assert_eq(f.plugin->caps & ~plugin->caps, DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE);
+    cr_assert_not_null(plugin->ops->leave);
+    plugin = dlock_plugin_memory_limited("poor", DLOCK_CAP_QUEUE);
+    cr_assert_eq(f.plugin->caps & ~plugin->caps, DLOCK_CAP_QUEUE);
+    cr_assert_null(plugin->ops->leave);
 }
 
 Test(hooks, killed_sessions_are_reported_to_core)
