@@ -63,8 +63,10 @@ static void grant_reset(struct dlock_grant *grant)
 
 static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
                                      uint32_t caps, const struct dlock_request *req,
-                                     const struct dlock_grant *grant, struct dlock_error *err)
+                                     struct dlock_grant *grant, struct dlock_error *err)
 {
+    if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number that means nothing */
+        grant->fence = grant->fence_room = 0;
     /* Twice the longest lease leaves room for a store that rounds up. */
     if (grant->lease_ms <= 0 || grant->lease_ms > INT64_C(14) * 24 * 3600 * 1000)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted a lease of %lld ms",
