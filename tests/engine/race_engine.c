@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS  200
+#define ROUNDS  1000
 #define THREADS 4
 
 static struct dlt_engine engine;
