@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do waiters, hand-offs and grants survive cancellation, deadlines and teardown at any moment? Two
- * clients of one store, in real time; for ThreadSanitizer and AddressSanitizer to watch, hence
- * without Criterion.
+ * Do waiters, hand-offs and grants survive cancellation, deadlines and teardown at any moment, and
+ * do readers and writers exclude each other (C12)? Two clients of one store, in real time; for
+ * ThreadSanitizer and AddressSanitizer to watch, hence without Criterion.
  */
 #include "engine.h"
 #include "tap.h"

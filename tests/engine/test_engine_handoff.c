@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a lease go from thread to thread safely, and within its bounds? Virtual time. */
+/* Does a lease go from thread to thread safely, and within its bounds (C13)? Virtual time. */
 #include "engine.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Downgrading a claim, and adopting one, whatever becomes of the messages. Virtual time. */
+/* Downgrading a claim (C12), and adopting one, whatever becomes of the messages. Virtual time. */
 #include "engine.h"
 
 #include <criterion/criterion.h>
