@@ -168,6 +168,12 @@ void dl_lock_unpin(struct dlock *lock, enum dlock_status status)
                 status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
 }
 
+bool dl_lock_is_left_locked(struct dlock *lock, int64_t now_ns)
+{
+    return lock->phase == DL_PHASE_IDLE && !lock->keeper_busy && lock->pinned != NULL &&
+           dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
+}
+
 void dl_lock_forget(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
@@ -369,6 +375,8 @@ enum dlock_status dl_lock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock
         (void)dl_error(err, status, "the lock was lost");
     (void)pthread_mutex_lock(&client->mutex);
     dl_lock_idle_locked(lock);
+    if (status == DLOCK_LOST && lock->pinned != NULL)
+        dl_keeper_wake(client); /* to end the session */
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

@@ -95,4 +95,7 @@ void dl_lock_give_back(struct dlock *lock, enum dl_use use, int64_t deadline_ns)
 /* SESSION backends: gives the pinned session back after its lock ended with status. */
 void dl_lock_unpin(struct dlock *lock, enum dlock_status status);
 
+/* With the mutex held: a lost lock that nobody is at has its session still. */
+bool dl_lock_is_left_locked(struct dlock *lock, int64_t now_ns);
+
 #endif
