@@ -193,7 +193,7 @@ void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason)
     lock->event.event = (struct dlock_event){
         .lock = lock, .user = lock->user, .reason = reason, .fence = atomic_load(&lock->fence)};
     dl_events_push(&client->events, &lock->event);
-    if (client->on_lost != NULL)
+    if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))
         dl_keeper_wake(client);
 }
 

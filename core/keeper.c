@@ -224,6 +224,34 @@ static void losses_report(struct dlock_client *client)
     }
 }
 
+static bool is_left(struct dlock *lock, int64_t now_ns)
+{
+    return lock->phase == DL_PHASE_IDLE && !lock->keeper_busy && lock->claim->pinned != NULL &&
+           dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
+}
+
+/* SESSION backends: the store cannot know that a claim ran out (renew=off, max_hold), and would
+ * keep others waiting until the application acknowledges the loss. With the mutex held, which it
+ * gives up meanwhile. false: there was none. */
+static bool lost_session_end(struct dlock_client *client)
+{
+    struct dlock *lock = dl_client_has(client, DLOCK_CAP_SESSION) ? client->locks : NULL;
+    int64_t now_ns = dl_client_now(client);
+
+    while (lock != NULL && !is_left(lock, now_ns))
+        lock = lock->next;
+    if (lock == NULL)
+        return false;
+    lock->keeper_busy = true;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_forget(client, lock->claim);
+    dl_claim_unpin(client, lock->claim, DLOCK_LOST);
+    (void)pthread_mutex_lock(&client->mutex);
+    lock->keeper_busy = false;
+    (void)pthread_cond_broadcast(&lock->changed);
+    return true;
+}
+
 /* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
 static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
 {
@@ -265,7 +293,7 @@ static void *keeper_main(void *arg)
             batch_renew(client, n);
         else if (losses_wait(client))
             losses_report(client);
-        else
+        else if (!lost_session_end(client))
             keeper_sleep(client, next == NULL ? DL_NEVER : next->at_ns);
     }
     (void)pthread_mutex_unlock(&client->mutex);

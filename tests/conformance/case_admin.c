@@ -112,6 +112,9 @@ void dlt_case_list_by_prefix(struct dlt_run *run)
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
     DLT_OK(dlock_unlock(locks[3], &dlt_err));
+    if (dlt_may_lack(run, dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err)))
+        dlt_skip("this store cannot list");
+    listing = (struct listing){.run = run};
     DLT_OK(dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
     DLT_CHECK(listing.calls == 4 && listing.seen == 0x17, "all: %u calls, seen %#x", listing.calls,
               listing.seen);
@@ -137,6 +140,8 @@ void dlt_case_break_by_owner(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
     char owner[DLOCK_TOKEN_CHARS] = "", wrong[DLOCK_TOKEN_CHARS] = "";
 
+    if (!dlt_can_break(run, client))
+        dlt_skip("this store cannot break a lock");
     DLT_STATUS(dlock_break(client, name.text, name.len, NULL, &dlt_err), DLOCK_NOT_HELD);
     DLT_OK(dlock_trylock(lock, &dlt_err));
     (void)dlock_token(lock, owner, sizeof owner);

@@ -68,7 +68,7 @@ void dlt_case_loss_by_break(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     start_ns = dlt_now_ns();
-    dlt_break(other, &name);
+    dlt_break(run, other, &name);
     DLT_OK(dlock_trylock(next, &dlt_err));
     DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
     DLT_CHECK(dlt_ms_since(start_ns) < 1400 + (double)run->slack_ms, "told after %.0f ms",
@@ -92,7 +92,7 @@ void dlt_case_loss_found_by_renew(struct dlt_run *run)
     struct dlock_event event = {0};
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    dlt_break(client, &name);
+    dlt_break(run, client, &name);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     DLT_CHECK(dlock_remaining_ms(lock) == 0, "time is left after LOST");
     DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
@@ -111,7 +111,7 @@ void dlt_case_loss_found_by_unlock(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    dlt_break(client, &name);
+    dlt_break(run, client, &name);
     DLT_OK(dlock_trylock(next, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kit.h"
+#include "expected.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -204,9 +205,33 @@ struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name
     return holder;
 }
 
-void dlt_break(struct dlock_client *client, const struct dlt_name *name)
+int dlt_session_lives(struct dlock_client *client)
 {
-    DLT_OK(dlock_break(client, name->text, name->len, NULL, &dlt_err));
+    return (dlock_client_caps(client) & DLOCK_CAP_SESSION) != 0;
+}
+
+int dlt_may_lack(const struct dlt_run *run, enum dlock_status status)
+{
+    uint32_t caps = DLOCK_CAP_SESSION;
+
+    (void)dlt_expected_caps(run->uri, &caps);
+    return status == DLOCK_UNSUPPORTED && (caps & DLOCK_CAP_SESSION) != 0;
+}
+
+int dlt_can_break(const struct dlt_run *run, struct dlock_client *client)
+{
+    struct dlt_name name = dlt_name(run, "nobody's");
+
+    return !dlt_may_lack(run, dlock_break(client, name.text, name.len, NULL, &dlt_err));
+}
+
+void dlt_break(const struct dlt_run *run, struct dlock_client *client, const struct dlt_name *name)
+{
+    enum dlock_status status = dlock_break(client, name->text, name->len, NULL, &dlt_err);
+
+    if (dlt_may_lack(run, status))
+        dlt_skip("this store cannot break a lock");
+    DLT_OK(status);
 }
 
 int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms)

@@ -111,8 +111,18 @@ struct dlt_holder {
 };
 struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name);
 
-/* Breaks the lock, whoever holds it. */
-void dlt_break(struct dlock_client *client, const struct dlt_name *name);
+/* Non-zero: a lock lives in the session that took it, and ends with it or with the claim. */
+int dlt_session_lives(struct dlock_client *client);
+
+/* Non-zero: status is UNSUPPORTED, and this store may lack the slot: it is none of ours, or keeps
+ * its locks in sessions. */
+int dlt_may_lack(const struct dlt_run *run, enum dlock_status status);
+
+/* Non-zero: locks can be taken away from their holders. */
+int dlt_can_break(const struct dlt_run *run, struct dlock_client *client);
+
+/* Breaks the lock, whoever holds it; skips the case where that cannot be. */
+void dlt_break(const struct dlt_run *run, struct dlock_client *client, const struct dlt_name *name);
 
 /* Waits for a loss event; 0 when none came within timeout_ms. */
 int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms);

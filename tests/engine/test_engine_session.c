@@ -250,6 +250,29 @@ Test(session, C5_a_lost_lock_that_nobody_acknowledged_ends_with_the_client)
     dlock_free(a);
 }
 
+/* Nobody acknowledged the loss, and the next one gets the name. */
+Test(session, C14_a_claim_that_ran_out_ends_the_session)
+{
+    static const char *const options[] = {"renew=off", "max_hold=2900ms"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct dlock *a, *b;
+
+        dlt_engine_close(&engine);
+        begin(options[i]);
+        a = take("a");
+        b = dlt_engine_lock(&engine, "a", NULL);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, b, 0), DLOCK_BUSY);
+        dlt_engine_run(&engine, VALID_MS);
+        cr_assert_eq(dlt_engine_losses(&engine), 1);
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, b, 0), DLOCK_OK, "%s", options[i]);
+        cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_LOST);
+        cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+        dlock_free(a);
+        dlock_free(b);
+    }
+}
+
 Test(session, C5_a_ping_that_comes_too_late_ends_the_session)
 {
     struct dlock *a = take("a");
