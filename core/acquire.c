@@ -251,7 +251,7 @@ static void take_over(struct acquire *a)
     a->begun = true;
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
-                                    .lease_ms = a->lock->lease_ms};
+                                    .lease_ms = a->lock->renewal.lease_ms};
     dl_attempt_handed(&a->attempt, dl_client_now(a->client), a->lock->handed_until_ns,
                       a->grant.lease_ms);
     if (a->attempt.step == DL_STEP_RETURN) {
@@ -399,7 +399,7 @@ static enum dlock_status lengthen(struct acquire *a)
     struct dlock *lock = a->lock;
     enum dlock_status status;
 
-    if (lock->auto_renew || a->grant.lease_ms >= lock->claim->req.ttl_ms ||
+    if (lock->renewal.automatic || a->grant.lease_ms >= lock->claim->req.ttl_ms ||
         a->attempt.rules.session)
         return DLOCK_OK;
     status = dl_renew_exchange(lock, a->err);

@@ -50,8 +50,8 @@ static void session_down(void *arg, void *self)
     (void)self;
     (void)pthread_mutex_lock(&client->mutex);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        if (lock->due.place != 0 && lock->auto_renew) {
-            lock->renew_at_ns = now_ns;
+        if (lock->due.place != 0 && lock->renewal.automatic) {
+            lock->renewal.at_ns = now_ns;
             dl_keeper_set(client, lock, now_ns);
         }
     (void)pthread_mutex_unlock(&client->mutex);

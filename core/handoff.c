@@ -56,14 +56,14 @@ bool dl_handoff_locked(struct dlock *lock)
         .fence_room = claim->fence_room,
         .now_ns = dl_client_now(lock->client),
         .crowded_ns = lock->name->crowded_ns,
-        .ttl_ns = lock->lease_ms * DL_NS_PER_MS,
+        .ttl_ns = lock->renewal.lease_ms * DL_NS_PER_MS,
     };
     terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;
     if (!dl_handoff_allowed(&terms))
         return false;
     to->handed = true;
     to->handed_until_ns = dl_lease_until_ns(&lock->lease);
-    to->lease_ms = lock->lease_ms;
+    to->renewal.lease_ms = lock->renewal.lease_ms;
     dl_hold_end_locked(lock);
     claims_swap(lock, to);
     dl_hold_count_moved_locked(lock, to);

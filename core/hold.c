@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
-#include "backoff.h"
-#include "validity.h"
-
-#define RETRY_FIRST_NS (5 * DL_NS_PER_MS)
-
-/* A lease shorter than the ttl, as queues grant it, is extended after this time: soon, because it
- * may not outlast a pause of this process; not at once, because many locks are given back before.
- */
-#define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
 
 static struct dlock *turn_lock(struct dl_turn *turn)
 {
@@ -55,126 +46,77 @@ void dl_hold_downgrade_locked(struct dlock *lock)
     lock->downgrading = true;
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static bool reads_held(enum dlock_state state)
-{
-    return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
-}
-
 static void look_again_locked(struct dlock *lock)
 {
-    dl_keeper_set(lock->client, lock, earlier(lock->renew_at_ns, dl_lease_until_ns(&lock->lease)));
-}
-
-/* A third of the lease after base_ns; never, once the store keeps the lease to the end of max_hold.
- */
-static int64_t next_renewal(const struct dlock *lock, int64_t base_ns, int64_t lease_ms)
-{
-    int64_t kept_until_ns = dl_validity_until_ns(base_ns, lease_ms);
-
-    if (!lock->auto_renew || kept_until_ns >= lock->hold_until_ns)
-        return DL_NEVER;
-    return base_ns + lease_ms * (DL_NS_PER_MS / 3);
+    dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
 }
 
 void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant)
 {
-    int64_t base_ns = until_ns - dl_validity_until_ns(0, grant->lease_ms);
+    bool soon = grant->lease_ms < lock->claim->req.ttl_ms &&
+                !dl_client_has(lock->client, DLOCK_CAP_SESSION);
 
-    lock->hold_until_ns =
-        lock->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, lock->max_hold_ms);
-    lock->renew_at_ns = next_renewal(lock, base_ns, grant->lease_ms);
-    if (grant->lease_ms < lock->claim->req.ttl_ms && lock->renew_at_ns != DL_NEVER &&
-        !dl_client_has(lock->client, DLOCK_CAP_SESSION))
-        lock->renew_at_ns = earlier(lock->renew_at_ns, now_ns + SHORT_LEASE_NS);
-    lock->lease_ms = grant->lease_ms;
-    lock->renew_failures = 0;
     lock->repeatable = false;
     lock->downgrading = false;
     lock->depth = 0;
     lock->told = false;
     atomic_store(&lock->fence, grant->fence);
-    dl_lease_grant(&lock->lease, earlier(until_ns, lock->hold_until_ns));
+    dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
     look_again_locked(lock);
 }
 
-static void downgraded_locked(struct dlock *lock)
+static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlock_grant *grant)
 {
-    lock->downgrading = false;
-    dl_hold_uncount_locked(lock);
-    dl_hold_count_locked(lock);
-}
-
-static void renewal_failed_locked(struct dlock *lock, int64_t now_ns)
-{
-    int64_t most_ns = lock->lease_ms * (DL_NS_PER_MS / 10);
-
-    if (most_ns > DL_NS_PER_S)
-        most_ns = DL_NS_PER_S;
-    if (lock->auto_renew)
-        lock->renew_at_ns = now_ns + dl_backoff_delay(lock->renew_failures++, RETRY_FIRST_NS,
-                                                      most_ns, dl_client_random(lock->client));
-    look_again_locked(lock);
+    if (lock->downgrading) {
+        lock->downgrading = false;
+        dl_hold_uncount_locked(lock);
+        dl_hold_count_locked(lock);
+    }
+    dl_name_note_waiters(lock->name, grant->waiters, lock->name->places, now_ns);
 }
 
 enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale)
 {
-    bool extended = status == DLOCK_OK;
-    bool session = dl_client_has(lock->client, DLOCK_CAP_SESSION);
-    int64_t until_ns = extended ? dl_validity_until_ns(sent_ns, grant->lease_ms) : 0;
+    struct dl_renewal_answer answer = {sent_ns, now_ns, status, grant->lease_ms,
+                                       dl_client_random(lock->client)};
+    bool gone;
 
-    *stale = false;
-    if (status == DLOCK_LOST) {
-        dl_hold_lose_locked(lock, session ? DLOCK_REASON_SESSION : DLOCK_REASON_TAKEN);
-        return DLOCK_LOST;
+    status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
+    if (gone) {
+        dl_hold_lose_locked(lock, dl_client_has(lock->client, DLOCK_CAP_SESSION)
+                                      ? DLOCK_REASON_SESSION
+                                      : DLOCK_REASON_TAKEN);
+    } else if (status == DLOCK_LOST) {
+        (void)dl_hold_due_locked(lock, now_ns);
+    } else {
+        if (status == DLOCK_OK)
+            extended_locked(lock, now_ns, grant);
+        look_again_locked(lock);
     }
-    if (extended && !dl_validity_enough(now_ns, until_ns, grant->lease_ms))
-        status = DLOCK_UNAVAILABLE; /* C3: an answer that came too late to be of use */
-    if (status == DLOCK_OK
-            ? dl_lease_extend(&lock->lease, now_ns, earlier(until_ns, lock->hold_until_ns))
-            : dl_lease_doubt(&lock->lease, now_ns)) {
-        if (status == DLOCK_OK) {
-            if (lock->downgrading)
-                downgraded_locked(lock);
-            dl_name_note_waiters(lock->name, grant->waiters, lock->name->places, now_ns);
-            lock->lease_ms = grant->lease_ms;
-            lock->renew_failures = 0;
-            lock->renew_at_ns = next_renewal(lock, sent_ns, grant->lease_ms);
-            look_again_locked(lock);
-        } else {
-            renewal_failed_locked(lock, now_ns);
-        }
-        return status;
-    }
-    *stale = extended;
-    (void)dl_hold_due_locked(lock, now_ns);
-    return DLOCK_LOST;
+    return status;
 }
 
 bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns)
 {
-    enum dlock_state state = dl_lease_state(&lock->lease, now_ns);
-
-    if (state == DLOCK_STATE_LOST)
-        dl_hold_lose_locked(lock, dl_lease_until_ns(&lock->lease) == lock->hold_until_ns
-                                      ? DLOCK_REASON_MAX_HOLD
-                                      : DLOCK_REASON_EXPIRED);
-    if (!reads_held(state)) {
-        dl_keeper_remove(lock->client, lock);
-        return false;
-    }
-    if (lock->renew_at_ns <= now_ns && lock->phase == DL_PHASE_IDLE)
+    switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns, lock->phase != DL_PHASE_IDLE)) {
+    case DL_DUE_RENEW:
         return true;
-    if (lock->renew_at_ns <= now_ns) /* the application renews it just now */
-        lock->renew_at_ns = dl_lease_until_ns(&lock->lease);
-    look_again_locked(lock);
+    case DL_DUE_LATER:
+        look_again_locked(lock);
+        break;
+    case DL_DUE_GONE:
+        dl_keeper_remove(lock->client, lock);
+        break;
+    case DL_DUE_EXPIRED:
+        dl_hold_lose_locked(lock, DLOCK_REASON_EXPIRED);
+        break;
+    case DL_DUE_MAX_HOLD:
+        dl_hold_lose_locked(lock, DLOCK_REASON_MAX_HOLD);
+        break;
+    }
     return false;
 }
 

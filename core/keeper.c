@@ -109,29 +109,17 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     return 0;
 }
 
-/*
- * Until when an exchange that begins now may last: a fifth of the shortest lease that is held, so
- * that the first one, at a third, and two more fit in before the end (C14), and so that whoever
- * comes due meanwhile has his turn in time; and not past the end of any lease. With the mutex held.
- */
+/* Until when an exchange that begins now may last, for the sake of every lease of the client. With
+ * the mutex held. */
 static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
 {
-    int64_t until_ns = DL_NEVER;
+    int64_t most_ns = DL_NEVER;
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
-        int64_t left_ns = dl_lease_left_ns(&lock->lease, now_ns);
-        int64_t most_ns;
-
-        if (left_ns == 0 && !lock->keeper_busy)
-            continue;
-        most_ns = lock->lease_ms * (DL_NS_PER_MS / 5);
-        if (lock->keeper_busy)
-            most_ns = earlier(most_ns, lock->op_timeout_ms * DL_NS_PER_MS);
-        if (left_ns > 0)
-            most_ns = earlier(most_ns, left_ns);
-        until_ns = earlier(until_ns, now_ns + most_ns);
-    }
-    return until_ns;
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        most_ns = earlier(most_ns, dl_renewal_exchange_ns(&lock->renewal, &lock->lease, now_ns,
+                                                          lock->keeper_busy,
+                                                          lock->op_timeout_ms * DL_NS_PER_MS));
+    return most_ns == DL_NEVER ? DL_NEVER : now_ns + most_ns;
 }
 
 /* One exchange for n handles of the batch from `from` on, without the mutex. */

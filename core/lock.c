@@ -68,9 +68,9 @@ static void lock_set(struct dlock *lock, const struct dl_settings *settings)
 {
     lock->wait_ms = settings->wait_ms;
     lock->op_timeout_ms = dl_settings_op_timeout_ms(settings);
-    lock->max_hold_ms = settings->max_hold_ms;
+    lock->renewal.max_hold_ms = settings->max_hold_ms;
     lock->poll_max_ms = settings->poll_max_ms;
-    lock->auto_renew = settings->renew != DLOCK_OFF;
+    lock->renewal.automatic = settings->renew != DLOCK_OFF;
     lock->must_fence = settings->fence == DLOCK_ON;
     lock->recursive = settings->recursive == DLOCK_ON;
     lock->in_queue = settings->queue != DLOCK_OFF;

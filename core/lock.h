@@ -12,16 +12,16 @@
 #define DL_LOCK_H
 
 #include "claim.h"
-#include "lease.h"
+#include "renewal.h"
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
 
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
-    int64_t ttl_ms, wait_ms, op_timeout_ms, max_hold_ms, poll_max_ms;
+    int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms;
     char *label; /* NULL: the client's */
-    bool auto_renew, must_fence, recursive, in_queue;
+    bool must_fence, recursive, in_queue;
     uint32_t handoff;
     void *user;
     struct dl_name *name;
@@ -49,10 +49,7 @@ struct dlock {
     bool handed; /* got the claim of that holder, and this is what it was worth: */
     int64_t handed_until_ns;
     enum dlock_reason reason;
-    int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
-    int64_t renew_at_ns;   /* DL_NEVER: no renewal */
-    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
-    unsigned renew_failures;
+    struct dl_renewal renewal; /* what it says of the owner is constant */
     struct dl_due due;
     struct dl_event_node event;
 

@@ -3,41 +3,42 @@
 #include "error.h"
 #include "handoff.h"
 #include "hold.h"
+#include "release.h"
 
-/* An unlock that failed is repeated within its op_timeout after this pause. */
-#define UNLOCK_PAUSE_MS 10
-
-/* One release by token and its repetitions until deadline_ns. */
-static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool gone_is_ok,
-                                         struct dlock_error *err)
+static void release_send(struct dlock *lock, struct dl_release *release, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dl_claim *claim = lock->claim;
-    int64_t pause_ns = UNLOCK_PAUSE_MS * DL_NS_PER_MS;
-    bool uncertain = false;
+    struct dl_session *session;
+    enum dlock_status status =
+        dl_claim_session(client, claim, DL_USE_HOLDER, release->deadline_ns, &session, err);
 
-    for (;;) {
-        struct dl_session *session;
-        enum dlock_status status =
-            dl_claim_session(client, claim, DL_USE_HOLDER, deadline_ns, &session, err);
-
-        if (status != DLOCK_OK) {
-            dl_claim_forget(client, claim);
-            return uncertain ? DLOCK_UNKNOWN : status;
-        }
-        status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, deadline_ns, err);
-        if (status == DLOCK_LOST && (gone_is_ok || uncertain))
-            return DLOCK_OK;
-        if (status == DLOCK_UNKNOWN)
-            uncertain = true;
-        else if (status != DLOCK_UNAVAILABLE && status != DLOCK_NO_QUORUM)
-            return status;
-        if (claim->pinned != NULL || dl_client_now(client) + pause_ns >= deadline_ns)
-            return uncertain ? DLOCK_UNKNOWN : status;
-        dl_clock_pause(pause_ns);
-        if (dl_client_now(client) >= deadline_ns) /* it took longer */
-            return uncertain ? DLOCK_UNKNOWN : status;
+    if (status == DLOCK_OK) {
+        status =
+            dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, release->deadline_ns, err);
+        dl_release_answered(release, dl_client_now(client), status);
+    } else {
+        dl_claim_forget(client, claim);
+        dl_release_no_session(release, status);
     }
+}
+
+/* One release by token and its repetitions until deadline_ns. */
+static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
+                                         struct dlock_error *err)
+{
+    struct dl_release release;
+
+    dl_release_start(&release, deadline_ns, lock->claim->pinned != NULL, again);
+    while (release.step != DL_RELEASE_DONE) {
+        if (release.step == DL_RELEASE_SEND) {
+            release_send(lock, &release, err);
+        } else {
+            dl_clock_pause(DL_RELEASE_PAUSE_NS);
+            dl_release_paused(&release, dl_client_now(lock->client));
+        }
+    }
+    return release.result;
 }
 
 static void await_keeper_locked(struct dlock *lock)
@@ -103,13 +104,13 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     struct dlock_client *client = lock->client;
     enum dlock_status status;
     enum ending ending = unlock_begin(lock, whole, &status, err);
-    bool gone_is_ok = lock->repeatable;
+    bool again = lock->repeatable;
 
     if (ending == ENDING_NOTHING)
         return status;
     (void)pthread_mutex_unlock(&client->mutex);
     if (ending == ENDING_RELEASE)
-        status = unlock_exchange(lock, deadline_ns, gone_is_ok, err);
+        status = unlock_exchange(lock, deadline_ns, again, err);
     else if (ending == ENDING_HANDED && lock->claim->enqueued)
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
     dl_claim_forget(client, lock->claim);

@@ -260,6 +260,18 @@ Test(renew, to_a_longer_ttl_and_the_keeper_keeps_to_it)
     dlock_free(lock);
 }
 
+/* Not UNAVAILABLE, which says "certainly not executed". */
+Test(renew, C3_an_answer_too_late_to_be_of_use_is_unknown)
+{
+    struct dlock *lock = take(
+        "a", (struct dlock_options){.ttl_ms = 1000, .op_timeout_ms = 1000, .renew = DLOCK_OFF});
+
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_SLOW, (struct memory_fault){.ms = 950});
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    dlock_free(lock);
+}
+
 Test(renew, to_a_shorter_ttl_shortens_nothing_granted)
 {
     struct dlock *lock = take("a", (struct dlock_options){0});

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "renewal.h"
+#include "backoff.h"
+#include "clock.h"
+#include "validity.h"
+
+#define RETRY_FIRST_NS (5 * DL_NS_PER_MS)
+
+/* A lease shorter than the ttl, as queues grant it, is extended after this time: soon, because it
+ * may not outlast a pause of this process; not at once, because many locks are given back before.
+ */
+#define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool reads_held(enum dlock_state state)
+{
+    return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
+}
+
+/* A third of the lease after base_ns; never, once the store keeps the lease to the end of max_hold.
+ */
+static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
+{
+    if (!renewal->automatic || dl_validity_until_ns(base_ns, lease_ms) >= renewal->hold_until_ns)
+        return DL_NEVER;
+    return base_ns + lease_ms * (DL_NS_PER_MS / 3);
+}
+
+void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
+                        int64_t until_ns, int64_t lease_ms, bool soon)
+{
+    int64_t base_ns = until_ns - dl_validity_until_ns(0, lease_ms);
+
+    renewal->hold_until_ns =
+        renewal->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, renewal->max_hold_ms);
+    renewal->at_ns = next_after(renewal, base_ns, lease_ms);
+    if (soon && renewal->at_ns != DL_NEVER)
+        renewal->at_ns = earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);
+    renewal->lease_ms = lease_ms;
+    renewal->failures = 0;
+    dl_lease_grant(lease, earlier(until_ns, renewal->hold_until_ns));
+}
+
+int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease)
+{
+    return earlier(renewal->at_ns, dl_lease_until_ns(lease));
+}
+
+/*
+ * A fifth of the lease, so that the first renewal, at a third, and two more fit in before the end
+ * (C14), and so that whoever comes due meanwhile has his turn in time; and not past the end.
+ */
+int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, struct dl_lease *lease,
+                               int64_t now_ns, bool renewed, int64_t op_timeout_ns)
+{
+    int64_t left_ns = dl_lease_left_ns(lease, now_ns);
+    int64_t most_ns = renewal->lease_ms * (DL_NS_PER_MS / 5);
+
+    if (left_ns == 0 && !renewed)
+        return DL_NEVER;
+    if (renewed)
+        most_ns = earlier(most_ns, op_timeout_ns);
+    return left_ns > 0 ? earlier(most_ns, left_ns) : most_ns;
+}
+
+enum dl_due_step dl_renewal_due(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
+                                bool busy)
+{
+    enum dlock_state state = dl_lease_state(lease, now_ns);
+
+    if (state == DLOCK_STATE_LOST)
+        return dl_lease_until_ns(lease) == renewal->hold_until_ns ? DL_DUE_MAX_HOLD
+                                                                  : DL_DUE_EXPIRED;
+    if (!reads_held(state))
+        return DL_DUE_GONE;
+    if (renewal->at_ns > now_ns)
+        return DL_DUE_LATER;
+    if (!busy)
+        return DL_DUE_RENEW;
+    renewal->at_ns = dl_lease_until_ns(lease);
+    return DL_DUE_LATER;
+}
+
+static void failed(struct dl_renewal *renewal, int64_t now_ns, uint64_t random)
+{
+    int64_t most_ns = earlier(renewal->lease_ms * (DL_NS_PER_MS / 10), DL_NS_PER_S);
+
+    if (renewal->automatic)
+        renewal->at_ns =
+            now_ns + dl_backoff_delay(renewal->failures++, RETRY_FIRST_NS, most_ns, random);
+}
+
+enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_lease *lease,
+                                      const struct dl_renewal_answer *answer, bool *gone,
+                                      bool *stale)
+{
+    bool extended = answer->status == DLOCK_OK;
+    int64_t until_ns = extended ? dl_validity_until_ns(answer->sent_ns, answer->lease_ms) : 0;
+
+    *gone = answer->status == DLOCK_LOST;
+    *stale = false;
+    if (*gone)
+        return DLOCK_LOST;
+    if (extended && dl_validity_enough(answer->now_ns, until_ns, answer->lease_ms)) {
+        if (dl_lease_extend(lease, answer->now_ns, earlier(until_ns, renewal->hold_until_ns))) {
+            renewal->lease_ms = answer->lease_ms;
+            renewal->failures = 0;
+            renewal->at_ns = next_after(renewal, answer->sent_ns, answer->lease_ms);
+            return DLOCK_OK;
+        }
+    } else if (dl_lease_doubt(lease, answer->now_ns)) {
+        failed(renewal, answer->now_ns, answer->random);
+        return extended ? DLOCK_UNKNOWN : answer->status;
+    }
+    *stale = extended;
+    return DLOCK_LOST;
+}
