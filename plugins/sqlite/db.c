@@ -58,44 +58,6 @@ enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place 
                       "%.200s may only be read: it or its file system is read-only", place->path);
 }
 
-static int64_t number_of(sqlite3 *handle, const char *sql, int *rc)
-{
-    sqlite3_stmt *statement = NULL;
-    int64_t number = 0;
-
-    if (*rc != SQLITE_OK)
-        return 0;
-    *rc = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
-    if (*rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-        number = sqlite3_column_int64(statement, 0);
-    if (*rc == SQLITE_OK)
-        *rc = sqlite3_finalize(statement);
-    return number;
-}
-
-enum dlock_status sqlite_db_identify(sqlite3 *handle, const struct sqlite_place *place, int *empty,
-                                     struct dlock_error *err)
-{
-    int rc = SQLITE_OK;
-    int64_t application = number_of(handle, "PRAGMA application_id", &rc);
-    int64_t version = number_of(handle, "PRAGMA user_version", &rc);
-    int64_t tables = number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc);
-
-    if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
-    *empty = application == 0 && version == 0 && tables == 0;
-    if (*empty)
-        return DLOCK_OK;
-    if (application != SQ_APPLICATION_ID)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.200s is a SQLite database of another program", place->path);
-    if (version != SQ_SCHEMA_VERSION)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s has layout %lld; this dlock knows %d", place->path,
-                          (long long)version, SQ_SCHEMA_VERSION);
-    return DLOCK_OK;
-}
-
 static int wait_busy(void *arg, int round)
 {
     const struct sqlite_db *db = arg;
@@ -139,19 +101,16 @@ static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err
 
 static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *err)
 {
-    int rc = SQLITE_OK;
     int empty = 0;
-    enum dlock_status status = sqlite_db_identify(db->handle, db->place, &empty, err);
+    enum dlock_status status = sqlite_layout_identify(db->handle, db->place, &empty, err);
 
     if (status != DLOCK_OK)
         return status;
     if (empty)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%.200s was emptied while it was opened", db->place->path);
-    if (number_of(db->handle, "SELECT journal_mode = 'wal' FROM pragma_journal_mode", &rc) != 1)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode",
-                          db->place->path);
-    return file_note(db, err);
+    status = sqlite_layout_is_wal(db->handle, db->place, err);
+    return status == DLOCK_OK ? file_note(db, err) : status;
 }
 
 /* No mapping of the file itself: cut short by somebody, it would be a SIGBUS. */
@@ -198,7 +157,9 @@ enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place
     status = file_check(db, err);
     if (status != DLOCK_OK)
         return status;
-    rc = statements_prepare(db);
+    rc = sqlite_layout_upgrade(db->handle);
+    if (rc == SQLITE_OK)
+        rc = statements_prepare(db);
     if (rc != SQLITE_OK)
         return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
     return DLOCK_OK;
@@ -254,6 +215,7 @@ enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err)
     int rc = gate_enter(db);
 
     db->gated = rc == 0;
+    db->wakes = (struct sqlite_wakes){0};
     rc = run(db, SQ_BEGIN);
     if (rc == SQLITE_OK)
         return DLOCK_OK;
@@ -292,5 +254,7 @@ enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err
             status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of_commit(rc), rc);
     }
     sqlite_db_rollback(db); /* nothing after a COMMIT that worked */
+    /* Outside the gate, which they will want; and whatever became of it, since it may be so. */
+    sqlite_gate_wake(&db->gate, &db->wakes);
     return status;
 }

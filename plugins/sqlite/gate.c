@@ -56,12 +56,12 @@ void sqlite_gate_unlock(struct sqlite_gate *gate)
 }
 
 /* FNV-1a */
-static uint32_t bucket_of(const unsigned char *name, uint32_t name_len)
+static uint32_t bucket_of(const unsigned char *key, uint32_t key_len)
 {
     uint32_t hash = 2166136261u;
 
-    for (uint32_t i = 0; i < name_len; i++)
-        hash = (hash ^ name[i]) * 16777619u;
+    for (uint32_t i = 0; i < key_len; i++)
+        hash = (hash ^ key[i]) * 16777619u;
     return (hash ^ hash >> 16) % SQ_GATE_BUCKETS;
 }
 
@@ -70,22 +70,24 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct t
     return syscall(SYS_futex, word, op, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-static void bucket_release(struct sqlite_gate_bucket *bucket)
+static void bucket_wake(struct sqlite_gate_bucket *bucket)
 {
     (void)atomic_fetch_add(&bucket->count, 1);
     if (atomic_exchange(&bucket->sleepers, 0) != 0)
         (void)futex(&bucket->count, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
-void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len,
+void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *key, uint32_t key_len,
                       struct sqlite_watch *watch)
 {
-    watch->noted = gate->file != NULL;
-    if (gate->file == NULL)
-        return;
-    watch->inode = gate->inode;
-    watch->bucket = bucket_of(name, name_len);
-    watch->seen = atomic_load(&gate->file->buckets[watch->bucket].count);
+    uint32_t bucket = bucket_of(key, key_len);
+
+    if (gate->file != NULL) {
+        watch->inode = gate->inode;
+        watch->seen = atomic_load(&gate->file->buckets[bucket].count);
+        atomic_store(&watch->bucket, bucket);
+    }
+    atomic_store(&watch->noted, gate->file != NULL);
 }
 
 /* Zero: it was removed, so that others have another one, or none. */
@@ -108,11 +110,11 @@ enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
 
     if (atomic_load(&watch->interrupted))
         return DLOCK_CANCELED;
-    if (gate->file == NULL || !watch->noted || !gate_is_shared(gate, place))
+    if (gate->file == NULL || !atomic_load(&watch->noted) || !gate_is_shared(gate, place))
         return DLOCK_UNAVAILABLE;
     if (watch->inode != gate->inode) /* noted by a session that was opened before */
         return DLOCK_BUSY;
-    bucket = &gate->file->buckets[watch->bucket];
+    bucket = &gate->file->buckets[atomic_load(&watch->bucket)];
     while (!atomic_load(&watch->interrupted)) {
         int64_t left = deadline_ns - host->now_ns(host->ctx);
         struct timespec until;
@@ -128,15 +130,27 @@ enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
     return DLOCK_CANCELED;
 }
 
-void sqlite_gate_wake(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len)
+void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint32_t key_len)
 {
-    if (gate->file != NULL)
-        bucket_release(&gate->file->buckets[bucket_of(name, name_len)]);
+    uint32_t bucket = bucket_of(key, key_len);
+
+    wakes->set[bucket / 64] |= UINT64_C(1) << bucket % 64;
+    wakes->any = 1;
+}
+
+void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes *wakes)
+{
+    if (gate->file == NULL || !wakes->any)
+        return;
+    for (uint32_t i = 0; i < SQ_GATE_BUCKETS / 64; i++) {
+        for (uint64_t left = wakes->set[i]; left != 0; left &= left - 1)
+            bucket_wake(&gate->file->buckets[64 * i + (uint32_t)__builtin_ctzll(left)]);
+    }
 }
 
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch)
 {
     atomic_store(&watch->interrupted, 1);
-    if (gate->file != NULL && watch->noted)
-        bucket_release(&gate->file->buckets[watch->bucket]);
+    if (gate->file != NULL && atomic_load(&watch->noted))
+        bucket_wake(&gate->file->buckets[atomic_load(&watch->bucket)]);
 }

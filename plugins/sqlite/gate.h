@@ -3,8 +3,9 @@
  * gate.h - a small file beside the database, mapped by all who use it.
  *
  * It holds a mutex, in front of SQLite's own lock, which can only be polled for: with the gate,
- * writers wait asleep and enter in turn. And it holds the words that waiters sleep on until a name
- * is released.
+ * writers wait asleep and enter in turn. And it holds the words that waiters sleep on, in buckets:
+ * who has a place in a queue sleeps in that of its token until it is granted the lock, others in
+ * that of the name until it is released.
  *
  * Nothing in it is needed for exclusion. Where it cannot be used, SQLite's lock does the work and
  * waiters poll. The kernel gives the mutex back when its owner dies.
@@ -14,6 +15,8 @@
 
 #include <dlock/plugin.h>
 #include <stdatomic.h>
+
+#define SQ_GATE_BUCKETS 1024u
 
 struct sqlite_place;
 struct sqlite_clock;
@@ -28,10 +31,16 @@ struct sqlite_gate {
 /* The waiter of one attempt, in its slot. */
 struct sqlite_watch {
     _Atomic uint32_t interrupted; /* sticky [INT-2] */
-    uint32_t noted;               /* non-zero: the rest is there */
+    _Atomic uint32_t noted;       /* non-zero: the rest is there */
+    _Atomic uint32_t bucket;      /* read by interrupt, too */
+    uint32_t seen;                /* the bucket's count before the store was looked at */
     uint64_t inode;               /* of the gate that `seen` is of */
-    uint32_t bucket;
-    uint32_t seen; /* the bucket's count before the name was looked at */
+};
+
+/* The buckets to wake when a transaction has ended. */
+struct sqlite_wakes {
+    uint64_t set[SQ_GATE_BUCKETS / 64];
+    int any;
 };
 
 /* Non-zero: the gate there is of a database that was at this place before, in this boot; *shm_too:
@@ -48,19 +57,22 @@ void sqlite_gate_close(struct sqlite_gate *gate);
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns);
 void sqlite_gate_unlock(struct sqlite_gate *gate);
 
-/* To be called before looking at the name: releases from here on end the sleep [WAT-2]. */
-void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len,
+/* To be called before the store is looked at: what wakes this key from here on ends the sleep
+ * [WAT-2]. */
+void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *key, uint32_t key_len,
                       struct sqlite_watch *watch);
 
-/* BUSY: something was released. TIMEOUT: deadline_ns on the host's clock. CANCELED. UNAVAILABLE:
- * nothing was noted, or others may use another gate by now. */
+/* BUSY: somebody woke the key, or another one of its bucket. TIMEOUT: deadline_ns on the host's
+ * clock. CANCELED. UNAVAILABLE: nothing was noted, or others may use another gate by now. */
 enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
                                     const struct sqlite_place *place,
                                     const struct sqlite_watch *watch, const struct dlock_host *host,
                                     int64_t deadline_ns);
 
-/* The name was released: ends the sleep of all that wait for it. */
-void sqlite_gate_wake(const struct sqlite_gate *gate, const unsigned char *name, uint32_t name_len);
+void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint32_t key_len);
+
+/* Ends the sleep of all that noted one of the keys. */
+void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes *wakes);
 
 /* Ends one sleep, on this gate, now or later. From any thread. */
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch);

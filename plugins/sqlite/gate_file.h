@@ -9,10 +9,9 @@
 
 #include <pthread.h>
 
-#define SQ_GATE_SUFFIX  "-gate"
-#define SQ_GATE_BUCKETS 1024u
+#define SQ_GATE_SUFFIX "-gate"
 
-/* A release changes `count`, on which waiters sleep; `sleepers` is set by who goes to sleep and
+/* Waking changes `count`, on which waiters sleep; `sleepers` is set by who goes to sleep and
  * cleared by who wakes. A flag and not a number: a waiter that is killed leaves at most one wake-up
  * too many behind. */
 struct sqlite_gate_bucket {

@@ -20,6 +20,20 @@ struct look {
     struct holder *first, **last;
 };
 
+int sqlite_unhex(unsigned char *token, const char *hex)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < 2 * (size_t)DLOCK_TOKEN_SIZE; i++) {
+        const char *digit = hex[i] != '\0' ? strchr(digits, hex[i]) : NULL;
+
+        if (digit == NULL)
+            return 0;
+        token[i / 2] = (unsigned char)(token[i / 2] << 4 | (digit - digits));
+    }
+    return hex[2 * (size_t)DLOCK_TOKEN_SIZE] == '\0';
+}
+
 void sqlite_hex(char *hex, const unsigned char *token)
 {
     static const char digits[] = "0123456789abcdef";
@@ -29,16 +43,6 @@ void sqlite_hex(char *hex, const unsigned char *token)
         hex[2 * i + 1] = digits[token[i] & 15];
     }
     hex[2 * (size_t)DLOCK_TOKEN_SIZE] = '\0';
-}
-
-static int row_live(const struct look *look, sqlite3_stmt *row)
-{
-    const void *boot = sqlite3_column_blob(row, 3);
-
-    return boot != NULL && sqlite3_column_bytes(row, 3) == SQ_BOOT_SIZE &&
-           memcmp(boot, look->session->clock.boot, SQ_BOOT_SIZE) == 0 &&
-           sqlite3_column_bytes(row, 2) == DLOCK_TOKEN_SIZE &&
-           sqlite3_column_int64(row, 5) > look->now_ns;
 }
 
 static int holder_add(struct look *look, sqlite3_stmt *row)
@@ -61,8 +65,8 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
     holder->info = (struct dlock_lease_info){
         .name = holder->text,
         .name_len = (uint32_t)name_len,
-        .mode = DLOCK_EXCLUSIVE,
-        .waiters = UINT32_MAX,
+        .mode = (uint32_t)sqlite3_column_int64(row, 7),
+        .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
         .remaining_ms = (sqlite3_column_int64(row, 5) - look->now_ns) / SQ_NS_PER_MS,
         .held_ms = (look->now_ns - sqlite3_column_int64(row, 4)) / SQ_NS_PER_MS,
@@ -74,14 +78,28 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
     return SQLITE_OK;
 }
 
-/* All live rows of the statement whose names begin with prefix; they come in order. */
+static int look_bind(const struct look *look, sqlite3_stmt *row, const unsigned char *prefix,
+                     uint32_t prefix_len)
+{
+    int rc = prefix_len > 0
+                 ? sqlite3_bind_blob(row, SQ_P_NAME, prefix, (int)prefix_len, SQLITE_STATIC)
+                 : sqlite3_bind_zeroblob(row, SQ_P_NAME, 0);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_blob(row, SQ_P_BOOT, look->session->clock.boot, SQ_BOOT_SIZE,
+                               SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(row, SQ_P_NOW, look->now_ns);
+    return rc;
+}
+
+/* All rows of the statement whose names begin with prefix; they come in order. */
 static int holders_read(struct look *look, enum sqlite_statement which, const unsigned char *prefix,
                         uint32_t prefix_len)
 {
     struct sqlite_db *db = &look->session->db;
     sqlite3_stmt *row = db->statements[which];
-    int rc = prefix_len > 0 ? sqlite3_bind_blob(row, 1, prefix, (int)prefix_len, SQLITE_STATIC)
-                            : sqlite3_bind_zeroblob(row, 1, 0);
+    int rc = look_bind(look, row, prefix, prefix_len);
 
     if (rc == SQLITE_OK)
         rc = sqlite_db_step(db, which);
@@ -91,7 +109,7 @@ static int holders_read(struct look *look, enum sqlite_statement which, const un
             rc = SQLITE_DONE;
             break;
         }
-        rc = row_live(look, row) ? holder_add(look, row) : SQLITE_OK;
+        rc = holder_add(look, row);
         if (rc == SQLITE_OK)
             rc = sqlite_db_step(db, which);
     }
@@ -142,7 +160,7 @@ enum dlock_status sqlite_look_inspect(struct sqlite_session *session, const unsi
                                       uint32_t name_len, dlock_lease_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
-    return look(session, SQ_FIND, name, name_len, fn, arg, err);
+    return look(session, SQ_INSPECT, name, name_len, fn, arg, err);
 }
 
 enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigned char *prefix,

@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-#define SQ_CAPS_ALWAYS (DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
+#define SQ_CAPS_ALWAYS                                                                 \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
 static enum dlock_status forked(struct dlock_error *err)
 {
@@ -63,6 +65,7 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
     enum dlock_status status = DLOCK_INTERNAL;
 
     session->host = host;
+    session->waiter_lease_ms = target->number(target, "waiter_lease");
     session->full = sync != NULL && strcmp(sync, "full") == 0;
     if (sqlite3_threadsafe() == 0)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
@@ -99,8 +102,6 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
 {
     enum dlock_status status = enter(self, req->deadline_ns, err);
 
-    if (status == DLOCK_OK && req->mode != DLOCK_EXCLUSIVE)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNSUPPORTED, 0, "exclusive mode only");
     return status == DLOCK_OK ? sqlite_lease_try(self, req, grant, err) : status;
 }
 
@@ -120,24 +121,24 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
     return status == DLOCK_OK ? sqlite_lease_unlock(self, req, err) : status;
 }
 
+static enum dlock_status sqlite_leave(void *self, const struct dlock_request *req,
+                                      struct dlock_error *err)
+{
+    enum dlock_status status = enter(self, req->deadline_ns, err);
+
+    return status == DLOCK_OK ? sqlite_lease_leave(self, req, err) : status;
+}
+
 static enum dlock_status sqlite_watch(void *self, const struct dlock_request *req,
                                       struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    const struct sqlite_slot *slot = req->slot;
-    enum dlock_status status = DLOCK_INTERNAL;
+    int64_t exchange_ns =
+        session->host->now_ns(session->host->ctx) + req->op_timeout_ms * SQ_NS_PER_MS;
+    enum dlock_status status =
+        enter(self, exchange_ns < req->deadline_ns ? exchange_ns : req->deadline_ns, err);
 
-    (void)grant; /* of a queue only */
-    if (sqlite_origin_left())
-        return forked(err);
-    status = sqlite_gate_sleep(&session->db.gate, &session->place, &slot->watch, session->host,
-                               req->deadline_ns);
-    if (status == DLOCK_UNAVAILABLE)
-        return dlock_fail(err, SQ_ORIGIN, status, 0, "no notification by %.100s-gate: %s",
-                          session->place.path, session->db.gate.why);
-    if (status == DLOCK_BUSY)
-        return status;
-    return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");
+    return status == DLOCK_OK ? sqlite_wait(self, req, grant, err) : status;
 }
 
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
@@ -199,6 +200,7 @@ static const struct dlock_backend_ops sqlite_ops = {
     .renew = sqlite_renew,
     .unlock = sqlite_unlock,
     .watch = sqlite_watch,
+    .leave = sqlite_leave,
     .interrupt = sqlite_interrupt,
     .inspect = sqlite_inspect,
     .list = sqlite_list,
@@ -212,6 +214,9 @@ static const struct dlock_option_spec sqlite_options[] = {
     {"sync", "enum", "normal", "normal|full",
      "full: every change reaches the disk before the call returns, so that fences rise across a "
      "power failure whatever the clock does; all users of the file have to ask for it"},
+    {"waiter_lease", "duration", "3s", "100ms..1m",
+     "how long a place in the queue lasts without a sign of life, and a lock that was granted to a "
+     "waiter before it takes it up: what a dead waiter costs the others"},
     {"unsafe_network_fs", "bool", "off", NULL,
      "accept a network file system, on which locks of other hosts may not be seen"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -117,19 +117,6 @@ static enum dlock_status file_make(const struct sqlite_place *place,
     return DLOCK_OK;
 }
 
-static int schema_make(sqlite3 *handle)
-{
-    int rc = sqlite3_exec(handle, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, sqlite_schema, NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
-    return rc;
-}
-
 /* What is read in exclusive mode is ours alone until the connection is closed. */
 static int take_alone(sqlite3 *handle)
 {
@@ -152,9 +139,9 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_place *place
         return status;
     rc = take_alone(handle);
     if (rc == SQLITE_OK)
-        status = sqlite_db_identify(handle, place, &empty, err);
+        status = sqlite_layout_identify(handle, place, &empty, err);
     if (rc == SQLITE_OK && status == DLOCK_OK && empty)
-        rc = schema_make(handle);
+        rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
         return DLOCK_BUSY;
     return rc == SQLITE_OK ? status : sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);

@@ -8,9 +8,12 @@
  *   plugin.c      the slots, in the order of plugin.h
  *   place.c       from the URI to a file, and which file systems can hold it
  *   setup.c       the first open: making the file, proving that a half-there one is not in use
+ *   layout.c      recognising a store, making one, upgrading one
  *   db.c          connection, settings, transactions; notices a file that was moved away
  *   statements.c  the schema and all SQL text
- *   lease.c       taking, renewing and ending leases, in terms of rows
+ *   name.c        one name in a transaction: its row, its readers, its queue (name.h)
+ *   lease.c       taking, renewing and ending leases: the transactions
+ *   wait.c        watch: asleep until there is a grant or a release
  *   look.c        inspect and list
  *   probe.c       what this store gives, for people
  *   gate.c        a shared mutex in front of SQLite's own lock, and the sleepers
@@ -29,12 +32,13 @@
 #include <dlock/plugin.h>
 #include <sqlite3.h>
 
-#define SQ_ORIGIN    "sqlite"
-#define SQ_NS_PER_US INT64_C(1000)
-#define SQ_NS_PER_MS INT64_C(1000000)
-#define SQ_NS_PER_S  INT64_C(1000000000)
-#define SQ_BOOT_SIZE 16
-#define SQ_HEX_SIZE  (2 * DLOCK_TOKEN_SIZE + 1)
+#define SQ_ORIGIN     "sqlite"
+#define SQ_NS_PER_US  INT64_C(1000)
+#define SQ_NS_PER_MS  INT64_C(1000000)
+#define SQ_NS_PER_S   INT64_C(1000000000)
+#define SQ_BOOT_SIZE  16
+#define SQ_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
+#define SQ_LABEL_SIZE 256 /* what is kept of a waiter's */
 
 #ifdef __clang_analyzer__
 /* It cannot see through a variadic call what that returns. */
@@ -110,9 +114,14 @@ enum dlock_status sqlite_status_of_commit(int rc);
 /* ---- statements.c ---- */
 
 #define SQ_APPLICATION_ID 0x444C4B53 /* "DLKS" */
-#define SQ_SCHEMA_VERSION 1
+#define SQ_SCHEMA_VERSION 2
+#define SQ_SCHEMA_OLDEST  1 /* that can be upgraded */
 
 extern const char sqlite_schema[];
+extern const char sqlite_upgrade[]; /* from layout 1, after the schema */
+
+/* locks.crowd: in which tables there may be rows of the name. */
+enum { SQ_READERS = 1, SQ_WAITERS = 2 };
 
 enum sqlite_statement {
     SQ_BEGIN,
@@ -120,10 +129,42 @@ enum sqlite_statement {
     SQ_ROLLBACK,
     SQ_FIND,
     SQ_TAKE,
+    SQ_MARK,
+    SQ_FREE,
     SQ_EXTEND,
     SQ_RELEASE,
+    SQ_READERS_COUNT,
+    SQ_READERS_REAP,
+    SQ_READERS_END,
+    SQ_READER_TAKE,
+    SQ_READER_KEEP,
+    SQ_READER_EXTEND,
+    SQ_READER_RELEASE,
+    SQ_WAITERS_COUNT,
+    SQ_WAITERS_REAP,
+    SQ_WAITERS_HEAD,
+    SQ_WAITER_JOIN,
+    SQ_WAITER_STAY,
+    SQ_WAITER_AHEAD,
+    SQ_WAITER_LEAVE,
+    SQ_GRANTED,
+    SQ_INSPECT,
     SQ_LIST,
     SQ_STATEMENTS
+};
+
+/* A statement has those that it needs. */
+enum sqlite_parameter {
+    SQ_P_NAME = 1,
+    SQ_P_TOKEN,
+    SQ_P_BOOT,
+    SQ_P_NOW,
+    SQ_P_UNTIL,
+    SQ_P_FENCE,
+    SQ_P_CROWD,
+    SQ_P_LABEL,
+    SQ_P_MODE,
+    SQ_P_LEASE
 };
 
 extern const char *const sqlite_statement_text[SQ_STATEMENTS];
@@ -135,9 +176,10 @@ struct sqlite_db {
     sqlite3_stmt *statements[SQ_STATEMENTS];
     const struct sqlite_place *place; /* borrowed */
     struct sqlite_gate gate;
-    uint64_t device, inode; /* of the file that is open */
-    int64_t until_ns;       /* CLOCK_MONOTONIC: a busy file is waited for until then */
-    int gated;              /* in a transaction, and the gate is ours */
+    struct sqlite_wakes wakes; /* by commit */
+    uint64_t device, inode;    /* of the file that is open */
+    int64_t until_ns;          /* CLOCK_MONOTONIC: a busy file is waited for until then */
+    int gated;                 /* in a transaction, and the gate is ours */
 };
 
 /* CONFIG: not a database, not ours, of a newer version. Waits until db->until_ns. */
@@ -152,10 +194,6 @@ int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle);
 enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
                                      struct dlock_error *err);
 
-/* OK and *empty, or CONFIG: is what the connection reads a store of ours? Others: errors. */
-enum dlock_status sqlite_db_identify(sqlite3 *handle, const struct sqlite_place *place, int *empty,
-                                     struct dlock_error *err);
-
 /* Fills err with what SQLite says about rc; returns status. */
 enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
                                  const struct sqlite_place *place, enum dlock_status status,
@@ -165,7 +203,7 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err);
 
 /* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, so that what is
- * decided here binds nobody. */
+ * decided here binds nobody. Wakes those in db->wakes. */
 enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err);
 void sqlite_db_rollback(struct sqlite_db *db);
 
@@ -176,6 +214,24 @@ enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *er
  * error. Reset it afterwards. */
 int sqlite_db_step(struct sqlite_db *db, enum sqlite_statement which);
 void sqlite_db_reset(struct sqlite_db *db, enum sqlite_statement which);
+
+/* ---- layout.c ---- */
+
+/* OK and *empty, or CONFIG: is what the connection reads a store of ours, of a layout
+ * that can be used or upgraded? Others: errors. */
+enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_place *place,
+                                         int *empty, struct dlock_error *err);
+
+/* CONFIG: it is not in WAL mode. */
+enum dlock_status sqlite_layout_is_wal(sqlite3 *handle, const struct sqlite_place *place,
+                                       struct dlock_error *err);
+
+/* SQLite's codes. An empty file becomes a store. */
+int sqlite_layout_make(sqlite3 *handle);
+
+/* A store of an earlier layout gets the present one, with all leases and fences; or nothing is
+ * changed. Programs of that layout that have it open fail from now on, with CONFIG. */
+int sqlite_layout_upgrade(sqlite3 *handle);
 
 /* ---- setup.c ---- */
 
@@ -196,21 +252,27 @@ void sqlite_setup_end(struct sqlite_setup *setup);
 int sqlite_directory_lock(const char *directory, int64_t until_ns);
 void sqlite_directory_unlock(int fd);
 
-/* ---- session, lease.c ---- */
+/* ---- session ---- */
 
 struct sqlite_session {
     const struct dlock_host *host;
     struct sqlite_place place;
     struct sqlite_clock clock;
     struct sqlite_db db;
+    int64_t waiter_lease_ms;
     int full;
 };
 
 /* dlock_request.slot: zeroed by core at the start of the attempt. */
 struct sqlite_slot {
     struct sqlite_watch watch;
-    int tried; /* and found to be held: look before writing */
+    int tried;             /* and found to be held: look before writing */
+    int queued;            /* was the last answer; the rest is of that */
+    uint64_t queued_fence; /* an older grant has run out [WAT-4] */
+    int64_t queued_ns;     /* when it was executed, on the store's clock */
 };
+
+/* ---- lease.c ---- */
 
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err);
@@ -218,8 +280,15 @@ enum dlock_status sqlite_lease_renew(struct sqlite_session *session, struct dloc
                                      size_t n, struct dlock_error *err);
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status sqlite_lease_leave(struct sqlite_session *session,
+                                     const struct dlock_request *req, struct dlock_error *err);
 enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
                                      uint32_t name_len, const char *owner, struct dlock_error *err);
+
+/* ---- wait.c ---- */
+
+enum dlock_status sqlite_wait(struct sqlite_session *session, const struct dlock_request *req,
+                              struct dlock_grant *grant, struct dlock_error *err);
 
 /* ---- look.c ---- */
 
@@ -232,6 +301,9 @@ enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigne
 
 /* hex holds SQ_HEX_SIZE. */
 void sqlite_hex(char *hex, const unsigned char *token);
+
+/* Zero: hex is not the hex of a token. */
+int sqlite_unhex(unsigned char *token, const char *hex);
 
 /* ---- probe.c ---- */
 

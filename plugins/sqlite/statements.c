@@ -1,51 +1,136 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All SQL. A name is held by `token` while `boot` is this boot and until_ns is in the future;
- * otherwise it is free, whatever else the row says. Rows are never deleted, so that `fence`, the
- * last number given out, survives.
+ * All SQL. Times are nanoseconds of sqlite_clock_now; what is of another boot, or whose until_ns is
+ * not in the future, is dead, whatever else its row says.
  *
- * Times are nanoseconds of sqlite_clock_now. What later versions add (readers, waiters) goes into
- * tables of their own and raises user_version.
+ *   locks    a row for each name ever locked, never deleted, so that `fence`, the first number of
+ *            the last grant, survives. `token` holds the name exclusively while it lives. `crowd`
+ *            says in which of the other tables there may be rows of the name (SQ_READERS,
+ *            SQ_WAITERS): while it is 0, which is the usual case, nobody looks there.
+ *   readers  a row for each shared lease
+ *   waiters  a row for each place in the queue of a name, in the order of `place`. lease_ns is how
+ *            long a place lasts without a refresh, and then a grant that comes unasked.
+ *
+ * Layout 1 had one table, "names". It is gone rather than extended: a program of that layout that
+ * has the file open fails at its next statement, instead of seeing no readers and no queue.
  */
 #include "sqlite.h"
 
+#define LEASE_COLUMNS "name, fence, token, boot, since_ns, until_ns, label"
+
 /* The numbers are those of sqlite.h; a test compares them. */
-const char sqlite_schema[] = "CREATE TABLE names ("
+const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  name     BLOB    NOT NULL PRIMARY KEY,"
                              "  fence    INTEGER NOT NULL,"
-                             "  token    BLOB," /* NULL: free */
+                             "  crowd    INTEGER NOT NULL,"
+                             "  token    BLOB," /* NULL: not held exclusively */
                              "  boot     BLOB,"
                              "  since_ns INTEGER,"
                              "  until_ns INTEGER,"
                              "  label    TEXT"
                              ") STRICT, WITHOUT ROWID;"
+                             "CREATE TABLE readers ("
+                             "  name     BLOB    NOT NULL,"
+                             "  token    BLOB    NOT NULL,"
+                             "  boot     BLOB    NOT NULL,"
+                             "  since_ns INTEGER NOT NULL,"
+                             "  until_ns INTEGER NOT NULL,"
+                             "  fence    INTEGER NOT NULL,"
+                             "  label    TEXT,"
+                             "  PRIMARY KEY (name, token)"
+                             ") STRICT, WITHOUT ROWID;"
+                             "CREATE TABLE waiters ("
+                             "  name     BLOB    NOT NULL,"
+                             "  place    INTEGER NOT NULL,"
+                             "  token    BLOB    NOT NULL,"
+                             "  boot     BLOB    NOT NULL,"
+                             "  mode     INTEGER NOT NULL,"
+                             "  until_ns INTEGER NOT NULL,"
+                             "  lease_ns INTEGER NOT NULL,"
+                             "  label    TEXT,"
+                             "  PRIMARY KEY (name, place),"
+                             "  UNIQUE (name, token)"
+                             ") STRICT, WITHOUT ROWID;"
                              "PRAGMA application_id = 1145850707;"
-                             "PRAGMA user_version = 1;";
+                             "PRAGMA user_version = 2;";
 
-_Static_assert(SQ_APPLICATION_ID == 1145850707 && SQ_SCHEMA_VERSION == 1,
+_Static_assert(SQ_APPLICATION_ID == 1145850707 && SQ_SCHEMA_VERSION == 2,
                "sqlite_schema spells them out");
 
-/* ?1 name, ?2 token, ?3 boot, ?4 now, ?5 until, ?6 fence, ?7 label */
+const char sqlite_upgrade[] = "INSERT INTO locks (" LEASE_COLUMNS ", crowd)"
+                              " SELECT " LEASE_COLUMNS ", 0 FROM names;"
+                              "DROP TABLE names;";
+
+/* Rows that are alive, ?3 being the present boot and ?4 the time. Those of another length were not
+ * written by dlock. */
+#define LIVE          "boot = ?3 AND until_ns > ?4 AND length(token) = 16"
+#define MINE          "name = ?1 AND token = ?2 AND boot = ?3 AND until_ns > ?4"
+#define LIVE_WAITERS  "(SELECT count(*) FROM waiters WHERE waiters.name = held.name AND " LIVE ")"
+#define DEAD_OF(name) "DELETE FROM " name " WHERE name = ?1 AND NOT (" LIVE ")"
+
+/* The holders of the names for which `name <how> ?1`, and the number of those who wait for each. */
+#define HOLDERS(how)                                                                         \
+    "SELECT " LEASE_COLUMNS ", 0, CASE WHEN crowd = 0 THEN 0 ELSE " LIVE_WAITERS " END"      \
+    " FROM locks AS held WHERE name " how " ?1 AND token IS NOT NULL AND " LIVE " UNION ALL" \
+    " SELECT " LEASE_COLUMNS ", 1, " LIVE_WAITERS " FROM readers AS held WHERE name " how    \
+    " ?1 AND " LIVE " ORDER BY 1"
+
+/* The parameters are those of enum sqlite_parameter. */
 const char *const sqlite_statement_text[SQ_STATEMENTS] = {
     [SQ_BEGIN] = "BEGIN IMMEDIATE",
     [SQ_COMMIT] = "COMMIT",
     [SQ_ROLLBACK] = "ROLLBACK",
 
-    [SQ_FIND] = "SELECT name, fence, token, boot, since_ns, until_ns, label"
-                " FROM names WHERE name = ?1",
+    [SQ_FIND] = "SELECT fence, crowd, token, boot, until_ns FROM locks WHERE name = ?1",
 
-    [SQ_TAKE] = "INSERT INTO names (name, token, boot, since_ns, until_ns, fence, label)"
-                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    [SQ_TAKE] = "INSERT INTO locks (name, token, boot, since_ns, until_ns, fence, crowd, label)"
+                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
                 " ON CONFLICT (name) DO UPDATE SET token = ?2, boot = ?3, since_ns = ?4,"
-                " until_ns = ?5, fence = ?6, label = ?7",
+                " until_ns = ?5, fence = ?6, crowd = ?7, label = ?8",
 
-    [SQ_EXTEND] = "UPDATE names SET until_ns = max(until_ns, ?5)"
-                  " WHERE name = ?1 AND token = ?2 AND boot = ?3 AND until_ns > ?4"
-                  " RETURNING name, fence, token, boot, since_ns, until_ns, label",
+    [SQ_MARK] = "INSERT INTO locks (name, fence, crowd) VALUES (?1, ?6, ?7)"
+                " ON CONFLICT (name) DO UPDATE SET fence = ?6, crowd = ?7",
 
-    [SQ_RELEASE] = "UPDATE names SET token = NULL"
-                   " WHERE name = ?1 AND token = ?2 AND boot = ?3 AND until_ns > ?4",
+    [SQ_FREE] = "UPDATE locks SET token = NULL, fence = ?6, crowd = ?7 WHERE name = ?1",
 
-    [SQ_LIST] = "SELECT name, fence, token, boot, since_ns, until_ns, label"
-                " FROM names WHERE name >= ?1 AND token IS NOT NULL ORDER BY name",
+    [SQ_EXTEND] = "UPDATE locks SET until_ns = max(until_ns, ?5) WHERE " MINE
+                  " AND fence >= 0 RETURNING fence, until_ns, crowd",
+
+    /* Whoever is alone passes the name on to nobody. */
+    [SQ_RELEASE] = "UPDATE locks SET token = NULL WHERE " MINE " AND crowd = 0",
+
+    [SQ_READERS_COUNT] = "SELECT count(*), count(*) FILTER (WHERE " LIVE "),"
+                         " max(until_ns) FILTER (WHERE " LIVE ") FROM readers WHERE name = ?1",
+    [SQ_READERS_REAP] = DEAD_OF("readers"),
+    [SQ_READERS_END] = "DELETE FROM readers WHERE name = ?1 AND " LIVE,
+
+    [SQ_READER_TAKE] = "INSERT INTO readers (name, token, boot, since_ns, until_ns, fence, label)"
+                       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8)",
+    [SQ_READER_KEEP] = "INSERT OR REPLACE INTO readers (" LEASE_COLUMNS ")"
+                       " SELECT name, fence, token, boot, since_ns, max(until_ns, ?5), label"
+                       " FROM locks WHERE " MINE,
+    [SQ_READER_EXTEND] = "UPDATE readers SET until_ns = max(until_ns, ?5) WHERE " MINE
+                         " AND fence >= 0 RETURNING fence, until_ns",
+    [SQ_READER_RELEASE] = "DELETE FROM readers WHERE " MINE,
+
+    [SQ_WAITERS_COUNT] = "SELECT count(*), count(*) FILTER (WHERE " LIVE ")"
+                         " FROM waiters WHERE name = ?1",
+    [SQ_WAITERS_REAP] = DEAD_OF("waiters"),
+    [SQ_WAITERS_HEAD] = "SELECT token, mode, lease_ns, label FROM waiters WHERE name = ?1"
+                        " ORDER BY place LIMIT 1",
+
+    [SQ_WAITER_JOIN] =
+        "INSERT INTO waiters (name, place, token, boot, mode, until_ns, lease_ns, label)"
+        " VALUES (?1, (SELECT ifnull(max(place), 0) + 1 FROM waiters WHERE name = ?1),"
+        " ?2, ?3, ?9, ?5, ?10, ?8)",
+    [SQ_WAITER_STAY] = "UPDATE waiters SET until_ns = max(until_ns, ?5) WHERE " MINE,
+    [SQ_WAITER_AHEAD] = "SELECT count(*) FROM waiters WHERE name = ?1 AND " LIVE
+                        " AND place < (SELECT place FROM waiters WHERE name = ?1 AND token = ?2)",
+    [SQ_WAITER_LEAVE] = "DELETE FROM waiters WHERE name = ?1 AND token = ?2",
+
+    [SQ_GRANTED] = "SELECT fence, until_ns FROM locks WHERE " MINE " UNION ALL"
+                   " SELECT fence, until_ns FROM readers WHERE " MINE,
+
+    [SQ_INSPECT] = HOLDERS("="),
+    [SQ_LIST] = HOLDERS(">="),
 };

@@ -3,15 +3,19 @@
  * Another process with a session of the sqlite plugin, which does what the lines on its standard
  * input say and answers each with one line:
  *
- *     STATUS fence lease_ms holder_ms message
+ *     STATUS fence lease_ms holder_ms queued message
  *
- *   open PATH normal|full      close                      origin
- *   try NAME OWNER TTL TIMEOUT watch OWNER TIMEOUT        count PREFIX
- *   renew OWNER                unlock OWNER               break NAME
- *   enter                      goes into a transaction and stays there until "leave"
- *   race FILE NAME COUNT       takes the name COUNT times, counting in FILE without a lock
- *   opens PATH COUNT           opens and closes
+ *   open PATH normal|full            close                      origin
+ *   try NAME OWNER TTL TIMEOUT FLAGS watch OWNER TIMEOUT        count PREFIX
+ *   renew OWNER                      unlock OWNER               break NAME
+ *   quit OWNER                       leaves the queue
+ *   line FILE NAME OWNER             waits in the queue, adds OWNER to FILE, releases
+ *   enter                            goes into a transaction and stays there until "leave"
+ *   race FILE NAME COUNT FLAGS       takes the name COUNT times, counting in FILE without a lock
+ *   peek FILE NAME COUNT FLAGS       reads FILE under the lock: nobody changes it meanwhile
+ *   opens PATH COUNT                 opens and closes
  *
+ * FLAGS: s for shared, e for ENQUEUE, r for REFRESH, or nothing.
  * OWNER is a letter: the token, and the slot that a request keeps.
  */
 #include "sqlite.h"
@@ -29,7 +33,7 @@ static char path[512];
 
 struct line {
     char verb[16];
-    char words[4][512];
+    char words[5][512];
 };
 
 static struct dlt_request *request_of(const char *owner)
@@ -39,9 +43,10 @@ static struct dlt_request *request_of(const char *owner)
 
 static void answer(enum dlock_status status)
 {
-    printf("%s %llu %lld %lld %s\n", dlock_status_name((int)status),
+    printf("%s %llu %lld %lld %d %s\n", dlock_status_name((int)status),
            (unsigned long long)store.grant.fence, (long long)store.grant.lease_ms,
-           (long long)store.grant.holder_ms, store.err.message);
+           (long long)store.grant.holder_ms, (store.grant.flags & DLOCK_GRANT_QUEUED) != 0,
+           store.err.message);
     (void)fflush(stdout);
 }
 
@@ -52,6 +57,13 @@ static enum dlock_status do_open(const char *where, const char *sync)
     dlt_store_init(&store, path);
     store.target.sync = strcmp(sync, "full") == 0 ? "full" : "normal";
     return dlt_store_open(&store);
+}
+
+static void flags_set(struct dlt_request *r, const char *letters)
+{
+    r->req.mode = strchr(letters, 's') != NULL ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    r->req.flags = (strchr(letters, 'e') != NULL ? DLOCK_REQ_ENQUEUE : 0u) |
+                   (strchr(letters, 'r') != NULL ? DLOCK_REQ_REFRESH : 0u);
 }
 
 static enum dlock_status do_try(const struct line *line)
@@ -66,6 +78,7 @@ static enum dlock_status do_try(const struct line *line)
     }
     r->req.ttl_ms = strtoll(line->words[2], NULL, 10);
     r->req.deadline_ns = dlt_host_in(&store.host, strtoll(line->words[3], NULL, 10));
+    flags_set(r, line->words[4]);
     return dlt_store_try(&store, r);
 }
 
@@ -89,13 +102,16 @@ static enum dlock_status count_up(const char *file, uint64_t fence)
     return ok ? DLOCK_OK : DLOCK_INTERNAL;
 }
 
+#define REFRESH_MS 1000
+#define TTL_MS     30000
+
 /* As core does it: without notification, poll. */
-static enum dlock_status take(struct dlt_request *r)
+static enum dlock_status take_by_trying(struct dlt_request *r)
 {
     enum dlock_status status = dlt_store_try(&store, r);
 
     while (status == DLOCK_BUSY) {
-        status = dlt_store_watch(&store, r, 1000);
+        status = dlt_store_watch(&store, r, REFRESH_MS);
         if (status == DLOCK_UNAVAILABLE)
             dlt_sleep_ms(1);
         else if (status != DLOCK_BUSY && status != DLOCK_TIMEOUT)
@@ -106,23 +122,101 @@ static enum dlock_status take(struct dlt_request *r)
     return status;
 }
 
-static enum dlock_status do_race(const char *file, const char *name, int count)
+/* Core's keeper extends a grant at once. */
+static enum dlock_status take_in_line(struct dlt_request *r)
 {
+    enum dlock_status status = dlt_store_enqueue(&store, r);
+
+    while (status == DLOCK_BUSY) {
+        int64_t left_ms = store.grant.holder_ms;
+
+        if ((store.grant.flags & DLOCK_GRANT_QUEUED) == 0)
+            return DLOCK_LOST;
+        status =
+            dlt_store_watch(&store, r, left_ms > 0 && left_ms < REFRESH_MS ? left_ms : REFRESH_MS);
+        if (status == DLOCK_OK)
+            return dlt_store_renew(&store, r);
+        if (status != DLOCK_TIMEOUT && status != DLOCK_BUSY)
+            return status;
+        status = dlt_store_refresh(&store, r);
+    }
+    return status;
+}
+
+static enum dlock_status take(struct dlt_request *r, const char *name, const char *letters)
+{
+    dlt_request_init(r, &store.host, name, 0, TTL_MS);
+    r->req.deadline_ns = dlt_host_in(&store.host, 20000);
+    r->req.op_timeout_ms = 20000;
+    (void)store.host.table.random(&store.host, r->req.token, sizeof r->req.token);
+    flags_set(r, letters);
+    return (r->req.flags & DLOCK_REQ_ENQUEUE) != 0 ? take_in_line(r) : take_by_trying(r);
+}
+
+static enum dlock_status do_race(const struct line *line)
+{
+    long count = strtol(line->words[2], NULL, 10);
     enum dlock_status status = DLOCK_OK;
 
-    for (int i = 0; i < count && status == DLOCK_OK; i++) {
+    for (long i = 0; i < count && status == DLOCK_OK; i++) {
         struct dlt_request r;
+        struct dlt_holder holder;
+        size_t one = 1;
 
-        dlt_request_init(&r, &store.host, name, 0, 30000);
-        r.req.deadline_ns = dlt_host_in(&store.host, 20000);
-        (void)store.host.table.random(&store.host, r.req.token, sizeof r.req.token);
-        status = take(&r);
+        status = take(&r, line->words[1], line->words[3]);
         if (status == DLOCK_OK)
-            status = count_up(file, store.grant.fence);
+            status = dlt_store_inspect(&store, line->words[1], &holder, &one);
+        if (status == DLOCK_OK)
+            status = count_up(line->words[0], holder.fence);
         if (status == DLOCK_OK)
             status = dlt_store_unlock(&store, &r);
     }
     return status;
+}
+
+static void text_read(const char *file, char *text, int size)
+{
+    FILE *f = fopen(file, "r");
+
+    if (f == NULL || fgets(text, size, f) == NULL)
+        text[0] = '\0';
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+static enum dlock_status do_peek(const struct line *line)
+{
+    long count = strtol(line->words[2], NULL, 10);
+    enum dlock_status status = DLOCK_OK;
+
+    for (long i = 0; i < count && status == DLOCK_OK; i++) {
+        char before[64], after[64];
+        struct dlt_request r;
+
+        status = take(&r, line->words[1], line->words[3]);
+        if (status != DLOCK_OK)
+            return status;
+        text_read(line->words[0], before, sizeof before);
+        dlt_sleep_ms(1);
+        text_read(line->words[0], after, sizeof after);
+        status = dlt_store_unlock(&store, &r);
+        if (before[0] == '\0' || strcmp(before, after) != 0)
+            return DLOCK_INTERNAL;
+    }
+    return status;
+}
+
+static enum dlock_status do_line(const struct line *line)
+{
+    struct dlt_request *r = request_of(line->words[2]);
+    enum dlock_status status = take(r, line->words[1], "e");
+    FILE *f = status == DLOCK_OK ? fopen(line->words[0], "a") : NULL;
+
+    if (f == NULL)
+        return status;
+    (void)fputs(line->words[2], f);
+    (void)fclose(f);
+    return dlt_store_unlock(&store, r);
 }
 
 static enum dlock_status do_opens(const char *where, int count)
@@ -192,7 +286,13 @@ static enum dlock_status obey(const struct line *line)
     if (strcmp(verb, "leave") == 0)
         return do_leave();
     if (strcmp(verb, "race") == 0)
-        return do_race(line->words[0], line->words[1], (int)strtol(line->words[2], NULL, 10));
+        return do_race(line);
+    if (strcmp(verb, "peek") == 0)
+        return do_peek(line);
+    if (strcmp(verb, "line") == 0)
+        return do_line(line);
+    if (strcmp(verb, "quit") == 0)
+        return dlt_store_leave(&store, request_of(line->words[0]));
     return DLOCK_INVALID;
 }
 
@@ -203,8 +303,8 @@ int main(void)
     while (fgets(text, sizeof text, stdin) != NULL) {
         struct line line = {0};
 
-        (void)sscanf(text, "%15s %511s %511s %511s %511s", line.verb, line.words[0], line.words[1],
-                     line.words[2], line.words[3]);
+        (void)sscanf(text, "%15s %511s %511s %511s %511s %511s", line.verb, line.words[0],
+                     line.words[1], line.words[2], line.words[3], line.words[4]);
         answer(obey(&line));
     }
     dlt_store_close(&store);

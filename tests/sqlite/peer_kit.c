@@ -108,6 +108,7 @@ struct dlt_answer dlt_peer_hear(struct dlt_peer *peer)
     answer.fence = strtoull(rest, &end, 10);
     answer.lease_ms = strtoll(end, &end, 10);
     answer.holder_ms = strtoll(end, &end, 10);
+    answer.queued = (int)strtol(end, &end, 10);
     (void)snprintf(answer.message, sizeof answer.message, "%.255s", end + (*end == ' '));
     *rest = '\0';
     answer.status = status_of(line);

@@ -16,6 +16,7 @@ struct dlt_answer {
     enum dlock_status status;
     unsigned long long fence;
     long long lease_ms, holder_ms;
+    int queued;
     char message[256];
 };
 

@@ -41,6 +41,8 @@ static const char *target_option(const struct dlock_target *target, const char *
 
 static int64_t target_number(const struct dlock_target *target, const char *name)
 {
+    if (strcmp(name, "waiter_lease") == 0)
+        return store_target(target)->waiter_lease_ms;
     return strcmp(name, "unsafe_network_fs") == 0 ? store_target(target)->unsafe_network_fs : 0;
 }
 
@@ -49,6 +51,7 @@ void dlt_store_init(struct dlt_store *store, const char *path)
     memset(store, 0, sizeof *store);
     store->ops = dlock_plugin_sqlite()->ops;
     dlt_host_init_running(&store->host);
+    store->target.waiter_lease_ms = 3000;
     store->target.target = (struct dlock_target){
         .scheme = "sqlite",
         .path = path,
@@ -105,6 +108,28 @@ enum dlock_status dlt_store_try(struct dlt_store *store, struct dlt_request *req
     return store->ops->trylock(store->self, &request->req, &store->grant, &store->err);
 }
 
+static enum dlock_status try_with(struct dlt_store *store, struct dlt_request *request,
+                                  uint32_t flags)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    request->req.flags = flags;
+    request->req.deadline_ns = dlt_host_in(&store->host, CALL_MS);
+    status = dlt_store_try(store, request);
+    request->req.flags = 0;
+    return status;
+}
+
+enum dlock_status dlt_store_enqueue(struct dlt_store *store, struct dlt_request *request)
+{
+    return try_with(store, request, DLOCK_REQ_ENQUEUE);
+}
+
+enum dlock_status dlt_store_refresh(struct dlt_store *store, struct dlt_request *request)
+{
+    return try_with(store, request, DLOCK_REQ_REFRESH);
+}
+
 enum dlock_status dlt_store_watch(struct dlt_store *store, struct dlt_request *request,
                                   int64_t timeout_ms)
 {
@@ -123,6 +148,23 @@ enum dlock_status dlt_store_renew(struct dlt_store *store, struct dlt_request *r
         store->ops->renew(store->self, &op, 1, dlt_host_in(&store->host, CALL_MS), &store->err);
     store->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;
+}
+
+enum dlock_status dlt_store_downgrade(struct dlt_store *store, struct dlt_request *request)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    request->req.flags = DLOCK_REQ_DOWNGRADE;
+    status = dlt_store_renew(store, request);
+    request->req.flags = 0;
+    return status;
+}
+
+enum dlock_status dlt_store_leave(struct dlt_store *store, struct dlt_request *request)
+{
+    calls_begin(store);
+    request->req.deadline_ns = dlt_host_in(&store->host, CALL_MS);
+    return store->ops->leave(store->self, &request->req, &store->err);
 }
 
 enum dlock_status dlt_store_unlock(struct dlt_store *store, struct dlt_request *request)
@@ -156,6 +198,7 @@ static int collect_one(void *arg, const struct dlock_lease_info *lease)
         .remaining_ms = lease->remaining_ms,
         .held_ms = lease->held_ms,
         .waiters = lease->waiters,
+        .mode = lease->mode,
     };
     memcpy(holder->name, lease->name, lease->name_len);
     (void)snprintf(holder->owner, sizeof holder->owner, "%s", lease->owner);
@@ -196,6 +239,7 @@ void dlt_store_request(struct dlt_store *store, struct dlt_request *request, con
                        unsigned char owner, int64_t ttl_ms)
 {
     dlt_request_init(request, &store->host, name, owner, ttl_ms);
+    request->req.op_timeout_ms = CALL_MS;
     request->req.deadline_ns = dlt_host_in(&store->host, CALL_MS);
 }
 

@@ -13,6 +13,7 @@ struct dlt_store_target {
     const char *hosts[2];
     const char *sync; /* NULL: as if not given */
     int unsafe_network_fs;
+    int64_t waiter_lease_ms;
 };
 
 struct dlt_store {
@@ -40,10 +41,15 @@ void dlt_store_close(struct dlt_store *store);
 enum dlock_status dlt_store_start(struct dlt_store *store, const char *path);
 
 enum dlock_status dlt_store_try(struct dlt_store *store, struct dlt_request *request);
+/* The same with ENQUEUE, and with REFRESH. */
+enum dlock_status dlt_store_enqueue(struct dlt_store *store, struct dlt_request *request);
+enum dlock_status dlt_store_refresh(struct dlt_store *store, struct dlt_request *request);
 enum dlock_status dlt_store_watch(struct dlt_store *store, struct dlt_request *request,
                                   int64_t timeout_ms);
 enum dlock_status dlt_store_renew(struct dlt_store *store, struct dlt_request *request);
 enum dlock_status dlt_store_unlock(struct dlt_store *store, struct dlt_request *request);
+enum dlock_status dlt_store_downgrade(struct dlt_store *store, struct dlt_request *request);
+enum dlock_status dlt_store_leave(struct dlt_store *store, struct dlt_request *request);
 enum dlock_status dlt_store_break(struct dlt_store *store, const char *name, const char *owner);
 
 /* The holders, at most as many as fit. */
@@ -53,7 +59,7 @@ struct dlt_holder {
     char label[256];
     uint64_t fence;
     int64_t remaining_ms, held_ms;
-    uint32_t waiters;
+    uint32_t waiters, mode;
 };
 enum dlock_status dlt_store_list(struct dlt_store *store, const char *prefix,
                                  struct dlt_holder *holders, size_t *count);

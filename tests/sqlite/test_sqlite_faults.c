@@ -68,7 +68,7 @@ Test(faults, a_lease_of_another_boot_is_dead_and_its_fence_counts)
 
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     fence = s.grant.fence;
-    sql("UPDATE names SET boot = zeroblob(16), until_ns = 9223372036854775807");
+    sql("UPDATE locks SET boot = zeroblob(16), until_ns = 9223372036854775807");
     cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_LOST);
     cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_LOST);
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
@@ -78,16 +78,16 @@ Test(faults, a_lease_of_another_boot_is_dead_and_its_fence_counts)
 Test(faults, TRY_6_the_fence_rises_though_the_wall_clock_is_behind_it)
 {
     (void)taken_and_released();
-    sql("UPDATE names SET fence = 4000000000000000000");
+    sql("UPDATE locks SET fence = 4000000000000000000");
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
-    cr_assert_eq(s.grant.fence, 4000000000000000001u);
+    cr_assert_eq(s.grant.fence, 4000000000000000032u);
 }
 
 Test(faults, TRY_6_the_fence_rises_though_the_file_went_back_in_time)
 {
     uint64_t fence = taken_and_released();
 
-    sql("UPDATE names SET fence = 1");
+    sql("UPDATE locks SET fence = 1");
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
     cr_assert_gt(s.grant.fence, fence);
 }
@@ -95,7 +95,7 @@ Test(faults, TRY_6_the_fence_rises_though_the_file_went_back_in_time)
 Test(faults, CONFIG_the_last_fence_is_not_followed_by_a_smaller_one)
 {
     (void)taken_and_released();
-    sql("UPDATE names SET fence = 9223372036854775807");
+    sql("UPDATE locks SET fence = 9223372036854775807");
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_CONFIG);
     message_names_the_file();
 }
@@ -103,11 +103,11 @@ Test(faults, CONFIG_the_last_fence_is_not_followed_by_a_smaller_one)
 Test(faults, foreign_values_are_CONFIG_to_acquire_and_LOST_to_renew)
 {
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
-    sql("UPDATE names SET token = x'0102'");
+    sql("UPDATE locks SET token = x'0102'");
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_CONFIG);
     message_names_the_file();
     cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_LOST);
-    sql("UPDATE names SET token = NULL, fence = -1");
+    sql("UPDATE locks SET token = NULL, fence = -1");
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_CONFIG);
     cr_assert_eq(dlt_store_break(&s, "job", NULL), DLOCK_CONFIG);
 }
@@ -120,7 +120,7 @@ Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
     dlt_store_request(&s, &c, "other", 'c', 60000);
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK);
-    sql("UPDATE names SET fence = -1 WHERE name = x'6a6f62'");
+    sql("UPDATE locks SET fence = -1 WHERE name = x'6a6f62'");
     cr_assert_eq(s.ops->renew(s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err), DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_LOST);
     cr_assert_eq(ops[1].status, DLOCK_OK);
@@ -129,7 +129,7 @@ Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
 Test(faults, CONFIG_the_table_is_dropped_under_a_session)
 {
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
-    sql("DROP TABLE names");
+    sql("DROP TABLE locks");
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_CONFIG);
     message_names_the_file();
     cr_assert_neq(dlt_store_renew(&s, &a), DLOCK_OK);
@@ -274,7 +274,7 @@ Test(faults, UNAVAILABLE_the_first_open_on_a_full_disk)
     if (geteuid() != 0)
         cr_skip("mounting takes root");
     dlt_store_close(&s);
-    mount_small("size=64k");
+    mount_small("size=256k");
     (void)snprintf(filler, sizeof filler, "%s/filler", directory);
     fill(filler);
     cr_assert_eq(dlt_store_open(&s), DLOCK_UNAVAILABLE, "%s", s.err.message);

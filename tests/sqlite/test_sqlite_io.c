@@ -8,6 +8,7 @@
 #include "vfs_kit.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #define TTL_MS    60000
 #define LONGER_MS 120000
@@ -240,6 +241,142 @@ static int batch_with_fault(int n, int on)
     return faults;
 }
 
+/* ---- the queue: somebody holds the name, somebody waits ---- */
+
+static struct dlt_request holder, waiter;
+
+static void held_and_waited_for(void)
+{
+    dlt_store_request(&s, &holder, "job", 'h', TTL_MS);
+    dlt_store_request(&s, &waiter, "job", 'w', TTL_MS);
+    cr_assert_eq(dlt_store_try(&t, &holder), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_store_enqueue(&t, &waiter), DLOCK_BUSY, "%s", t.err.message);
+}
+
+/* By which request, by the first letter of its token. */
+static char owner_now(void)
+{
+    struct dlt_holder now = holder_now();
+
+    if (now.name[0] == '\0')
+        return '-';
+    return strncmp(now.owner, "68", 2) == 0 ? 'h' : strncmp(now.owner, "77", 2) == 0 ? 'w' : '?';
+}
+
+static void all_gone(void)
+{
+    cr_assert_eq(dlt_store_leave(&t, &waiter), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_store_leave(&t, &holder), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(owner_now(), '-');
+}
+
+static int enqueue_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    dlt_store_request(&s, &a, "job", 'a', TTL_MS);
+    dlt_vfs_arm(n, on);
+    status = dlt_store_enqueue(&s, &a);
+    faults = dlt_vfs_disarm();
+    if (status == DLOCK_BUSY)
+        cr_assert_eq(s.grant.flags, DLOCK_GRANT_QUEUED);
+    definite_or_unknown("enqueue", n, status == DLOCK_BUSY ? DLOCK_OK : status,
+                        holder_now().waiters == 2);
+    session_replace(status == DLOCK_BUSY ? DLOCK_OK : status);
+    cr_assert_eq(dlt_store_enqueue(&s, &a), DLOCK_BUSY, "the same token settles it");
+    cr_assert_eq(s.grant.queue_position, 1);
+    cr_assert_eq(holder_now().waiters, 2);
+    cr_assert_eq(dlt_store_leave(&s, &a), DLOCK_OK);
+    all_gone();
+    return faults;
+}
+
+static int pass_on_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    dlt_vfs_arm(n, on);
+    status = dlt_store_unlock(&s, &holder);
+    faults = dlt_vfs_disarm();
+    cr_assert(owner_now() == 'h' || owner_now() == 'w', "it is never lost on the way");
+    definite_or_unknown("unlock", n, status, owner_now() == 'w');
+    session_replace(status);
+    all_gone();
+    return faults;
+}
+
+static int leave_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    dlt_vfs_arm(n, on);
+    status = dlt_store_leave(&s, &waiter);
+    faults = dlt_vfs_disarm();
+    definite_or_unknown("leave", n, status, holder_now().waiters == 0);
+    session_replace(status);
+    all_gone();
+    return faults;
+}
+
+static int take_up_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    cr_assert_eq(dlt_store_unlock(&t, &holder), DLOCK_OK);
+    dlt_vfs_arm(n, on);
+    status = dlt_store_refresh(&s, &waiter);
+    faults = dlt_vfs_disarm();
+    cr_assert_eq(owner_now(), 'w');
+    definite_or_unknown("refresh", n, status, holder_now().remaining_ms > TTL_MS / 2);
+    session_replace(status);
+    all_gone();
+    return faults;
+}
+
+static int watch_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    cr_assert_eq(dlt_store_unlock(&t, &holder), DLOCK_OK);
+    dlt_vfs_arm(n, on);
+    status = dlt_store_watch(&s, &waiter, 10000);
+    faults = dlt_vfs_disarm();
+    cr_assert(status != DLOCK_TIMEOUT && status != DLOCK_BUSY, "it finds the grant or fails");
+    if (status == DLOCK_OK)
+        cr_assert_eq(holder_now().fence, s.grant.fence);
+    session_replace(status);
+    all_gone();
+    return faults;
+}
+
+static int downgrade_with_fault(int n, int on)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    int faults = 0;
+
+    held_and_waited_for();
+    holder.req.ttl_ms = LONGER_MS;
+    dlt_vfs_arm(n, on);
+    status = dlt_store_downgrade(&s, &holder);
+    faults = dlt_vfs_disarm();
+    cr_assert_eq(owner_now(), 'h', "no gap");
+    definite_or_unknown("downgrade", n, status, holder_now().mode == DLOCK_SHARED);
+    session_replace(status);
+    cr_assert_eq(dlt_store_downgrade(&s, &holder), DLOCK_OK, "%s", s.err.message);
+    all_gone();
+    return faults;
+}
+
 static void sweep(int (*body)(int n, int on))
 {
     for (int on = 0; on <= 1; on++) {
@@ -269,6 +406,36 @@ Test(io, REN_1_renew_of_several)
 Test(io, unlock)
 {
     sweep(unlock_with_fault);
+}
+
+Test(io, trylock_that_queues)
+{
+    sweep(enqueue_with_fault);
+}
+
+Test(io, unlock_that_passes_on)
+{
+    sweep(pass_on_with_fault);
+}
+
+Test(io, leave)
+{
+    sweep(leave_with_fault);
+}
+
+Test(io, refresh_that_takes_up_a_grant)
+{
+    sweep(take_up_with_fault);
+}
+
+Test(io, watch_that_reads_a_grant)
+{
+    sweep(watch_with_fault);
+}
+
+Test(io, downgrade)
+{
+    sweep(downgrade_with_fault);
 }
 
 Test(io, break_lock)

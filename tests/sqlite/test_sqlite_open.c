@@ -235,7 +235,7 @@ Test(open, CONFIG_a_store_without_its_table)
 {
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
     dlt_store_close(&s);
-    sql(path, "DROP TABLE names");
+    sql(path, "DROP TABLE locks");
     refused(DLOCK_CONFIG, path);
 }
 

@@ -30,7 +30,8 @@ Test(slots, TRY_1_one_of_two)
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 59000);
     cr_assert_leq(s.grant.lease_ms, 60000);
-    cr_assert_eq(s.grant.fence_room, 0);
+    cr_assert_eq(s.grant.fence_room, 31);
+    cr_assert_eq(s.grant.waiters, 0);
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
 }
 
@@ -82,7 +83,7 @@ Test(slots, TRY_6_the_fence_rises)
 
         cr_assert_eq(dlt_store_try(&s, r), DLOCK_OK);
         cr_assert_gt(s.grant.fence, last);
-        last = s.grant.fence;
+        last = s.grant.fence + s.grant.fence_room;
         cr_assert_eq(dlt_store_unlock(&s, r), DLOCK_OK);
     }
 }
@@ -209,7 +210,8 @@ Test(slots, inspect_shows_the_holder)
     cr_assert_str_eq(holder.owner, "61616161616161616161616161616161");
     cr_assert_str_eq(holder.label, "host:1:test");
     cr_assert_eq(holder.fence, fence);
-    cr_assert_eq(holder.waiters, UINT32_MAX);
+    cr_assert_eq(holder.waiters, 0);
+    cr_assert_eq(holder.mode, DLOCK_EXCLUSIVE);
     cr_assert_geq(holder.held_ms, 20);
     cr_assert_lt(holder.held_ms, 10000);
     cr_assert_gt(holder.remaining_ms, 50000);
@@ -240,19 +242,15 @@ Test(slots, list_shows_live_holders_by_prefix)
     cr_assert_eq(count, 1, "the callback stops it");
 }
 
-Test(slots, shared_mode_is_not_announced_and_not_there)
-{
-    a.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_UNSUPPORTED);
-    cr_assert_eq(s.info.caps & (DLOCK_CAP_RWLOCK | DLOCK_CAP_QUEUE), 0);
-}
+#define CAPS_ALWAYS                                                                    \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
 Test(slots, C16_the_durable_fence_is_announced_with_sync_full_only)
 {
-    cr_assert_eq(s.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH);
+    cr_assert_eq(s.info.caps, CAPS_ALWAYS);
     dlt_store_close(&s);
     s.target.sync = "full";
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
-    cr_assert_eq(s.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
-                                  DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(s.info.caps, CAPS_ALWAYS | DLOCK_CAP_FENCE_DURABLE);
 }

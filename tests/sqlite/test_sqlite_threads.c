@@ -18,20 +18,28 @@ struct racer {
     pthread_t thread;
     enum dlock_status status;
     unsigned char number;
+    int queues;
 };
 
 /* What the lock protects. Atomic only so that the race detector looks at the lock alone. */
 static _Atomic int counter;
 static _Atomic uint64_t last_fence;
 
+static enum dlock_status try_again(struct racer *racer, struct dlt_request *r, int again)
+{
+    r->req.flags = !racer->queues ? 0u : again ? DLOCK_REQ_REFRESH : DLOCK_REQ_ENQUEUE;
+    r->req.deadline_ns = dlt_host_in(&racer->store.host, 20000);
+    return dlt_store_try(&racer->store, r);
+}
+
 static enum dlock_status take(struct racer *racer, struct dlt_request *r)
 {
-    enum dlock_status status = dlt_store_try(&racer->store, r);
+    enum dlock_status status = try_again(racer, r, 0);
 
     while (status == DLOCK_BUSY) {
-        (void)dlt_store_watch(&racer->store, r, 1000);
-        r->req.deadline_ns = dlt_host_in(&racer->store.host, 20000);
-        status = dlt_store_try(&racer->store, r);
+        status = dlt_store_watch(&racer->store, r, 1000);
+        if (status != DLOCK_OK)
+            status = try_again(racer, r, 1);
     }
     return status;
 }
@@ -66,13 +74,16 @@ static void *race(void *arg)
     return NULL;
 }
 
-static void test_race(void)
+/* So many of them queue. */
+static void test_race(int queueing)
 {
     static struct racer racers[RACERS];
     int good = 1;
 
+    counter = 0;
     for (int i = 0; i < RACERS; i++) {
         racers[i].number = (unsigned char)('a' + i);
+        racers[i].queues = queueing > i;
         if (pthread_create(&racers[i].thread, NULL, race, &racers[i]) != 0)
             abort();
     }
@@ -81,8 +92,9 @@ static void test_race(void)
         good = good && racers[i].status == DLOCK_OK;
         dlt_store_close(&racers[i].store);
     }
-    (void)dlt_ok(good, "C1 C6 every turn of every thread is OK, and fences rise");
-    (void)dlt_ok(counter == RACERS * TURNS, "C1 no update is lost");
+    (void)dlt_ok(good, "C1 C6 every turn of every thread is OK, and fences rise; %d queue",
+                 queueing);
+    (void)dlt_ok(counter == RACERS * TURNS, "C1 no update is lost; %d queue", queueing);
 }
 
 struct sleeper {
@@ -145,7 +157,7 @@ static void test_sleep(void)
 }
 
 /* An interrupt that comes at any moment of a watch's life is not lost. */
-static void test_interrupt_at_any_moment(void)
+static void test_interrupt_at_any_moment(uint32_t flags)
 {
     static struct dlt_store holder;
     struct dlt_request r;
@@ -163,6 +175,7 @@ static void test_interrupt_at_any_moment(void)
         sleeper = (struct sleeper){0};
         (void)dlt_store_start(&sleeper.store, path);
         dlt_store_request(&sleeper.store, &sleeper.request, "job", 's', 30000);
+        sleeper.request.req.flags = flags;
         (void)dlt_store_try(&sleeper.store, &sleeper.request);
         if (pthread_create(&sleeper.thread, NULL, sleep_on, &sleeper) != 0)
             abort();
@@ -172,15 +185,19 @@ static void test_interrupt_at_any_moment(void)
         canceled += sleeper_join(&sleeper, start) == DLOCK_CANCELED;
     }
     (void)dlt_ok(canceled == 200, "INT_2 %d of 200 interrupts were noticed", canceled);
+    (void)dlt_store_unlock(&holder, &r);
     dlt_store_close(&holder);
 }
 
 int main(void)
 {
     dlt_store_directory(directory, path);
-    test_race();
+    test_race(0);
+    test_race(RACERS);
+    test_race(RACERS / 2);
     test_sleep();
-    test_interrupt_at_any_moment();
+    test_interrupt_at_any_moment(0);
+    test_interrupt_at_any_moment(DLOCK_REQ_ENQUEUE);
     dlt_store_remove(directory);
     return dlt_done();
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* What is in a file: whether it is a store of ours, making it one, and bringing one of an earlier
+ * layout up to date. */
+#include "sqlite.h"
+
+static int64_t number_of(sqlite3 *handle, const char *sql, int *rc)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = 0;
+
+    if (*rc != SQLITE_OK)
+        return 0;
+    *rc = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+    if (*rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    if (*rc == SQLITE_OK)
+        *rc = sqlite3_finalize(statement);
+    return number;
+}
+
+static int64_t version_of(sqlite3 *handle, int *rc)
+{
+    return number_of(handle, "PRAGMA user_version", rc);
+}
+
+enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_place *place,
+                                         int *empty, struct dlock_error *err)
+{
+    int rc = SQLITE_OK;
+    int64_t application = number_of(handle, "PRAGMA application_id", &rc);
+    int64_t version = version_of(handle, &rc);
+    int64_t tables = number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc);
+
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+    *empty = application == 0 && version == 0 && tables == 0;
+    if (*empty)
+        return DLOCK_OK;
+    if (application != SQ_APPLICATION_ID)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.200s is a SQLite database of another program", place->path);
+    if (version < SQ_SCHEMA_OLDEST || version > SQ_SCHEMA_VERSION)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.150s has layout %lld; this dlock knows %d to %d", place->path,
+                          (long long)version, SQ_SCHEMA_OLDEST, SQ_SCHEMA_VERSION);
+    return DLOCK_OK;
+}
+
+enum dlock_status sqlite_layout_is_wal(sqlite3 *handle, const struct sqlite_place *place,
+                                       struct dlock_error *err)
+{
+    int rc = SQLITE_OK;
+
+    if (number_of(handle, "SELECT journal_mode = 'wal' FROM pragma_journal_mode", &rc) == 1)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode", place->path);
+}
+
+static int run(sqlite3 *handle, const char *sql)
+{
+    return sqlite3_exec(handle, sql, NULL, NULL, NULL);
+}
+
+int sqlite_layout_make(sqlite3 *handle)
+{
+    int rc = run(handle, "PRAGMA journal_mode = WAL");
+
+    if (rc == SQLITE_OK)
+        rc = run(handle, "BEGIN IMMEDIATE");
+    if (rc == SQLITE_OK)
+        rc = run(handle, sqlite_schema);
+    if (rc == SQLITE_OK)
+        rc = run(handle, "COMMIT");
+    return rc;
+}
+
+/* Another program may have done it while this one waited. */
+static int upgrade_inside(sqlite3 *handle)
+{
+    int rc = SQLITE_OK;
+
+    if (version_of(handle, &rc) == SQ_SCHEMA_VERSION || rc != SQLITE_OK)
+        return rc;
+    rc = run(handle, sqlite_schema);
+    return rc == SQLITE_OK ? run(handle, sqlite_upgrade) : rc;
+}
+
+int sqlite_layout_upgrade(sqlite3 *handle)
+{
+    int rc = SQLITE_OK;
+
+    if (version_of(handle, &rc) == SQ_SCHEMA_VERSION || rc != SQLITE_OK)
+        return rc;
+    rc = run(handle, "BEGIN IMMEDIATE");
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = upgrade_inside(handle);
+    if (rc == SQLITE_OK)
+        rc = run(handle, "COMMIT");
+    if (!sqlite3_get_autocommit(handle))
+        (void)run(handle, "ROLLBACK");
+    return rc;
+}

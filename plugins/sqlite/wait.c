@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Asleep at the gate. Who has a place in a queue is woken when it is granted the lock, and reads
+ * the grant in the file; others are woken by a release. */
+#include "name.h"
+
+/* What of the lease, which was granted later than the last answer QUEUED was given, can be counted
+ * on from the sending of that request. */
+static int64_t lease_since_queued(const struct sqlite_session *session,
+                                  const struct sqlite_slot *slot, int64_t until_ns)
+{
+    int64_t left_ms = (until_ns - slot->queued_ns) / SQ_NS_PER_MS;
+
+    return left_ms < session->waiter_lease_ms ? left_ms : session->waiter_lease_ms;
+}
+
+/* OK: granted to the token. BUSY: not yet. */
+static enum dlock_status look_for_grant(struct sqlite_session *session,
+                                        const struct dlock_request *req, struct dlock_grant *grant,
+                                        struct dlock_error *err)
+{
+    const struct sqlite_slot *slot = req->slot;
+    struct sqlite_name name;
+    sqlite3_stmt *row = NULL;
+    enum dlock_status status = DLOCK_BUSY;
+    int rc = SQLITE_OK;
+
+    sqlite_name_init(&name, session, req->name, req->name_len);
+    rc = sqlite_name_ask(&name, SQ_GRANTED, &(struct sqlite_values){.token = req->token}, &row);
+    if (rc == SQLITE_ROW && sqlite3_column_int64(row, 0) > (int64_t)slot->queued_fence) {
+        grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
+        grant->fence_room = SQ_FENCE_ROOM;
+        grant->lease_ms = lease_since_queued(session, slot, sqlite3_column_int64(row, 1));
+        status = DLOCK_OK;
+    }
+    sqlite_db_reset(&session->db, SQ_GRANTED);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+        return sqlite_db_fail(err, session->db.handle, &session->place, sqlite_status_of(rc), rc);
+    if (status == DLOCK_OK && sqlite_db_unmoved(&session->db, err) != DLOCK_OK)
+        return err->status = DLOCK_UNAVAILABLE; /* trylock will say why */
+    return status;
+}
+
+static enum dlock_status sleep_at_gate(struct sqlite_session *session,
+                                       const struct dlock_request *req)
+{
+    const struct sqlite_slot *slot = req->slot;
+
+    return sqlite_gate_sleep(&session->db.gate, &session->place, &slot->watch, session->host,
+                             req->deadline_ns);
+}
+
+/* Looks once more before it gives up: the grant may have come first [INT-2]. */
+static enum dlock_status wait_for_grant(struct sqlite_session *session,
+                                        const struct dlock_request *req, struct dlock_grant *grant,
+                                        struct dlock_error *err)
+{
+    struct sqlite_slot *slot = req->slot;
+    enum dlock_status status = DLOCK_BUSY, asleep = DLOCK_BUSY;
+
+    while (status == DLOCK_BUSY && asleep == DLOCK_BUSY) {
+        sqlite_gate_note(&session->db.gate, req->token, DLOCK_TOKEN_SIZE, &slot->watch);
+        status = look_for_grant(session, req, grant, err);
+        if (status == DLOCK_BUSY)
+            asleep = sleep_at_gate(session, req);
+    }
+    if (status == DLOCK_BUSY)
+        status = look_for_grant(session, req, grant, err);
+    return status == DLOCK_BUSY ? asleep : status;
+}
+
+enum dlock_status sqlite_wait(struct sqlite_session *session, const struct dlock_request *req,
+                              struct dlock_grant *grant, struct dlock_error *err)
+{
+    const struct sqlite_slot *slot = req->slot;
+    enum dlock_status status =
+        slot->queued ? wait_for_grant(session, req, grant, err) : sleep_at_gate(session, req);
+
+    if (status == DLOCK_UNAVAILABLE && err->message[0] == '\0')
+        return dlock_fail(err, SQ_ORIGIN, status, 0, "no notification by %.100s-gate: %s",
+                          session->place.path, session->db.gate.why);
+    if (status == DLOCK_CANCELED || status == DLOCK_TIMEOUT)
+        return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");
+    return status;
+}

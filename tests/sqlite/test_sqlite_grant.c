@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* How a grant reaches its waiter: watch, interrupt, and nobody else woken. */
+#include "gate_file.h"
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEASE_MS 3000
+
+static char directory[64], path[64];
+static struct dlt_store s, t;
+static struct dlt_request holder, a, b, reader;
+
+static void set_up(void)
+{
+    dlt_store_directory(directory, path);
+    cr_assert_eq(dlt_store_start(&s, path), DLOCK_OK);
+    cr_assert_eq(dlt_store_start(&t, path), DLOCK_OK);
+    dlt_store_request(&s, &holder, "job", 'h', 60000);
+    dlt_store_request(&s, &a, "job", 'a', 60000);
+    dlt_store_request(&s, &b, "job", 'b', 60000);
+    dlt_store_request(&s, &reader, "job", 'r', 60000);
+    reader.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &a), DLOCK_BUSY);
+    cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
+}
+
+static void tear_down(void)
+{
+    dlt_store_close(&t);
+    dlt_store_close(&s);
+    dlt_store_remove(directory);
+}
+
+TestSuite(grant, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* A watch that cannot have slept until its deadline. */
+static enum dlock_status watched(struct dlt_request *request)
+{
+    int64_t start = dlt_host_now(&t.host);
+    enum dlock_status status = dlt_store_watch(&t, request, 50000);
+
+    cr_assert_lt(dlt_host_now(&t.host) - start, 30000 * DLT_NS_PER_MS);
+    return status;
+}
+
+Test(grant, WAT_1_OK_with_the_grant)
+{
+    uint64_t counter = t.grant.fence;
+    struct dlt_holder now;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(watched(&a), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, counter);
+    cr_assert_eq(t.grant.fence_room, 31);
+    cr_assert_leq(t.grant.lease_ms, LEASE_MS);
+    cr_assert_gt(t.grant.lease_ms, LEASE_MS - 100);
+    cr_assert_eq(dlt_store_inspect(&s, "job", &now, &count), DLOCK_OK);
+    cr_assert_eq(now.fence, t.grant.fence);
+    cr_assert_eq(dlt_store_renew(&t, &a), DLOCK_OK);
+    cr_assert_gt(t.grant.lease_ms, 59000);
+    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
+}
+
+Test(grant, WAT_1_a_reader_learns_of_its_grant)
+{
+    cr_assert_eq(dlt_store_leave(&t, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &reader), DLOCK_BUSY);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(watched(&reader), DLOCK_OK);
+    cr_assert_eq(dlt_store_renew(&t, &reader), DLOCK_OK);
+}
+
+Test(grant, WAT_1_TIMEOUT_and_the_place_stays)
+{
+    cr_assert_eq(dlt_store_watch(&t, &a, 30), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY);
+    cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
+}
+
+/* The lease that watch tells of counts from the last answer QUEUED, so that what was granted late
+ * in the life of a place lasts longer than that. */
+Test(grant, the_lease_of_a_grant_is_never_said_to_be_longer_than_it_is)
+{
+    int64_t base = 0, end = 0;
+    struct dlt_holder now;
+    size_t count = 1;
+
+    base = dlt_host_now(&t.host);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY);
+    dlt_sleep_ms(50);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(watched(&a), DLOCK_OK);
+    cr_assert_eq(dlt_store_inspect(&s, "job", &now, &count), DLOCK_OK);
+    end = dlt_host_now(&s.host) + (now.remaining_ms + 1) * DLT_NS_PER_MS;
+    cr_assert_leq(base + t.grant.lease_ms * DLT_NS_PER_MS, end);
+}
+
+/* What no other program can do to a waiter is still not believed. */
+Test(grant, WAT_4_a_grant_that_is_not_newer_than_the_last_answer_is_dropped)
+{
+    struct sqlite_slot *slot = (struct sqlite_slot *)(void *)a.slot;
+
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    slot->queued_fence = INT64_MAX;
+    cr_assert_eq(dlt_store_watch(&t, &a, 30), DLOCK_TIMEOUT);
+    slot->queued_fence = 0;
+    cr_assert_eq(watched(&a), DLOCK_OK);
+}
+
+Test(grant, a_grant_that_ran_out_is_no_OK)
+{
+    dlt_store_close(&t);
+    t.target.waiter_lease_ms = 100;
+    cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_store_leave(&t, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    dlt_sleep_ms(110);
+    cr_assert_eq(dlt_store_watch(&t, &b, 30), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_store_refresh(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(t.grant.flags, 0);
+    cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+}
+
+Test(grant, WAT_5_any_session_brings_it)
+{
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    dlt_store_close(&t);
+    cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
+    cr_assert_eq(watched(&a), DLOCK_OK);
+}
+
+Test(grant, WAT_2_a_grant_before_the_answer_was_lost_is_found)
+{
+    struct sqlite_slot *slot = (struct sqlite_slot *)(void *)a.slot;
+
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    memset(&slot->watch, 0, sizeof slot->watch);
+    cr_assert_eq(watched(&a), DLOCK_OK, "whatever was noted before");
+}
+
+Test(grant, INT_2_CANCELED_unless_the_grant_came_first)
+{
+    t.ops->interrupt(t.self, &a.req);
+    cr_assert_eq(watched(&a), DLOCK_CANCELED);
+    cr_assert_eq(watched(&a), DLOCK_CANCELED, "sticky");
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(watched(&a), DLOCK_OK);
+}
+
+Test(grant, UNAVAILABLE_without_a_gate_and_REFRESH_brings_the_grant)
+{
+    char gate[80];
+
+    (void)snprintf(gate, sizeof gate, "%s-gate", path);
+    cr_assert_eq(unlink(gate), 0);
+    cr_assert_eq(watched(&a), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(watched(&a), DLOCK_OK, "it looks before it sleeps");
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
+}
+
+Test(grant, no_OK_from_a_file_that_was_moved)
+{
+    char elsewhere[80];
+
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s.old", path);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(rename(path, elsewhere), 0);
+    cr_assert_eq(watched(&a), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_CONFIG);
+}
+
+/* ---- who is woken ---- */
+
+static struct sqlite_gate_file *gate_file(void)
+{
+    struct sqlite_session *session = s.self;
+
+    cr_assert_not_null(session->db.gate.file);
+    return session->db.gate.file;
+}
+
+/* How often those who noted the key were woken. */
+static uint32_t wakes_of(const unsigned char *key, uint32_t len)
+{
+    struct sqlite_session *session = s.self;
+    struct sqlite_watch watch = {0};
+
+    sqlite_gate_note(&session->db.gate, key, len, &watch);
+    return gate_file()->buckets[watch.bucket].count;
+}
+
+static uint32_t wakes_of_token(const struct dlt_request *request)
+{
+    return wakes_of(request->req.token, sizeof request->req.token);
+}
+
+Test(grant, a_grant_wakes_the_granted_waiter_alone)
+{
+    uint32_t first = 0, other = 0, name = 0;
+
+    cr_assert_eq(dlt_store_enqueue(&t, &b), DLOCK_BUSY);
+    first = wakes_of_token(&a);
+    other = wakes_of_token(&b);
+    name = wakes_of(a.req.name, a.req.name_len);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(wakes_of_token(&a), first + 1);
+    cr_assert_eq(wakes_of_token(&b), other);
+    cr_assert_eq(wakes_of(a.req.name, a.req.name_len), name, "the name is not free");
+    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
+    cr_assert_eq(wakes_of_token(&b), other + 1);
+    cr_assert_eq(wakes_of(a.req.name, a.req.name_len), name);
+    cr_assert_eq(dlt_store_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(wakes_of(a.req.name, a.req.name_len), name + 1, "now it is");
+}
+
+struct sleeper {
+    pthread_t thread;
+    enum dlock_status status;
+};
+
+static void *sleep_until_granted(void *arg)
+{
+    struct sleeper *sleeper = arg;
+
+    sleeper->status = dlt_store_watch(&t, &a, 50000);
+    return NULL;
+}
+
+static void asleep(void)
+{
+    struct sqlite_session *session = s.self;
+    struct sqlite_watch watch = {0};
+
+    sqlite_gate_note(&session->db.gate, a.req.token, sizeof a.req.token, &watch);
+    while (atomic_load(&gate_file()->buckets[watch.bucket].sleepers) == 0)
+        dlt_sleep_ms(1);
+}
+
+Test(grant, WAT_1_a_sleeper_wakes_up_with_its_grant)
+{
+    struct sleeper sleeper = {.status = DLOCK_INTERNAL};
+
+    cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
+    asleep();
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+    cr_assert_eq(sleeper.status, DLOCK_OK);
+}
+
+Test(grant, a_sleeper_that_is_woken_for_somebody_else_sleeps_on)
+{
+    struct sleeper sleeper = {.status = DLOCK_INTERNAL};
+    struct sqlite_session *session = s.self;
+    struct sqlite_wakes wakes = {0};
+
+    cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
+    asleep();
+    sqlite_wakes_add(&wakes, a.req.token, sizeof a.req.token);
+    sqlite_gate_wake(&session->db.gate, &wakes);
+    asleep();
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+    cr_assert_eq(sleeper.status, DLOCK_OK, "and not BUSY before");
+}
+
+Test(grant, INT_1_an_interrupt_ends_the_sleep)
+{
+    struct sleeper sleeper = {.status = DLOCK_INTERNAL};
+
+    cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
+    asleep();
+    t.ops->interrupt(t.self, &a.req);
+    cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+    cr_assert_eq(sleeper.status, DLOCK_CANCELED);
+}
