@@ -9,50 +9,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
-
 static struct timespec timespec_of(int64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
                              .tv_nsec = (long)(ns % SQ_NS_PER_S)};
 }
 
-/* GCC 12's ThreadSanitizer does not know pthread_mutex_clocklock. */
-static void tell_sanitizer(pthread_mutex_t *mutex)
-{
-#ifdef __SANITIZE_THREAD__
-    __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock);
-    __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock, 0);
-#else
-    (void)mutex;
-#endif
-}
-
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
 {
-    struct timespec until = timespec_of(until_ns);
-    int rc = 0;
-
     if (gate->file == NULL)
         return ENOENT;
-    rc = pthread_mutex_clocklock(&gate->file->mutex, CLOCK_MONOTONIC, &until);
-    if (rc == EOWNERDEAD) /* the mutex guards nothing that could be half done */
-        rc = pthread_mutex_consistent(&gate->file->mutex);
-    if (rc == 0)
-        tell_sanitizer(&gate->file->mutex);
-    if (rc == 0 || rc == ETIMEDOUT)
-        return rc;
-    gate->file->identity.broken = 1;
-    (void)sqlite_gate_cannot(gate, "lock", rc);
-    sqlite_gate_close(gate);
-    return rc;
+    if (!sqlite_gate_whole(gate))
+        return sqlite_gate_cannot(gate, "use", ENODATA);
+    return sqlite_ticket_enter(&gate->file->door, &gate->pass, until_ns);
 }
 
 void sqlite_gate_unlock(struct sqlite_gate *gate)
 {
-    (void)pthread_mutex_unlock(&gate->file->mutex);
+    if (sqlite_gate_whole(gate))
+        sqlite_ticket_leave(&gate->file->door, &gate->pass);
 }
 
 /* FNV-1a */
@@ -81,13 +56,14 @@ void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *key, 
                       struct sqlite_watch *watch)
 {
     uint32_t bucket = bucket_of(key, key_len);
+    uint32_t whole = sqlite_gate_whole(gate) != 0;
 
-    if (gate->file != NULL) {
+    if (whole) {
         watch->inode = gate->inode;
         watch->seen = atomic_load(&gate->file->buckets[bucket].count);
         atomic_store(&watch->bucket, bucket);
     }
-    atomic_store(&watch->noted, gate->file != NULL);
+    atomic_store(&watch->noted, whole);
 }
 
 /* Zero: it was removed, so that others have another one, or none. */
@@ -95,7 +71,8 @@ static int gate_is_shared(const struct sqlite_gate *gate, const struct sqlite_pl
 {
     char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
     struct stat st;
-    int shared = path != NULL && stat(path, &st) == 0 && st.st_ino == gate->inode;
+    int shared =
+        path != NULL && stat(path, &st) == 0 && st.st_ino == gate->inode && sqlite_gate_whole(gate);
 
     free(path);
     return shared;
@@ -126,6 +103,8 @@ enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
         until = timespec_of(sqlite_clock_until(left));
         atomic_store(&bucket->sleepers, 1);
         (void)futex(&bucket->count, FUTEX_WAIT_BITSET, watch->seen, &until);
+        if (!sqlite_gate_whole(gate))
+            return DLOCK_UNAVAILABLE;
     }
     return DLOCK_CANCELED;
 }
@@ -140,7 +119,7 @@ void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint
 
 void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes *wakes)
 {
-    if (gate->file == NULL || !wakes->any)
+    if (!wakes->any || !sqlite_gate_whole(gate))
         return;
     for (uint32_t i = 0; i < SQ_GATE_BUCKETS / 64; i++) {
         for (uint64_t left = wakes->set[i]; left != 0; left &= left - 1)
@@ -151,6 +130,6 @@ void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes 
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch)
 {
     atomic_store(&watch->interrupted, 1);
-    if (gate->file != NULL && atomic_load(&watch->noted))
+    if (atomic_load(&watch->noted) && sqlite_gate_whole(gate))
         bucket_wake(&gate->file->buckets[atomic_load(&watch->bucket)]);
 }

@@ -2,16 +2,18 @@
 /*
  * gate.h - a small file beside the database, mapped by all who use it.
  *
- * It holds a mutex, in front of SQLite's own lock, which can only be polled for: with the gate,
- * writers wait asleep and enter in turn. And it holds the words that waiters sleep on, in buckets:
- * who has a place in a queue sleeps in that of its token until it is granted the lock, others in
- * that of the name until it is released.
+ * It holds a lock that is taken in turn, in front of SQLite's own, which can only be polled for and
+ * goes to whoever polls at the right moment. And it holds the words that waiters sleep on, in
+ * buckets: who has a place in a queue sleeps in that of its token until it is granted the lock,
+ * others in that of the name until it is released.
  *
  * Nothing in it is needed for exclusion. Where it cannot be used, SQLite's lock does the work and
- * waiters poll. The kernel gives the mutex back when its owner dies.
+ * waiters poll.
  */
 #ifndef SQLITE_GATE_H
 #define SQLITE_GATE_H
+
+#include "ticket_lock.h"
 
 #include <dlock/plugin.h>
 #include <stdatomic.h>
@@ -24,8 +26,10 @@ struct sqlite_gate_file;
 
 struct sqlite_gate {
     struct sqlite_gate_file *file; /* NULL: cannot be used, `why` says why */
+    int fd;                        /* of file */
     uint64_t inode;                /* of file */
-    char why[120];
+    struct sqlite_ticket_pass pass;
+    char why[120]; /* it cannot be used; "": it can */
 };
 
 /* The waiter of one attempt, in its slot. */
@@ -53,7 +57,8 @@ void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place
                       const struct sqlite_clock *clock, int64_t until_ns);
 void sqlite_gate_close(struct sqlite_gate *gate);
 
-/* 0: entered; ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC; others: there is no gate. */
+/* 0: entered, most probably alone; ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC; others: there
+ * is no gate. */
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns);
 void sqlite_gate_unlock(struct sqlite_gate *gate);
 

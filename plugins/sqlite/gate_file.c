@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,10 +10,7 @@
 #include <unistd.h>
 
 #define GATE_MAGIC   0x444C4B47u /* "DLKG" */
-#define GATE_VERSION 1u
-
-/* The layout of a mutex differs between word sizes and C libraries. */
-#define GATE_ABI ((uint32_t)(sizeof(void *) << 16 | sizeof(pthread_mutex_t) << 8 | __GLIBC__))
+#define GATE_VERSION 2u
 
 int sqlite_gate_cannot(struct sqlite_gate *gate, const char *what, int rc)
 {
@@ -28,7 +24,6 @@ static struct sqlite_gate_identity identity_of(const struct stat *gate, const st
     struct sqlite_gate_identity identity = {
         .magic = GATE_MAGIC,
         .version = GATE_VERSION,
-        .abi = GATE_ABI,
         .inode = gate->st_ino,
         .db_device = db->st_dev,
         .db_inode = db->st_ino,
@@ -46,8 +41,31 @@ static int file_map(struct sqlite_gate *gate, int fd)
     if (map == MAP_FAILED)
         return sqlite_gate_cannot(gate, "map", errno);
     (void)madvise(map, sizeof(struct sqlite_gate_file), MADV_DONTFORK);
+    gate->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (gate->fd < 0) {
+        (void)munmap(map, sizeof(struct sqlite_gate_file));
+        return sqlite_gate_cannot(gate, "keep", errno);
+    }
     gate->file = map;
     return 0;
+}
+
+int sqlite_gate_whole(const struct sqlite_gate *gate)
+{
+    if (gate->file == NULL)
+        return 0;
+    if (lseek(gate->fd, 0, SEEK_END) >= (off_t)sizeof *gate->file)
+        return gate->file->identity.magic == GATE_MAGIC;
+    (void)mmap(gate->file, sizeof *gate->file, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return 0;
+}
+
+static int same_but_version(struct sqlite_gate_identity found, struct sqlite_gate_identity wanted)
+{
+    found.version = wanted.version;
+    memcpy(found.unused, wanted.unused, sizeof found.unused);
+    return memcmp(&found, &wanted, sizeof found) == 0;
 }
 
 /* 0; ESTALE: it has to be made anew; others: it cannot be used. */
@@ -61,15 +79,14 @@ static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db,
         return sqlite_gate_cannot(gate, "look at", errno);
     if (!S_ISREG(st.st_mode) || st.st_uid != db->st_uid || st.st_nlink != 1)
         return sqlite_gate_cannot(gate, "trust", EPERM);
-    if (st.st_size != (off_t)sizeof(struct sqlite_gate_file) ||
-        pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
+    if (pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
         return ESTALE;
     wanted = identity_of(&st, db, clock);
     gate->inode = st.st_ino;
-    if (found.magic == wanted.magic && found.abi != wanted.abi &&
-        memcmp(found.boot, wanted.boot, sizeof found.boot) == 0)
-        return sqlite_gate_cannot(gate, "share with another C library", ENOTSUP);
-    if (memcmp(&found, &wanted, sizeof found) != 0)
+    if (found.version > wanted.version && same_but_version(found, wanted))
+        return sqlite_gate_cannot(gate, "know the layout of", ENOTSUP);
+    if (st.st_size != (off_t)sizeof(struct sqlite_gate_file) ||
+        memcmp(&found, &wanted, sizeof found) != 0)
         return ESTALE;
     return file_map(gate, fd);
 }
@@ -85,22 +102,6 @@ static int gate_join(struct sqlite_gate *gate, const char *path, const struct st
         return errno == ENOENT ? ENOENT : sqlite_gate_cannot(gate, "open", errno);
     rc = file_use(gate, fd, db, clock);
     (void)close(fd);
-    return rc;
-}
-
-static int mutex_make(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attr;
-    int rc = pthread_mutexattr_init(&attr);
-
-    if (rc != 0)
-        return rc;
-    rc = pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    if (rc == 0)
-        rc = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    if (rc == 0)
-        rc = pthread_mutex_init(mutex, &attr);
-    (void)pthread_mutexattr_destroy(&attr);
     return rc;
 }
 
@@ -125,9 +126,8 @@ static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db,
     if (rc != 0)
         return rc;
     gate->inode = st.st_ino;
-    rc = mutex_make(&gate->file->mutex);
     gate->file->identity = identity_of(&st, db, clock);
-    return rc == 0 ? 0 : sqlite_gate_cannot(gate, "make a mutex in", rc);
+    return 0;
 }
 
 /* It appears under its name complete, or not at all. */
@@ -218,7 +218,7 @@ int sqlite_gate_of_another(const struct sqlite_place *place, const struct sqlite
     *shm_too = 0;
     if (fd >= 0 && stat(place->real, &db) == 0 &&
         pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header) {
-        another = header.identity.magic == GATE_MAGIC && header.identity.version == GATE_VERSION &&
+        another = header.identity.magic == GATE_MAGIC &&
                   memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&
                   (header.identity.db_inode != db.st_ino || header.identity.db_device != db.st_dev);
         *shm_too = another && shm != 0 && header.shm_inode == shm;
@@ -231,7 +231,9 @@ int sqlite_gate_of_another(const struct sqlite_place *place, const struct sqlite
 
 void sqlite_gate_close(struct sqlite_gate *gate)
 {
-    if (gate->file != NULL)
+    if (gate->file != NULL) {
         (void)munmap(gate->file, sizeof *gate->file);
+        (void)close(gate->fd);
+    }
     gate->file = NULL;
 }

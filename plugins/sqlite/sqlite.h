@@ -16,8 +16,9 @@
  *   wait.c        watch: asleep until there is a grant or a release
  *   look.c        inspect and list
  *   probe.c       what this store gives, for people
- *   gate.c        a shared mutex in front of SQLite's own lock, and the sleepers
+ *   gate.c        the queue in front of SQLite's own lock, and the sleepers
  *   gate_file.c   the file that they are in
+ *   ticket_lock.c the queue
  *   clock.c       the time that leases are counted in
  *   errmap.c      SQLite's result codes as statuses
  *   origin.c      noticing that this is a forked child

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,11 +104,11 @@ Test(gate, one_of_another_database_is_made_anew)
     cr_assert(made_anew());
 }
 
-Test(gate, a_broken_one_is_made_anew)
+Test(gate, one_of_an_older_version_is_made_anew)
 {
-    uint32_t broken = 1;
+    uint32_t version = 1;
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.broken), &broken, sizeof broken);
+    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
     cr_assert(made_anew());
 }
 
@@ -147,17 +148,32 @@ Test(gate, a_copy_is_made_anew)
     cr_assert(made_anew(), "its mutex may be locked for ever");
 }
 
-Test(gate, one_of_another_C_library_is_left_alone)
+/* Two versions that replace each other's would never stop. */
+Test(gate, one_of_a_newer_version_is_left_alone)
 {
-    uint32_t abi = 0x00ffffff;
+    uint32_t version = 99;
     ino_t inode = gate_inode();
+    int fd = open(gate_path, O_WRONLY | O_APPEND | O_CLOEXEC);
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.abi), &abi, sizeof abi);
+    cr_assert_eq(write(fd, "more", 4), 4);
+    (void)close(fd);
+    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
     dlt_store_close(&s);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
     cr_assert_null(gate_of(&s)->file);
     cr_assert_eq(gate_inode(), inode);
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK, "the store works");
+}
+
+Test(gate, one_of_a_newer_version_and_another_database_is_made_anew)
+{
+    uint32_t version = 99;
+    uint64_t inode = 7;
+
+    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
+    gate_write(offsetof(struct sqlite_gate_file, identity.db_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_gate_file, shm_inode), &inode, sizeof inode);
+    cr_assert(made_anew());
 }
 
 Test(gate, one_that_others_own_is_not_trusted)
@@ -197,8 +213,75 @@ Test(gate, an_owner_that_dies_gives_it_back)
     cr_assert_eq(result, 0);
     cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0);
     sqlite_gate_unlock(gate_of(&s));
-    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0, "consistent again");
+    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0, "free again");
     sqlite_gate_unlock(gate_of(&s));
+}
+
+/* ---- cut short: touching what is gone would be a SIGBUS ---- */
+
+static void store_works(void)
+{
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(gate, one_cut_short_is_done_without_until_the_next_open)
+{
+    cr_assert_eq(truncate(gate_path, 0), 0);
+    store_works();
+    cr_assert_str_not_empty(gate_of(&s)->why);
+    cr_assert(made_anew());
+    cr_assert_str_empty(gate_of(&s)->why);
+}
+
+Test(gate, one_cut_short_to_a_part_is_done_without)
+{
+    cr_assert_eq(truncate(gate_path, 4096), 0);
+    store_works();
+    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_UNAVAILABLE);
+}
+
+Test(gate, one_cut_short_and_grown_again_is_done_without)
+{
+    cr_assert_eq(truncate(gate_path, 0), 0);
+    store_works();
+    cr_assert_eq(truncate(gate_path, (off_t)sizeof(struct sqlite_gate_file)), 0);
+    store_works();
+    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_UNAVAILABLE);
+}
+
+Test(gate, one_cut_short_inside_a_transaction)
+{
+    struct sqlite_session *session = s.self;
+
+    session->db.until_ns = sqlite_clock_until(2 * SQ_NS_PER_S);
+    cr_assert_eq(sqlite_db_begin(&session->db, &s.err), DLOCK_OK);
+    cr_assert(session->db.gated);
+    cr_assert_eq(truncate(gate_path, 0), 0);
+    sqlite_db_rollback(&session->db);
+    store_works();
+}
+
+static void *cut_soon(void *arg)
+{
+    (void)arg;
+    dlt_sleep_ms(50);
+    cr_assert_eq(truncate(gate_path, 0), 0);
+    return NULL;
+}
+
+Test(gate, one_cut_short_under_a_sleeper)
+{
+    pthread_t thread;
+
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(pthread_create(&thread, NULL, cut_soon, NULL), 0);
+    cr_assert_eq(dlt_store_watch(&t, &b, 300), DLOCK_UNAVAILABLE);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    t.ops->interrupt(t.self, &b.req);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
 /* ---- sleeping ---- */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the gate go on, within a bounded time, whatever happens to those who use it? */
+#include "sqlite.h"
+#include "store_kit.h"
+#include "ticket_kit.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static struct sqlite_ticket_pass a, b;
+
+TestSuite(tickets_lost, .init = dlt_door_set_up, .fini = dlt_door_tear_down, .timeout = 120);
+
+Test(tickets_lost, a_dead_holder_is_passed)
+{
+    int64_t start = sqlite_clock_monotonic();
+
+    cr_assert_eq(dlt_door_enter(&a, 0), 0);
+    cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), 0);
+    cr_assert_geq(sqlite_clock_monotonic() - start, SQ_TICKET_HOLDER_NS, "not before its time");
+    sqlite_ticket_leave(&door->lock, &b);
+    cr_assert_eq(dlt_door_enter(&b, 0), 0, "free again");
+}
+
+Test(tickets_lost, one_that_was_passed_does_not_let_another_in)
+{
+    uint32_t state = 0;
+
+    cr_assert_eq(dlt_door_enter(&a, 0), 0);
+    cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), 0);
+    state = door->lock.state;
+    sqlite_ticket_leave(&door->lock, &a);
+    cr_assert_eq(door->lock.state, state, "b is in");
+}
+
+Test(tickets_lost, a_hundred_at_once_are_skipped_in_ever_larger_steps)
+{
+    (void)atomic_fetch_add(&door->lock.next, 100);
+    dlt_door_goes_on(&a);
+    cr_assert_eq(door->lock.turn, door->lock.next);
+    (void)atomic_fetch_add(&door->lock.next, 1u << 30);
+    dlt_door_goes_on(&b);
+    cr_assert_eq(door->lock.turn, door->lock.next);
+}
+
+Test(tickets_lost, whatever_is_in_the_memory)
+{
+    for (int round = 0; round < 10; round++) {
+        unsigned char *bytes = (unsigned char *)&door->lock;
+
+        for (size_t i = 0; i < sizeof door->lock; i++)
+            bytes[i] = (unsigned char)dlt_door_random();
+        dlt_door_goes_on(&a);
+        dlt_door_goes_on(&b);
+    }
+}
+
+static pid_t racer_start(int i)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct sqlite_ticket_pass pass = {0};
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            if (dlt_door_enter(&pass, DLT_LONG_MS) != 0)
+                _exit(1);
+            (void)atomic_fetch_add(&door->entries[i], 1);
+            sqlite_ticket_leave(&door->lock, &pass);
+        }
+    }
+    return pid;
+}
+
+static void racer_is_alive(int i)
+{
+    uint32_t before = atomic_load(&door->entries[i]);
+    int64_t until = sqlite_clock_until(DLT_LONG_MS * SQ_NS_PER_MS);
+
+    while (atomic_load(&door->entries[i]) == before && sqlite_clock_monotonic() < until)
+        dlt_sleep_ms(1);
+    cr_assert_neq(atomic_load(&door->entries[i]), before, "%d does not get in", i);
+}
+
+Test(tickets_lost, killed_at_any_moment)
+{
+    pid_t pids[DLT_RACERS];
+
+    for (int i = 0; i < DLT_RACERS; i++)
+        pids[i] = racer_start(i);
+    for (int round = 0; round < 200; round++) {
+        int i = (int)(dlt_door_random() % DLT_RACERS);
+
+        dlt_sleep_ms(dlt_door_random() % 4);
+        dlt_door_kill(pids[i]);
+        pids[i] = racer_start(i);
+    }
+    for (int i = 0; i < DLT_RACERS; i++)
+        racer_is_alive(i);
+    for (int i = 0; i < DLT_RACERS; i++)
+        dlt_door_kill(pids[i]);
+}
