@@ -32,3 +32,7 @@ file(RELATIVE_PATH DLOCK_PC_TO_PREFIX
 string(REGEX REPLACE "/$" "" DLOCK_PC_TO_PREFIX "${DLOCK_PC_TO_PREFIX}")
 configure_file(cmake/dlock.pc.in dlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# A plugin to start from, with a project of its own.
+install(DIRECTORY examples/plugin-lockdir DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+  PATTERN build EXCLUDE)
