@@ -9,6 +9,7 @@
 #define DLT_CONFORMANCE_H
 
 #include "kit.h"
+#include "waiter.h"
 
 enum {
     DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */

@@ -51,6 +51,13 @@ void dlt_status(const char *file, int line, const char *call, enum dlock_status 
                  dlock_status_name((int)want), detail[0] != '\0' ? ": " : "", detail);
 }
 
+const char *dlt_state_name(enum dlock_state state)
+{
+    static const char *const names[] = {"FREE", "HELD", "DOUBTFUL", "LOST"};
+
+    return names[state];
+}
+
 void dlt_run_init(struct dlt_run *run)
 {
     unsigned char bytes[8] = {0};
@@ -149,35 +156,6 @@ void *dlt_join(pthread_t thread)
 
     DLT_CHECK(pthread_join(thread, &result) == 0, "pthread_join");
     return result;
-}
-
-static void *waiter_run(void *arg)
-{
-    struct dlt_waiter *waiter = arg;
-
-    waiter->status = dlock_timedlock(waiter->lock, waiter->timeout_ms, &dlt_err);
-    waiter->done_ns = dlt_now_ns();
-    /* Who ended the wait in another way may have freed the handle by now. */
-    if (waiter->status == DLOCK_OK)
-        waiter->fence = dlock_fence(waiter->lock);
-    waiter->done = 1;
-    return NULL;
-}
-
-void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms)
-{
-    *waiter = (struct dlt_waiter){.lock = lock, .timeout_ms = timeout_ms, .status = DLOCK_INTERNAL};
-    waiter->thread = dlt_thread(waiter_run, waiter);
-    /* ALREADY: the acquire is in progress. NOT_HELD: it has not begun. */
-    while (dlock_unlock(lock, NULL) == DLOCK_NOT_HELD && !waiter->done)
-        dlt_sleep_ms(1);
-    dlt_sleep_ms(40);
-}
-
-enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter)
-{
-    (void)dlt_join(waiter->thread);
-    return waiter->status;
 }
 
 static int holder_note(void *arg, const struct dlock_info *info)
