@@ -53,6 +53,13 @@ void dlt_case_free_ends_a_wait(struct dlt_run *run);
 void dlt_case_free_unlocks(struct dlt_run *run);
 void dlt_case_close_leaves_nothing(struct dlt_run *run);
 
+/* case_downgrade.c */
+void dlt_case_downgrade_lets_readers_in(struct dlt_run *run);
+void dlt_case_downgrade_leaves_no_gap(struct dlt_run *run);
+void dlt_case_downgrade_keeps_the_order(struct dlt_run *run);
+void dlt_case_downgrade_is_renewed(struct dlt_run *run);
+void dlt_case_downgrade_or_a_refusal(struct dlt_run *run);
+
 /* case_exclusion.c */
 void dlt_case_exclusion_handles(struct dlt_run *run);
 void dlt_case_exclusion_threads(struct dlt_run *run);
@@ -114,6 +121,16 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run);
 void dlt_case_owner_tokens_differ(struct dlt_run *run);
 void dlt_case_owner_is_who_inspect_says(struct dlt_run *run);
 void dlt_case_owner_alone_can_release(struct dlt_run *run);
+
+/* case_shared.c */
+void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
+void dlt_case_shared_by_many(struct dlt_run *run);
+void dlt_case_shared_each_its_own_ttl(struct dlt_run *run);
+void dlt_case_shared_with_the_dead(struct dlt_run *run);
+void dlt_case_shared_stream_and_a_writer(struct dlt_run *run);
+void dlt_case_shared_among_writers(struct dlt_run *run);
+void dlt_case_shared_try_behind_a_writer(struct dlt_run *run);
+void dlt_case_shared_in_one_client(struct dlt_run *run);
 
 /* case_state.c */
 void dlt_case_state_walk(struct dlt_run *run);

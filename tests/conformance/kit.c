@@ -25,7 +25,7 @@ void dlt_fail(const char *file, int line, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     (void)fprintf(stderr, "%s:%d: %s\n", base == NULL ? file : base + 1, line, text);
-    (void)fflush(NULL);
+    (void)fflush(stdout); /* all streams would wait for threads that read from one */
     _exit(DLT_EXIT_FAILED);
 }
 
@@ -37,7 +37,7 @@ void dlt_skip(const char *format, ...)
     (void)vfprintf(stderr, format, args);
     va_end(args);
     (void)fputc('\n', stderr);
-    (void)fflush(NULL);
+    (void)fflush(stdout);
     _exit(DLT_EXIT_SKIPPED);
 }
 

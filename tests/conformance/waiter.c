@@ -25,8 +25,8 @@ static void *waiter_run(void *arg)
     return NULL;
 }
 
-void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
-                      int64_t timeout_ms, int64_t hold_ms)
+void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+                   int64_t timeout_ms, int64_t hold_ms)
 {
     *waiter = (struct dlt_waiter){.lock = lock,
                                   .mode = mode,
@@ -34,6 +34,12 @@ void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_
                                   .hold_ms = hold_ms,
                                   .status = DLOCK_INTERNAL};
     waiter->thread = dlt_thread(waiter_run, waiter);
+}
+
+void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+                      int64_t timeout_ms, int64_t hold_ms)
+{
+    dlt_waiter_go(waiter, lock, mode, timeout_ms, hold_ms);
     /* ALREADY: the acquire is in progress. NOT_HELD: it has not begun. */
     while (dlock_unlock(lock, NULL) == DLOCK_NOT_HELD && !waiter->done)
         dlt_sleep_ms(1);
@@ -63,18 +69,19 @@ enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limi
     return dlt_waiter_join(waiter);
 }
 
-void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t count)
+void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
+                       uint32_t most)
 {
     int64_t start_ns = dlt_now_ns();
 
     for (;;) {
         struct dlt_holder holder = dlt_inspect(client, name);
 
-        if (holder.count > 0 && holder.info.waiters == count)
+        if (holder.count > 0 && holder.info.waiters >= least && holder.info.waiters <= most)
             return;
         DLT_CHECK(dlt_ms_since(start_ns) < AWAIT_MS,
-                  "%u holders and %" PRIu32 " waiters, want a holder and %" PRIu32 " waiters",
-                  holder.count, holder.info.waiters, count);
+                  "%u holders and %" PRIu32 " waiters, want a holder and %" PRIu32 " to %" PRIu32,
+                  holder.count, holder.info.waiters, least, most);
         dlt_sleep_ms(2);
     }
 }

@@ -17,6 +17,10 @@ struct dlt_waiter {
     _Atomic int done;         /* the call has returned */
 };
 
+/* Begins, and returns before or after the call. */
+void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+                   int64_t timeout_ms, int64_t hold_ms);
+
 /*
  * Returns when the call was entered: in its client the thread stands in line. The name has to be
  * held by another, as this asks by dlock_unlock.
@@ -32,8 +36,10 @@ enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
 /* The same, when it has to come back within limit_ms. */
 enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limit_ms);
 
-/* Returns when inspect shows so many waiters of a name that is held. Needs DLOCK_CAP_QUEUE. */
-void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t count);
+/* Returns when inspect shows a number of waiters from least to most of a name that is held. Needs
+ * DLOCK_CAP_QUEUE. */
+void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
+                       uint32_t most);
 
 /*
  * Options for dlt_client and dlt_child_start by which a place in the store's queue lasts for ms, as
