@@ -109,6 +109,17 @@ void dlt_child_want(struct dlt_child *child, const char *want, const char *forma
               "\"%s\" in another process: %s, want %s", format, child->reply, want);
 }
 
+struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want)
+{
+    struct dlt_waited waited = {0};
+    char *end = NULL;
+
+    dlt_child_want(child, want, "waited 0");
+    waited.fence = strtoull(child->reply + strlen(want), &end, 10);
+    waited.done_ns = strtoll(end, NULL, 10);
+    return waited;
+}
+
 void dlt_child_signal(const struct dlt_child *child, int signal)
 {
     DLT_CHECK(child->pid > 0 && kill(child->pid, signal) == 0, "cannot signal process %d",

@@ -41,6 +41,13 @@ const char *dlt_child_hear(struct dlt_child *child);
 __attribute__((format(printf, 3, 4))) void dlt_child_want(struct dlt_child *child, const char *want,
                                                           const char *format, ...);
 
+/* The end of what "wait 0 ..." began: its status has to be `want`. */
+struct dlt_waited {
+    uint64_t fence;  /* of OK */
+    int64_t done_ns; /* when the call returned */
+};
+struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want);
+
 /* To a process. */
 void dlt_child_signal(const struct dlt_child *child, int signal);
 

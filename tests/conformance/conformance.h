@@ -122,6 +122,22 @@ void dlt_case_owner_tokens_differ(struct dlt_run *run);
 void dlt_case_owner_is_who_inspect_says(struct dlt_run *run);
 void dlt_case_owner_alone_can_release(struct dlt_run *run);
 
+/* case_queue.c */
+void dlt_case_queue_is_fifo(struct dlt_run *run);
+void dlt_case_queue_counts_in_inspect(struct dlt_run *run);
+void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run);
+void dlt_case_queue_is_not_passed(struct dlt_run *run);
+void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run);
+void dlt_case_queue_off_is_woken(struct dlt_run *run);
+void dlt_case_queue_off_among_queued(struct dlt_run *run);
+
+/* case_queue_faults.c */
+void dlt_case_queue_with_the_dead(struct dlt_run *run);
+void dlt_case_queue_with_the_stopped(struct dlt_run *run);
+void dlt_case_queue_with_the_cancelled(struct dlt_run *run);
+void dlt_case_queue_given_up_at_the_grant(struct dlt_run *run);
+void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run);
+
 /* case_shared.c */
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
 void dlt_case_shared_by_many(struct dlt_run *run);

@@ -128,3 +128,46 @@ dlt_add_mutant(downgrades_anybody lease.c downgrade_or_a_refusal
         return DLOCK_OK;
     }
     memory_name_reap")
+dlt_add_mutant(serves_the_last_first queue.c queue_is_fifo
+  "list_append(&name->queue, claim);" "claim->next = name->queue; name->queue = claim;")
+dlt_add_mutant(grants_with_the_same_fence queue.c queue_is_fifo
+  "name->fence = memory_fence_next();" "if (name->fence == 0) name->fence = memory_fence_next();")
+dlt_add_mutant(counts_no_waiters queue.c queue_counts_in_inspect
+  "count += c->expires_ns > now_ns;" "count += 0;")
+dlt_add_mutant(keeps_places_that_were_left plugin.c queue_is_left_at_the_timeout
+  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+dlt_add_mutant(keeps_places_of_the_cancelled plugin.c queue_with_the_cancelled
+  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+dlt_add_mutant(lets_one_who_tries_pass lease.c queue_is_not_passed
+  "    memory_name_grant(name, now_ns);
+    if (claim"
+  "    if (!refresh && !enqueue) {
+        struct memory_claim **link = &name->queue;
+        while (*link != NULL && *link != claim)
+            link = &(*link)->next;
+        if (*link == claim) {
+            *link = claim->next;
+            claim->next = name->queue;
+            name->queue = claim;
+        }
+    }
+    memory_name_grant(name, now_ns);
+    if (claim")
+dlt_add_mutant(passes_on_nothing_broken lease.c queue_passes_on_what_was_broken
+  "    memory_name_pass_on(store, name, now_ns);
+    return refusal;"
+  "    memory_name_tidy(store, name);
+    return refusal;")
+dlt_add_mutant(forgets_who_is_not_queued queue.c queue_off_is_woken
+  "memory_waiters_wake_unqueued(name->sleepers);" "(void)name->sleepers;")
+dlt_add_mutant(keeps_a_grant_that_was_left lease.c queue_given_up_at_the_grant
+  "claim != NULL && (claim->fence != 0 || place_too)"
+  "claim != NULL && (place_too ? claim->fence == 0 : claim->fence != 0)")
+dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_given_up_at_the_grant
+  "    memory_name_pass_on(store, name, now_ns);
+    return mine;"
+  "    if (place_too)
+        memory_name_tidy(store, name);
+    else
+        memory_name_pass_on(store, name, now_ns);
+    return mine;")

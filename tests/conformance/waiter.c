@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #define DEFAULT_LEASE_MS 3000
-#define AWAIT_MS         20000
+#define AWAIT_MS         10000
 
 static void *waiter_run(void *arg)
 {
