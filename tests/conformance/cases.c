@@ -2,6 +2,10 @@
 /* The table. A new case is one line here; it then runs against every store. */
 #include "conformance.h"
 
+#define RWLOCK    DLOCK_CAP_RWLOCK
+#define QUEUE     DLOCK_CAP_QUEUE
+#define DOWNGRADE (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE)
+
 #define CASE(name, clauses, caps, flags, limit_s)             \
     {                                                         \
 #name, clauses, caps, flags, limit_s, dlt_case_##name \
@@ -52,6 +56,31 @@ static const struct dlt_case cases[] = {
     CASE(names_of_one_byte, "C11", 0, 0, 60),
     CASE(names_by_the_thousand, "C11 C14 REN-1", 0, DLT_SERIAL, 60),
     CASE(modes_or_a_refusal, "C12", 0, 0, 0),
+    CASE(shared_excludes_exclusive, "C1 C12 TRY-1", RWLOCK, 0, 0),
+    CASE(shared_by_many, "C1 C12 TRY-1", RWLOCK, 0, 0),
+    CASE(shared_each_its_own_ttl, "C12 TRY-2 REN-1", RWLOCK, 0, 0),
+    CASE(shared_with_the_dead, "C12 C13 TRY-2", RWLOCK, DLT_PROCESSES, 60),
+    CASE(shared_stream_and_a_writer, "C13", RWLOCK | QUEUE, 0, 60),
+    CASE(shared_among_writers, "C13", RWLOCK | QUEUE, 0, 60),
+    CASE(shared_try_behind_a_writer, "C13", RWLOCK | QUEUE, 0, 0),
+    CASE(shared_in_one_client, "C12 C13", RWLOCK, 0, 0),
+    CASE(downgrade_lets_readers_in, "C12 REN-2", DOWNGRADE, 0, 0),
+    CASE(downgrade_leaves_no_gap, "C1 C12", DOWNGRADE, 0, 60),
+    CASE(downgrade_keeps_the_order, "C12 C13", DOWNGRADE | QUEUE, 0, 0),
+    CASE(downgrade_is_renewed, "C12 C14", DOWNGRADE, 0, 0),
+    CASE(downgrade_or_a_refusal, "C5 C12", 0, 0, 0),
+    CASE(queue_is_fifo, "C6 C13", QUEUE, 0, 60),
+    CASE(queue_counts_in_inspect, "C13", QUEUE, 0, 0),
+    CASE(queue_is_left_at_the_timeout, "C13 LEA-2", QUEUE, 0, 0),
+    CASE(queue_is_not_passed, "C13", QUEUE, 0, 60),
+    CASE(queue_passes_on_what_was_broken, "C13 BRK-1", QUEUE, 0, 60),
+    CASE(queue_off_is_woken, "C13 WAT-1", DLOCK_CAP_WATCH, 0, 60),
+    CASE(queue_off_among_queued, "C1 C13", 0, 0, 60),
+    CASE(queue_with_the_dead, "C13", QUEUE, DLT_PROCESSES, 60),
+    CASE(queue_with_the_stopped, "C1 C6 C13", QUEUE, DLT_PROCESSES, 60),
+    CASE(queue_with_the_cancelled, "C13 LEA-2", QUEUE, 0, 0),
+    CASE(queue_given_up_at_the_grant, "C13 LEA-1 INT-2", QUEUE, 0, 60),
+    CASE(queue_of_fifty_behind_the_dead, "C13 TRY-2", QUEUE, 0, 60),
     CASE(wait_ends_by_unlock, "C13 WAT-1 WAT-2", DLOCK_CAP_WATCH, DLT_SERIAL, 60),
     CASE(wait_ends_by_unlock_in_one_client, "C13", 0, DLT_SERIAL, 60),
     CASE(wait_ends_by_unlock_elsewhere, "C13 WAT-1", DLOCK_CAP_WATCH, DLT_PROCESSES | DLT_SERIAL,

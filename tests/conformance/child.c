@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "child.h"
+#include "role.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,21 +25,50 @@ _Noreturn static void child_exec(const struct dlt_run *run, const char *defaults
     _exit(127);
 }
 
-void dlt_child_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults)
+static void *party_main(void *arg)
+{
+    struct dlt_child *child = arg;
+
+    dlt_role_serve(child->run, child->defaults, child->in, child->out);
+    (void)fclose(child->in);
+    (void)fclose(child->out);
+    return NULL;
+}
+
+static void child_begin(struct dlt_child *child, int process)
 {
     int to[2], from[2];
 
     DLT_CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, "no pipe");
-    child->pid = fork();
+    child->pid = process ? fork() : 0;
     DLT_CHECK(child->pid >= 0, "no process");
-    if (child->pid == 0)
-        child_exec(run, defaults, to[0], from[1]);
-    (void)close(to[0]);
-    (void)close(from[1]);
+    if (process && child->pid == 0)
+        child_exec(child->run, child->defaults, to[0], from[1]);
+    if (process) {
+        (void)close(to[0]);
+        (void)close(from[1]);
+    } else {
+        child->in = fdopen(to[0], "r");
+        child->out = fdopen(from[1], "w");
+        DLT_CHECK(child->in != NULL && child->out != NULL, "no stream");
+        child->thread = dlt_thread(party_main, child);
+    }
     child->to = fdopen(to[1], "w");
     child->from = fdopen(from[0], "r");
     DLT_CHECK(child->to != NULL && child->from != NULL, "no stream");
     DLT_CHECK(strcmp(dlt_child_hear(child), "ready") == 0, "the process says: %s", child->reply);
+}
+
+void dlt_child_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults)
+{
+    *child = (struct dlt_child){.run = run, .defaults = defaults};
+    child_begin(child, 1);
+}
+
+void dlt_party_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults)
+{
+    *child = (struct dlt_child){.run = run, .defaults = defaults};
+    child_begin(child, !run->is_private);
 }
 
 static void child_send(struct dlt_child *child, const char *format, va_list args)
@@ -79,9 +109,21 @@ void dlt_child_want(struct dlt_child *child, const char *want, const char *forma
               "\"%s\" in another process: %s, want %s", format, child->reply, want);
 }
 
+struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want)
+{
+    struct dlt_waited waited = {0};
+    char *end = NULL;
+
+    dlt_child_want(child, want, "waited 0");
+    waited.fence = strtoull(child->reply + strlen(want), &end, 10);
+    waited.done_ns = strtoll(end, NULL, 10);
+    return waited;
+}
+
 void dlt_child_signal(const struct dlt_child *child, int signal)
 {
-    DLT_CHECK(kill(child->pid, signal) == 0, "cannot signal process %d", (int)child->pid);
+    DLT_CHECK(child->pid > 0 && kill(child->pid, signal) == 0, "cannot signal process %d",
+              (int)child->pid);
 }
 
 static int child_reap(struct dlt_child *child)
@@ -106,6 +148,11 @@ void dlt_child_stop(struct dlt_child *child)
     int status = 0;
 
     (void)fclose(child->to);
+    if (child->pid == 0) {
+        (void)dlt_join(child->thread);
+        (void)fclose(child->from);
+        return;
+    }
     status = child_reap(child);
     DLT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d ended with status %#x",
               (int)child->pid, (unsigned)status);

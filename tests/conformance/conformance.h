@@ -9,6 +9,7 @@
 #define DLT_CONFORMANCE_H
 
 #include "kit.h"
+#include "waiter.h"
 
 enum {
     DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */
@@ -51,6 +52,13 @@ void dlt_case_close_ends_waits(struct dlt_run *run);
 void dlt_case_free_ends_a_wait(struct dlt_run *run);
 void dlt_case_free_unlocks(struct dlt_run *run);
 void dlt_case_close_leaves_nothing(struct dlt_run *run);
+
+/* case_downgrade.c */
+void dlt_case_downgrade_lets_readers_in(struct dlt_run *run);
+void dlt_case_downgrade_leaves_no_gap(struct dlt_run *run);
+void dlt_case_downgrade_keeps_the_order(struct dlt_run *run);
+void dlt_case_downgrade_is_renewed(struct dlt_run *run);
+void dlt_case_downgrade_or_a_refusal(struct dlt_run *run);
 
 /* case_exclusion.c */
 void dlt_case_exclusion_handles(struct dlt_run *run);
@@ -113,6 +121,32 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run);
 void dlt_case_owner_tokens_differ(struct dlt_run *run);
 void dlt_case_owner_is_who_inspect_says(struct dlt_run *run);
 void dlt_case_owner_alone_can_release(struct dlt_run *run);
+
+/* case_queue.c */
+void dlt_case_queue_is_fifo(struct dlt_run *run);
+void dlt_case_queue_counts_in_inspect(struct dlt_run *run);
+void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run);
+void dlt_case_queue_is_not_passed(struct dlt_run *run);
+void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run);
+void dlt_case_queue_off_is_woken(struct dlt_run *run);
+void dlt_case_queue_off_among_queued(struct dlt_run *run);
+
+/* case_queue_faults.c */
+void dlt_case_queue_with_the_dead(struct dlt_run *run);
+void dlt_case_queue_with_the_stopped(struct dlt_run *run);
+void dlt_case_queue_with_the_cancelled(struct dlt_run *run);
+void dlt_case_queue_given_up_at_the_grant(struct dlt_run *run);
+void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run);
+
+/* case_shared.c */
+void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
+void dlt_case_shared_by_many(struct dlt_run *run);
+void dlt_case_shared_each_its_own_ttl(struct dlt_run *run);
+void dlt_case_shared_with_the_dead(struct dlt_run *run);
+void dlt_case_shared_stream_and_a_writer(struct dlt_run *run);
+void dlt_case_shared_among_writers(struct dlt_run *run);
+void dlt_case_shared_try_behind_a_writer(struct dlt_run *run);
+void dlt_case_shared_in_one_client(struct dlt_run *run);
 
 /* case_state.c */
 void dlt_case_state_walk(struct dlt_run *run);

@@ -70,6 +70,7 @@ ParameterizedTest(struct parameter *parameter, conformance, contract, .timeout =
     struct dlt_run run = {.uri = parameter->uri, .program = DLT_PROGRAM, .slack_ms = 500};
 
     (void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* Criterion's are not the library's */
+    run.is_private = dlt_expected_private(parameter->uri);
     run.has_expected = dlt_expected_caps(parameter->uri, &run.expected);
     dlt_run_init(&run);
     /* A check that fails ends the process: tell which case it was. */

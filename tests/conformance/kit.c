@@ -26,7 +26,7 @@ void dlt_fail(const char *file, int line, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     (void)fprintf(stderr, "%s:%d: %s\n", base == NULL ? file : base + 1, line, text);
-    (void)fflush(NULL);
+    (void)fflush(stdout); /* all streams would wait for threads that read from one */
     _exit(DLT_EXIT_FAILED);
 }
 
@@ -38,7 +38,7 @@ void dlt_skip(const char *format, ...)
     (void)vfprintf(stderr, format, args);
     va_end(args);
     (void)fputc('\n', stderr);
-    (void)fflush(NULL);
+    (void)fflush(stdout);
     _exit(DLT_EXIT_SKIPPED);
 }
 
@@ -50,6 +50,13 @@ void dlt_status(const char *file, int line, const char *call, enum dlock_status 
     if (got != want)
         dlt_fail(file, line, "%s is %s, want %s%s%s", call, dlock_status_name((int)got),
                  dlock_status_name((int)want), detail[0] != '\0' ? ": " : "", detail);
+}
+
+const char *dlt_state_name(enum dlock_state state)
+{
+    static const char *const names[] = {"FREE", "HELD", "DOUBTFUL", "LOST"};
+
+    return names[state];
 }
 
 void dlt_run_init(struct dlt_run *run)
@@ -150,35 +157,6 @@ void *dlt_join(pthread_t thread)
 
     DLT_CHECK(pthread_join(thread, &result) == 0, "pthread_join");
     return result;
-}
-
-static void *waiter_run(void *arg)
-{
-    struct dlt_waiter *waiter = arg;
-
-    waiter->status = dlock_timedlock(waiter->lock, waiter->timeout_ms, &dlt_err);
-    waiter->done_ns = dlt_now_ns();
-    /* Who ended the wait in another way may have freed the handle by now. */
-    if (waiter->status == DLOCK_OK)
-        waiter->fence = dlock_fence(waiter->lock);
-    waiter->done = 1;
-    return NULL;
-}
-
-void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms)
-{
-    *waiter = (struct dlt_waiter){.lock = lock, .timeout_ms = timeout_ms, .status = DLOCK_INTERNAL};
-    waiter->thread = dlt_thread(waiter_run, waiter);
-    /* ALREADY: the acquire is in progress. NOT_HELD: it has not begun. */
-    while (dlock_unlock(lock, NULL) == DLOCK_NOT_HELD && !waiter->done)
-        dlt_sleep_ms(1);
-    dlt_sleep_ms(40);
-}
-
-enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter)
-{
-    (void)dlt_join(waiter->thread);
-    return waiter->status;
 }
 
 static int holder_note(void *arg, const struct dlock_info *info)

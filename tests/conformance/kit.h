@@ -23,6 +23,7 @@ struct dlt_run {
     const char *program; /* dlock-conformance, for processes with a role */
     uint32_t expected;   /* capabilities that the store has to have, no more and no less */
     int has_expected;
+    int is_private;   /* the store lives in one process */
     int64_t slack_ms; /* what the machine may add to a time; 100 on an idle one */
     char prefix[40];  /* of lock names, different in every run of every case */
 };
@@ -51,6 +52,9 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
 
 void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
                 enum dlock_status want);
+
+/* "HELD" */
+const char *dlt_state_name(enum dlock_state state);
 
 /* A prefix that no other run has. */
 void dlt_run_init(struct dlt_run *run);
@@ -85,21 +89,6 @@ void dlt_sleep_until(int64_t deadline_ns);
 /* pthread_create and pthread_join that succeed. */
 pthread_t dlt_thread(void *(*run)(void *arg), void *arg);
 void *dlt_join(pthread_t thread);
-
-/* An acquire in a thread of its own. */
-struct dlt_waiter {
-    struct dlock *lock;
-    int64_t timeout_ms; /* of dlock_timedlock */
-    pthread_t thread;
-    enum dlock_status status; /* after dlt_waiter_join */
-    int64_t done_ns;          /* when the call returned */
-    uint64_t fence;           /* if it is OK */
-    _Atomic int done;
-};
-
-/* Returns when the call was entered, and most likely sleeps. The name has to be held by another. */
-void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms);
-enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
 
 /* What inspect says of a name. */
 struct dlt_holder {

@@ -49,6 +49,7 @@ static int case_main(const struct dlt_table *table, const struct dlt_options *op
         .expected = options->expect,
         .has_expected = options->has_expect,
         .slack_ms = options->slack_ms,
+        .is_private = options->is_private,
     };
 
     DLT_CHECK(c != NULL, "no case %s", options->run_case);
@@ -61,10 +62,10 @@ static int case_main(const struct dlt_table *table, const struct dlt_options *op
 static int role_main(const char *role)
 {
     const char *defaults = getenv("DLT_DEFAULTS");
+    struct dlt_run run = {.uri = getenv("DLT_URI")};
 
     if (strcmp(role, "holder") == 0)
-        return dlt_role_holder(getenv("DLT_URI"),
-                               defaults != NULL && defaults[0] != '\0' ? defaults : NULL);
+        return dlt_role_holder(&run, defaults != NULL && defaults[0] != '\0' ? defaults : NULL);
     if (strcmp(role, "descriptors") == 0)
         return dlt_role_descriptors();
     dlt_fail(__FILE__, __LINE__, "no role %s", role);

@@ -64,3 +64,110 @@ dlt_add_mutant(breaks_any_owner lease.c break_by_owner
   "owner == NULL || strcmp(owner, holder) == 0" "owner == NULL || holder[0] != 0")
 dlt_add_mutant(leaks_a_descriptor plugin.c exec_closes_descriptors
   "    memory_store_init();" "    memory_store_init(); (void)!dup(0);")
+dlt_add_mutant(readers_pass_a_waiting_writer queue.c shared_stream_and_a_writer
+  "list_append(&name->queue, claim);"
+  "if (req->mode == DLOCK_SHARED) { claim->next = name->queue; name->queue = claim; }
+    else list_append(&name->queue, claim);")
+dlt_add_mutant(lets_readers_try_past_a_writer queue.c shared_try_behind_a_writer
+  "list_append(&name->queue, claim);"
+  "if (req->mode == DLOCK_SHARED) { claim->next = name->queue; name->queue = claim; }
+    else list_append(&name->queue, claim);")
+dlt_add_mutant(starves_readers queue.c shared_among_writers
+  "list_append(&name->queue, claim);"
+  "if (req->mode == DLOCK_EXCLUSIVE) { claim->next = name->queue; name->queue = claim; }
+    else list_append(&name->queue, claim);")
+dlt_add_mutant(lets_readers_in_with_a_writer queue.c shared_excludes_exclusive
+  "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (mode == DLOCK_SHARED)")
+dlt_add_mutant(lets_a_writer_in_with_readers queue.c shared_by_many
+  "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->mode == DLOCK_SHARED)")
+dlt_add_mutant(renews_all_readers lease.c shared_each_its_own_ttl
+  "    memory_claim_extend(claim, req->ttl_ms, now_ns);
+    if ((req->flags"
+  "    for (struct memory_claim *c = name->holders; c != NULL; c = c->next)
+        memory_claim_extend(c, req->ttl_ms, now_ns);
+    if ((req->flags")
+dlt_add_mutant(buries_all_readers_together queue.c shared_each_its_own_ttl
+  "    while (*list != NULL) {
+        struct memory_claim *claim = *list;
+
+        if (claim->expires_ns <= now_ns) {"
+  "    int dead = 0;
+    for (const struct memory_claim *c = *list; c != NULL; c = c->next)
+        dead |= c->expires_ns <= now_ns;
+    while (*list != NULL) {
+        struct memory_claim *claim = *list;
+
+        if (dead) {")
+dlt_add_mutant(does_not_downgrade lease.c downgrade_lets_readers_in
+  "claim->mode = DLOCK_SHARED;" "claim->mode = claim->mode;")
+dlt_add_mutant(downgrades_with_a_gap lease.c downgrade_leaves_no_gap
+  "        claim->mode = DLOCK_SHARED;"
+  "    {
+        name->holders = NULL;
+        memory_name_grant(name, now_ns);
+        claim->mode = DLOCK_SHARED;
+        claim->next = name->holders;
+        name->holders = claim;
+    }")
+dlt_add_mutant(drops_the_queue_at_a_downgrade lease.c downgrade_keeps_the_order
+  "        claim->mode = DLOCK_SHARED;"
+  "    {
+        claim->mode = DLOCK_SHARED;
+        for (struct memory_claim *c = name->queue; c != NULL; c = c->next)
+            if (c->mode == DLOCK_EXCLUSIVE)
+                c->expires_ns = now_ns;
+    }")
+dlt_add_mutant(does_not_renew_readers lease.c downgrade_is_renewed
+  "claim == NULL || claim->fence == 0" "claim == NULL || claim->mode == DLOCK_SHARED")
+dlt_add_mutant(downgrades_anybody lease.c downgrade_or_a_refusal
+  "    if (name == NULL)
+        return DLOCK_LOST;
+    memory_name_reap"
+  "    if (name == NULL) {
+        op->grant.lease_ms = req->ttl_ms;
+        return DLOCK_OK;
+    }
+    memory_name_reap")
+dlt_add_mutant(serves_the_last_first queue.c queue_is_fifo
+  "list_append(&name->queue, claim);" "claim->next = name->queue; name->queue = claim;")
+dlt_add_mutant(grants_with_the_same_fence queue.c queue_is_fifo
+  "name->fence = memory_fence_next();" "if (name->fence == 0) name->fence = memory_fence_next();")
+dlt_add_mutant(counts_no_waiters queue.c queue_counts_in_inspect
+  "count += c->expires_ns > now_ns;" "count += 0;")
+dlt_add_mutant(keeps_places_that_were_left plugin.c queue_is_left_at_the_timeout
+  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+dlt_add_mutant(keeps_places_of_the_cancelled plugin.c queue_with_the_cancelled
+  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+dlt_add_mutant(lets_one_who_tries_pass lease.c queue_is_not_passed
+  "    memory_name_grant(name, now_ns);
+    if (claim"
+  "    if (!refresh && !enqueue) {
+        struct memory_claim **link = &name->queue;
+        while (*link != NULL && *link != claim)
+            link = &(*link)->next;
+        if (*link == claim) {
+            *link = claim->next;
+            claim->next = name->queue;
+            name->queue = claim;
+        }
+    }
+    memory_name_grant(name, now_ns);
+    if (claim")
+dlt_add_mutant(passes_on_nothing_broken lease.c queue_passes_on_what_was_broken
+  "    memory_name_pass_on(store, name, now_ns);
+    return refusal;"
+  "    memory_name_tidy(store, name);
+    return refusal;")
+dlt_add_mutant(forgets_who_is_not_queued queue.c queue_off_is_woken
+  "memory_waiters_wake_unqueued(name->sleepers);" "(void)name->sleepers;")
+dlt_add_mutant(keeps_a_grant_that_was_left lease.c queue_given_up_at_the_grant
+  "claim != NULL && (claim->fence != 0 || place_too)"
+  "claim != NULL && (place_too ? claim->fence == 0 : claim->fence != 0)")
+dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_given_up_at_the_grant
+  "    memory_name_pass_on(store, name, now_ns);
+    return mine;"
+  "    if (place_too)
+        memory_name_tidy(store, name);
+    else
+        memory_name_pass_on(store, name, now_ns);
+    return mine;")

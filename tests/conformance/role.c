@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "role.h"
-#include "kit.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define HANDLES 8
-
-static struct dlock_client *client;
-static struct dlock *handles[HANDLES];
-
-/* The words of a command after the first two. */
-struct words {
-    const char *verb;
-    struct dlock **lock;
-    char *rest;
-};
-
-static int64_t next_number(struct words *words)
+int64_t dlt_words_number(struct dlt_words *words)
 {
     char *end = words->rest;
     int64_t value = strtoll(words->rest, &end, 10);
@@ -32,7 +17,7 @@ static int64_t next_number(struct words *words)
     return value;
 }
 
-static const char *next_word(struct words *words)
+const char *dlt_words_next(struct dlt_words *words)
 {
     char *word = words->rest + strspn(words->rest, " ");
 
@@ -42,148 +27,146 @@ static const char *next_word(struct words *words)
     return word;
 }
 
-static const char *state_name(enum dlock_state state)
+static void tell_status(const struct dlt_words *words, enum dlock_status status)
 {
-    static const char *const names[] = {"FREE", "HELD", "DOUBTFUL", "LOST"};
-
-    return names[state];
+    (void)fprintf(words->role->out, "%s\n", dlock_status_name((int)status));
 }
 
-static void do_new(struct words *words)
+static void tell_acquired(const struct dlt_words *words, enum dlock_status status)
+{
+    (void)fprintf(words->role->out, "%s %" PRIu64 "\n", dlock_status_name((int)status),
+                  dlock_fence(*words->lock));
+}
+
+static void do_new(struct dlt_words *words)
 {
     struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
-    const char *name = next_word(words);
+    const char *name = dlt_words_next(words);
 
-    options.ttl_ms = next_number(words);
-    options.renew = next_number(words) != 0 ? DLOCK_ON : DLOCK_OFF;
+    options.ttl_ms = dlt_words_number(words);
+    options.renew = dlt_words_number(words) != 0 ? DLOCK_ON : DLOCK_OFF;
     dlock_free(*words->lock);
     *words->lock = NULL;
-    DLT_OK(dlock_new(client, name, strlen(name), &options, words->lock, &dlt_err));
-    (void)puts("OK");
+    DLT_OK(dlock_new(words->role->client, name, strlen(name), &options, words->lock, &dlt_err));
+    tell_status(words, DLOCK_OK);
 }
 
-static void tell_acquired(const struct dlock *lock, enum dlock_status status)
+static void do_try(struct dlt_words *words)
 {
-    (void)printf("%s %" PRIu64 "\n", dlock_status_name((int)status), dlock_fence(lock));
+    tell_acquired(words, dlock_trylock(*words->lock, &dlt_err));
 }
 
-static void do_try(struct words *words)
+static void do_tryrd(struct dlt_words *words)
 {
-    tell_acquired(*words->lock, dlock_trylock(*words->lock, &dlt_err));
+    tell_acquired(words, dlock_tryrdlock(*words->lock, &dlt_err));
 }
 
-static void do_lock(struct words *words)
+static void do_lock(struct dlt_words *words)
 {
-    int64_t timeout_ms = next_number(words);
-
-    tell_acquired(*words->lock, dlock_timedlock(*words->lock, timeout_ms, &dlt_err));
+    tell_acquired(words, dlock_timedlock(*words->lock, dlt_words_number(words), &dlt_err));
 }
 
-static void do_unlock(struct words *words)
+static void do_rdlock(struct dlt_words *words)
 {
-    (void)puts(dlock_status_name((int)dlock_unlock(*words->lock, &dlt_err)));
+    tell_acquired(words, dlock_timedrdlock(*words->lock, dlt_words_number(words), &dlt_err));
 }
 
-static void do_renew(struct words *words)
+static void do_wait(struct dlt_words *words)
 {
-    (void)puts(dlock_status_name((int)dlock_renew(*words->lock, 0, &dlt_err)));
+    enum dlock_mode mode = *dlt_words_next(words) == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    int64_t timeout_ms = dlt_words_number(words);
+
+    dlt_waiter_enter(words->waiter, *words->lock, mode, timeout_ms, dlt_words_number(words));
+    tell_status(words, DLOCK_OK);
 }
 
-static void do_state(struct words *words)
+static void do_waited(struct dlt_words *words)
 {
-    (void)printf("%s %" PRId64 "\n", state_name(dlock_state(*words->lock)),
-                 dlock_remaining_ms(*words->lock));
+    enum dlock_status status = dlt_waiter_join(words->waiter);
+
+    (void)fprintf(words->role->out, "%s %" PRIu64 " %" PRId64 "\n", dlock_status_name((int)status),
+                  words->waiter->fence, words->waiter->done_ns);
 }
 
-/*
- * Answers "STATE REMAINING GAP_MS REVIVED": the first reading after the longest gap between two
- * readings, which is where the process was stopped, and how many readings said "valid" after one
- * said "lost". A reading inside of which the gap lies is ambiguous; then the next one counts.
- */
-static void do_watch(struct words *words)
+static void do_cancel(struct dlt_words *words)
 {
-    int64_t duration_ns = next_number(words) * DLT_NS_PER_MS;
-    int64_t start_ns = dlt_now_ns(), last_ns = start_ns, gap_ns = 0;
-    int64_t left_ms = 0;
-    enum dlock_state after = DLOCK_STATE_FREE;
-    unsigned revived = 0;
-    int lost = 0;
-
-    while (last_ns - start_ns < duration_ns) {
-        int64_t before_ns = dlt_now_ns();
-        int64_t remaining_ms = dlock_remaining_ms(*words->lock);
-        enum dlock_state state = dlock_state(*words->lock);
-        int64_t after_ns = 0;
-
-        if (before_ns - last_ns > gap_ns) {
-            gap_ns = before_ns - last_ns;
-            after = state;
-            left_ms = remaining_ms;
-        }
-        after_ns = dlt_now_ns();
-        last_ns = after_ns - before_ns > 10 * DLT_NS_PER_MS ? before_ns : after_ns;
-        revived += lost && (state != DLOCK_STATE_LOST || remaining_ms > 0);
-        lost |= state == DLOCK_STATE_LOST;
-    }
-    (void)printf("%s %" PRId64 " %" PRId64 " %u\n", state_name(after), left_ms,
-                 gap_ns / DLT_NS_PER_MS, revived);
+    dlock_cancel(*words->lock);
+    tell_status(words, DLOCK_OK);
 }
 
-/* A read-modify-write that loses updates if two are inside; the pause invites them. */
-static uint64_t number_add(int file)
+static void do_unlock(struct dlt_words *words)
 {
-    char text[32] = "";
-    uint64_t number = 0;
-    ssize_t len = pread(file, text, sizeof text - 1, 0);
-
-    DLT_CHECK(len >= 0, "cannot read the number");
-    number = strtoull(text, NULL, 10) + 1;
-    dlt_sleep_until(dlt_now_ns() + 200000);
-    len = snprintf(text, sizeof text, "%" PRIu64, number);
-    DLT_CHECK(pwrite(file, text, (size_t)len, 0) == len, "cannot write the number");
-    return number;
+    tell_status(words, dlock_unlock(*words->lock, &dlt_err));
 }
 
-static void do_count(struct words *words)
+static void do_renew(struct dlt_words *words)
 {
-    int64_t turns = next_number(words);
-    const char *path = next_word(words);
-    char fences_path[512];
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    FILE *fences = NULL;
+    tell_status(words, dlock_renew(*words->lock, 0, &dlt_err));
+}
 
-    (void)snprintf(fences_path, sizeof fences_path, "%s.fences", path);
-    fences = fopen(fences_path, "ae");
-    DLT_CHECK(file >= 0 && fences != NULL, "cannot open %s", path);
-    for (int64_t i = 0; i < turns; i++) {
-        DLT_OK(dlock_timedlock(*words->lock, 60000, &dlt_err));
-        (void)number_add(file);
-        (void)fprintf(fences, "%" PRIu64 "\n", dlock_fence(*words->lock));
-        DLT_CHECK(fflush(fences) == 0, "cannot write %s", fences_path);
-        DLT_OK(dlock_unlock(*words->lock, &dlt_err));
-    }
-    (void)close(file);
-    (void)fclose(fences);
-    (void)puts("OK");
+static void do_downgrade(struct dlt_words *words)
+{
+    tell_status(words, dlock_downgrade(*words->lock, &dlt_err));
+}
+
+static void do_token(struct dlt_words *words)
+{
+    char token[DLOCK_TOKEN_CHARS] = "";
+
+    (void)dlock_token(*words->lock, token, sizeof token);
+    (void)fprintf(words->role->out, "OK %s\n", token);
+}
+
+static void do_adopt(struct dlt_words *words)
+{
+    tell_acquired(words, dlock_adopt(*words->lock, dlt_words_next(words), &dlt_err));
+}
+
+static void do_state(struct dlt_words *words)
+{
+    (void)fprintf(words->role->out, "%s %" PRId64 "\n", dlt_state_name(dlock_state(*words->lock)),
+                  dlock_remaining_ms(*words->lock));
+}
+
+_Noreturn static void do_exit(struct dlt_words *words)
+{
+    (void)words;
+    exit(0);
 }
 
 static const struct {
     const char *verb;
-    void (*run)(struct words *words);
+    void (*run)(struct dlt_words *words);
 } commands[] = {
-    {"new", do_new},     {"try", do_try},     {"lock", do_lock},   {"unlock", do_unlock},
-    {"renew", do_renew}, {"state", do_state}, {"watch", do_watch}, {"count", do_count},
+    {"new", do_new},
+    {"try", do_try},
+    {"tryrd", do_tryrd},
+    {"lock", do_lock},
+    {"rdlock", do_rdlock},
+    {"wait", do_wait},
+    {"waited", do_waited},
+    {"cancel", do_cancel},
+    {"unlock", do_unlock},
+    {"renew", do_renew},
+    {"downgrade", do_downgrade},
+    {"token", do_token},
+    {"adopt", do_adopt},
+    {"state", do_state},
+    {"watch", dlt_role_watch},
+    {"count", dlt_role_count},
+    {"exit", do_exit},
 };
 
-static void command_run(char *line)
+static void command_run(struct dlt_role *role, char *line)
 {
-    struct words words = {.rest = line};
+    struct dlt_words words = {.role = role, .rest = line};
     int64_t handle = -1;
 
-    words.verb = next_word(&words);
-    handle = next_number(&words);
-    DLT_CHECK(handle >= 0 && handle < HANDLES, "no handle %" PRId64, handle);
-    words.lock = &handles[handle];
+    words.verb = dlt_words_next(&words);
+    handle = dlt_words_number(&words);
+    DLT_CHECK(handle >= 0 && handle < DLT_ROLE_HANDLES, "no handle %" PRId64, handle);
+    words.lock = &role->handles[handle];
+    words.waiter = &role->waiters[handle];
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(commands[i].verb, words.verb) == 0) {
             commands[i].run(&words);
@@ -193,21 +176,25 @@ static void command_run(char *line)
     dlt_fail(__FILE__, __LINE__, "no command %s", words.verb);
 }
 
-int dlt_role_holder(const char *uri, const char *defaults)
+void dlt_role_serve(const struct dlt_run *run, const char *defaults, FILE *in, FILE *out)
 {
-    struct dlt_run run = {.uri = uri};
+    struct dlt_role role = {.run = run, .client = dlt_client(run, defaults), .in = in, .out = out};
     char line[1024];
 
-    client = dlt_client(&run, defaults);
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    (void)puts("ready");
-    while (fgets(line, sizeof line, stdin) != NULL) {
+    (void)setvbuf(out, NULL, _IOLBF, 0);
+    (void)fputs("ready\n", out);
+    while (fgets(line, sizeof line, in) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        command_run(line);
+        command_run(&role, line);
     }
-    for (int i = 0; i < HANDLES; i++)
-        dlock_free(handles[i]);
-    dlock_client_close(client);
+    for (int i = 0; i < DLT_ROLE_HANDLES; i++)
+        dlock_free(role.handles[i]);
+    dlock_client_close(role.client);
+}
+
+int dlt_role_holder(const struct dlt_run *run, const char *defaults)
+{
+    dlt_role_serve(run, defaults, stdin, stdout);
     return 0;
 }
 

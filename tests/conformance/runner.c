@@ -132,6 +132,8 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
     job->args[n++] = c->name;
     job->args[n++] = "--slack";
     job->args[n++] = plan->slack_text;
+    if (target->is_private)
+        job->args[n++] = "--private";
     if (target->has_expected) {
         job->args[n++] = "--expect";
         job->args[n++] = target->expected_text;

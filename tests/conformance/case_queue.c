@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* First come, first served, whoever asks from where. */
+#include "child.h"
+#include "conformance.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Longer than any case: a place or a grant that is left behind is seen. */
+#define NEVER_MS 30000
+/* So long may take what has not to wait for such an end. */
+#define SOON_MS 6000
+
+#define LINE 20
+
+/* Parties that came one after another, each when the one before was seen to wait. */
+void dlt_case_queue_is_fifo(struct dlt_run *run)
+{
+    struct dlt_text lease = dlt_waiter_lease(run, NEVER_MS);
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlt_child parties[LINE];
+    int64_t last_ns = 0;
+    uint64_t last = 0;
+    int fences = (dlock_client_caps(client) & DLOCK_CAP_FENCE) != 0;
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    last = dlock_fence(lock);
+    for (uint32_t i = 0; i < LINE; i++) {
+        dlt_party_start(&parties[i], run, lease.text);
+        dlt_child_want(&parties[i], "OK", "new 0 %sx 30000 1", run->prefix);
+        dlt_child_want(&parties[i], "OK", "wait 0 x 60000 0");
+        dlt_waiters_await(client, &name, i + 1, i + 1);
+    }
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    for (int i = 0; i < LINE; i++) {
+        struct dlt_waited waited = dlt_child_waited(&parties[i], "OK");
+
+        DLT_CHECK(waited.done_ns > last_ns, "waiter %d got it before waiter %d", i, i - 1);
+        DLT_CHECK(!fences || waited.fence > last, "waiter %d has fence %" PRIu64 " after %" PRIu64,
+                  i, waited.fence, last);
+        last_ns = waited.done_ns;
+        last = waited.fence;
+        dlt_child_stop(&parties[i]);
+    }
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* A holder in one client, and waiters with a client each. */
+struct line {
+    const struct dlt_run *run;
+    struct dlt_text lease;
+    struct dlt_name name;
+    struct dlock_client *client, *clients[4];
+    struct dlock *holder, *locks[4];
+};
+
+static void line_open(struct line *line, const struct dlt_run *run, const char *options)
+{
+    char defaults[128];
+
+    line->run = run;
+    line->lease = dlt_waiter_lease(run, NEVER_MS);
+    line->name = dlt_name(run, "x");
+    line->client = dlt_client(run, NULL);
+    line->holder = dlt_lock(run, line->client, "x", 0);
+    (void)snprintf(defaults, sizeof defaults, "%s%s%s", line->lease.text,
+                   line->lease.text[0] != '\0' && options[0] != '\0' ? "&" : "", options);
+    for (int i = 0; i < 4; i++) {
+        line->clients[i] = dlt_client(run, defaults);
+        line->locks[i] = dlt_lock(run, line->clients[i], "x", 0);
+    }
+}
+
+static void line_close(struct line *line)
+{
+    for (int i = 0; i < 4; i++) {
+        dlock_free(line->locks[i]);
+        dlock_client_close(line->clients[i]);
+    }
+    dlock_free(line->holder);
+    dlock_client_close(line->client);
+}
+
+static void line_join(struct line *line, struct dlt_waiter *waiters, int i, int64_t timeout_ms,
+                      uint32_t count)
+{
+    dlt_waiter_enter(&waiters[i], line->locks[i], DLOCK_EXCLUSIVE, timeout_ms, 0);
+    dlt_waiters_await(line->client, &line->name, count, count);
+}
+
+static int waiters_note(void *arg, const struct dlock_info *info)
+{
+    *(uint32_t *)arg = info->waiters;
+    return 0;
+}
+
+static void waiters_listed(struct line *line, uint32_t want)
+{
+    uint32_t waiters = 0;
+
+    DLT_OK(dlock_list(line->client, line->name.text, line->name.len, waiters_note, &waiters,
+                      &dlt_err));
+    DLT_CHECK(waiters == want, "list shows %" PRIu32 " waiters of %" PRIu32, waiters, want);
+}
+
+void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
+{
+    struct dlt_waiter waiters[4];
+    struct line line;
+
+    line_open(&line, run, "");
+    DLT_OK(dlock_trylock(line.holder, &dlt_err));
+    dlt_waiters_await(line.client, &line.name, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        line_join(&line, waiters, i, 20000, (uint32_t)i + 1);
+        waiters_listed(&line, (uint32_t)i + 1);
+    }
+    dlock_cancel(line.locks[3]);
+    DLT_STATUS(dlt_waiter_join(&waiters[3]), DLOCK_CANCELED);
+    dlt_waiters_await(line.client, &line.name, 3, 3);
+    DLT_OK(dlock_unlock(line.holder, &dlt_err));
+    for (int i = 0; i < 3; i++)
+        DLT_OK(dlt_waiter_join_within(&waiters[i], SOON_MS));
+    DLT_OK(dlock_trylock(line.holder, &dlt_err));
+    dlt_waiters_await(line.client, &line.name, 0, 0);
+    line_close(&line);
+}
+
+void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run)
+{
+    struct dlt_waiter waiters[4];
+    struct line line;
+
+    line_open(&line, run, "");
+    DLT_OK(dlock_trylock(line.holder, &dlt_err));
+    line_join(&line, waiters, 0, 2000, 1);
+    line_join(&line, waiters, 1, 20000, 2);
+    line_join(&line, waiters, 2, 2000, 3);
+    line_join(&line, waiters, 3, 20000, 4);
+    DLT_STATUS(dlt_waiter_join(&waiters[0]), DLOCK_TIMEOUT);
+    DLT_STATUS(dlt_waiter_join(&waiters[2]), DLOCK_TIMEOUT);
+    dlt_waiters_await(line.client, &line.name, 2, 2);
+    DLT_OK(dlock_unlock(line.holder, &dlt_err));
+    DLT_OK(dlt_waiter_join_within(&waiters[1], SOON_MS));
+    DLT_OK(dlt_waiter_join_within(&waiters[3], SOON_MS));
+    DLT_CHECK(waiters[3].done_ns > waiters[1].done_ns, "the order changed");
+    line_close(&line);
+}
+
+/* Tries all the time, and must not get it before the waiter. */
+struct hammer {
+    struct dlock *lock;
+    const struct dlt_waiter *waiter;
+    _Atomic int stop;
+};
+
+static void *hammer_run(void *arg)
+{
+    struct hammer *hammer = arg;
+
+    while (!hammer->stop) {
+        enum dlock_status status = dlock_trylock(hammer->lock, &dlt_err);
+
+        if (status == DLOCK_OK) {
+            DLT_CHECK(hammer->waiter->done, "one who tried passed one who waited");
+            DLT_OK(dlock_unlock(hammer->lock, &dlt_err));
+        } else {
+            DLT_STATUS(status, DLOCK_BUSY);
+        }
+        dlt_sleep_until(dlt_now_ns() + 50000);
+    }
+    return NULL;
+}
+
+/* A holder with a lease that is not renewed is left alone until it runs out. */
+static void hammer_round(struct line *line, struct dlock *lock, struct dlock *holder)
+{
+    struct dlt_waiter waiter;
+    struct hammer hammer = {.lock = lock, .waiter = &waiter};
+    pthread_t thread;
+
+    DLT_TAKE(holder);
+    dlt_waiter_go(&waiter, line->locks[0], DLOCK_EXCLUSIVE, 20000, 0);
+    while (!waiter.done && dlt_inspect(line->client, &line->name).info.waiters == 0)
+        dlt_sleep_ms(1);
+    thread = dlt_thread(hammer_run, &hammer);
+    if (holder == line->holder) {
+        dlt_sleep_ms(3);
+        DLT_OK(dlock_unlock(holder, &dlt_err));
+    }
+    DLT_OK(dlt_waiter_join(&waiter));
+    hammer.stop = 1;
+    (void)dlt_join(thread);
+    if (holder != line->holder)
+        DLT_STATUS(dlock_unlock(holder, &dlt_err), DLOCK_LOST);
+}
+
+/* Neither by the client of the waiter nor by another; whether it was unlocked or ran out. */
+void dlt_case_queue_is_not_passed(struct dlt_run *run)
+{
+    struct line line;
+    struct dlock *beside = NULL, *brief = NULL;
+
+    line_open(&line, run, "");
+    beside = dlt_lock(run, line.clients[0], "x", 0);
+    brief = dlt_lease(run, line.clients[2], "x", 500);
+    for (int i = 0; i < 10; i++)
+        hammer_round(&line, i % 2 == 0 ? beside : line.locks[1], line.holder);
+    for (int i = 0; i < 4; i++)
+        hammer_round(&line, i % 2 == 0 ? line.locks[1] : beside, brief);
+    dlock_free(beside);
+    dlock_free(brief);
+    line_close(&line);
+}
+
+void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run)
+{
+    struct dlt_waiter waiters[4];
+    struct line line;
+    double best = 1e9;
+
+    line_open(&line, run, "poll_max=20s");
+    for (int i = 0; i < 4; i++) {
+        int64_t start_ns = 0;
+
+        DLT_OK(dlock_trylock(line.holder, &dlt_err));
+        line_join(&line, waiters, 0, 20000, 1);
+        line_join(&line, waiters, 1, 20000, 2);
+        start_ns = dlt_now_ns();
+        dlt_break(line.client, &line.name);
+        DLT_OK(dlt_waiter_join(&waiters[0]));
+        DLT_OK(dlt_waiter_join(&waiters[1]));
+        DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns, "the order changed");
+        if ((double)(waiters[0].done_ns - start_ns) / 1e6 < best)
+            best = (double)(waiters[0].done_ns - start_ns) / 1e6;
+        DLT_STATUS(dlock_unlock(line.holder, &dlt_err), DLOCK_LOST);
+    }
+    DLT_CHECK(best < 400, "the first waiter got it after %.0f ms at best", best);
+    line_close(&line);
+}
+
+/* Who does not queue is woken all the same. */
+void dlt_case_queue_off_is_woken(struct dlt_run *run)
+{
+    struct dlt_waiter waiter;
+    struct line line;
+    double best = 1e9;
+
+    line_open(&line, run, "queue=off&poll_max=20s");
+    for (int i = 0; i < 5; i++) {
+        int64_t start_ns = 0;
+
+        DLT_OK(dlock_trylock(line.holder, &dlt_err));
+        dlt_waiter_start(&waiter, line.locks[0], 20000);
+        start_ns = dlt_now_ns();
+        DLT_OK(dlock_unlock(line.holder, &dlt_err));
+        DLT_OK(dlt_waiter_join(&waiter));
+        if ((double)(waiter.done_ns - start_ns) / 1e6 < best)
+            best = (double)(waiter.done_ns - start_ns) / 1e6;
+        DLT_OK(dlock_unlock(line.locks[0], &dlt_err));
+    }
+    DLT_CHECK(best < 400, "the waiter got it after %.0f ms at best", best);
+    line_close(&line);
+}
+
+#define TURNS 25
+
+struct crowd {
+    struct line *line;
+    _Atomic int next, inside, number; /* number: read and written apart */
+};
+
+static void *crowd_member(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct dlock_options options = {.struct_size = sizeof options};
+    int me = atomic_fetch_add(&crowd->next, 1);
+    struct dlock *lock = NULL;
+
+    options.queue = me % 2 == 0 ? DLOCK_ON : DLOCK_OFF;
+    lock = dlt_lock_with(crowd->line->run, crowd->line->clients[me % 4], "x", &options);
+    for (int i = 0; i < TURNS; i++) {
+        int seen = 0;
+
+        DLT_OK(dlock_timedlock(lock, 50000, &dlt_err));
+        DLT_CHECK(atomic_fetch_add(&crowd->inside, 1) == 0, "two are inside");
+        seen = crowd->number;
+        dlt_sleep_until(dlt_now_ns() + 200000);
+        crowd->number = seen + 1;
+        atomic_fetch_sub(&crowd->inside, 1);
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+    }
+    dlock_free(lock);
+    return NULL;
+}
+
+/* Some in the queue and some not: one lock, and all come through. */
+void dlt_case_queue_off_among_queued(struct dlt_run *run)
+{
+    struct line line;
+    struct crowd crowd = {.line = &line};
+    pthread_t threads[8];
+
+    line_open(&line, run, "");
+    for (int i = 0; i < 8; i++)
+        threads[i] = dlt_thread(crowd_member, &crowd);
+    for (int i = 0; i < 8; i++)
+        (void)dlt_join(threads[i]);
+    DLT_CHECK(crowd.number == 8 * TURNS, "%d of %d updates", crowd.number, 8 * TURNS);
+    line_close(&line);
+}
