@@ -296,10 +296,8 @@ static void step_watch(struct acquire *a)
     bool held = dl_turn_held_here(a->lock);
     enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a);
 
-    if (held && status == DLOCK_OK) {
-        take_over(a);
-        return;
-    }
+    if (held && status == DLOCK_OK)
+        return; /* handed */
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
     dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, &a->grant, jitter(a));
@@ -308,9 +306,7 @@ static void step_watch(struct acquire *a)
 
 static void step_sleep(struct acquire *a)
 {
-    if (park(a, a->attempt.until_ns, dl_turn_held_here(a->lock)) == DLOCK_OK)
-        take_over(a);
-    else
+    if (park(a, a->attempt.until_ns, dl_turn_held_here(a->lock)) != DLOCK_OK)
         dl_attempt_slept(&a->attempt, dl_client_now(a->client));
 }
 
@@ -323,41 +319,38 @@ static void step_return(struct acquire *a)
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
 }
 
-/* Before the first word to the store: whoever holds it here may hand it on soon. true: look again
- * at what to do. */
-static bool step_patience(struct acquire *a)
+/* Before the first word to the store: whoever holds it here may hand it on soon. */
+static void step_patience(struct acquire *a)
 {
-    enum dlock_status status;
     int64_t until_ns = dl_client_now(a->client) + PATIENCE_NS;
 
-    if (!a->patient)
-        return false;
     a->patient = false;
-    if (!a->attempt.rules.wait || !dl_turn_held_here(a->lock))
-        return false;
     if (until_ns > a->attempt.deadline_ns)
         until_ns = a->attempt.deadline_ns;
-    status = park(a, until_ns, true);
-    if (status == DLOCK_OK)
-        take_over(a);
-    return status == DLOCK_OK || status == DLOCK_CANCELED;
+    if (dl_turn_held_here(a->lock))
+        (void)park(a, until_ns, true);
 }
 
 static void step(struct acquire *a)
 {
-    enum dlock_status cancel = cancel_status(a);
+    enum dlock_status cancel;
 
+    if (dl_turn_look(a->lock, !a->patient, &cancel)) {
+        take_over(a);
+        return;
+    }
     if (cancel != DLOCK_OK && a->attempt.step != DL_STEP_RETURN) {
         dl_attempt_cancel(&a->attempt, dl_client_now(a->client), cancel);
         (void)dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
         return;
     }
+    if (a->patient) {
+        step_patience(a);
+        return;
+    }
     switch (a->attempt.step) {
     case DL_STEP_TRY:
     case DL_STEP_LOCK:
-        if (step_patience(a))
-            break;
-        /* fall through */
     case DL_STEP_REFRESH:
         step_try(a);
         break;
@@ -449,7 +442,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
                              struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    struct acquire a = {.lock = lock, .client = client, .err = err, .patient = true};
+    struct acquire a = {.lock = lock, .client = client, .err = err};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
     int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), timeout_ms);
     struct dl_attempt_rules rules;
@@ -472,6 +465,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     if (status != DLOCK_OK)
         return status;
 
+    a.patient = wait;
     if (wait)
         status = dl_turn_await(lock, deadline_ns);
     if (status == DLOCK_OK) {

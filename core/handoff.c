@@ -16,7 +16,7 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
     return terms->left_ns > terms->ttl_ns / 2;
 }
 
-/* Who would get it: the head of the queue, when it waits for this claim and for no answer. */
+/* Who would get it: the head of the line, if it has nothing under way in the store. */
 static struct dlock *receiver_of(struct dlock *lock)
 {
     struct dl_turn *turn = lock->name->queue.first;
@@ -25,7 +25,7 @@ static struct dlock *receiver_of(struct dlock *lock)
     if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
         return NULL;
     to = (struct dlock *)(void *)((char *)turn - offsetof(struct dlock, turn));
-    return to->parked && !to->handed && to->cancel == DLOCK_OK ? to : NULL;
+    return to->ready && !to->handed && to->cancel == DLOCK_OK ? to : NULL;
 }
 
 static void claims_swap(struct dlock *from, struct dlock *to)

@@ -45,7 +45,7 @@ struct dlock {
     unsigned *counted; /* where its name counts it as a holder; NULL: it does not */
     bool downgrading;  /* the store may not know yet that the claim is shared */
     struct dl_turn turn;
-    bool parked; /* first in its queue, waiting for a holder of this client and for no answer */
+    bool ready;  /* in line, and waiting for no answer: could be handed a claim */
     bool handed; /* got the claim of that holder, and this is what it was worth: */
     int64_t handed_until_ns;
     enum dlock_reason reason;

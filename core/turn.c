@@ -6,10 +6,10 @@ enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, 
 {
     struct dl_queue *queue = &lock->name->queue;
 
-    if (wait)
-        dl_queue_push(queue, &lock->turn, mode);
-    else if (!dl_queue_open_to(queue, mode))
-        return DLOCK_BUSY;
+    if (!wait)
+        return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
+    dl_queue_push(queue, &lock->turn, mode);
+    lock->ready = true;
     return DLOCK_OK;
 }
 
@@ -17,6 +17,7 @@ void dl_turn_leave_locked(struct dlock *lock)
 {
     if (!lock->turn.queued)
         return;
+    lock->ready = false;
     dl_queue_remove(&lock->name->queue, &lock->turn);
     dl_hold_admit_locked(lock);
 }
@@ -29,12 +30,30 @@ enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns)
     (void)pthread_mutex_lock(&client->mutex);
     while (!lock->turn.admitted && lock->cancel == DLOCK_OK && dl_client_now(client) < deadline_ns)
         dl_cond_wait_until(&lock->changed, &client->mutex, &client->host.clock, deadline_ns);
-    if (lock->cancel != DLOCK_OK)
+    if (lock->handed)
+        status = DLOCK_OK;
+    else if (lock->cancel != DLOCK_OK)
         status = lock->cancel;
     else if (!lock->turn.admitted)
         status = DLOCK_TIMEOUT;
+    if (status != DLOCK_OK)
+        lock->ready = false;
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
+}
+
+bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel)
+{
+    bool handed;
+
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    handed = lock->handed;
+    lock->handed = false;
+    if (handed || go)
+        lock->ready = false;
+    *cancel = lock->cancel;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return handed;
 }
 
 bool dl_turn_held_here(struct dlock *lock)
@@ -53,7 +72,7 @@ enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, 
     enum dlock_status status = DLOCK_TIMEOUT;
 
     (void)pthread_mutex_lock(&client->mutex);
-    lock->parked = held && ready;
+    lock->ready = held && ready;
     while (status == DLOCK_TIMEOUT && dl_client_now(client) < until_ns) {
         if (lock->handed)
             status = DLOCK_OK;
@@ -64,10 +83,9 @@ enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, 
         else
             dl_cond_wait_until(&lock->changed, &client->mutex, &client->host.clock, until_ns);
     }
-    lock->parked = false;
+    lock->ready = false;
     if (lock->handed)
         status = DLOCK_OK;
-    lock->handed = false;
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

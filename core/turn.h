@@ -17,16 +17,20 @@ enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, 
 /* Out of the line, if in it; who may come next is let in. With the mutex held. */
 void dl_turn_leave_locked(struct dlock *lock);
 
-/* OK: let in. TIMEOUT, CANCELED, CLOSED. */
+/* OK: let in, or handed a claim. TIMEOUT, CANCELED, CLOSED. */
 enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns);
+
+/* true: a claim was handed to us; it is lock->claim, and this is told once. *cancel: what the call
+ * is to return instead of waiting; OK: go on. go: to the store, which ends our being ready. */
+bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel);
 
 /* Whether a handle of this client stands in the way of one that is in line. */
 bool dl_turn_held_here(struct dlock *lock);
 
 /*
  * Sleeps until until_ns (TIMEOUT), a cancellation (CANCELED) or, if `held` a handle of this client
- * stands in the way, until it does no more (BUSY). With `ready`, until it hands its claim on: OK,
- * and lock->claim is that one.
+ * stands in the way, until it does no more (BUSY). With `ready`, until it hands its claim on (OK),
+ * which dl_turn_look tells.
  */
 enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, bool ready);
 

@@ -188,7 +188,7 @@ void dlt_case_downgrade_or_a_refusal(struct dlt_run *run)
         DLT_OK(dlock_downgrade(lock, &dlt_err));
         DLT_OK(dlock_unlock(lock, &dlt_err));
         DLT_OK(dlock_trylock(lock, &dlt_err));
-        dlt_break(client, &name);
+        dlt_break(run, client, &name);
         DLT_STATUS(dlock_downgrade(lock, &dlt_err), DLOCK_LOST);
         DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST before unlock");
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);

@@ -231,7 +231,7 @@ void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run)
         line_join(&line, waiters, 0, 20000, 1);
         line_join(&line, waiters, 1, 20000, 2);
         start_ns = dlt_now_ns();
-        dlt_break(line.client, &line.name);
+        dlt_break(run, line.client, &line.name);
         DLT_OK(dlt_waiter_join(&waiters[0]));
         DLT_OK(dlt_waiter_join(&waiters[1]));
         DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns, "the order changed");
