@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCKDIR_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_SESSION)
+#define LOCKDIR_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_SESSION)
 #define NS_PER_MS    INT64_C(1000000)
 
 /* What core allocates for `self`. While fd >= 0 the last five are of the lock that it holds. */
@@ -285,12 +285,15 @@ static enum dlock_status renew_one(struct session *session, struct dlock_lease_o
     if (!holds(session, op->req))
         return dlock_fail(err, LOCKDIR_ORIGIN, DLOCK_LOST, 0, "this session does not hold it");
     status = lockfile_check(session->fd, session->path, err);
+    if (status == DLOCK_OK && (op->req->flags & DLOCK_REQ_DOWNGRADE) != 0) {
+        status = lockfile_lock(session->fd, 0, F_RDLCK, err); /* the kernel leaves no gap */
+        session->holder.mode = status == DLOCK_OK ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    }
     if (status != DLOCK_OK)
         return status;
-    if (until_ns > session->holder.until_ns) { /* never less [REN-3] */
+    if (until_ns > session->holder.until_ns) /* never less [REN-3] */
         session->holder.until_ns = until_ns;
-        (void)lockfile_holder_write(session->fd, session->record, &session->holder);
-    }
+    (void)lockfile_holder_write(session->fd, session->record, &session->holder);
     op->grant.fence = session->fence;
     op->grant.lease_ms = (session->holder.until_ns - now_ns) / NS_PER_MS;
     return DLOCK_OK;

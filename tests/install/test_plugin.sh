@@ -38,11 +38,14 @@ outside_programs() {
     # shellcheck disable=SC2046
     "$cc" -std=c11 -D_GNU_SOURCE -o "$tap_tmp/forker" "$outside/forker.c" \
         $(pkg-config --cflags --libs dlock) || return
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 -o "$tap_tmp/downgrade" "$outside/downgrade.c" \
+        $(pkg-config --cflags --libs dlock) || return
     "$cc" -std=c11 -D_GNU_SOURCE -shared -fPIC -o "$tap_tmp/on_nfs.so" "$outside/on_nfs.c"
 }
 
 shown_with_its_capabilities() {
-    "$dlock" backends | sed -n "\\,^$tap_tmp/$1/,,/caps/p" | grep 'caps *rwlock fence session$'
+    "$dlock" backends | sed -n "\\,^$tap_tmp/$1/,,/caps/p" | grep 'caps *rwlock downgrade fence session$'
 }
 
 check "the example is installed" test -f "$example/CMakeLists.txt"
@@ -58,7 +61,7 @@ check "it loads as CMake built it" shown_with_its_capabilities plugin
 
 # What it does not do is skipped for these reasons, and for no other.
 conformance() {
-    "$prefix/bin/dlock-conformance" --slack 300 --expect RWLOCK,FENCE,SESSION 'lockdir://{tmp}' >out ||
+    "$prefix/bin/dlock-conformance" --slack 300 --expect RWLOCK,DOWNGRADE,FENCE,SESSION 'lockdir://{tmp}' >out ||
         { cat out; die "it fails"; }
     sed -n 's/.*# SKIP //p' out | grep -vE \
         '^no [A-Z_,]+$|^this store cannot (list|break a lock)$|^a session a lock: ' &&
@@ -117,6 +120,12 @@ readers_share() {
     exits 0 "$dlock" run --nowait x -- true
 }
 shows "[TRY-1] readers share, and inspect shows each" readers_share
+
+downgrades() {
+    new_store
+    exits 0 "$tap_tmp/downgrade" "$DLOCK_URI"
+}
+shows "[TRY-1] a writer that becomes a reader lets readers in, and no writer" downgrades
 
 dies_with_its_process() {
     local first second third
