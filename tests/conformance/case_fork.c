@@ -34,6 +34,10 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_lock(lock, NULL) != DLOCK_FORKED;
     wrong += dlock_timedlock(lock, 10, NULL) != DLOCK_FORKED;
     wrong += dlock_rdlock(lock, NULL) != DLOCK_FORKED;
+    wrong += dlock_tryrdlock(lock, NULL) != DLOCK_FORKED;
+    wrong += dlock_timedrdlock(lock, 10, NULL) != DLOCK_FORKED;
+    wrong += dlock_downgrade(lock, NULL) != DLOCK_FORKED;
+    wrong += dlock_adopt(lock, "0123456789abcdef0123456789abcdef", NULL) != DLOCK_FORKED;
     wrong += dlock_renew(lock, 0, NULL) != DLOCK_FORKED;
     wrong += dlock_unlock(lock, NULL) != DLOCK_FORKED;
     wrong += dlock_inspect(client, "x", 1, no_info, NULL, NULL) != DLOCK_FORKED;

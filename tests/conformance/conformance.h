@@ -46,6 +46,13 @@ void dlt_case_inspect_forgets_the_expired(struct dlt_run *run);
 void dlt_case_list_by_prefix(struct dlt_run *run);
 void dlt_case_break_by_owner(struct dlt_run *run);
 
+/* case_adopt.c */
+void dlt_case_adopt_by_token(struct dlt_run *run);
+void dlt_case_adopt_from_the_dead(struct dlt_run *run);
+void dlt_case_adopt_shared(struct dlt_run *run);
+void dlt_case_adopt_or_a_refusal(struct dlt_run *run);
+void dlt_case_adopt_twice(struct dlt_run *run);
+
 /* case_close.c */
 void dlt_case_shutdown_ends_waits(struct dlt_run *run);
 void dlt_case_close_ends_waits(struct dlt_run *run);
@@ -88,6 +95,16 @@ void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run);
 void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run);
 void dlt_case_renew_with_another_ttl(struct dlt_run *run);
 void dlt_case_keeper_stops_with_unlock(struct dlt_run *run);
+
+/* case_local.c */
+void dlt_case_local_line_is_fifo(struct dlt_run *run);
+void dlt_case_local_line_is_not_passed(struct dlt_run *run);
+void dlt_case_local_given_up_at_the_handoff(struct dlt_run *run);
+void dlt_case_handoff_fences_rise(struct dlt_run *run);
+void dlt_case_handoff_between_ttls(struct dlt_run *run);
+void dlt_case_handoff_then_loss(struct dlt_run *run);
+void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run);
+void dlt_case_handoff_lets_others_in(struct dlt_run *run);
 
 /* case_loss.c */
 void dlt_case_loss_by_expiry(struct dlt_run *run);
@@ -138,6 +155,12 @@ void dlt_case_queue_with_the_cancelled(struct dlt_run *run);
 void dlt_case_queue_given_up_at_the_grant(struct dlt_run *run);
 void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run);
 
+/* case_recursive.c */
+void dlt_case_recursive_counts(struct dlt_run *run);
+void dlt_case_recursive_loss(struct dlt_run *run);
+void dlt_case_recursive_modes(struct dlt_run *run);
+void dlt_case_recursive_and_others(struct dlt_run *run);
+
 /* case_shared.c */
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
 void dlt_case_shared_by_many(struct dlt_run *run);
@@ -154,6 +177,15 @@ void dlt_case_state_ends_with_the_lease(struct dlt_run *run);
 void dlt_case_state_keeps_a_margin(struct dlt_run *run);
 void dlt_case_state_ok_is_worth_something(struct dlt_run *run);
 void dlt_case_state_after_stop(struct dlt_run *run);
+
+/* case_teardown.c */
+void dlt_case_teardown_leaves_the_queue(struct dlt_run *run);
+void dlt_case_teardown_amid_renewals(struct dlt_run *run);
+void dlt_case_teardown_in_a_callback(struct dlt_run *run);
+void dlt_case_teardown_awaits_a_callback(struct dlt_run *run);
+void dlt_case_teardown_at_the_handoff(struct dlt_run *run);
+void dlt_case_teardown_by_exit(struct dlt_run *run);
+void dlt_case_teardown_in_a_forked_child(struct dlt_run *run);
 
 /* case_time.c */
 void dlt_case_time_of_a_wait(struct dlt_run *run);
