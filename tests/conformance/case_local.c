@@ -206,7 +206,7 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     hand_on(locks[0], locks[1]);
     hand_on(locks[1], locks[2]);
     (void)dlock_token(locks[2], token, sizeof token);
-    DLT_OK(dlock_break(client, name.text, name.len, token, &dlt_err));
+    dlt_break_owner(run, client, &name, token);
     DLT_STATUS(dlock_renew(locks[2], 0, &dlt_err), DLOCK_LOST);
     DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
     DLT_CHECK(event.lock == locks[2] && event.fence == dlock_fence(locks[2]),

@@ -65,7 +65,7 @@ void dlt_case_recursive_loss(struct dlt_run *run)
 
     acquire_thrice(lock);
     fence = dlock_fence(lock);
-    dlt_break(client, &name);
+    dlt_break(run, client, &name);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     for (int i = 0; i < 3; i++) {
         DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "unlock %d of 3 acknowledged it", i);

@@ -205,7 +205,13 @@ int dlt_can_break(const struct dlt_run *run, struct dlock_client *client)
 
 void dlt_break(const struct dlt_run *run, struct dlock_client *client, const struct dlt_name *name)
 {
-    enum dlock_status status = dlock_break(client, name->text, name->len, NULL, &dlt_err);
+    dlt_break_owner(run, client, name, NULL);
+}
+
+void dlt_break_owner(const struct dlt_run *run, struct dlock_client *client,
+                     const struct dlt_name *name, const char *owner)
+{
+    enum dlock_status status = dlock_break(client, name->text, name->len, owner, &dlt_err);
 
     if (dlt_may_lack(run, status))
         dlt_skip("this store cannot break a lock");

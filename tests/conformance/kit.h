@@ -112,6 +112,8 @@ int dlt_can_break(const struct dlt_run *run, struct dlock_client *client);
 
 /* Breaks the lock, whoever holds it; skips the case where that cannot be. */
 void dlt_break(const struct dlt_run *run, struct dlock_client *client, const struct dlt_name *name);
+void dlt_break_owner(const struct dlt_run *run, struct dlock_client *client,
+                     const struct dlt_name *name, const char *owner);
 
 /* Waits for a loss event; 0 when none came within timeout_ms. */
 int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms);
