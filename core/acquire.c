@@ -64,7 +64,8 @@ static enum dlock_status acquire_nested(struct dlock *lock, enum dlock_mode mode
 {
     enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
 
-    if (!lock->recursive || lock->phase != DL_PHASE_IDLE || lock->client->shutdown ||
+    if (!lock->recursive || lock->client->shutdown ||
+        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
         (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
         return DLOCK_NOT_HELD;
     if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
