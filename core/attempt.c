@@ -266,8 +266,8 @@ void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
         go_done(attempt, attempt->result);
 }
 
-void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                       int64_t lease_ms)
+void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                      int64_t lease_ms)
 {
     attempt->uncertain = false;
     attempt->enqueued = false;

@@ -99,9 +99,10 @@ void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_s
 void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
 void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
 
-/* Another handle of the client hands its lease on, valid until valid_until_ns. */
-void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                       int64_t lease_ms);
+/* The lease is ours, valid until valid_until_ns: another handle of the client hands it on, or a
+ * renewal ended. */
+void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                      int64_t lease_ms);
 
 /* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
 void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);

@@ -406,7 +406,7 @@ Test(attempt, C3_a_lease_handed_on_too_late_is_given_back)
 {
     struct dl_attempt a = begin(&wait_queued, 60000);
 
-    dl_attempt_handed(&a, 2000 * MS, 2200 * MS, 3000);
+    dl_attempt_holds(&a, 2000 * MS, 2200 * MS, 3000);
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 2001 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
@@ -416,7 +416,7 @@ Test(attempt, a_lease_handed_on_in_time_is_the_answer)
 {
     struct dl_attempt a = begin_queued(60000);
 
-    dl_attempt_handed(&a, 2000 * MS, 9000 * MS, 8000);
+    dl_attempt_holds(&a, 2000 * MS, 9000 * MS, 8000);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, 9000 * MS);
