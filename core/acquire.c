@@ -393,12 +393,24 @@ static void granted_locked(struct acquire *a)
     dl_hold_granted_locked(lock, now_ns, a->attempt.valid_until_ns, &a->grant);
 }
 
-/* Nobody will renew it, it is shorter than asked for, and there is time to do something. */
+/* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
+static bool is_kept(const struct acquire *a)
+{
+    int64_t third_ns = a->grant.lease_ms * (DL_NS_PER_MS / 3);
+    int64_t busy_until_ns;
+
+    (void)pthread_mutex_lock(&a->client->mutex);
+    busy_until_ns = a->client->keeper.busy_until_ns;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    return a->lock->renewal.automatic && busy_until_ns < a->attempt.valid_until_ns - third_ns;
+}
+
+/* It is shorter than asked for, nobody will change that in time, and there is time to do so. */
 static bool is_too_short(const struct acquire *a, int64_t now_ns)
 {
-    return a->attempt.result == DLOCK_OK && !a->lock->renewal.automatic &&
-           !a->attempt.rules.session && a->grant.lease_ms < a->lock->claim->req.ttl_ms &&
-           (!a->attempt.rules.wait || now_ns < a->attempt.deadline_ns);
+    return a->attempt.result == DLOCK_OK && !a->attempt.rules.session &&
+           a->grant.lease_ms < a->lock->claim->req.ttl_ms &&
+           (!a->attempt.rules.wait || now_ns < a->attempt.deadline_ns) && !is_kept(a);
 }
 
 /* Renews a grant before it is handed out. Without an answer it is used as it is: half of what can
