@@ -89,6 +89,8 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
 
     (void)pthread_mutex_lock(&lock->client->mutex);
     dl_lock_idle_locked(lock);
+    if (status == DLOCK_LOST && lock->claim->pinned != NULL)
+        dl_keeper_wake(lock->client); /* to end the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;
 }
