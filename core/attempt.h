@@ -19,10 +19,9 @@
  * in one exchange, WATCH may bring the lock, and RETURN gives the place up:
  *
  *   TRY ----BUSY, queued--> WATCH --(a third of the place's lease)--> REFRESH --> WATCH ...
- *                             |                                          |---unknown there-->
- * RETURN,
- *                             `---granted--> DONE OK                     |     TRY with a new token
- *                                                                        `---OK-------> DONE OK
+ *                             |                                         |  `----OK--> DONE OK
+ *                             `---granted--> DONE OK                    |
+ *                                                 unknown there --> RETURN, TRY with a new token
  *
  * The place counts from the sending of the last request that was answered "queued", and so does a
  * lease that WATCH brings. A grant is of use only if its fence is above the counter which that
@@ -68,6 +67,7 @@ struct dl_attempt {
     enum dl_step after_return;
     bool answered;             /* the store gave a conclusive answer in this call */
     bool uncertain;            /* a request of this token may have been executed unseen */
+    bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
     unsigned failures, looks;  /* in a row; for the back-off */
     enum dlock_status failure; /* the last one */
 
