@@ -162,10 +162,10 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
 static void batch_apply(struct dlock_client *client, size_t n)
 {
     struct dl_keeper *keeper = &client->keeper;
-    int64_t now_ns = dl_client_now(client);
 
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = keeper->batch[i];
+        int64_t now_ns = dl_client_now(client);
         bool stale = false;
 
         if (dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
