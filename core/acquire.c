@@ -6,6 +6,7 @@
 #include "hold.h"
 #include "renew.h"
 #include "turn.h"
+#include "validity.h"
 
 #include <string.h>
 
@@ -64,7 +65,8 @@ static enum dlock_status acquire_nested(struct dlock *lock, enum dlock_mode mode
 {
     enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
 
-    if (!lock->recursive || lock->phase != DL_PHASE_IDLE || lock->client->shutdown ||
+    if (!lock->recursive || lock->client->shutdown ||
+        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
         (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
         return DLOCK_NOT_HELD;
     if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
@@ -252,13 +254,8 @@ static void take_over(struct acquire *a)
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
                                     .lease_ms = a->lock->renewal.lease_ms};
-    dl_attempt_handed(&a->attempt, dl_client_now(a->client), a->lock->handed_until_ns,
-                      a->grant.lease_ms);
-    if (a->attempt.step == DL_STEP_RETURN) {
-        (void)pthread_mutex_lock(&a->client->mutex);
-        dl_hold_uncount_locked(a->lock);
-        (void)pthread_mutex_unlock(&a->client->mutex);
-    }
+    dl_attempt_holds(&a->attempt, dl_client_now(a->client), a->lock->handed_until_ns,
+                     a->grant.lease_ms);
 }
 
 /* A hand-off needs an attempt that has left nothing unknown in the store. */
@@ -316,6 +313,9 @@ static void step_return(struct acquire *a)
     dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
     place_set(a, false);
+    (void)pthread_mutex_lock(&a->client->mutex);
+    dl_hold_uncount_locked(a->lock); /* it may have been handed to us */
+    (void)pthread_mutex_unlock(&a->client->mutex);
     dl_attempt_returned(&a->attempt, dl_client_now(a->client));
 }
 
@@ -386,17 +386,62 @@ static void granted_locked(struct acquire *a)
     dl_hold_granted_locked(lock, now_ns, a->attempt.valid_until_ns, &a->grant);
 }
 
-/* Nobody will renew it, and it is shorter than asked for. */
-static enum dlock_status lengthen(struct acquire *a)
+/* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
+static bool is_kept(const struct acquire *a)
 {
-    struct dlock *lock = a->lock;
-    enum dlock_status status;
+    int64_t third_ns = a->grant.lease_ms * (DL_NS_PER_MS / 3);
+    int64_t busy_until_ns;
 
-    if (lock->renewal.automatic || a->grant.lease_ms >= lock->claim->req.ttl_ms ||
-        a->attempt.rules.session)
-        return DLOCK_OK;
-    status = dl_renew_exchange(lock, a->err);
-    return status == DLOCK_LOST ? DLOCK_LOST : DLOCK_OK;
+    (void)pthread_mutex_lock(&a->client->mutex);
+    busy_until_ns = a->client->keeper.busy_until_ns;
+    (void)pthread_mutex_unlock(&a->client->mutex);
+    return a->lock->renewal.automatic && busy_until_ns < a->attempt.valid_until_ns - third_ns;
+}
+
+/* It is shorter than asked for, nobody will change that in time, and there is time to do so. */
+static bool is_too_short(const struct acquire *a, int64_t now_ns)
+{
+    return a->attempt.result == DLOCK_OK && !a->attempt.rules.session &&
+           a->grant.lease_ms < a->lock->claim->req.ttl_ms &&
+           (!a->attempt.rules.wait || now_ns < a->attempt.deadline_ns) && !is_kept(a);
+}
+
+/* Renews a grant before it is handed out. Without an answer it is used as it is: half of what can
+ * be spared is spent on waiting for one. */
+static void lengthen(struct acquire *a)
+{
+    struct dl_attempt *attempt = &a->attempt;
+    int64_t now_ns = dl_client_now(a->client);
+    int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(a->grant.lease_ms) - now_ns;
+    int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns);
+    int64_t valid_until_ns = attempt->valid_until_ns;
+    struct dlock_lease_op op;
+    int64_t sent_ns;
+
+    if (deadline_ns > now_ns + spare_ns / 2)
+        deadline_ns = now_ns + spare_ns / 2;
+    sent_ns = dl_renew_send_first(a->lock, valid_until_ns, deadline_ns, &op, a->err);
+    now_ns = dl_client_now(a->client);
+    if (op.status == DLOCK_LOST) {
+        valid_until_ns = now_ns;
+    } else if (op.status == DLOCK_OK) {
+        a->grant.lease_ms = op.grant.lease_ms;
+        valid_until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
+    }
+    dl_attempt_holds(attempt, now_ns, valid_until_ns, a->grant.lease_ms);
+}
+
+static enum dlock_status attempt_run(struct acquire *a)
+{
+    for (;;) {
+        while (a->attempt.step != DL_STEP_DONE)
+            step(a);
+        if (!is_too_short(a, dl_client_now(a->client)))
+            return a->attempt.result;
+        lengthen(a);
+        if (a->attempt.step == DL_STEP_DONE)
+            return a->attempt.result;
+    }
 }
 
 static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status)
@@ -414,11 +459,7 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     if (status == DLOCK_OK)
         granted_locked(a);
     dl_turn_leave_locked(lock);
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    if (status == DLOCK_OK)
-        status = lengthen(a);
-    (void)pthread_mutex_lock(&a->client->mutex);
-    dl_lock_idle_locked(lock);
+    dl_lock_idle_locked(lock); /* in one step: nobody sees a handle that is held and acquiring */
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
 }
@@ -471,9 +512,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     if (status == DLOCK_OK) {
         rules_make(lock, wait, &rules);
         dl_attempt_start(&a.attempt, &rules, dl_client_now(client), deadline_ns);
-        while (a.attempt.step != DL_STEP_DONE)
-            step(&a);
-        status = a.attempt.result;
+        status = attempt_run(&a);
     }
     return acquire_end(&a, status);
 }

@@ -46,63 +46,96 @@ static int find_owner(void *arg, const struct dlock_info *info)
     return 1;
 }
 
-/* OK: the handle is in the phase ACQUIRING, and its claim has the token. */
-static enum dlock_status adopt_begin(struct dlock *lock, const unsigned char *token,
-                                     enum dlock_mode mode, struct dlock_error *err)
+/* OK: the handle is in the phase ACQUIRING. */
+static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
+    enum dlock_state state;
     enum dlock_status status = DLOCK_OK;
 
     (void)pthread_mutex_lock(&client->mutex);
+    state = dl_lease_state(&lock->lease, dl_client_now(client));
     if (client->shutdown)
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    else if (lock->phase != DL_PHASE_IDLE ||
-             dl_lease_state(&lock->lease, dl_client_now(client)) != DLOCK_STATE_FREE)
+    else if (lock->phase == DL_PHASE_IDLE && state == DLOCK_STATE_LOST)
+        status = dl_error(err, DLOCK_LOST, "the lock was lost; acknowledge it by dlock_unlock");
+    else if (lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE)
         status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
     else
         status = dl_keeper_start(client, err);
     if (status == DLOCK_OK) {
         lock->phase = DL_PHASE_ACQUIRING;
         lock->cancel = DLOCK_OK;
-        lock->repeatable = false;
-        lock->claim->req.mode = mode;
-        lock->claim->req.ttl_ms = lock->ttl_ms;
-        dl_claim_begin_locked(client, lock->claim, token);
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }
 
-/* The lease is ours once a renewal says so; if none does, it is left as it is. */
-static enum dlock_status adopt_renew(struct dlock *lock, uint64_t fence, struct dlock_error *err)
+static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
+                                    struct dlock_error *err)
+{
+    enum dlock_status status =
+        dl_query_inspect(lock->client, lock->name->bytes, lock->name->len, find_owner, found, err);
+
+    if (status == DLOCK_OK && !found->there)
+        return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
+    if (status == DLOCK_OK && lock->must_fence && found->fence == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
+    return status;
+}
+
+static void adopt_take(struct dlock *lock, const unsigned char *token, enum dlock_mode mode)
 {
     struct dlock_client *client = lock->client;
-    struct dl_claim *claim = lock->claim;
-    struct dlock_lease_op op;
-    int64_t sent_ns = dl_renew_send(lock, &op, err);
-    int64_t until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
-    int64_t now_ns = dl_client_now(client);
 
-    if (op.status == DLOCK_OK && !dl_validity_enough(now_ns, until_ns, op.grant.lease_ms))
-        op.status = dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
-    if (op.status != DLOCK_OK)
-        dl_claim_forget(client, claim);
     (void)pthread_mutex_lock(&client->mutex);
-    if (op.status == DLOCK_OK) {
-        op.grant.fence = claim->fence = fence;
-        claim->fence_room = claim->turns = 0;
-        dl_hold_count_locked(lock);
-        dl_hold_granted_locked(lock, now_ns, until_ns, &op.grant);
-    }
-    dl_lock_idle_locked(lock);
+    lock->repeatable = false;
+    lock->claim->req.mode = mode;
+    lock->claim->req.ttl_ms = lock->ttl_ms;
+    dl_claim_begin_locked(client, lock->claim, token);
     (void)pthread_mutex_unlock(&client->mutex);
-    return op.status;
+}
+
+/* OK: renewed, and valid until *until_ns. */
+static enum dlock_status adopt_renew(struct dlock *lock, struct dlock_grant *grant,
+                                     int64_t *until_ns, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    int64_t now_ns = dl_client_now(client);
+    struct dlock_lease_op op;
+    int64_t sent_ns =
+        dl_renew_send_first(lock, now_ns, dl_clock_after_ms(now_ns, lock->op_timeout_ms), &op, err);
+
+    *grant = op.grant;
+    if (op.status == DLOCK_LOST)
+        return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
+    if (op.status != DLOCK_OK)
+        return op.status;
+    *until_ns = dl_validity_until_ns(sent_ns, grant->lease_ms);
+    if (!dl_validity_enough(dl_client_now(client), *until_ns, grant->lease_ms))
+        return dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
+    return DLOCK_OK;
+}
+
+/* With the mutex held. */
+static void adopted_locked(struct dlock *lock, struct dlock_grant *grant, uint64_t fence,
+                           int64_t until_ns)
+{
+    struct dl_claim *claim = lock->claim;
+
+    grant->fence = claim->fence = fence;
+    claim->fence_room = 0;
+    claim->turns = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
+    dl_hold_count_locked(lock);
+    dl_hold_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }
 
 enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct found found = {.token = token};
+    struct dlock_grant grant;
+    int64_t until_ns = 0;
     unsigned char bytes[DLOCK_TOKEN_SIZE];
     enum dlock_status status;
 
@@ -112,17 +145,20 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     if (dl_client_has(client, DLOCK_CAP_SESSION))
         return dl_error(err, DLOCK_UNSUPPORTED,
                         "the leases of this store live in the session that took them");
-    status = dl_query_inspect(client, lock->name->bytes, lock->name->len, find_owner, &found, err);
-    if (status == DLOCK_OK && !found.there)
-        status = dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
-    if (status == DLOCK_OK && lock->must_fence && found.fence == 0)
-        status = dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
-    if (status == DLOCK_OK)
-        status = adopt_begin(lock, bytes, found.mode, err);
+    status = adopt_begin(lock, err);
     if (status != DLOCK_OK)
         return status;
-    status = adopt_renew(lock, found.fence, err);
-    return status == DLOCK_LOST
-               ? dl_error(err, DLOCK_NOT_HELD, "%s", "that token does not hold this name any more")
-               : status;
+    status = adopt_find(lock, &found, err);
+    if (status == DLOCK_OK) {
+        adopt_take(lock, bytes, found.mode);
+        status = adopt_renew(lock, &grant, &until_ns, err);
+    }
+    if (status != DLOCK_OK) /* if no renewal says that the lease is ours, it is left as it is */
+        dl_claim_forget(client, lock->claim);
+    (void)pthread_mutex_lock(&client->mutex);
+    if (status == DLOCK_OK)
+        adopted_locked(lock, &grant, found.fence, until_ns);
+    dl_lock_idle_locked(lock);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
 }

@@ -140,6 +140,7 @@ static bool place_noted(struct dl_attempt *attempt, int64_t sent_ns,
     if (attempt->placed) {
         attempt->place_fence = grant->fence;
         attempt->place_base_ns = sent_ns;
+        attempt->uncertain = attempt->arrival_uncertain;
     }
     return attempt->placed || !asked;
 }
@@ -200,6 +201,8 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
         break;
     case DLOCK_UNKNOWN:
         attempt->uncertain = !attempt->rules.session;
+        if (attempt->step != DL_STEP_REFRESH)
+            attempt->arrival_uncertain = attempt->uncertain;
         again_or_finish(attempt, now_ns, status, random);
         break;
     case DLOCK_UNAVAILABLE:
@@ -255,23 +258,28 @@ void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
         finish(attempt, now_ns, attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT);
 }
 
-void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
+/* The next request has another. */
+static void token_used_up(struct dl_attempt *attempt)
 {
     attempt->uncertain = false;
+    attempt->arrival_uncertain = false;
     attempt->enqueued = false;
     attempt->placed = false;
+}
+
+void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
+{
+    token_used_up(attempt);
     if (attempt->after_return == DL_STEP_TRY)
         go_try(attempt, now_ns);
     else
         go_done(attempt, attempt->result);
 }
 
-void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                       int64_t lease_ms)
+void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                      int64_t lease_ms)
 {
-    attempt->uncertain = false;
-    attempt->enqueued = false;
-    attempt->placed = false;
+    token_used_up(attempt);
     granted(attempt, now_ns, valid_until_ns, lease_ms);
 }
 

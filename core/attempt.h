@@ -19,10 +19,9 @@
  * in one exchange, WATCH may bring the lock, and RETURN gives the place up:
  *
  *   TRY ----BUSY, queued--> WATCH --(a third of the place's lease)--> REFRESH --> WATCH ...
- *                             |                                          |---unknown there-->
- * RETURN,
- *                             `---granted--> DONE OK                     |     TRY with a new token
- *                                                                        `---OK-------> DONE OK
+ *                             |                                         |  `----OK--> DONE OK
+ *                             `---granted--> DONE OK                    |
+ *                                                 unknown there --> RETURN, TRY with a new token
  *
  * The place counts from the sending of the last request that was answered "queued", and so does a
  * lease that WATCH brings. A grant is of use only if its fence is above the counter which that
@@ -68,6 +67,7 @@ struct dl_attempt {
     enum dl_step after_return;
     bool answered;             /* the store gave a conclusive answer in this call */
     bool uncertain;            /* a request of this token may have been executed unseen */
+    bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
     unsigned failures, looks;  /* in a row; for the back-off */
     enum dlock_status failure; /* the last one */
 
@@ -99,9 +99,10 @@ void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_s
 void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
 void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
 
-/* Another handle of the client hands its lease on, valid until valid_until_ns. */
-void dl_attempt_handed(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                       int64_t lease_ms);
+/* The lease is ours, valid until valid_until_ns: another handle of the client hands it on, or a
+ * renewal ended. */
+void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                      int64_t lease_ms);
 
 /* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
 void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);

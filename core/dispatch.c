@@ -56,6 +56,12 @@ void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
     plugin->ops.close(self, forked);
 }
 
+/* Twice the longest lease leaves room for a store that rounds up. */
+static bool is_lease(int64_t lease_ms)
+{
+    return lease_ms > 0 && lease_ms <= INT64_C(14) * 24 * 3600 * 1000;
+}
+
 static void grant_reset(struct dlock_grant *grant)
 {
     *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
@@ -67,8 +73,7 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
 {
     if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number that means nothing */
         grant->fence = grant->fence_room = 0;
-    /* Twice the longest lease leaves room for a store that rounds up. */
-    if (grant->lease_ms <= 0 || grant->lease_ms > INT64_C(14) * 24 * 3600 * 1000)
+    if (!is_lease(grant->lease_ms))
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted a lease of %lld ms",
                         plugin->name, slot, (long long)grant->lease_ms);
     if ((caps & DLOCK_CAP_FENCE) != 0 && req->mode == DLOCK_EXCLUSIVE && grant->fence == 0)
@@ -86,7 +91,7 @@ static enum dlock_status place_check(const struct dl_plugin *plugin,
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock queued a caller unasked",
                         plugin->name);
-    if (grant->lease_ms <= 0)
+    if (!is_lease(grant->lease_ms))
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a place for %lld ms",
                         plugin->name, (long long)grant->lease_ms);
     return DLOCK_BUSY;

@@ -46,7 +46,8 @@ bool dl_handoff_locked(struct dlock *lock)
     struct dl_handoff_terms terms;
 
     if (to == NULL || lock->keeper_busy || claim->req.mode != DLOCK_EXCLUSIVE ||
-        claim->req.ttl_ms != to->ttl_ms || dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
+        claim->req.ttl_ms != to->ttl_ms || (to->must_fence && claim->fence == 0) ||
+        dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, dl_client_now(lock->client)) != DLOCK_STATE_HELD)
         return false;
     terms = (struct dl_handoff_terms){

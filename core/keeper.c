@@ -109,16 +109,18 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     return 0;
 }
 
-/* Until when an exchange that begins now may last, for the sake of every lease of the client. With
- * the mutex held. */
+/* Until when an exchange that begins now may last, for the sake of every lease of the client, and
+ * of those that handles may get meanwhile. With the mutex held. */
 static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
 {
     int64_t most_ns = DL_NEVER;
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
         most_ns = earlier(most_ns, dl_renewal_exchange_ns(&lock->renewal, &lock->lease, now_ns,
                                                           lock->keeper_busy,
                                                           lock->op_timeout_ms * DL_NS_PER_MS));
+        most_ns = earlier(most_ns, lock->ttl_ms * (DL_NS_PER_MS / 5));
+    }
     return most_ns == DL_NEVER ? DL_NEVER : now_ns + most_ns;
 }
 
@@ -134,6 +136,7 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
 
     (void)pthread_mutex_lock(&client->mutex);
     deadline_ns = exchange_until(client, dl_client_now(client));
+    client->keeper.busy_until_ns = deadline_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_error_reset(&err);
     status = dl_claim_session(client, first->claim, DL_USE_KEEPER, deadline_ns, &session, &err);
@@ -159,10 +162,10 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
 static void batch_apply(struct dlock_client *client, size_t n)
 {
     struct dl_keeper *keeper = &client->keeper;
-    int64_t now_ns = dl_client_now(client);
 
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = keeper->batch[i];
+        int64_t now_ns = dl_client_now(client);
         bool stale = false;
 
         if (dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
@@ -194,6 +197,7 @@ static void batch_renew(struct dlock_client *client, size_t n)
     else
         batch_exchange(client, 0, n);
     (void)pthread_mutex_lock(&client->mutex);
+    client->keeper.busy_until_ns = 0;
     batch_apply(client, n);
 }
 

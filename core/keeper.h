@@ -27,7 +27,8 @@ struct dl_keeper {
     pthread_t thread;
     bool running, stop;
     int wake_fd, timer_fd;
-    int64_t armed_ns; /* when it will wake by itself; INT64_MIN: it is awake */
+    int64_t busy_until_ns; /* an exchange is under way that may last until then; 0: none is */
+    int64_t armed_ns;      /* when it will wake by itself; INT64_MIN: it is awake */
     struct dlock *batch[DL_KEEPER_BATCH];
     struct dlock_lease_op ops[DL_KEEPER_BATCH];
     int64_t sent_ns[DL_KEEPER_BATCH];

@@ -12,35 +12,46 @@ void dl_renew_prepare_locked(struct dlock *lock)
     req->deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
 }
 
-int64_t dl_renew_send(struct dlock *lock, struct dlock_lease_op *op, struct dlock_error *err)
+int64_t dl_renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
+                      struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dl_claim *claim = lock->claim;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
     struct dl_session *session;
     int64_t sent_ns;
 
-    op->req = &claim->req;
+    *op = (struct dlock_lease_op){.req = &claim->req};
     op->status = dl_claim_session(client, claim, DL_USE_HOLDER, deadline_ns, &session, err);
     sent_ns = dl_client_now(client);
     if (op->status == DLOCK_OK) {
-        (void)pthread_mutex_lock(&client->mutex);
-        dl_renew_prepare_locked(lock);
-        (void)pthread_mutex_unlock(&client->mutex);
         dl_dispatch_renew(client->plugin, session->self, op, 1, deadline_ns, err);
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, op->status);
     }
     return sent_ns;
 }
 
-enum dlock_status dl_renew_exchange(struct dlock *lock, struct dlock_error *err)
+int64_t dl_renew_send_first(struct dlock *lock, int64_t valid_until_ns, int64_t deadline_ns,
+                            struct dlock_lease_op *op, struct dlock_error *err)
+{
+    lock->claim->req.flags = 0;
+    lock->claim->req.deadline_ns = valid_until_ns; /* [REN-5] */
+    return dl_renew_send(lock, deadline_ns, op, err);
+}
+
+/* OK; LOST; or the old validity stands. */
+static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
-    int64_t sent_ns = dl_renew_send(lock, &op, err);
     enum dlock_status status;
+    int64_t sent_ns;
     bool stale;
 
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_renew_prepare_locked(lock);
+    (void)pthread_mutex_unlock(&client->mutex);
+    sent_ns = dl_renew_send(lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms),
+                            &op, err);
     (void)pthread_mutex_lock(&client->mutex);
     status =
         dl_hold_renewed_locked(lock, sent_ns, dl_client_now(client), op.status, &op.grant, &stale);
@@ -74,10 +85,12 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
 
 static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
 {
-    enum dlock_status status = dl_renew_exchange(lock, err);
+    enum dlock_status status = renew_exchange(lock, err);
 
     (void)pthread_mutex_lock(&lock->client->mutex);
     dl_lock_idle_locked(lock);
+    if (status == DLOCK_LOST && lock->claim->pinned != NULL)
+        dl_keeper_wake(lock->client); /* to end the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;
 }

@@ -196,8 +196,9 @@ DLOCK_API void dlock_free(struct dlock *lock);
  *   LOST         the handle lost its lock and nobody acknowledged that yet: dlock_unlock first
  *   UNAVAILABLE AUTH CONFIG PROTOCOL NO_QUORUM UNSUPPORTED FORKED NOMEM INTERNAL: not acquired
  *
- * A store that answers nothing at all is waited for during op_timeout only, whatever the timeout;
- * one that answered once in this call, and then went away, until the deadline.
+ * A store that answers nothing at all is waited for during op_timeout only, whatever the timeout,
+ * and as long again to take the request back; one that answered once in this call, and then went
+ * away, until the deadline.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err);
 DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err);
@@ -209,10 +210,11 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int
                                                          struct dlock_error *err);
 
 /*
- * With dlock_options.recursive an acquire on a handle that holds the lock is OK without I/O and
- * counts; dlock_unlock has to be called as often, the last one releases. Exclusive includes shared;
- * a handle that holds shared and asks for exclusive is told ALREADY. Once LOST, every unlock that
- * is outstanding says LOST. INVALID: nested too deep to count.
+ * With dlock_options.recursive an acquire on a handle that holds the lock is OK without I/O,
+ * however little is left of the lease, and counts; dlock_unlock has to be called as often, the last
+ * one releases. Exclusive includes shared; a handle that holds shared and asks for exclusive is
+ * told ALREADY. Once LOST, every unlock that is outstanding says LOST. INVALID: nested too deep to
+ * count.
  */
 
 /*

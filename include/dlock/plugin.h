@@ -12,11 +12,13 @@
  * ATTEMPT. One attempt to acquire is one struct dlock_request at one address with one random token
  * and one zeroed scratch area (`slot`). All calls for that attempt and for the lease it yields get
  * that same request: trylock, watch, lock, leave, interrupt, renew, unlock, forget. Fields that
- * core changes between the calls: flags, deadline_ns, and ttl_ms in renew.
+ * core changes between the calls: flags, deadline_ns; ttl_ms in renew; mode, from EXCLUSIVE to
+ * SHARED, with the first renew that has DOWNGRADE; and label and op_timeout_ms, when the lease goes
+ * to another thread of the client.
  *
  * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
  * slot but open and close may run in any number of threads on one session. Core holds no lock of
- * its own during a call, except the handle mutex during `interrupt`. A plugin calls host->log and
+ * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log and
  * host->session_down with no lock of its own held, and neither of them from `interrupt`.
  *
  * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It

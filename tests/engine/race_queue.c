@@ -175,6 +175,63 @@ static void break_against_a_line(unsigned round)
     dlock_free(held);
 }
 
+/* ---- one handle, taken and given back by one thread, and looked at by others ---- */
+
+static _Atomic bool taking;
+
+static void *take_and_give(void *arg)
+{
+    for (unsigned i = 0; i < 10 * ROUNDS; i++) {
+        enum dlock_status status = dlock_lock(arg, NULL);
+
+        expect(status == DLOCK_OK, "lock", (int)status);
+        dawdle(i);
+        status = dlock_unlock(arg, NULL);
+        expect(status == DLOCK_OK, "unlock", (int)status);
+    }
+    taking = false;
+    return NULL;
+}
+
+static void renew_now_and_then(struct dlock *lock)
+{
+    for (unsigned i = 0; taking && bad == 0; i++) {
+        enum dlock_status status = dlock_renew(lock, 0, NULL);
+
+        expect(status == DLOCK_OK || status == DLOCK_NOT_HELD, "renew", (int)status);
+        dawdle(i);
+    }
+}
+
+/* Held and being acquired at once would put its renewals off for ever. */
+static void look_at(struct dlock *lock)
+{
+    while (taking && bad == 0) {
+        (void)pthread_mutex_lock(&engine.client->mutex);
+        expect(lock->phase != DL_PHASE_ACQUIRING || dlock_state(lock) == DLOCK_STATE_FREE,
+               "held and being acquired", 0);
+        (void)pthread_mutex_unlock(&engine.client->mutex);
+    }
+}
+
+static void beside_an_owner(const char *name, void (*other)(struct dlock *lock))
+{
+    struct dlock *lock;
+    pthread_t thread;
+
+    bad = 0;
+    dlt_engine_open(&engine, "race", &(struct dlt_setup){.runs = 1});
+    lock = handle(engine.client);
+    taking = true;
+    if (pthread_create(&thread, NULL, take_and_give, lock) != 0)
+        abort();
+    other(lock);
+    (void)pthread_join(thread, NULL);
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+    (void)dlt_ok(bad == 0, "%s", name);
+}
+
 /* ---- readers and writers of two clients, and what they guard ---- */
 
 static long value, shadow; /* guarded by the lock: the same, seen by any holder */
@@ -257,6 +314,8 @@ int main(void)
     race("deadline against unlock", deadline_against_unlock, false);
     race("close against a line of waiters", close_against_a_line, true);
     race("break against a line of waiters", break_against_a_line, false);
+    beside_an_owner("C14: a renewal by another thread finds it held, or not", renew_now_and_then);
+    beside_an_owner("C14: a grant and the end of its call are seen at once", look_at);
     readers_and_writers();
     dlt_engine_close(&other);
     return dlt_done();

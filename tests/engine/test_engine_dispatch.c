@@ -19,6 +19,7 @@ static struct dlock_backend_ops ops;
 static enum dlock_status say;
 static int64_t lease_ms;
 static uint64_t fence;
+static uint32_t flags; /* DLOCK_GRANT_* */
 
 static const struct dlock_backend_ops *hooked(void)
 {
@@ -33,6 +34,7 @@ static enum dlock_status say_trylock(void *self, const struct dlock_request *req
     (void)err;
     grant->lease_ms = lease_ms;
     grant->fence = fence;
+    grant->flags = flags;
     return say;
 }
 
@@ -280,6 +282,37 @@ Test(dispatch, a_grant_has_a_lease_and_a_fence)
         expect_named(&call.err, "trylock");
         cr_assert_not_null(strstr(call.err.message, cases[i].text), "%s", call.err.message);
         cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    }
+    dlock_free(lock);
+}
+
+Test(dispatch, a_place_is_asked_for_and_lasts_for_some_time)
+{
+    static const struct {
+        enum dlt_kind kind;
+        int64_t lease_ms;
+        const char *text;
+    } cases[] = {
+        {DLT_TRYLOCK, 3000, "unasked"},
+        {DLT_LOCK, 0, "a place"},
+        {DLT_LOCK, -1, "a place"},
+        {DLT_LOCK, INT64_MAX, "a place"},
+    };
+    struct dlock *lock;
+
+    ops.trylock = say_trylock;
+    reopen();
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    say = DLOCK_BUSY;
+    flags = DLOCK_GRANT_QUEUED;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dlt_call call;
+
+        lease_ms = cases[i].lease_ms;
+        dlt_call_start(&call, &engine, cases[i].kind, lock, 0);
+        cr_assert_eq(dlt_call_finish(&call, 5000), DLOCK_INTERNAL, "%zu", i);
+        expect_named(&call.err, "trylock");
+        cr_assert_not_null(strstr(call.err.message, cases[i].text), "%s", call.err.message);
     }
     dlock_free(lock);
 }

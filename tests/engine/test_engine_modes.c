@@ -129,8 +129,11 @@ Test(modes, what_is_not_there_is_not_adopted)
     cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeefg", &err), DLOCK_INVALID);
     cr_assert_eq(dlock_adopt(lock, NULL, &err), DLOCK_INVALID);
     take();
-    cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeeff", &err), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeeff", &err), DLOCK_ALREADY);
+    cr_assert_eq(dlock_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
+    cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeeff", &err), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
 }
 
 Test(modes, C4_an_adoption_without_an_answer_leaves_the_lease_alone)
@@ -143,5 +146,52 @@ Test(modes, C4_an_adoption_without_an_answer_leaves_the_lease_alone)
     cr_assert_eq(dlock_adopt(lock, token, NULL), DLOCK_UNKNOWN);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
     cr_assert_eq(dlock_adopt(lock, token, NULL), DLOCK_OK);
+    dlock_free(theirs);
+}
+
+Test(modes, C1_a_lease_is_adopted_in_the_mode_it_has)
+{
+    struct dlock *theirs, *reader = NULL;
+    char token[DLOCK_TOKEN_CHARS];
+    struct memory_seen seen;
+
+    take();
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LOST_REQUEST, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_DOWNGRADE, lock, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    token_of(theirs, token);
+    cr_assert_eq(dlock_adopt(lock, token, NULL), DLOCK_OK);
+    cr_assert_eq(memory_hooks_last("modes", MEMORY_RENEW, &seen), 1);
+    cr_assert_leq(seen.deadline_ns, engine.now_ns, "REN-5: how long it is valid is not known");
+    cr_assert_eq(dlock_new(rival, "a", 1, NULL, &reader, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_tryrdlock(reader, NULL), DLOCK_BUSY, "it is exclusive");
+    dlock_free(reader);
+    dlock_free(theirs);
+}
+
+static void *adopt_main(void *arg)
+{
+    return (void *)(uintptr_t)dlock_adopt(lock, arg, NULL);
+}
+
+Test(modes, free_waits_for_an_adoption)
+{
+    struct dlock *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    char token[DLOCK_TOKEN_CHARS];
+    struct dlt_call freeing;
+    pthread_t thread;
+
+    token_of(theirs, token);
+    dlt_fault(&engine, MEMORY_INSPECT, MEMORY_HELD_REPLY, (struct memory_fault){0});
+    cr_assert_eq(pthread_create(&thread, NULL, adopt_main, token), 0);
+    dlt_settle();
+    cr_assert_eq(memory_hooks_held("modes"), 1);
+    dlt_call_start(&freeing, &engine, DLT_FREE, lock, 0);
+    cr_assert_eq(freeing.done, 0, "the adoption still uses the handle");
+    memory_hooks_go("modes");
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(dlt_call_finish(&freeing, 100), DLOCK_OK);
+    lock = NULL;
     dlock_free(theirs);
 }

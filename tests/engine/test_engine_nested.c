@@ -105,3 +105,17 @@ Test(nested, a_thread_that_waits_gets_it_after_the_last_unlock)
     cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
     dlock_free(other);
 }
+
+Test(nested, C15_it_counts_while_another_thread_renews)
+{
+    struct dlt_call renew;
+
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
+    dlt_call_start(&renew, &engine, DLT_RENEW, lock, 0);
+    cr_assert_eq(memory_hooks_held("nested"), 1);
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);
+    memory_hooks_go("nested");
+    cr_assert_eq(dlt_call_finish(&renew, 10), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
+}

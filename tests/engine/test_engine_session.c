@@ -324,3 +324,26 @@ Test(session, held_locks_are_bounded_by_connections)
     dlock_free(b);
     dlock_free(c);
 }
+
+Test(session, C14_a_claim_that_ran_out_during_a_ping_ends_the_session)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 5000};
+    struct dlock *a, *b;
+    struct dlt_call renew;
+
+    dlt_engine_close(&engine);
+    begin("renew=off");
+    a = dlt_engine_lock(&engine, "a", &options);
+    b = dlt_engine_lock(&engine, "a", NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, a, 0), DLOCK_OK);
+    fake_session_hang('a');
+    dlt_call_start(&renew, &engine, DLT_RENEW, a, 0);
+    cr_assert_eq(dlt_call_finish(&renew, 6000), DLOCK_LOST);
+    cr_assert_eq(dlt_engine_losses(&engine), 1);
+    fake_session_hang('\0');
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    dlock_free(a);
+    dlock_free(b);
+}

@@ -381,6 +381,35 @@ Test(attempt, C4_a_refresh_without_an_answer_is_repeated_with_the_same_place)
     cr_assert_eq(a.place_base_ns, 1000 * MS);
 }
 
+Test(attempt, C4_a_refresh_that_was_repeated_leaves_nothing_unknown)
+{
+    struct dl_attempt a = begin_queued(60000);
+
+    watched(&a, 2000, DLOCK_TIMEOUT, nothing);
+    cr_assert_eq(a.step, DL_STEP_REFRESH);
+    tried(&a, 2100, DLOCK_UNKNOWN, nothing);
+    cr_assert(a.uncertain);
+    dl_attempt_slept(&a, 2200 * MS);
+    tried(&a, 2210, DLOCK_BUSY, place(70));
+    cr_assert_not(a.uncertain, "a hand-off is possible again");
+    dl_attempt_cancel(&a, 3000 * MS, DLOCK_CANCELED);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 3001 * MS);
+    cr_assert_eq(a.result, DLOCK_CANCELED);
+}
+
+Test(attempt, C4_a_late_arrival_stays_unknown)
+{
+    struct dl_attempt a = begin(&wait_queued, 60000);
+
+    tried(&a, 1010, DLOCK_UNKNOWN, nothing);
+    dl_attempt_slept(&a, 1100 * MS);
+    tried(&a, 1110, DLOCK_BUSY, place(70));
+    dl_attempt_cancel(&a, 3000 * MS, DLOCK_CANCELED);
+    dl_attempt_returned(&a, 3001 * MS);
+    cr_assert_eq(a.result, DLOCK_UNKNOWN);
+}
+
 Test(attempt, a_waiter_behind_others_does_not_wake_when_the_holder_may_be_dead)
 {
     struct dl_attempt a = begin(&wait_queued, -1);
@@ -406,7 +435,7 @@ Test(attempt, C3_a_lease_handed_on_too_late_is_given_back)
 {
     struct dl_attempt a = begin(&wait_queued, 60000);
 
-    dl_attempt_handed(&a, 2000 * MS, 2200 * MS, 3000);
+    dl_attempt_holds(&a, 2000 * MS, 2200 * MS, 3000);
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 2001 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
@@ -416,7 +445,7 @@ Test(attempt, a_lease_handed_on_in_time_is_the_answer)
 {
     struct dl_attempt a = begin_queued(60000);
 
-    dl_attempt_handed(&a, 2000 * MS, 9000 * MS, 8000);
+    dl_attempt_holds(&a, 2000 * MS, 9000 * MS, 8000);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, 9000 * MS);
