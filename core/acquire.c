@@ -14,8 +14,6 @@
  * hand-off before it asks the store for a place. */
 #define PATIENCE_NS (5 * DL_NS_PER_MS)
 
-#define DEPTH_MOST UINT32_MAX
-
 struct acquire {
     struct dlock *lock;
     struct dlock_client *client;
@@ -55,25 +53,6 @@ static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
     lock->cancel = DLOCK_OK;
     lock->handed = false;
     lock->repeatable = false;
-    return DLOCK_OK;
-}
-
-/* Acquired again by its holder: OK, counted. Anything else: that is not what it is. With the mutex
- * held. */
-static enum dlock_status acquire_nested(struct dlock *lock, enum dlock_mode mode,
-                                        struct dlock_error *err)
-{
-    enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
-
-    if (!lock->recursive || lock->client->shutdown ||
-        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
-        (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
-        return DLOCK_NOT_HELD;
-    if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
-        return dl_error(err, DLOCK_ALREADY, "this handle holds the lock shared");
-    if (lock->depth == DEPTH_MOST)
-        return dl_error(err, DLOCK_INVALID, "acquired %u times already", lock->depth);
-    lock->depth++;
     return DLOCK_OK;
 }
 
@@ -415,20 +394,13 @@ static void lengthen(struct acquire *a)
     int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(a->grant.lease_ms) - now_ns;
     int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns);
     int64_t valid_until_ns = attempt->valid_until_ns;
-    struct dlock_lease_op op;
-    int64_t sent_ns;
 
     if (deadline_ns > now_ns + spare_ns / 2)
         deadline_ns = now_ns + spare_ns / 2;
-    sent_ns = dl_renew_send_first(a->lock, valid_until_ns, deadline_ns, &op, a->err);
-    now_ns = dl_client_now(a->client);
-    if (op.status == DLOCK_LOST) {
-        valid_until_ns = now_ns;
-    } else if (op.status == DLOCK_OK) {
-        a->grant.lease_ms = op.grant.lease_ms;
-        valid_until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
-    }
-    dl_attempt_holds(attempt, now_ns, valid_until_ns, a->grant.lease_ms);
+    if (dl_renew_first(a->lock, deadline_ns, &a->grant.lease_ms, &valid_until_ns, a->err) ==
+        DLOCK_LOST)
+        valid_until_ns = 0;
+    dl_attempt_holds(attempt, dl_client_now(a->client), valid_until_ns, a->grant.lease_ms);
 }
 
 static enum dlock_status attempt_run(struct acquire *a)
@@ -490,7 +462,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = acquire_nested(lock, mode, err);
+    status = dl_hold_again_locked(lock, mode, err);
     if (status != DLOCK_NOT_HELD) {
         (void)pthread_mutex_unlock(&client->mutex);
         return status;

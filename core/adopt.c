@@ -97,33 +97,29 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, enum dloc
 }
 
 /* OK: renewed, and valid until *until_ns. */
-static enum dlock_status adopt_renew(struct dlock *lock, struct dlock_grant *grant,
-                                     int64_t *until_ns, struct dlock_error *err)
+static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int64_t *until_ns,
+                                     struct dlock_error *err)
 {
-    struct dlock_client *client = lock->client;
-    int64_t now_ns = dl_client_now(client);
-    struct dlock_lease_op op;
-    int64_t sent_ns =
-        dl_renew_send_first(lock, now_ns, dl_clock_after_ms(now_ns, lock->op_timeout_ms), &op, err);
+    int64_t now_ns = dl_client_now(lock->client);
+    enum dlock_status status;
 
-    *grant = op.grant;
-    if (op.status == DLOCK_LOST)
+    *until_ns = now_ns;
+    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->op_timeout_ms), lease_ms,
+                            until_ns, err);
+    if (status == DLOCK_LOST)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
-    if (op.status != DLOCK_OK)
-        return op.status;
-    *until_ns = dl_validity_until_ns(sent_ns, grant->lease_ms);
-    if (!dl_validity_enough(dl_client_now(client), *until_ns, grant->lease_ms))
+    if (status == DLOCK_OK &&
+        !dl_validity_enough(dl_client_now(lock->client), *until_ns, *lease_ms))
         return dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
-    return DLOCK_OK;
+    return status;
 }
 
 /* With the mutex held. */
-static void adopted_locked(struct dlock *lock, struct dlock_grant *grant, uint64_t fence,
-                           int64_t until_ns)
+static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, int64_t until_ns)
 {
     struct dl_claim *claim = lock->claim;
 
-    grant->fence = claim->fence = fence;
+    claim->fence = grant->fence;
     claim->fence_room = 0;
     claim->turns = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
     dl_hold_count_locked(lock);
@@ -134,7 +130,7 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
 {
     struct dlock_client *client = lock->client;
     struct found found = {.token = token};
-    struct dlock_grant grant;
+    struct dlock_grant grant = {0};
     int64_t until_ns = 0;
     unsigned char bytes[DLOCK_TOKEN_SIZE];
     enum dlock_status status;
@@ -151,13 +147,14 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     status = adopt_find(lock, &found, err);
     if (status == DLOCK_OK) {
         adopt_take(lock, bytes, found.mode);
-        status = adopt_renew(lock, &grant, &until_ns, err);
+        grant.fence = found.fence;
+        status = adopt_renew(lock, &grant.lease_ms, &until_ns, err);
     }
     if (status != DLOCK_OK) /* if no renewal says that the lease is ours, it is left as it is */
         dl_claim_forget(client, lock->claim);
     (void)pthread_mutex_lock(&client->mutex);
     if (status == DLOCK_OK)
-        adopted_locked(lock, &grant, found.fence, until_ns);
+        adopted_locked(lock, &grant, until_ns);
     dl_lock_idle_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
+#include "error.h"
+
+#define DEPTH_MOST UINT32_MAX
 
 static struct dlock *turn_lock(struct dl_turn *turn)
 {
@@ -44,6 +47,23 @@ void dl_hold_downgrade_locked(struct dlock *lock)
 {
     lock->claim->req.mode = DLOCK_SHARED;
     lock->downgrading = true;
+}
+
+enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
+                                       struct dlock_error *err)
+{
+    enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
+
+    if (!lock->recursive || lock->client->shutdown ||
+        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
+        (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
+        return DLOCK_NOT_HELD;
+    if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
+        return dl_error(err, DLOCK_ALREADY, "this handle holds the lock shared");
+    if (lock->depth == DEPTH_MOST)
+        return dl_error(err, DLOCK_INVALID, "acquired %u times already", lock->depth);
+    lock->depth++;
+    return DLOCK_OK;
 }
 
 static void look_again_locked(struct dlock *lock)

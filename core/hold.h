@@ -17,6 +17,11 @@ void dl_hold_count_moved_locked(struct dlock *from, struct dlock *to);
 /* Lets in whoever may come next in the name's queue, and wakes those who are in. */
 void dl_hold_admit_locked(struct dlock *lock);
 
+/* A recursive handle is acquired again by its holder. OK: counted. NOT_HELD: that is not what it
+ * is. */
+enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
+                                       struct dlock_error *err);
+
 /* The attempt was granted; until_ns is already right as to drift (C3 was checked). */
 void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant);

@@ -3,6 +3,7 @@
 #include "dispatch.h"
 #include "error.h"
 #include "hold.h"
+#include "validity.h"
 
 void dl_renew_prepare_locked(struct dlock *lock)
 {
@@ -12,8 +13,9 @@ void dl_renew_prepare_locked(struct dlock *lock)
     req->deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
 }
 
-int64_t dl_renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
-                      struct dlock_error *err)
+/* Returns when it was sent; the rest is in *op. */
+static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
+                          struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dl_claim *claim = lock->claim;
@@ -30,12 +32,20 @@ int64_t dl_renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_leas
     return sent_ns;
 }
 
-int64_t dl_renew_send_first(struct dlock *lock, int64_t valid_until_ns, int64_t deadline_ns,
-                            struct dlock_lease_op *op, struct dlock_error *err)
+enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_t *lease_ms,
+                                 int64_t *valid_until_ns, struct dlock_error *err)
 {
+    struct dlock_lease_op op;
+    int64_t sent_ns;
+
     lock->claim->req.flags = 0;
-    lock->claim->req.deadline_ns = valid_until_ns; /* [REN-5] */
-    return dl_renew_send(lock, deadline_ns, op, err);
+    lock->claim->req.deadline_ns = *valid_until_ns; /* [REN-5] */
+    sent_ns = renew_send(lock, deadline_ns, &op, err);
+    if (op.status == DLOCK_OK) {
+        *lease_ms = op.grant.lease_ms;
+        *valid_until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
+    }
+    return op.status;
 }
 
 /* OK; LOST; or the old validity stands. */
@@ -50,8 +60,8 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_prepare_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
-    sent_ns = dl_renew_send(lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms),
-                            &op, err);
+    sent_ns =
+        renew_send(lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms), &op, err);
     (void)pthread_mutex_lock(&client->mutex);
     status =
         dl_hold_renewed_locked(lock, sent_ns, dl_client_now(client), op.status, &op.grant, &stale);
