@@ -2,6 +2,7 @@
 #include "claim.h"
 #include "dispatch.h"
 #include "error.h"
+#include "release.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,15 +119,39 @@ enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *
     return status;
 }
 
-static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
-                        struct dl_session *session, int64_t deadline_ns, struct dlock_error *err)
+static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                       struct dl_release *release, struct dlock_error *err)
 {
-    enum dlock_status status;
+    struct dl_session *session;
+    enum dlock_status status =
+        dl_claim_session(client, claim, use, release->deadline_ns, &session, err);
 
+    if (status != DLOCK_OK) {
+        dl_release_no_session(release, status);
+        return;
+    }
     claim->req.flags = 0;
-    claim->req.deadline_ns = deadline_ns;
+    claim->req.deadline_ns = release->deadline_ns;
     status = dl_dispatch_leave(client->plugin, session->self, &claim->req, err);
     dl_claim_session_put(client, claim, use, session, status);
+    dl_release_answered(release, dl_client_now(client), status);
+}
+
+/* Until it is answered: a place that is left behind may be granted, and keeps others out then. */
+static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                        int64_t deadline_ns, struct dlock_error *err)
+{
+    struct dl_release release;
+
+    dl_release_start(&release, deadline_ns, false, true);
+    while (release.step != DL_RELEASE_DONE) {
+        if (release.step == DL_RELEASE_SEND) {
+            leave_send(client, claim, use, &release, err);
+        } else {
+            dl_clock_pause(DL_RELEASE_PAUSE_NS);
+            dl_release_paused(&release, dl_client_now(client));
+        }
+    }
 }
 
 void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
@@ -136,14 +161,12 @@ void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enu
     struct dlock_error ignored;
 
     dl_error_reset(&ignored);
-    if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
-        dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK) {
-        if (claim->enqueued)
-            claim_leave(client, claim, use, session, deadline_ns, &ignored);
-        else
-            (void)dl_claim_unlock(client, claim, use, session, DLOCK_REQ_CLEANUP, deadline_ns,
-                                  &ignored);
-    }
+    if (claim->enqueued)
+        claim_leave(client, claim, use, deadline_ns, &ignored);
+    else if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
+             dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK)
+        (void)dl_claim_unlock(client, claim, use, session, DLOCK_REQ_CLEANUP, deadline_ns,
+                              &ignored);
     claim->enqueued = false;
     dl_claim_forget(client, claim);
     dl_claim_unpin(client, claim, DLOCK_UNKNOWN);

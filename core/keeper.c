@@ -14,6 +14,10 @@
 
 #define AWAKE_NS INT64_MIN
 
+/* A handle that holds nothing may have a ttl of milliseconds: renewals of others get this long all
+ * the same, and the news of a loss of its next lease may come as much later. */
+#define NOT_HELD_LEAST_NS (200 * DL_NS_PER_MS)
+
 void dl_keeper_init(struct dl_keeper *keeper)
 {
     *keeper = (struct dl_keeper){.wake_fd = -1, .timer_fd = -1, .armed_ns = AWAKE_NS};
@@ -63,6 +67,11 @@ bool dl_keeper_is_self(const struct dlock_client *client)
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 static bool losses_wait(const struct dlock_client *client)
@@ -119,7 +128,7 @@ static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
         most_ns = earlier(most_ns, dl_renewal_exchange_ns(&lock->renewal, &lock->lease, now_ns,
                                                           lock->keeper_busy,
                                                           lock->op_timeout_ms * DL_NS_PER_MS));
-        most_ns = earlier(most_ns, lock->ttl_ms * (DL_NS_PER_MS / 5));
+        most_ns = earlier(most_ns, later(lock->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS));
     }
     return most_ns == DL_NEVER ? DL_NEVER : now_ns + most_ns;
 }

@@ -212,6 +212,24 @@ Test(queue, LEA_2_who_gives_up_leaves_the_store_too)
     free_line(&line, 1);
 }
 
+Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
+{
+    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock *other;
+    struct line line;
+
+    dlt_fault(&engine, MEMORY_LEAVE, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE});
+    line_up(&line, "w");
+    dlock_cancel(line.locks[0]);
+    cr_assert_eq(dlt_call_finish(&line.calls[0], 1000), DLOCK_CANCELED);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_LEAVE), 2);
+    dlock_free(held);
+    other = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    dlock_free(other);
+    free_line(&line, 1);
+}
+
 Test(queue, C8_a_place_that_cannot_be_left_ends_the_wait_nevertheless)
 {
     struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
