@@ -2,6 +2,7 @@
 /* First come, first served, whoever asks from where. */
 #include "child.h"
 #include "conformance.h"
+#include "hammer.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -151,50 +152,23 @@ void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run)
     line_close(&line);
 }
 
-/* Tries all the time, and must not get it before the waiter. */
-struct hammer {
-    struct dlock *lock;
-    const struct dlt_waiter *waiter;
-    _Atomic int stop;
-};
-
-static void *hammer_run(void *arg)
-{
-    struct hammer *hammer = arg;
-
-    while (!hammer->stop) {
-        enum dlock_status status = dlock_trylock(hammer->lock, &dlt_err);
-
-        if (status == DLOCK_OK) {
-            DLT_CHECK(hammer->waiter->done, "one who tried passed one who waited");
-            DLT_OK(dlock_unlock(hammer->lock, &dlt_err));
-        } else {
-            DLT_STATUS(status, DLOCK_BUSY);
-        }
-        dlt_sleep_until(dlt_now_ns() + 50000);
-    }
-    return NULL;
-}
-
 /* A holder with a lease that is not renewed is left alone until it runs out. */
 static void hammer_round(struct line *line, struct dlock *lock, struct dlock *holder)
 {
     struct dlt_waiter waiter;
-    struct hammer hammer = {.lock = lock, .waiter = &waiter};
-    pthread_t thread;
+    struct dlt_hammer hammer;
 
     DLT_TAKE(holder);
     dlt_waiter_go(&waiter, line->locks[0], DLOCK_EXCLUSIVE, 20000, 0);
     while (!waiter.done && dlt_inspect(line->client, &line->name).info.waiters == 0)
         dlt_sleep_ms(1);
-    thread = dlt_thread(hammer_run, &hammer);
+    dlt_hammer_start(&hammer, lock, &waiter);
     if (holder == line->holder) {
         dlt_sleep_ms(3);
         DLT_OK(dlock_unlock(holder, &dlt_err));
     }
     DLT_OK(dlt_waiter_join(&waiter));
-    hammer.stop = 1;
-    (void)dlt_join(thread);
+    dlt_hammer_stop(&hammer);
     if (holder != line->holder)
         DLT_STATUS(dlock_unlock(holder, &dlt_err), DLOCK_LOST);
 }

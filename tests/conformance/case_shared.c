@@ -293,14 +293,14 @@ void dlt_case_shared_try_behind_a_writer(struct dlt_run *run)
     dlock_client_close(two);
 }
 
-/* In one client the order needs no store: the writer, then both readers together. */
-void dlt_case_shared_in_one_client(struct dlt_run *run)
+/* The order inside a client needs no queue in the store: the writer, then both readers together. */
+static void line_of_readers(struct dlt_run *run, const char *defaults)
 {
-    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_client *client = dlt_client(run, defaults);
     struct dlock *first = dlt_lock(run, client, "x", 0), *none = dlt_lock(run, client, "x", 0);
     struct dlt_waiter writer, readers[2];
 
-    DLT_OK(dlock_tryrdlock(first, &dlt_err));
+    DLT_OK(dlock_timedrdlock(first, 10000, &dlt_err));
     dlt_waiter_enter(&writer, dlt_lock(run, client, "x", 0), DLOCK_EXCLUSIVE, 20000, 20);
     for (int i = 0; i < 2; i++)
         dlt_waiter_enter(&readers[i], dlt_lock(run, client, "x", 0), DLOCK_SHARED, 20000, -1);
@@ -320,4 +320,10 @@ void dlt_case_shared_in_one_client(struct dlt_run *run)
     dlock_free(first);
     dlock_free(none);
     dlock_client_close(client);
+}
+
+void dlt_case_shared_in_one_client(struct dlt_run *run)
+{
+    line_of_readers(run, NULL);
+    line_of_readers(run, "queue=off");
 }

@@ -99,6 +99,7 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run);
 /* case_local.c */
 void dlt_case_local_line_is_fifo(struct dlt_run *run);
 void dlt_case_local_line_is_not_passed(struct dlt_run *run);
+void dlt_case_local_line_holds_by_itself(struct dlt_run *run);
 void dlt_case_local_given_up_at_the_handoff(struct dlt_run *run);
 void dlt_case_handoff_fences_rise(struct dlt_run *run);
 void dlt_case_handoff_between_ttls(struct dlt_run *run);
@@ -154,6 +155,10 @@ void dlt_case_queue_with_the_stopped(struct dlt_run *run);
 void dlt_case_queue_with_the_cancelled(struct dlt_run *run);
 void dlt_case_queue_given_up_at_the_grant(struct dlt_run *run);
 void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run);
+
+/* case_race.c */
+void dlt_case_race_of_threads(struct dlt_run *run);
+void dlt_case_race_of_processes(struct dlt_run *run);
 
 /* case_recursive.c */
 void dlt_case_recursive_counts(struct dlt_run *run);

@@ -1,17 +1,35 @@
 # Can the cases see? Each mutant is the memory plugin with one planted defect, and names a case that
 # has to fail on it.
-#
-# dlt_add_mutant(<name> <file> <case> <original> <mutated>)
-include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 
+# dlt_mutate(<dir> <file> <out> <original> <mutated>): out/file is dir/file with the text replaced.
+function(dlt_mutate dir file out original mutated)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${dir}/${file})
+  file(READ ${dir}/${file} text)
+  string(FIND "${text}" "${original}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "mutant ${out}: ${file} has no \"${original}\"")
+  endif()
+  string(REPLACE "${original}" "${mutated}" text "${text}")
+  file(CONFIGURE OUTPUT ${out}/${file} CONTENT "${text}" @ONLY)
+endfunction()
+
+# dlt_test_mutant(<name> <program> <plugin-dir> <case>)
+function(dlt_test_mutant name program plugin_dir case)
+  add_test(NAME mutant_${name}
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
+      ${program} ${plugin_dir} ${case} ${name})
+  set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 120 LABELS "conformance;meta")
+endfunction()
+
+# dlt_add_mutant(<name> <file> <case> <original> <mutated>)
 function(dlt_add_mutant name file case original mutated)
   set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/memory)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  dlt_mutate(copy ${name} ${file} "${original}" "${mutated}")
+  dlt_mutate(${plugin_dir} ${file} ${out} "${original}" "${mutated}")
   set(sources plugin.c store.c lease.c queue.c waiter.c look.c)
   list(TRANSFORM sources PREPEND ${plugin_dir}/)
   list(REMOVE_ITEM sources ${plugin_dir}/${file})
-  add_library(mutant_${name} MODULE ${sources} ${copy})
+  add_library(mutant_${name} MODULE ${sources} ${out}/${file})
   target_include_directories(mutant_${name} PRIVATE ${plugin_dir} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(mutant_${name} PRIVATE dlock_flags Threads::Threads)
   # Some of the defects leave something unused.
@@ -19,10 +37,7 @@ function(dlt_add_mutant name file case original mutated)
   set_target_properties(mutant_${name} PROPERTIES
     EXPORT_COMPILE_COMMANDS OFF # not to be linted
     PREFIX "" OUTPUT_NAME dlock_memory LIBRARY_OUTPUT_DIRECTORY ${out})
-  add_test(NAME mutant_${name}
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
-      $<TARGET_FILE:dlock-conformance> ${out} ${case})
-  set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 120 LABELS "conformance;meta")
+  dlt_test_mutant(${name} $<TARGET_FILE:dlock-conformance> ${out} ${case})
 endfunction()
 
 dlt_add_mutant(lets_everybody_in queue.c exclusion_handles
@@ -171,3 +186,18 @@ dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_given_up_at_the_gra
     else
         memory_name_pass_on(store, name, now_ns);
     return mine;")
+dlt_add_mutant(counts_a_hand_off_as_nothing queue.c handoff_fences_rise
+  "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_fetch_add(&last_fence, 1)")
+dlt_add_mutant(hides_waiters_from_the_holder queue.c handoff_lets_others_in
+  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+    grant->waiters = memory_name_waiters(name, now_ns);"
+  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+    grant->waiters = 0;")
+dlt_add_mutant(renews_what_was_released lease.c adopt_twice
+  "    if (name == NULL)
+        return DLOCK_LOST;"
+  "    op->grant.lease_ms = req->ttl_ms;
+    if (name == NULL || memory_claim_find(name, req->token) == NULL)
+        return DLOCK_OK;")
+dlt_add_mutant(lets_a_race_be_lost queue.c race_of_threads
+  "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")

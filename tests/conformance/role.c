@@ -154,6 +154,7 @@ static const struct {
     {"state", do_state},
     {"watch", dlt_role_watch},
     {"count", dlt_role_count},
+    {"race", dlt_role_race},
     {"exit", do_exit},
 };
 

@@ -23,7 +23,7 @@
  *                                a tight loop                               (see role_work.c)
  *   count H TURNS FILE           TURNS times: lock, add 1 to the number in FILE, append the fence
  *                                to FILE.fences, unlock                     OK
- *   race H NAME THREADS DURATION_MS SEED FILE   see race.h; the history goes to FILE    OK
+ *   race H PREFIX THREADS DURATION_MS SEED FILE   see race.h; the history goes to FILE   OK
  *   exit H                       exit(0) with all that is held, and waited for
  */
 #ifndef DLT_ROLE_H
@@ -65,5 +65,6 @@ const char *dlt_words_next(struct dlt_words *words);
 /* role_work.c: the verbs that work for a while. */
 void dlt_role_watch(struct dlt_words *words);
 void dlt_role_count(struct dlt_words *words);
+void dlt_role_race(struct dlt_words *words);
 
 #endif

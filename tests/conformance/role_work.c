@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The verbs of a role that work for a while. */
+#include "race.h"
 #include "role.h"
 
 #include <fcntl.h>
@@ -76,5 +77,22 @@ void dlt_role_count(struct dlt_words *words)
     }
     (void)close(file);
     (void)fclose(fences);
+    (void)fputs("OK\n", words->role->out);
+}
+
+void dlt_role_race(struct dlt_words *words)
+{
+    struct dlt_race race = {.clients = &words->role->client, .client_count = 1};
+    const char *path = NULL;
+
+    race.prefix = dlt_words_next(words);
+    race.threads = (unsigned)dlt_words_number(words);
+    race.duration_ms = dlt_words_number(words);
+    race.seed = (uint64_t)dlt_words_number(words);
+    path = dlt_words_next(words);
+    race.log = dlt_log_open(path, DLT_RACE_RECORDS);
+    DLT_CHECK(race.log != NULL, "no log %s", path);
+    dlt_race_run(&race);
+    dlt_log_close(race.log);
     (void)fputs("OK\n", words->role->out);
 }

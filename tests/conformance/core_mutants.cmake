@@ -1,0 +1,73 @@
+# The same for core: dlock-conformance, linked with core as it is but for one file.
+#
+# dlt_add_core_mutant(<name> <file> <case> <original> <mutated>)
+function(dlt_add_core_mutant name file case original mutated)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
+  dlt_mutate(${PROJECT_SOURCE_DIR}/core ${file} ${out} "${original}" "${mutated}")
+  add_executable(mutant_${name} program.c ${out}/${file}) # comes before the library's, which is left out
+  target_compile_definitions(mutant_${name} PRIVATE DLOCK_BUILDING_LIBRARY)
+  target_compile_options(mutant_${name} PRIVATE -Wno-unused -Wno-unused-parameter)
+  target_link_libraries(mutant_${name} PRIVATE
+    dlock_flags dlt_kit dlt_cases dlock_history_objects dlock_testing Threads::Threads)
+  set_target_properties(mutant_${name} PROPERTIES
+    EXPORT_COMPILE_COMMANDS OFF # not to be linted
+    RUNTIME_OUTPUT_DIRECTORY ${out})
+  dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${PROJECT_BINARY_DIR}/plugins ${case})
+endfunction()
+
+dlt_add_core_mutant(lets_threads_jump_the_line queue.c local_line_is_fifo
+  "    if (queue->last != NULL)
+        queue->last->next = turn;
+    else
+        queue->first = turn;
+    queue->last = turn;"
+  "    if (queue->first != queue->last) {
+        turn->prev = queue->first;
+        turn->next = queue->first->next;
+        turn->next->prev = turn;
+        queue->first->next = turn;
+        return;
+    }
+    if (queue->last != NULL)
+        queue->last->next = turn;
+    else
+        queue->first = turn;
+    queue->last = turn;")
+dlt_add_core_mutant(lets_threads_try_past_the_line turn.c local_line_holds_by_itself
+  "else if (!dl_queue_open_to(queue, mode))" "else if (queue == NULL)")
+dlt_add_core_mutant(lets_local_readers_pass queue.c shared_in_one_client
+  "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
+dlt_add_core_mutant(hands_on_the_same_fence handoff.c handoff_fences_rise
+  "    claim->turns++;" "    claim->turns += 0;")
+dlt_add_core_mutant(hands_on_though_told_not_to handoff.c handoff_lets_others_in
+  "if (terms->turns >= terms->turns_most)" "if (terms->turns_most > 1000)")
+dlt_add_core_mutant(hands_on_for_long_in_a_crowd handoff.c handoff_lets_others_in
+  "terms->crowded_ns != DL_NEVER &&" "terms->crowded_ns == 0 &&")
+dlt_add_core_mutant(hands_on_another_ttl handoff.c handoff_between_ttls
+  "claim->req.ttl_ms != to->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
+dlt_add_core_mutant(renews_unasked hold.c handoff_is_kept_as_asked
+  "if (!lock->auto_renew ||" "if (lock->lease_ms < 0 ||")
+dlt_add_core_mutant(reports_a_loss_to_the_giver handoff.c handoff_then_loss
+  "    dl_hold_end_locked(lock);
+    claims_swap(lock, to);"
+  "    dl_hold_lose_locked(lock, DLOCK_REASON_TAKEN);
+    claims_swap(lock, to);")
+dlt_add_core_mutant(does_not_count unlock.c recursive_counts
+  "if (lock->depth > 0)" "if (lock->depth > 1000)")
+dlt_add_core_mutant(acknowledges_all_at_once unlock.c recursive_loss
+  "    if (whole)" "    if (whole || state == DLOCK_STATE_LOST)")
+dlt_add_core_mutant(upgrades acquire.c recursive_modes
+  "lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE" "lock->depth > 1000")
+dlt_add_core_mutant(downgrades_what_others_rely_on renew.c recursive_modes
+  "if (lock->depth > 0)" "if (lock->depth > 1000)")
+dlt_add_core_mutant(adopts_without_the_fence adopt.c adopt_by_token
+  "op.grant.fence = claim->fence = fence;" "op.grant.fence = claim->fence = 0;")
+dlt_add_core_mutant(adopts_beside_a_lock adopt.c adopt_or_a_refusal
+  "    else if (lock->phase != DL_PHASE_IDLE ||"
+  "    else if (lock->phase != DL_PHASE_IDLE) status = DLOCK_ALREADY; else if (client->shutdown &&")
+dlt_add_core_mutant(leaves_its_place_behind attempt.c teardown_leaves_the_queue
+  "else if (attempt->enqueued)" "else if (attempt->start_ns < 0)")
+dlt_add_core_mutant(ends_in_a_callback lock.c teardown_in_a_callback
+  "self = dl_keeper_is_self(client);" "self = false;")
+dlt_add_core_mutant(ends_beneath_a_callback lock.c teardown_awaits_a_callback
+  "lock->in_callback ||" "")
