@@ -1,9 +1,10 @@
 include_guard(GLOBAL)
 
-# dlt_mutate(<out-var> <name> <file> <original> <mutated>): a copy of plugins/memory/<file> with one
-# planted defect.
-function(dlt_mutate out_var name file original mutated)
-  set(source ${PROJECT_SOURCE_DIR}/plugins/memory/${file})
+# dlt_mutate(<out-var> <name> <source> <original> <mutated>): a copy of that file of the project with
+# one planted defect.
+function(dlt_mutate out_var name source original mutated)
+  get_filename_component(file ${source} NAME)
+  set(source ${PROJECT_SOURCE_DIR}/${source})
   set(copy ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/${file})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(READ ${source} text)

@@ -7,17 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int can_adopt(struct dlock_client *client)
-{
-    return (dlock_client_caps(client) & DLOCK_CAP_SESSION) == 0;
-}
-
 /* A client of a store whose leases do not live in the session that took them. */
 static struct dlock_client *adopting_client(const struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
 
-    if (!can_adopt(client))
+    if (dlt_session_lives(client))
         dlt_skip("leases live in sessions");
     return client;
 }
@@ -153,7 +148,7 @@ void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
     struct dlock *holder = NULL, *heir = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
-    if (can_adopt(client)) {
+    if (!dlt_session_lives(client)) {
         refusals(run, client);
     } else {
         holder = dlt_lock(run, client, "x", 0);

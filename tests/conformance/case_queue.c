@@ -162,7 +162,7 @@ static void hammer_round(struct line *line, struct dlock *lock, struct dlock *ho
     dlt_waiter_go(&waiter, line->locks[0], DLOCK_EXCLUSIVE, 20000, 0);
     while (!waiter.done && dlt_inspect(line->client, &line->name).info.waiters == 0)
         dlt_sleep_ms(1);
-    dlt_hammer_start(&hammer, lock, &waiter);
+    dlt_hammer_start(&hammer, line->run, lock, &waiter);
     if (holder == line->holder) {
         dlt_sleep_ms(3);
         DLT_OK(dlock_unlock(holder, &dlt_err));
@@ -181,11 +181,11 @@ void dlt_case_queue_is_not_passed(struct dlt_run *run)
 
     line_open(&line, run, "");
     beside = dlt_lock(run, line.clients[0], "x", 0);
-    brief = dlt_lease(run, line.clients[2], "x", 500);
+    brief = dlt_lease(run, line.clients[2], "x", 250);
     for (int i = 0; i < 10; i++)
         hammer_round(&line, i % 2 == 0 ? beside : line.locks[1], line.holder);
-    for (int i = 0; i < 4; i++)
-        hammer_round(&line, i % 2 == 0 ? line.locks[1] : beside, brief);
+    for (int i = 0; i < 10; i++)
+        hammer_round(&line, line.locks[1], brief);
     dlock_free(beside);
     dlock_free(brief);
     line_close(&line);

@@ -3,8 +3,8 @@
 # dlt_add_core_mutant(<name> <file> <case> <original> <mutated>)
 function(dlt_add_core_mutant name file case original mutated)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  dlt_mutate(${PROJECT_SOURCE_DIR}/core ${file} ${out} "${original}" "${mutated}")
-  add_executable(mutant_${name} program.c ${out}/${file}) # comes before the library's, which is left out
+  dlt_mutate(copy ${name} core/${file} "${original}" "${mutated}")
+  add_executable(mutant_${name} program.c ${copy}) # before the library's, which is left out
   target_compile_definitions(mutant_${name} PRIVATE DLOCK_BUILDING_LIBRARY)
   target_compile_options(mutant_${name} PRIVATE -Wno-unused -Wno-unused-parameter)
   target_link_libraries(mutant_${name} PRIVATE
@@ -45,8 +45,8 @@ dlt_add_core_mutant(hands_on_for_long_in_a_crowd handoff.c handoff_lets_others_i
   "terms->crowded_ns != DL_NEVER &&" "terms->crowded_ns == 0 &&")
 dlt_add_core_mutant(hands_on_another_ttl handoff.c handoff_between_ttls
   "claim->req.ttl_ms != to->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
-dlt_add_core_mutant(renews_unasked hold.c handoff_is_kept_as_asked
-  "if (!lock->auto_renew ||" "if (lock->lease_ms < 0 ||")
+dlt_add_core_mutant(renews_unasked renewal.c handoff_is_kept_as_asked
+  "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver handoff.c handoff_then_loss
   "    dl_hold_end_locked(lock);
     claims_swap(lock, to);"

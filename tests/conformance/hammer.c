@@ -14,14 +14,18 @@ static void *hammer_run(void *arg)
         } else {
             DLT_STATUS(status, DLOCK_BUSY);
         }
-        dlt_sleep_until(dlt_now_ns() + 20000);
+        if (hammer->spins)
+            (void)sched_yield();
+        else
+            dlt_sleep_until(dlt_now_ns() + 20000);
     }
     return NULL;
 }
 
-void dlt_hammer_start(struct dlt_hammer *hammer, struct dlock *lock,
+void dlt_hammer_start(struct dlt_hammer *hammer, const struct dlt_run *run, struct dlock *lock,
                       const struct dlt_waiter *waiter)
 {
+    hammer->spins = run->is_private;
     hammer->lock = lock;
     hammer->waiter = waiter;
     hammer->stop = 0;

@@ -1,17 +1,6 @@
 # Can the cases see? Each mutant is the memory plugin with one planted defect, and names a case that
 # has to fail on it.
-
-# dlt_mutate(<dir> <file> <out> <original> <mutated>): out/file is dir/file with the text replaced.
-function(dlt_mutate dir file out original mutated)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${dir}/${file})
-  file(READ ${dir}/${file} text)
-  string(FIND "${text}" "${original}" at)
-  if(at EQUAL -1)
-    message(FATAL_ERROR "mutant ${out}: ${file} has no \"${original}\"")
-  endif()
-  string(REPLACE "${original}" "${mutated}" text "${text}")
-  file(CONFIGURE OUTPUT ${out}/${file} CONTENT "${text}" @ONLY)
-endfunction()
+include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 
 # dlt_test_mutant(<name> <program> <plugin-dir> <case>)
 function(dlt_test_mutant name program plugin_dir case)
@@ -25,11 +14,11 @@ endfunction()
 function(dlt_add_mutant name file case original mutated)
   set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/memory)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  dlt_mutate(${plugin_dir} ${file} ${out} "${original}" "${mutated}")
+  dlt_mutate(copy ${name} plugins/memory/${file} "${original}" "${mutated}")
   set(sources plugin.c store.c lease.c queue.c waiter.c look.c)
   list(TRANSFORM sources PREPEND ${plugin_dir}/)
   list(REMOVE_ITEM sources ${plugin_dir}/${file})
-  add_library(mutant_${name} MODULE ${sources} ${out}/${file})
+  add_library(mutant_${name} MODULE ${sources} ${copy})
   target_include_directories(mutant_${name} PRIVATE ${plugin_dir} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(mutant_${name} PRIVATE dlock_flags Threads::Threads)
   # Some of the defects leave something unused.

@@ -6,7 +6,7 @@ include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 # test_memory_<suite>.c.
 function(dlt_add_memory_mutant name file suite test original mutated)
   set(program memory_mutant_${name})
-  dlt_mutate(copy ${name} ${file} "${original}" "${mutated}")
+  dlt_mutate(copy ${name} plugins/memory/${file} "${original}" "${mutated}")
   # Instead of the same file in the library: it defines all that this one does.
   add_executable(${program} test_memory_${suite}.c ${copy})
   target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
