@@ -180,6 +180,7 @@ void dlt_case_adopt_twice(struct dlt_run *run)
     DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
     DLT_CHECK(dlock_fence(giver) == 0 || dlock_fence(next) > dlock_fence(giver),
               "fence %" PRIu64 " came after %" PRIu64, dlock_fence(next), dlock_fence(giver));
+    DLT_STATUS(dlock_adopt(heirs[1], token, &dlt_err), DLOCK_LOST);
     DLT_STATUS(dlock_unlock(heirs[1], &dlt_err), DLOCK_LOST);
     DLT_STATUS(dlock_unlock(giver, &dlt_err), DLOCK_LOST);
     DLT_OK(dlock_renew(next, 0, &dlt_err));

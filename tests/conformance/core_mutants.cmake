@@ -34,7 +34,7 @@ dlt_add_core_mutant(lets_threads_jump_the_line queue.c local_line_is_fifo
         queue->first = turn;
     queue->last = turn;")
 dlt_add_core_mutant(lets_threads_try_past_the_line turn.c local_line_holds_by_itself
-  "else if (!dl_queue_open_to(queue, mode))" "else if (queue == NULL)")
+  "return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
 dlt_add_core_mutant(lets_local_readers_pass queue.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
 dlt_add_core_mutant(hands_on_the_same_fence handoff.c handoff_fences_rise
@@ -56,15 +56,14 @@ dlt_add_core_mutant(does_not_count unlock.c recursive_counts
   "if (lock->depth > 0)" "if (lock->depth > 1000)")
 dlt_add_core_mutant(acknowledges_all_at_once unlock.c recursive_loss
   "    if (whole)" "    if (whole || state == DLOCK_STATE_LOST)")
-dlt_add_core_mutant(upgrades acquire.c recursive_modes
+dlt_add_core_mutant(upgrades hold.c recursive_modes
   "lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE" "lock->depth > 1000")
 dlt_add_core_mutant(downgrades_what_others_rely_on renew.c recursive_modes
   "if (lock->depth > 0)" "if (lock->depth > 1000)")
 dlt_add_core_mutant(adopts_without_the_fence adopt.c adopt_by_token
-  "op.grant.fence = claim->fence = fence;" "op.grant.fence = claim->fence = 0;")
+  "grant.fence = found.fence;" "grant.fence = 0;")
 dlt_add_core_mutant(adopts_beside_a_lock adopt.c adopt_or_a_refusal
-  "    else if (lock->phase != DL_PHASE_IDLE ||"
-  "    else if (lock->phase != DL_PHASE_IDLE) status = DLOCK_ALREADY; else if (client->shutdown &&")
+  "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")
 dlt_add_core_mutant(leaves_its_place_behind attempt.c teardown_leaves_the_queue
   "else if (attempt->enqueued)" "else if (attempt->start_ns < 0)")
 dlt_add_core_mutant(ends_in_a_callback lock.c teardown_in_a_callback
