@@ -126,6 +126,47 @@ Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
     cr_assert_eq(ops[1].status, DLOCK_OK);
 }
 
+/* The reader that waits cannot be granted the name for want of a number. */
+Test(faults, REN_1_a_downgrade_that_cannot_be_finished_is_not_begun)
+{
+    struct dlt_request r, c;
+    struct dlt_holder holders[2];
+    struct dlock_lease_op ops[2] = {{.req = &c.req}, {.req = &a.req}};
+    size_t count = 2;
+
+    dlt_store_request(&s, &r, "job", 'r', 60000);
+    dlt_store_request(&s, &c, "other", 'c', 60000);
+    r.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&s, &r), DLOCK_BUSY);
+    sql("UPDATE locks SET fence = 9223372036854775800 WHERE name = x'6a6f62'");
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(s.ops->renew(s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err), DLOCK_CONFIG);
+    cr_assert_eq(ops[0].status, DLOCK_CONFIG, "it was undone, too");
+    cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].waiters, 1);
+}
+
+Test(faults, foreign_rows_of_readers_and_waiters_stop_nobody)
+{
+    struct dlt_holder holders[2];
+    size_t count = 2;
+
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&s, &b), DLOCK_BUSY);
+    sql("UPDATE waiters SET token = x'01'");
+    sql("INSERT INTO readers SELECT name, x'02', boot, since_ns, until_ns, fence, label FROM locks;"
+        "UPDATE locks SET crowd = 3");
+    cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK, "%s", s.err.message);
+}
+
 Test(faults, CONFIG_the_table_is_dropped_under_a_session)
 {
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
