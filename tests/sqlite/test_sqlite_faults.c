@@ -179,6 +179,28 @@ Test(faults, CONFIG_the_table_is_dropped_under_a_session)
 
 /* ---- damage ---- */
 
+static int64_t number(const char *text)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    int64_t value = 0;
+
+    cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_prepare_v2(db, text, -1, &row, NULL), SQLITE_OK);
+    cr_assert_eq(sqlite3_step(row), SQLITE_ROW);
+    value = sqlite3_column_int64(row, 0);
+    (void)sqlite3_finalize(row);
+    (void)sqlite3_close(db);
+    return value;
+}
+
+/* Where the page of the rows begins; *size: of a page. */
+static off_t page_of_rows(size_t *size)
+{
+    *size = (size_t)number("PRAGMA page_size");
+    return (number("SELECT rootpage FROM sqlite_schema WHERE name = 'locks'") - 1) * (off_t)*size;
+}
+
 static void overwrite(off_t from, size_t size)
 {
     static unsigned char garbage[65536];
@@ -211,23 +233,28 @@ Test(faults, CONFIG_the_head_is_damaged)
 
 Test(faults, CONFIG_the_first_page_is_damaged)
 {
-    damaged(100, 3996);
+    damaged(100, (size_t)number("PRAGMA page_size") - 100);
 }
 
 Test(faults, CONFIG_the_page_of_the_rows_is_damaged)
 {
-    damaged(4096, 4096);
+    size_t size = 0;
+    off_t page = page_of_rows(&size);
+
+    damaged(page, size);
 }
 
 Test(faults, damage_is_found_by_a_session_that_was_open_before)
 {
     struct dlt_peer peer;
+    size_t size = 0;
+    off_t page = page_of_rows(&size);
 
     dlt_peer_start(&peer, NULL);
     cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     sql("PRAGMA wal_checkpoint(TRUNCATE)");
-    overwrite(4096, 4096);
+    overwrite(page, size);
     cr_assert_eq(dlt_peer_ask(&peer, "try job b 60000 1000").status, DLOCK_CONFIG);
     cr_assert_eq(dlt_peer_ask(&peer, "renew b").status, DLOCK_CONFIG);
     dlt_peer_kill(&peer);
@@ -315,7 +342,7 @@ Test(faults, UNAVAILABLE_the_first_open_on_a_full_disk)
     if (geteuid() != 0)
         cr_skip("mounting takes root");
     dlt_store_close(&s);
-    mount_small("size=256k");
+    mount_small("size=128k");
     (void)snprintf(filler, sizeof filler, "%s/filler", directory);
     fill(filler);
     cr_assert_eq(dlt_store_open(&s), DLOCK_UNAVAILABLE, "%s", s.err.message);
