@@ -61,9 +61,10 @@ static int run(sqlite3 *handle, const char *sql)
     return sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 
+/* Each change writes whole pages to the log and sums them up; a row or ten fit into these. */
 int sqlite_layout_make(sqlite3 *handle)
 {
-    int rc = run(handle, "PRAGMA journal_mode = WAL");
+    int rc = run(handle, "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL");
 
     if (rc == SQLITE_OK)
         rc = run(handle, "BEGIN IMMEDIATE");

@@ -348,16 +348,16 @@ static enum dlock_status break_inside(struct sqlite_name *name, const char *owne
     return rc == SQLITE_OK ? DLOCK_OK : failed(name->session, rc, err);
 }
 
-enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *bytes,
-                                     uint32_t len, const char *owner, struct dlock_error *err)
+enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
+                                     uint32_t name_len, const char *owner, struct dlock_error *err)
 {
     enum dlock_status status = sqlite_db_begin(&session->db, err);
-    struct sqlite_name name;
+    struct sqlite_name found;
 
     if (status != DLOCK_OK)
         return status;
-    sqlite_name_init(&name, session, bytes, len);
-    status = break_inside(&name, owner, err);
+    sqlite_name_init(&found, session, name, name_len);
+    status = break_inside(&found, owner, err);
     if (status == DLOCK_OK)
         status = sqlite_db_commit(&session->db, err);
     else

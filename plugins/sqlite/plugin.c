@@ -214,7 +214,7 @@ static const struct dlock_option_spec sqlite_options[] = {
     {"sync", "enum", "normal", "normal|full",
      "full: every change reaches the disk before the call returns, so that fences rise across a "
      "power failure whatever the clock does; all users of the file have to ask for it"},
-    {"waiter_lease", "duration", "3s", "100ms..1m",
+    {"waiter_lease", "duration", "3s", "500ms..60s",
      "how long a place in the queue lasts without a sign of life, and a lock that was granted to a "
      "waiter before it takes it up: what a dead waiter costs the others"},
     {"unsafe_network_fs", "bool", "off", NULL,

@@ -106,7 +106,7 @@ static int grant(struct sqlite_name *name, const struct head *head)
 
 int sqlite_name_settle(struct sqlite_name *name)
 {
-    struct head head;
+    struct head head = {0};
     int rc = reap_readers(name);
 
     if (rc == SQLITE_OK)

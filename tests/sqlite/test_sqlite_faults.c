@@ -126,6 +126,47 @@ Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
     cr_assert_eq(ops[1].status, DLOCK_OK);
 }
 
+/* The reader that waits cannot be granted the name for want of a number. */
+Test(faults, REN_1_a_downgrade_that_cannot_be_finished_is_not_begun)
+{
+    struct dlt_request r, c;
+    struct dlt_holder holders[2];
+    struct dlock_lease_op ops[2] = {{.req = &c.req}, {.req = &a.req}};
+    size_t count = 2;
+
+    dlt_store_request(&s, &r, "job", 'r', 60000);
+    dlt_store_request(&s, &c, "other", 'c', 60000);
+    r.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&s, &r), DLOCK_BUSY);
+    sql("UPDATE locks SET fence = 9223372036854775800 WHERE name = x'6a6f62'");
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(s.ops->renew(s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err), DLOCK_CONFIG);
+    cr_assert_eq(ops[0].status, DLOCK_CONFIG, "it was undone, too");
+    cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].waiters, 1);
+}
+
+Test(faults, foreign_rows_of_readers_and_waiters_stop_nobody)
+{
+    struct dlt_holder holders[2];
+    size_t count = 2;
+
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&s, &b), DLOCK_BUSY);
+    sql("UPDATE waiters SET token = x'01'");
+    sql("INSERT INTO readers SELECT name, x'02', boot, since_ns, until_ns, fence, label FROM locks;"
+        "UPDATE locks SET crowd = 3");
+    cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK, "%s", s.err.message);
+}
+
 Test(faults, CONFIG_the_table_is_dropped_under_a_session)
 {
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
@@ -137,6 +178,28 @@ Test(faults, CONFIG_the_table_is_dropped_under_a_session)
 }
 
 /* ---- damage ---- */
+
+static int64_t number(const char *text)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    int64_t value = 0;
+
+    cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_prepare_v2(db, text, -1, &row, NULL), SQLITE_OK);
+    cr_assert_eq(sqlite3_step(row), SQLITE_ROW);
+    value = sqlite3_column_int64(row, 0);
+    (void)sqlite3_finalize(row);
+    (void)sqlite3_close(db);
+    return value;
+}
+
+/* Where the page of the rows begins; *size: of a page. */
+static off_t page_of_rows(size_t *size)
+{
+    *size = (size_t)number("PRAGMA page_size");
+    return (number("SELECT rootpage FROM sqlite_schema WHERE name = 'locks'") - 1) * (off_t)*size;
+}
 
 static void overwrite(off_t from, size_t size)
 {
@@ -170,23 +233,28 @@ Test(faults, CONFIG_the_head_is_damaged)
 
 Test(faults, CONFIG_the_first_page_is_damaged)
 {
-    damaged(100, 3996);
+    damaged(100, (size_t)number("PRAGMA page_size") - 100);
 }
 
 Test(faults, CONFIG_the_page_of_the_rows_is_damaged)
 {
-    damaged(4096, 4096);
+    size_t size = 0;
+    off_t page = page_of_rows(&size);
+
+    damaged(page, size);
 }
 
 Test(faults, damage_is_found_by_a_session_that_was_open_before)
 {
     struct dlt_peer peer;
+    size_t size = 0;
+    off_t page = page_of_rows(&size);
 
     dlt_peer_start(&peer, NULL);
     cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     sql("PRAGMA wal_checkpoint(TRUNCATE)");
-    overwrite(4096, 4096);
+    overwrite(page, size);
     cr_assert_eq(dlt_peer_ask(&peer, "try job b 60000 1000").status, DLOCK_CONFIG);
     cr_assert_eq(dlt_peer_ask(&peer, "renew b").status, DLOCK_CONFIG);
     dlt_peer_kill(&peer);
@@ -274,7 +342,7 @@ Test(faults, UNAVAILABLE_the_first_open_on_a_full_disk)
     if (geteuid() != 0)
         cr_skip("mounting takes root");
     dlt_store_close(&s);
-    mount_small("size=256k");
+    mount_small("size=128k");
     (void)snprintf(filler, sizeof filler, "%s/filler", directory);
     fill(filler);
     cr_assert_eq(dlt_store_open(&s), DLOCK_UNAVAILABLE, "%s", s.err.message);

@@ -145,6 +145,48 @@ Test(grant, WAT_2_a_grant_before_the_answer_was_lost_is_found)
     cr_assert_eq(watched(&a), DLOCK_OK, "whatever was noted before");
 }
 
+/* Steps of SQLite's machine, and the one at which the holder releases. */
+struct moment {
+    int steps, release_at;
+};
+
+static int moment_comes(void *arg)
+{
+    struct moment *moment = arg;
+
+    if (++moment->steps == moment->release_at)
+        cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    return 0;
+}
+
+static enum dlock_status watch_until(struct moment *moment, int64_t timeout_ms)
+{
+    struct sqlite_session *session = t.self;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    sqlite3_progress_handler(session->db.handle, 1, moment_comes, moment);
+    status = dlt_store_watch(&t, &a, timeout_ms);
+    sqlite3_progress_handler(session->db.handle, 0, NULL, NULL);
+    return status;
+}
+
+/* A watch sees the file as it was when it began to read. */
+Test(grant, WAT_2_a_grant_at_any_moment_of_a_look_is_not_missed)
+{
+    struct moment two_looks = {0};
+
+    cr_assert_eq(watch_until(&two_looks, 1), DLOCK_TIMEOUT);
+    cr_assert_gt(two_looks.steps, 4);
+    for (int step = 1; step <= two_looks.steps / 2; step++) {
+        struct moment moment = {.release_at = step};
+
+        cr_assert_eq(watch_until(&moment, 20000), DLOCK_OK, "at step %d", step);
+        cr_assert_eq(dlt_store_leave(&t, &a), DLOCK_OK);
+        cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+        cr_assert_eq(dlt_store_enqueue(&t, &a), DLOCK_BUSY);
+    }
+}
+
 Test(grant, INT_2_CANCELED_unless_the_grant_came_first)
 {
     t.ops->interrupt(t.self, &a.req);
@@ -280,4 +322,21 @@ Test(grant, INT_1_an_interrupt_ends_the_sleep)
     t.ops->interrupt(t.self, &a.req);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
     cr_assert_eq(sleeper.status, DLOCK_CANCELED);
+}
+
+/* The grant is there, and its wake-up is still on the way. */
+Test(grant, INT_2_a_grant_that_came_first_is_OK_though_the_interrupt_was_faster)
+{
+    struct sleeper sleeper = {.status = DLOCK_INTERNAL};
+    struct sqlite_session *session = s.self;
+    struct sqlite_gate_file *file = gate_file();
+
+    cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
+    asleep();
+    session->db.gate.file = NULL;
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    session->db.gate.file = file;
+    t.ops->interrupt(t.self, &a.req);
+    cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+    cr_assert_eq(sleeper.status, DLOCK_OK);
 }

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #define LEASE_MS 3000 /* of a place, and of a grant that came unasked */
+#define BRIEF_MS 100
+#define SOON_MS  500 /* time enough to queue on a busy machine, and to wait for */
 
 static char directory[64], path[64];
-static struct dlt_store s, t; /* t: of somebody else */
+static struct dlt_store s, t;  /* t: of somebody else */
+static struct dlt_store brief; /* its places last for BRIEF_MS */
 static struct dlt_request holder, a, b, reader, second;
 
 static void set_up(void)
@@ -17,6 +20,9 @@ static void set_up(void)
     dlt_store_directory(directory, path);
     cr_assert_eq(dlt_store_start(&s, path), DLOCK_OK);
     cr_assert_eq(dlt_store_start(&t, path), DLOCK_OK);
+    dlt_store_init(&brief, path);
+    brief.target.waiter_lease_ms = BRIEF_MS;
+    cr_assert_eq(dlt_store_open(&brief), DLOCK_OK);
     dlt_store_request(&s, &holder, "job", 'h', 60000);
     dlt_store_request(&s, &a, "job", 'a', 60000);
     dlt_store_request(&s, &b, "job", 'b', 60000);
@@ -27,20 +33,13 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    dlt_store_close(&brief);
     dlt_store_close(&t);
     dlt_store_close(&s);
     dlt_store_remove(directory);
 }
 
 TestSuite(queue, .init = set_up, .fini = tear_down, .timeout = 60);
-
-/* Leases of places short enough to be waited for. */
-static void places_last(int64_t ms)
-{
-    dlt_store_close(&t);
-    t.target.waiter_lease_ms = ms;
-    cr_assert_eq(dlt_store_open(&t), DLOCK_OK, "%s", t.err.message);
-}
 
 static void holds(struct dlt_request *request)
 {
@@ -51,6 +50,20 @@ static void queues(struct dlt_request *request)
 {
     cr_assert_eq(dlt_store_enqueue(&t, request), DLOCK_BUSY, "%s", t.err.message);
     cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
+}
+
+/* By somebody who dies. */
+static void queues_briefly(struct dlt_request *request)
+{
+    cr_assert_eq(dlt_store_enqueue(&brief, request), DLOCK_BUSY, "%s", brief.err.message);
+    cr_assert_eq(brief.grant.lease_ms, BRIEF_MS);
+}
+
+/* A holder that dies. */
+static void holds_until_soon(void)
+{
+    holder.req.ttl_ms = SOON_MS;
+    holds(&holder);
 }
 
 static void releases(struct dlt_request *request)
@@ -169,10 +182,9 @@ Test(queue, a_grant_lasts_for_the_waiter_lease_and_longer_once_it_is_taken_up)
 
 Test(queue, TRY_of_a_newcomer_is_BUSY_while_somebody_waits)
 {
-    holder.req.ttl_ms = 50;
-    holds(&holder);
+    holds_until_soon();
     queues(&a);
-    dlt_sleep_ms(60);
+    dlt_sleep_ms(SOON_MS + 1);
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY, "the lease has run out, and the first waits");
     cr_assert_eq(s.grant.flags, 0);
     state_is("a", 0);
@@ -181,11 +193,10 @@ Test(queue, TRY_of_a_newcomer_is_BUSY_while_somebody_waits)
 
 Test(queue, the_first_waiter_takes_a_name_that_ran_out_itself)
 {
-    holder.req.ttl_ms = 50;
-    holds(&holder);
+    holds_until_soon();
     queues(&a);
     queues(&b);
-    dlt_sleep_ms(60);
+    dlt_sleep_ms(SOON_MS + 1);
     cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
     cr_assert_gt(t.grant.lease_ms, 59000, "for its ttl, being there");
     state_is("a", 1);
@@ -193,11 +204,10 @@ Test(queue, the_first_waiter_takes_a_name_that_ran_out_itself)
 
 Test(queue, a_waiter_that_is_not_the_first_finds_it_for_the_first)
 {
-    holder.req.ttl_ms = 50;
-    holds(&holder);
+    holds_until_soon();
     queues(&a);
     queues(&b);
-    dlt_sleep_ms(60);
+    dlt_sleep_ms(SOON_MS + 1);
     cr_assert_eq(dlt_store_refresh(&t, &b), DLOCK_BUSY);
     cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
     cr_assert_eq(t.grant.queue_position, 0);
@@ -206,12 +216,10 @@ Test(queue, a_waiter_that_is_not_the_first_finds_it_for_the_first)
 
 Test(queue, dead_waiters_are_passed_over)
 {
-    places_last(100);
     holds(&holder);
-    queues(&a);
-    dlt_sleep_ms(60);
+    queues_briefly(&a);
     queues(&b);
-    dlt_sleep_ms(60);
+    dlt_sleep_ms(BRIEF_MS + 1);
     state_is("h", 1);
     releases(&holder);
     state_is("b", 0);
@@ -221,15 +229,11 @@ Test(queue, dead_waiters_are_passed_over)
 
 Test(queue, REFRESH_keeps_a_place_alive)
 {
-    places_last(400);
     holds(&holder);
     queues(&a);
-    for (int i = 0; i < 8; i++) {
-        enum dlock_status status = DLOCK_INTERNAL;
-
-        dlt_sleep_ms(100);
-        status = dlt_store_refresh(&t, &a);
-        cr_assert_eq(status, DLOCK_BUSY);
+    for (int i = 0; i < 2; i++) { /* longer than the place lasts by itself */
+        dlt_sleep_ms(LEASE_MS * 6 / 10);
+        cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY);
         cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED, "turn %d", i);
     }
     releases(&holder);
@@ -238,11 +242,10 @@ Test(queue, REFRESH_keeps_a_place_alive)
 
 Test(queue, nobody_is_granted_a_name_when_all_are_dead)
 {
-    places_last(50);
     holds(&holder);
-    queues(&a);
-    queues(&b);
-    dlt_sleep_ms(60);
+    queues_briefly(&a);
+    queues_briefly(&b);
+    dlt_sleep_ms(BRIEF_MS + 1);
     releases(&holder);
     state_is("", 0);
     holds(&holder);
@@ -338,11 +341,9 @@ Test(queue, a_reader_joins_readers_when_the_writer_before_it_is_gone)
 Test(queue, a_reader_joins_readers_when_the_writer_before_it_is_dead)
 {
     holds(&reader);
-    places_last(100);
-    queues(&a);
-    dlt_sleep_ms(60);
-    queues(&second);
-    dlt_sleep_ms(60);
+    queues_briefly(&a);
+    cr_assert_eq(dlt_store_enqueue(&t, &second), DLOCK_BUSY);
+    dlt_sleep_ms(BRIEF_MS + 1);
     cr_assert_eq(dlt_store_refresh(&t, &second), DLOCK_OK);
     state_is("rs", 0);
 }
@@ -374,14 +375,14 @@ Test(queue, grants_to_readers_have_fences_of_their_own)
 
 Test(queue, TRY_2_a_writer_gets_in_when_the_last_reader_runs_out)
 {
-    reader.req.ttl_ms = 50;
-    second.req.ttl_ms = 150;
+    reader.req.ttl_ms = 1;
+    second.req.ttl_ms = SOON_MS;
     holds(&reader);
     holds(&second);
     queues(&a);
-    cr_assert_leq(t.grant.holder_ms, 150);
-    cr_assert_gt(t.grant.holder_ms, 50, "until the last one goes");
-    dlt_sleep_ms(160);
+    cr_assert_leq(t.grant.holder_ms, SOON_MS);
+    cr_assert_gt(t.grant.holder_ms, 1, "until the last one goes");
+    dlt_sleep_ms(SOON_MS + 1);
     cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
 }
 

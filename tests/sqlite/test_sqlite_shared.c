@@ -56,6 +56,13 @@ Test(shared, TRY_1_no_reader_beside_a_writer)
     cr_assert_eq(dlt_store_try(&t, &reader), DLOCK_OK);
 }
 
+Test(shared, TRY_1_a_reader_is_no_writer)
+{
+    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
+    reader.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_BUSY);
+}
+
 Test(shared, TRY_2_each_reader_has_a_lease_of_its_own)
 {
     int64_t start = 0;
