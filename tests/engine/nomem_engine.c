@@ -7,6 +7,7 @@
 #include "tap.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,6 +35,8 @@ void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
+void *__real_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
 int __real_eventfd(unsigned count, int flags);
 int __wrap_eventfd(unsigned count, int flags);
 int __real_timerfd_create(int clock, int flags);
@@ -68,6 +71,12 @@ char *__wrap_strdup(const char *text)
     return fails() ? NULL : __real_strdup(text);
 }
 
+/* It allocates inside the C library, where the linker does not see it. */
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+    return fails() ? NULL : __real_tsearch(key, root, compare);
+}
+
 int __wrap_eventfd(unsigned count, int flags)
 {
     return fails() ? -1 : __real_eventfd(count, flags);
@@ -87,7 +96,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 static struct dlt_engine engine;
 
 /* The first thing that was not right; NULL: all was. */
-static const char *use(struct dlock *lock)
+static const char *lock_and_renew(struct dlock *lock)
 {
     enum dlock_status status = dlock_lock(lock, NULL);
     char hex[DLOCK_TOKEN_CHARS];
@@ -108,7 +117,43 @@ static const char *use(struct dlock *lock)
     return status == DLOCK_OK ? NULL : "unlock failed";
 }
 
-static const char *walk(const struct dlt_setup *setup)
+static bool ran_short(enum dlock_status status, enum dlock_status wanted)
+{
+    return status == wanted || status == DLOCK_NOMEM;
+}
+
+/* Behind another client's lock, in the store's queue; then in either mode. */
+static const char *wait_and_share(struct dlock *lock)
+{
+    struct dlock_client *rival;
+    struct dlock *held;
+    char hex[DLOCK_TOKEN_CHARS];
+    bool right;
+
+    armed = false;
+    rival = dlt_engine_rival(&engine);
+    held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    armed = true;
+    right = ran_short(dlock_timedlock(lock, 5, NULL), DLOCK_TIMEOUT);
+    armed = false;
+    dlock_free(held);
+    dlock_client_close(rival);
+    if (!right)
+        return "a wait failed oddly";
+    if (strcmp(dlt_owner(&engine, "a", hex), "") != 0)
+        return "a wait left a lease behind";
+    armed = true;
+    if (dlock_trylock(lock, NULL) == DLOCK_OK && dlock_downgrade(lock, NULL) == DLOCK_OK &&
+        dlock_unlock(lock, NULL) != DLOCK_OK)
+        return "a reader could not unlock";
+    armed = false;
+    (void)dlock_unlock(lock, NULL);
+    armed = true;
+    right = ran_short(dlock_rdlock(lock, NULL), DLOCK_OK);
+    return right ? NULL : "rdlock failed oddly";
+}
+
+static const char *walk(const struct dlt_setup *setup, const char *(*use)(struct dlock *))
 {
     struct dlock_options options = {.struct_size = sizeof options, .label = "mine"};
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -128,20 +173,21 @@ static const char *walk(const struct dlt_setup *setup)
     return wrong;
 }
 
-static void sweep(const char *what, const struct dlt_setup *setup)
+static void sweep(const char *what, const struct dlt_setup *setup,
+                  const char *(*use)(struct dlock *))
 {
     const char *wrong = NULL;
     unsigned n = 0, total;
 
     memory_hooks_reset("nomem"); /* made before anything may fail */
     armed = false;
-    (void)walk(setup);
+    (void)walk(setup, use);
     do {
         n++;
         countdown = n;
         seen = 0;
         armed = true;
-        wrong = walk(setup);
+        wrong = walk(setup, use);
         armed = false;
         total = seen;
     } while (wrong == NULL && countdown == 0 && n < 1000);
@@ -151,8 +197,10 @@ static void sweep(const char *what, const struct dlt_setup *setup)
 
 int main(void)
 {
-    sweep("losses by descriptor", &(struct dlt_setup){.runs = 1});
-    sweep("losses by callback", &(struct dlt_setup){.runs = 1, .callback = 1});
-    sweep("with options", &(struct dlt_setup){.runs = 1, .options = "ttl=5s&label=x&fence=on"});
+    sweep("losses by descriptor", &(struct dlt_setup){.runs = 1}, lock_and_renew);
+    sweep("losses by callback", &(struct dlt_setup){.runs = 1, .callback = 1}, lock_and_renew);
+    sweep("with options", &(struct dlt_setup){.runs = 1, .options = "ttl=5s&label=x&fence=on"},
+          lock_and_renew);
+    sweep("waiting and sharing", &(struct dlt_setup){.runs = 1}, wait_and_share);
     return dlt_done();
 }
