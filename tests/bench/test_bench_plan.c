@@ -48,8 +48,12 @@ static int slow(void *arg, char *text)
 
 static int wasteful(void *arg, char *text)
 {
-    free(malloc(100));
-    free(calloc(2, 100));
+    static void *volatile block; /* where the optimiser cannot follow */
+
+    block = malloc(100);
+    free(block);
+    block = calloc(2, 100);
+    free(block);
     return fine(arg, text);
 }
 
