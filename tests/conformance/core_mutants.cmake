@@ -12,7 +12,8 @@ function(dlt_add_core_mutant name file case original mutated)
   set_target_properties(mutant_${name} PROPERTIES
     EXPORT_COMPILE_COMMANDS OFF # not to be linted
     RUNTIME_OUTPUT_DIRECTORY ${out})
-  dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${PROJECT_BINARY_DIR}/plugins ${case})
+  dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${PROJECT_BINARY_DIR}/plugins ${case}
+    memory://mutant)
 endfunction()
 
 dlt_add_core_mutant(lets_threads_jump_the_line queue.c local_line_is_fifo

@@ -1,32 +1,38 @@
-# Can the cases see? Each mutant is the memory plugin with one planted defect, and names a case that
-# has to fail on it.
+# Can the cases see? Each mutant is a plugin with one planted defect, and names a case that has to
+# fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 
-# dlt_test_mutant(<name> <program> <plugin-dir> <case>)
-function(dlt_test_mutant name program plugin_dir case)
+# dlt_test_mutant(<name> <program> <plugin-dir> <case> <uri>)
+function(dlt_test_mutant name program plugin_dir case uri)
   add_test(NAME mutant_${name}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
-      ${program} ${plugin_dir} ${case} ${name})
+      ${program} ${plugin_dir} ${case} ${name} ${uri})
   set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 120 LABELS "conformance;meta")
 endfunction()
 
-# dlt_add_mutant(<name> <file> <case> <original> <mutated>)
-function(dlt_add_mutant name file case original mutated)
-  set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/memory)
+# dlt_add_plugin_mutant(<plugin> <uri> <name> <file> <case> <original> <mutated>)
+function(dlt_add_plugin_mutant plugin uri name file case original mutated)
+  set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/${plugin})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  dlt_mutate(copy ${name} plugins/memory/${file} "${original}" "${mutated}")
-  set(sources plugin.c store.c lease.c queue.c waiter.c look.c)
+  dlt_mutate(copy ${name} plugins/${plugin}/${file} "${original}" "${mutated}")
+  get_target_property(sources dlock_plugin_${plugin} SOURCES)
+  get_target_property(libraries dlock_plugin_${plugin} LINK_LIBRARIES)
+  list(REMOVE_ITEM sources ${file})
   list(TRANSFORM sources PREPEND ${plugin_dir}/)
-  list(REMOVE_ITEM sources ${plugin_dir}/${file})
   add_library(mutant_${name} MODULE ${sources} ${copy})
   target_include_directories(mutant_${name} PRIVATE ${plugin_dir} ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(mutant_${name} PRIVATE dlock_flags Threads::Threads)
+  target_link_libraries(mutant_${name} PRIVATE ${libraries})
   # Some of the defects leave something unused.
   target_compile_options(mutant_${name} PRIVATE -Wno-unused -Wno-unused-parameter)
   set_target_properties(mutant_${name} PROPERTIES
     EXPORT_COMPILE_COMMANDS OFF # not to be linted
-    PREFIX "" OUTPUT_NAME dlock_memory LIBRARY_OUTPUT_DIRECTORY ${out})
-  dlt_test_mutant(${name} $<TARGET_FILE:dlock-conformance> ${out} ${case})
+    PREFIX "" OUTPUT_NAME dlock_${plugin} LIBRARY_OUTPUT_DIRECTORY ${out})
+  dlt_test_mutant(${name} $<TARGET_FILE:dlock-conformance> ${out} ${case} ${uri})
+endfunction()
+
+# dlt_add_mutant(<name> <file> <case> <original> <mutated>): of the memory plugin.
+function(dlt_add_mutant name file case original mutated)
+  dlt_add_plugin_mutant(memory memory://mutant ${name} ${file} ${case} "${original}" "${mutated}")
 endfunction()
 
 dlt_add_mutant(lets_everybody_in queue.c exclusion_handles
