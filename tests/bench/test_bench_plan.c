@@ -48,9 +48,8 @@ static int slow(void *arg, char *text)
 
 static int wasteful(void *arg, char *text)
 {
-    static void *volatile block; /* where the optimiser cannot follow */
+    void *volatile block = malloc(100); /* the optimiser leaves it in */
 
-    block = malloc(100);
     free(block);
     block = calloc(2, 100);
     free(block);
