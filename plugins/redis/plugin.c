@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis://host[:port][/db], rediss: with TLS, redis+unix:///path - one Redis or Valkey server,
+ * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
+ * set up like, and what can be relied on.
+ */
+#include "redis.h"
+
+#define REDIS_CAPS                                                                        \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
+     DLOCK_CAP_CRASH_SAFE)
+
+static void info_fill(struct dlock_session_info *info, const struct redis_session *session)
+{
+    info->caps = session->caps;
+    (void)snprintf(info->server, sizeof info->server, "%s", session->facts.server);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.endpoint);
+}
+
+/* A restart always ends the connection, so that asking once a connection is enough. The server
+ * counts whole seconds. */
+static void guard_set(struct redis_session *session)
+{
+    int64_t left_ms = session->place.restart_guard_ms + 1000 - session->facts.uptime_s * 1000;
+
+    if (session->place.restart_guard_ms > 0 && left_ms > 0)
+        session->guard_until_ns =
+            session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
+}
+
+static enum dlock_status tls_prepare(struct redis_session *session, struct dlock_error *err)
+{
+    char why[160];
+
+    if (!session->place.secure)
+        return DLOCK_OK;
+    session->tls = tls_new(&session->place.tls, why, sizeof why);
+    if (session->tls == NULL)
+        return redis_fail(&session->place, err, DLOCK_INVALID, "%s", why);
+    return DLOCK_OK;
+}
+
+static enum dlock_status redis_open(void *self, const struct dlock_host *host,
+                                    const struct dlock_target *target, int64_t deadline_ns,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    enum dlock_status status = redis_place_init(&session->place, target, err);
+
+    session->host = host;
+    if (status == DLOCK_OK)
+        status = tls_prepare(session, err);
+    if (status == DLOCK_OK)
+        status =
+            redis_link_open(&session->link, &session->place, session->tls, host, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = redis_setup(&session->link, deadline_ns, &session->facts, err);
+    if (status == DLOCK_OK)
+        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
+    if (status != DLOCK_OK)
+        return status;
+    guard_set(session);
+    info_fill(info, session);
+    return DLOCK_OK;
+}
+
+static void redis_close(void *self, int forked)
+{
+    struct redis_session *session = self;
+
+    if (forked) {
+        redis_link_leave(&session->link);
+        return;
+    }
+    redis_link_close(&session->link);
+    tls_free(session->tls);
+    session->tls = NULL;
+}
+
+static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
+                                     struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                     struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    enum dlock_status status = redis_setup_look(&session->link, deadline_ns, &session->facts, err);
+
+    if (status == DLOCK_OK)
+        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
+    if (status != DLOCK_OK)
+        return status;
+    redis_facts_report(&session->facts, &session->place, fn, arg);
+    info_fill(info, session);
+    return DLOCK_OK;
+}
+
+static const struct dlock_backend_ops redis_ops = {
+    .struct_size = sizeof redis_ops,
+    .session_size = sizeof(struct redis_session),
+    .open = redis_open,
+    .close = redis_close,
+    .trylock = redis_trylock,
+    .renew = redis_renew,
+    .unlock = redis_unlock,
+    .inspect = redis_inspect,
+    .list = redis_list,
+    .break_lock = redis_break,
+    .probe = redis_probe,
+};
+
+static const char *const redis_schemes[] = {
+    "redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", NULL,
+};
+
+static const struct dlock_option_spec redis_options[] = {
+    {"db", "int", NULL, "0..9999999",
+     "number of the database; the path of a URI with a host says it, too"},
+    {"prefix", "text", "dl:", "0..64", "what all keys begin with; no braces"},
+    {"key", "enum", "name", "name|raw",
+     "raw: the key of a lock is its name as it stands, as other programs have it; no shared mode"},
+    {"restart_guard", "duration", "0", "0..7d",
+     "no new lock in a server that is up for less: at least the longest ttl of any client, where "
+     "the server forgets locks when it crashes"},
+    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
+    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
+    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
+    {"sni", "text", NULL, "1..253",
+     "name to ask the server for and to find in its certificate; unset: the host"},
+    {"verify", "enum", "full", "full|ca|none",
+     "ca: a certificate for any name will do; none: any certificate at all, so that anybody can "
+     "be the server"},
+    {"unsafe_eviction", "bool", "off", NULL,
+     "accept a server that throws keys away when its memory is full"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct dlock_plugin redis_plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof redis_plugin,
+    .caps = REDIS_CAPS,
+    .name = "redis",
+    .version = "1",
+    .schemes = redis_schemes,
+    .options = redis_options,
+    .ops = &redis_ops,
+};
+
+DLOCK_PLUGIN_ENTRY(redis, &redis_plugin)
