@@ -7,8 +7,8 @@ local token, what = ARGV[1], ARGV[2]
 local name = name_at(1)
 local freed, left = 0, false
 
-local owner = redis.call('GET', name.lock)
-if owner and (token == '*' or owner == token) then
+local owner = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
+if type(owner) == 'string' and (token == '*' or owner == token) then
     redis.call('DEL', name.lock)
     freed = 1
 end
