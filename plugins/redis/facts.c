@@ -102,7 +102,7 @@ enum dlock_status redis_facts_judge(const struct redis_facts *facts,
                           "noeviction (or unsafe_eviction=on)",
                           facts->policy);
     if (!place->raw)
-        *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE;
+        *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
     if (durable(facts) && !evicts(facts))
         *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     return DLOCK_OK;

@@ -1,25 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking, keeping and giving back a name: each one script. */
+#include "hub.h"
 #include "redis.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define LEASE_MAX_MS  (INT64_C(400) * 24 * 3600 * 1000)
-#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait meanwhile */
-#define DIGITS        24 /* of a number as text */
-
-static const char *ms_text(char *out, int64_t ms)
-{
-    (void)snprintf(out, DIGITS, "%" PRId64, ms);
-    return out;
-}
-
-static enum dlock_status nonsense(const struct redis_session *session, struct dlock_error *err)
-{
-    return redis_fail(&session->place, err, DLOCK_PROTOCOL, "not an answer to this question");
-}
 
 /* ---- trylock ---- */
 
@@ -29,9 +11,9 @@ static enum dlock_status grant_read(const struct redis_session *session, const r
     int64_t fence = 0, lease = 0, waiters = 0;
 
     if (!redis_reply_array(reply, 4) || !redis_reply_int(reply, 1, 1, INT64_MAX, &fence) ||
-        !redis_reply_int(reply, 2, 1, LEASE_MAX_MS, &lease) ||
+        !redis_reply_int(reply, 2, 1, REDIS_LEASE_MAX_MS, &lease) ||
         !redis_reply_int(reply, 3, 0, UINT32_MAX - 1, &waiters))
-        return nonsense(session, err);
+        return redis_nonsense(&session->place, err);
     grant->fence = (uint64_t)fence;
     grant->fence_room = REDIS_FENCE_ROOM;
     grant->lease_ms = lease;
@@ -39,16 +21,28 @@ static enum dlock_status grant_read(const struct redis_session *session, const r
     return DLOCK_OK;
 }
 
+/* Whether there is a place, and since which number grants to it count. */
 static enum dlock_status busy_read(const struct redis_session *session, const redisReply *reply,
-                                   struct dlock_grant *grant, struct dlock_error *err)
+                                   struct redis_waiter *waiter, struct dlock_grant *grant,
+                                   struct dlock_error *err)
 {
-    int64_t holder = -1, waiters = 0;
+    int64_t holder = -1, waiters = 0, queued = 0, position = 0, counter = 0;
 
     if (!redis_reply_array(reply, 6) || !redis_reply_int(reply, 1, -1, INT64_MAX, &holder) ||
-        !redis_reply_int(reply, 2, 0, UINT32_MAX - 1, &waiters))
-        return nonsense(session, err);
+        !redis_reply_int(reply, 2, 0, UINT32_MAX - 1, &waiters) ||
+        !redis_reply_int(reply, 3, 0, waiter != NULL, &queued) ||
+        !redis_reply_int(reply, 4, 0, UINT32_MAX, &position) ||
+        !redis_reply_int(reply, 5, 0, INT64_MAX, &counter))
+        return redis_nonsense(&session->place, err);
     grant->holder_ms = holder;
     grant->waiters = (uint32_t)waiters;
+    grant->queue_position = (uint32_t)position;
+    if (queued == 1) {
+        grant->flags |= DLOCK_GRANT_QUEUED;
+        grant->fence = (uint64_t)counter;
+        grant->lease_ms = session->waiter_lease_ms;
+        redis_hub_queued(session->hub, waiter, grant->fence);
+    }
     return DLOCK_BUSY;
 }
 
@@ -66,13 +60,40 @@ static enum dlock_status guarded(const struct redis_session *session, struct dlo
                       (long long)session->place.restart_guard_ms / 1000);
 }
 
+static const char *try_what(const struct dlock_request *req)
+{
+    if ((req->flags & DLOCK_REQ_REFRESH) != 0)
+        return "REFRESH";
+    return (req->flags & DLOCK_REQ_ENQUEUE) != 0 ? "ENQUEUE" : "TRY";
+}
+
+static enum dlock_status try_run(struct redis_session *session, const struct dlock_request *req,
+                                 const char *channel, redisReply **reply, struct dlock_error *err)
+{
+    struct redis_keys keys;
+    struct redis_call call;
+    char token[REDIS_HEX_SIZE], ttl[REDIS_DIGITS], place[REDIS_DIGITS];
+
+    redis_keys_make(&keys, &session->place, req->name, req->name_len);
+    redis_hex(token, req->token);
+    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, REDIS_KEY_COUNT);
+    redis_call_keys(&call, &keys);
+    resp_command_text(&call.command, token);
+    resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(&call.command, redis_number(ttl, req->ttl_ms));
+    resp_command_text(&call.command, try_what(req));
+    resp_command_text(&call.command, redis_number(place, session->waiter_lease_ms));
+    resp_command_text(&call.command, channel);
+    resp_command_text(&call.command, req->label != NULL ? req->label : "");
+    return redis_call_run(&session->link, &call, req->deadline_ns, reply, err);
+}
+
 enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_keys keys;
-    struct redis_call call;
-    char token[REDIS_HEX_SIZE], ttl[DIGITS];
+    struct redis_waiter *waiter = NULL;
+    const char *channel = "-";
     redisReply *reply = NULL;
     int64_t taken = 0;
     enum dlock_status status = guarded(session, err);
@@ -82,137 +103,21 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     if (req->mode == DLOCK_SHARED && (session->caps & DLOCK_CAP_RWLOCK) == 0)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");
-    redis_keys_make(&keys, &session->place, req->name, req->name_len);
-    redis_hex(token, req->token);
-    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, REDIS_KEY_COUNT);
-    redis_call_keys(&call, &keys);
-    resp_command_text(&call.command, token);
-    resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
-    resp_command_text(&call.command, ms_text(ttl, req->ttl_ms));
-    resp_command_text(&call.command, "TRY");
-    resp_command_text(&call.command, "0");
-    resp_command_text(&call.command, "-");
-    resp_command_text(&call.command, req->label != NULL ? req->label : "");
-    status = redis_call_run(&session->link, &call, req->deadline_ns, &reply, err);
+    if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
+        waiter = req->slot;
+        channel = redis_hub_expect(session->hub, waiter, req->token);
+    }
+    status = try_run(session, req, channel, &reply, err);
     if (status != DLOCK_OK)
         return status;
     if (!redis_reply_array(reply, 4) || !redis_reply_int(reply, 0, 0, 1, &taken))
-        status = nonsense(session, err);
+        status = redis_nonsense(&session->place, err);
     else if (taken == 1)
         status = grant_read(session, reply, grant, err);
     else
-        status = busy_read(session, reply, grant, err);
+        status = busy_read(session, reply, waiter, grant, err);
     freeReplyObject(reply);
     return status;
-}
-
-/* ---- renew ---- */
-
-/* Its lease is not ours to end: whatever hinders this renewal, the next one may work. */
-static enum dlock_status renew_error(enum dlock_status status)
-{
-    return status == DLOCK_CONFIG ? DLOCK_UNAVAILABLE : status;
-}
-
-static void renewed(const struct redis_session *session, const redisReply *reply,
-                    struct dlock_lease_op *op, struct dlock_error *err)
-{
-    int64_t lease = 0, waiters = 0;
-
-    if (reply->type == REDIS_REPLY_ERROR) {
-        if (redis_error_is(reply, "WRONGTYPE"))
-            op->status = redis_fail(&session->place, err, DLOCK_LOST,
-                                    "the name's key is used by something else");
-        else
-            op->status = renew_error(redis_error(&session->place, reply, err));
-        return;
-    }
-    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, LEASE_MAX_MS, &lease) ||
-        !redis_reply_int(reply, 1, 0, UINT32_MAX - 1, &waiters)) {
-        op->status = nonsense(session, err);
-        return;
-    }
-    if (lease == 0) {
-        op->status =
-            redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
-        return;
-    }
-    op->grant.lease_ms = lease;
-    op->grant.waiters = (uint32_t)waiters;
-    op->status = DLOCK_OK;
-}
-
-/* What a call needs to stay where it is until it was sent. */
-struct batch {
-    struct redis_call call;
-    struct redis_keys keys[RENEW_AT_ONCE];
-    char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
-    char ttl[RENEW_AT_ONCE][DIGITS];
-};
-
-static void batch_fill(struct batch *batch, const struct redis_session *session,
-                       const struct dlock_lease_op *ops, size_t n)
-{
-    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, (unsigned)n * REDIS_KEY_COUNT);
-    for (size_t i = 0; i < n; i++) {
-        redis_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
-        redis_call_keys(&batch->call, &batch->keys[i]);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const struct dlock_request *req = ops[i].req;
-
-        redis_hex(batch->token[i], req->token);
-        resp_command_text(&batch->call.command, batch->token[i]);
-        resp_command_text(&batch->call.command, ms_text(batch->ttl[i], req->ttl_ms));
-        resp_command_text(&batch->call.command,
-                          (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
-    }
-}
-
-static enum dlock_status batch_run(struct redis_session *session, struct batch *batch,
-                                   struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
-                                   struct dlock_error *err)
-{
-    redisReply *reply = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    batch_fill(batch, session, ops, n);
-    status = renew_error(redis_call_run(&session->link, &batch->call, deadline_ns, &reply, err));
-    if (status == DLOCK_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)) {
-        freeReplyObject(reply);
-        status = nonsense(session, err);
-    }
-    if (status != DLOCK_OK) {
-        for (size_t i = 0; i < n; i++)
-            ops[i].status = status;
-        return status;
-    }
-    for (size_t i = 0; i < n; i++)
-        renewed(session, reply->element[i], &ops[i], err);
-    freeReplyObject(reply);
-    return DLOCK_OK;
-}
-
-enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
-                              struct dlock_error *err)
-{
-    struct redis_session *session = self;
-    struct batch *batch = malloc(sizeof *batch);
-    enum dlock_status status = DLOCK_OK;
-    size_t done = 0;
-
-    if (batch == NULL)
-        return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
-    while (done < n && status == DLOCK_OK) {
-        size_t some = n - done < RENEW_AT_ONCE ? n - done : RENEW_AT_ONCE;
-
-        status = batch_run(session, batch, ops + done, some, deadline_ns, err);
-        done += some;
-    }
-    free(batch);
-    for (size_t i = done; i < n; i++) /* the connection is gone, and these were not sent */
-        ops[i].status = DLOCK_UNAVAILABLE;
-    return done <= RENEW_AT_ONCE && status != DLOCK_OK ? status : DLOCK_OK;
 }
 
 /* ---- unlock, break ---- */
@@ -235,7 +140,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     if (status != DLOCK_OK)
         return status;
     if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed))
-        status = nonsense(session, err);
+        status = redis_nonsense(&session->place, err);
     freeReplyObject(reply);
     return status;
 }
@@ -247,12 +152,25 @@ enum dlock_status redis_unlock(void *self, const struct dlock_request *req, stru
     int64_t freed = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
+    redis_hub_forget(req->slot); /* [UNL-4] */
     redis_hex(token, req->token);
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
         return redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
     return status;
+}
+
+enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    char token[REDIS_HEX_SIZE];
+    int64_t freed = 0;
+
+    redis_hub_forget(req->slot);
+    redis_hex(token, req->token);
+    return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
+                   err);
 }
 
 enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t name_len,

@@ -29,11 +29,6 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_in
     return true;
 }
 
-static enum dlock_status nonsense(const struct redis_session *session, struct dlock_error *err)
-{
-    return redis_fail(&session->place, err, DLOCK_PROTOCOL, "not an answer to this question");
-}
-
 static enum dlock_status holders_tell(const struct redis_session *session, const redisReply *reply,
                                       struct dlock_lease_info *lease, dlock_lease_fn *fn, void *arg,
                                       bool *stopped, struct dlock_error *err)
@@ -42,11 +37,11 @@ static enum dlock_status holders_tell(const struct redis_session *session, const
 
     if (!redis_reply_array(reply, 1) || (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
         !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
-        return nonsense(session, err);
+        return redis_nonsense(&session->place, err);
     lease->waiters = (uint32_t)waiters;
     for (size_t i = 0; !*stopped && i < (reply->elements - 1) / HOLDER_ELEMENTS; i++) {
         if (!holder_read(reply, i, lease))
-            return nonsense(session, err);
+            return redis_nonsense(&session->place, err);
         *stopped = fn(arg, lease) != 0;
     }
     return DLOCK_OK;

@@ -4,11 +4,12 @@
  * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
  * set up like, and what can be relied on.
  */
+#include "hub.h"
 #include "redis.h"
 
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
-     DLOCK_CAP_CRASH_SAFE)
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
 static void info_fill(struct dlock_session_info *info, const struct redis_session *session)
 {
@@ -28,18 +29,6 @@ static void guard_set(struct redis_session *session)
             session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
 }
 
-static enum dlock_status tls_prepare(struct redis_session *session, struct dlock_error *err)
-{
-    char why[160];
-
-    if (!session->place.secure)
-        return DLOCK_OK;
-    session->tls = tls_new(&session->place.tls, why, sizeof why);
-    if (session->tls == NULL)
-        return redis_fail(&session->place, err, DLOCK_INVALID, "%s", why);
-    return DLOCK_OK;
-}
-
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                                     const struct dlock_target *target, int64_t deadline_ns,
                                     struct dlock_session_info *info, struct dlock_error *err)
@@ -47,12 +36,15 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     struct redis_session *session = self;
     enum dlock_status status = redis_place_init(&session->place, target, err);
 
+    if (status != DLOCK_OK)
+        return status;
     session->host = host;
-    if (status == DLOCK_OK)
-        status = tls_prepare(session, err);
-    if (status == DLOCK_OK)
-        status =
-            redis_link_open(&session->link, &session->place, session->tls, host, deadline_ns, err);
+    session->waiter_lease_ms = target->number(target, "waiter_lease");
+    session->hub = redis_hub_join(host, &session->place, err);
+    if (session->hub == NULL)
+        return err->status;
+    status = redis_link_open(&session->link, &session->place, redis_hub_tls(session->hub), host,
+                             deadline_ns, err);
     if (status == DLOCK_OK)
         status = redis_setup(&session->link, deadline_ns, &session->facts, err);
     if (status == DLOCK_OK)
@@ -70,11 +62,35 @@ static void redis_close(void *self, int forked)
 
     if (forked) {
         redis_link_leave(&session->link);
+        if (session->hub != NULL)
+            redis_hub_abandon(session->hub);
         return;
     }
     redis_link_close(&session->link);
-    tls_free(session->tls);
-    session->tls = NULL;
+    if (session->hub != NULL)
+        redis_hub_leave(session->hub);
+    session->hub = NULL;
+}
+
+static void redis_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    redis_hub_forget(req->slot);
+}
+
+static enum dlock_status redis_watch(void *self, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+
+    return redis_hub_watch(session->hub, req, grant, err);
+}
+
+static void redis_interrupt(void *self, const struct dlock_request *req)
+{
+    struct redis_session *session = self;
+
+    redis_hub_interrupt(session->hub, req->slot);
 }
 
 static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
@@ -96,11 +112,16 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops redis_ops = {
     .struct_size = sizeof redis_ops,
     .session_size = sizeof(struct redis_session),
+    .slot_size = sizeof(struct redis_waiter),
     .open = redis_open,
     .close = redis_close,
     .trylock = redis_trylock,
     .renew = redis_renew,
     .unlock = redis_unlock,
+    .forget = redis_forget,
+    .watch = redis_watch,
+    .leave = redis_leave,
+    .interrupt = redis_interrupt,
     .inspect = redis_inspect,
     .list = redis_list,
     .break_lock = redis_break,
@@ -120,6 +141,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"restart_guard", "duration", "0", "0..7d",
      "no new lock in a server that is up for less: at least the longest ttl of any client, where "
      "the server forgets locks when it crashes"},
+    {"waiter_lease", "duration", "3s", "500ms..60s",
+     "how long a place in a queue lasts when it is not refreshed, and a lock that is granted to "
+     "it"},
     {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
     {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
     {"key_file", "text", NULL, "1..4096", "file with the key of cert"},

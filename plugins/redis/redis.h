@@ -12,7 +12,11 @@
  *   facts.c   what a server says of itself, and what that means for a lock
  *   script.c  running a script
  *   keys.c    the keys of a name
- *   lease.c   trylock, renew, unlock, break
+ *   lease.c   trylock, unlock, leave, break
+ *   renew.c   renew
+ *   hub.c     what a client has once; hub.h says how grants arrive
+ *   channel.c the connection that they arrive on
+ *   watch.c   waiting for them
  *   look.c    inspect
  *   list.c    list
  *   errmap.c  what an error of the server means
@@ -133,6 +137,9 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
 /* Authenticates, chooses the database and asks for the facts, in one round trip. */
 enum dlock_status redis_setup(struct redis_link *link, int64_t deadline_ns,
                               struct redis_facts *facts, struct dlock_error *err);
+/* The first two only. */
+enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline_ns,
+                                       struct dlock_error *err);
 /* Asks for the facts again. */
 enum dlock_status redis_setup_look(struct redis_link *link, int64_t deadline_ns,
                                    struct redis_facts *facts, struct dlock_error *err);
@@ -187,19 +194,31 @@ bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t m
 const redisReply *redis_reply_text(const redisReply *reply, size_t i);
 bool redis_reply_array(const redisReply *reply, size_t least);
 
+#define REDIS_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
+#define REDIS_DIGITS       24 /* of a number as text */
+
+/* The number in out, which holds REDIS_DIGITS. */
+const char *redis_number(char *out, int64_t number);
+
+/* PROTOCOL: an answer, but not to this question. */
+enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err);
+
 /* ---- a session ---- */
+
+struct redis_hub;
 
 struct redis_session {
     const struct dlock_host *host;
     struct redis_place place;
     struct redis_link link;
-    struct tls *tls;
+    struct redis_hub *hub;
     struct redis_facts facts;
     uint32_t caps;
-    int64_t guard_until_ns; /* no new lock before [restart_guard] */
+    int64_t guard_until_ns;  /* no new lock before [restart_guard] */
+    int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
 };
 
-/* ---- lease.c, look.c, list.c: slots of plugin.h ---- */
+/* ---- lease.c, renew.c, look.c, list.c: slots of plugin.h ---- */
 
 enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err);
@@ -207,6 +226,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, 
                               struct dlock_error *err);
 enum dlock_status redis_unlock(void *self, const struct dlock_request *req,
                                struct dlock_error *err);
+enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err);
 enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t name_len,
                               const char *owner, int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t name_len,

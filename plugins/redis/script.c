@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys)
@@ -45,6 +46,17 @@ enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *cal
         *out = NULL;
     }
     return status;
+}
+
+const char *redis_number(char *out, int64_t number)
+{
+    (void)snprintf(out, REDIS_DIGITS, "%" PRId64, number);
+    return out;
+}
+
+enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
+{
+    return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
 }
 
 bool redis_reply_array(const redisReply *reply, size_t least)

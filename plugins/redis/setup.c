@@ -172,6 +172,15 @@ enum dlock_status redis_setup_look(struct redis_link *link, int64_t deadline_ns,
     return run(&setup, deadline_ns, err);
 }
 
+enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    struct setup setup = {.link = link};
+
+    add_identity(&setup);
+    return run(&setup, deadline_ns, err);
+}
+
 enum dlock_status redis_setup(struct redis_link *link, int64_t deadline_ns,
                               struct redis_facts *facts, struct dlock_error *err)
 {

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REDIS_CAPS (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE)
+#define REDIS_CAPS \
+    (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
 static const struct {
     const char *scheme;
