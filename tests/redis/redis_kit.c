@@ -33,8 +33,10 @@ void dlt_session_init(struct dlt_session *session, const char *scheme, const cha
     session->ops = dlock_plugin_redis()->ops;
     dlt_host_init_running(&session->host);
     session->shared = &session->host;
+    session->call_ms = CALL_MS;
     (void)snprintf(session->address, sizeof session->address, "%s", where);
     session->hosts[0] = local ? NULL : session->address;
+    dlt_session_option(session, "waiter_lease", "3000");
     session->target = (struct dlock_target){
         .scheme = scheme,
         .path = local ? session->address : "",
@@ -71,9 +73,9 @@ enum dlock_status dlt_session_open(struct dlt_session *session)
     session->self = calloc(1, session->ops->session_size);
     if (session->self == NULL)
         abort();
-    status =
-        session->ops->open(session->self, &session->shared->table, &session->target,
-                           dlt_host_in(session->shared, CALL_MS), &session->info, &session->err);
+    status = session->ops->open(session->self, &session->shared->table, &session->target,
+                                dlt_host_in(session->shared, session->call_ms), &session->info,
+                                &session->err);
     if (status != DLOCK_OK)
         dlt_session_close(session);
     return status;
@@ -98,10 +100,69 @@ enum dlock_status dlt_session_start(struct dlt_session *session, const struct dl
     return status;
 }
 
+enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first)
+{
+    dlt_session_init(session, first->target.scheme, first->address);
+    memcpy(session->options, first->options, sizeof session->options);
+    session->target.user = first->target.user;
+    session->target.password = first->target.password;
+    session->shared = first->shared;
+    session->subscribed = first->subscribed;
+    return dlt_session_open(session);
+}
+
 enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request)
 {
     calls_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, session->call_ms);
     return session->ops->trylock(session->self, &request->req, &session->grant, &session->err);
+}
+
+static enum dlock_status try_flagged(struct dlt_session *session, struct dlt_request *request,
+                                     uint32_t flags)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    request->req.flags = flags;
+    status = dlt_try(session, request);
+    request->req.flags = 0;
+    return status;
+}
+
+enum dlock_status dlt_enqueue(struct dlt_session *session, struct dlt_request *request)
+{
+    return try_flagged(session, request, DLOCK_REQ_ENQUEUE);
+}
+
+enum dlock_status dlt_refresh(struct dlt_session *session, struct dlt_request *request)
+{
+    return try_flagged(session, request, DLOCK_REQ_REFRESH);
+}
+
+enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
+                            int64_t timeout_ms)
+{
+    calls_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, timeout_ms);
+    return session->ops->watch(session->self, &request->req, &session->grant, &session->err);
+}
+
+enum dlock_status dlt_leave(struct dlt_session *session, struct dlt_request *request)
+{
+    calls_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, session->call_ms);
+    return session->ops->leave(session->self, &request->req, &session->err);
+}
+
+enum dlock_status dlt_queue_up(struct dlt_session *session, struct dlt_request *request)
+{
+    enum dlock_status status = dlt_enqueue(session, request);
+
+    if (status != DLOCK_BUSY || session->subscribed)
+        return status;
+    session->subscribed = true;
+    return dlt_watch(session, request, CALL_MS) == DLOCK_BUSY ? dlt_refresh(session, request)
+                                                              : DLOCK_INTERNAL;
 }
 
 enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *request)
@@ -110,6 +171,7 @@ enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *req
     enum dlock_status status = DLOCK_INTERNAL;
 
     calls_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, session->call_ms);
     status = session->ops->renew(session->self, &op, 1, request->req.deadline_ns, &session->err);
     session->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;
@@ -118,6 +180,7 @@ enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *req
 enum dlock_status dlt_unlock(struct dlt_session *session, struct dlt_request *request)
 {
     calls_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, session->call_ms);
     return session->ops->unlock(session->self, &request->req, &session->err);
 }
 
@@ -126,7 +189,7 @@ enum dlock_status dlt_break(struct dlt_session *session, const char *name, const
     calls_begin(session);
     return session->ops->break_lock(session->self, (const unsigned char *)name,
                                     (uint32_t)strlen(name), owner,
-                                    dlt_host_in(session->shared, CALL_MS), &session->err);
+                                    dlt_host_in(session->shared, session->call_ms), &session->err);
 }
 
 struct holders {
@@ -163,9 +226,9 @@ enum dlock_status dlt_inspect(struct dlt_session *session, const char *name,
     enum dlock_status status = DLOCK_INTERNAL;
 
     calls_begin(session);
-    status = session->ops->inspect(session->self, (const unsigned char *)name,
-                                   (uint32_t)strlen(name), dlt_host_in(session->shared, CALL_MS),
-                                   holder_take, &taken, &session->err);
+    status = session->ops->inspect(
+        session->self, (const unsigned char *)name, (uint32_t)strlen(name),
+        dlt_host_in(session->shared, session->call_ms), holder_take, &taken, &session->err);
     *count = taken.count;
     return status;
 }
@@ -177,9 +240,9 @@ enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
     enum dlock_status status = DLOCK_INTERNAL;
 
     calls_begin(session);
-    status = session->ops->list(session->self, (const unsigned char *)prefix,
-                                (uint32_t)strlen(prefix), dlt_host_in(session->shared, CALL_MS),
-                                holder_take, &taken, &session->err);
+    status = session->ops->list(
+        session->self, (const unsigned char *)prefix, (uint32_t)strlen(prefix),
+        dlt_host_in(session->shared, session->call_ms), holder_take, &taken, &session->err);
     *count = taken.count;
     return status;
 }
@@ -188,7 +251,7 @@ void dlt_request(struct dlt_session *session, struct dlt_request *request, const
                  unsigned char owner, int64_t ttl_ms)
 {
     dlt_request_init(request, session->shared, name, owner, ttl_ms);
-    request->req.deadline_ns = dlt_host_in(session->shared, CALL_MS);
+    request->req.deadline_ns = dlt_host_in(session->shared, session->call_ms);
     request->req.op_timeout_ms = CALL_MS;
 }
 

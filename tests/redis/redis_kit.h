@@ -21,6 +21,8 @@ struct dlt_session {
     struct dlock_session_info info;
     struct dlock_error err; /* of the last call */
     struct dlock_grant grant;
+    int64_t call_ms; /* bound of each call: 2 s */
+    bool subscribed; /* dlt_queue_up has watched once */
     void *self;
 };
 
@@ -31,13 +33,23 @@ void dlt_session_init(struct dlt_session *session, const char *scheme, const cha
 /* As a URI's option; durations in ms, without a unit. */
 void dlt_session_option(struct dlt_session *session, const char *name, const char *value);
 
-/* Bounded by 2 s, as all calls here except where a request says otherwise. */
+/* Bounded by call_ms, as all calls here. */
 enum dlock_status dlt_session_open(struct dlt_session *session);
 void dlt_session_close(struct dlt_session *session);
 /* init and open on a server; on failure prints why. */
 enum dlock_status dlt_session_start(struct dlt_session *session, const struct dlt_redis *server);
+/* Another session of the same client. */
+enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first);
 
 enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request);
+/* dlt_try with DLOCK_REQ_ENQUEUE, and with DLOCK_REQ_REFRESH. */
+enum dlock_status dlt_enqueue(struct dlt_session *session, struct dlt_request *request);
+enum dlock_status dlt_refresh(struct dlt_session *session, struct dlt_request *request);
+enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
+                            int64_t timeout_ms);
+enum dlock_status dlt_leave(struct dlt_session *session, struct dlt_request *request);
+/* Enqueues, and goes on until the watch hears of grants: BUSY, and queued. */
+enum dlock_status dlt_queue_up(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_unlock(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_break(struct dlt_session *session, const char *name, const char *owner);
@@ -56,7 +68,7 @@ enum dlock_status dlt_inspect(struct dlt_session *session, const char *name,
 enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
                            struct dlt_holder *holders, size_t *count);
 
-/* An exclusive request for a name, with a token of 16 bytes `owner`, due in 2 s. */
+/* An exclusive request for a name, with a token of 16 bytes `owner`. */
 void dlt_request(struct dlt_session *session, struct dlt_request *request, const char *name,
                  unsigned char owner, int64_t ttl_ms);
 
