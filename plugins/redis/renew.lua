@@ -56,12 +56,19 @@ local function renew(name, token, ttl, becomes)
     return { lease, redis.call('ZCARD', name.queue) }
 end
 
+-- As the server would say it: its own errors begin with a word in capitals.
+local function error_text(failure)
+    local text = type(failure) == 'table' and failure.err or tostring(failure)
+    text = string.gsub(text, '^%-', '')
+    return string.match(text, '^%u+ ') and text or 'ERR ' .. text
+end
+
 local results = {}
 for i = 0, #ARGV / 3 - 1 do
     local done, result = pcall(renew, name_at(5 * i + 1), ARGV[3 * i + 1],
                                tonumber(ARGV[3 * i + 2]), ARGV[3 * i + 3])
     if not done then
-        result = type(result) == 'table' and result or { err = 'ERR ' .. tostring(result) }
+        result = { err = error_text(result) }
     end
     results[i + 1] = result
 end
