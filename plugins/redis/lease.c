@@ -110,7 +110,8 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     status = try_run(session, req, channel, &reply, err);
     if (status != DLOCK_OK)
         return status;
-    if (!redis_reply_array(reply, 4) || !redis_reply_int(reply, 0, 0, 1, &taken))
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        !redis_reply_int(reply, 0, 0, 1, &taken))
         status = redis_nonsense(&session->place, err);
     else if (taken == 1)
         status = grant_read(session, reply, grant, err);
@@ -139,7 +140,8 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     status = redis_call_run(&session->link, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
-    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed))
+    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed) ||
+        redis_reply_text(reply, 1) == NULL)
         status = redis_nonsense(&session->place, err);
     freeReplyObject(reply);
     return status;

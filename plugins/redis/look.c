@@ -35,7 +35,8 @@ static enum dlock_status holders_tell(const struct redis_session *session, const
 {
     int64_t waiters = 0;
 
-    if (!redis_reply_array(reply, 1) || (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
         !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
         return redis_nonsense(&session->place, err);
     lease->waiters = (uint32_t)waiters;

@@ -192,7 +192,8 @@ enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *cal
 bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out);
 /* The i-th element, if it is a string; NULL: it is not. */
 const redisReply *redis_reply_text(const redisReply *reply, size_t i);
-bool redis_reply_array(const redisReply *reply, size_t least);
+/* It is an array of so many. */
+bool redis_reply_array(const redisReply *reply, size_t count);
 
 #define REDIS_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
 #define REDIS_DIGITS       24 /* of a number as text */

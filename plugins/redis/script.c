@@ -59,9 +59,9 @@ enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_e
     return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
 }
 
-bool redis_reply_array(const redisReply *reply, size_t least)
+bool redis_reply_array(const redisReply *reply, size_t count)
 {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= least;
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
 }
 
 bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out)

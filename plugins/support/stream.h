@@ -4,7 +4,8 @@
  *
  * Deadlines are absolute, on the clock of the host that the stream was opened with. The descriptor
  * is non-blocking and close-on-exec, and no call raises SIGPIPE. After a call that did not return
- * STREAM_OK the stream is good for nothing but stream_close. One thread at a time.
+ * STREAM_OK the stream is good for nothing but stream_close; only a stream_receive that timed out
+ * may be repeated. It must not move while it is open. One thread at a time.
  */
 #ifndef SUPPORT_STREAM_H
 #define SUPPORT_STREAM_H
@@ -29,8 +30,9 @@ enum stream_result {
 struct tls; /* tls.h: certificates and rules, shared by the streams of a client */
 
 struct stream {
-    int fd;    /* -1: closed */
-    void *ssl; /* SSL of OpenSSL; NULL: plain */
+    int fd;     /* -1: closed */
+    void *ssl;  /* SSL of OpenSSL; NULL: plain */
+    bool asked; /* TLS: the server asked for a certificate, and we have none */
     const struct dlock_host *host;
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */
 };

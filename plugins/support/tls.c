@@ -45,6 +45,22 @@ static bool files_load(SSL_CTX *context, const struct tls_options *options, cons
            SSL_CTX_check_private_key(context) == 1;
 }
 
+/* A server that wants a certificate may just hang up when there is none. */
+static int certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
+{
+    struct stream *stream = SSL_get_app_data(ssl);
+
+    (void)certificate;
+    (void)key;
+    stream->asked = true;
+    return 0;
+}
+
+static const char *hint(const struct stream *stream)
+{
+    return stream->asked ? " (it had asked for a certificate of ours)" : "";
+}
+
 struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size)
 {
     struct tls *tls = calloc(1, sizeof *tls);
@@ -65,6 +81,8 @@ struct tls *tls_new(const struct tls_options *options, char *why, size_t why_siz
         SSL_CTX_set_verify(tls->context,
                            options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER,
                            NULL);
+        if (options->cert == NULL)
+            SSL_CTX_set_client_cert_cb(tls->context, certificate_asked);
         return tls;
     }
     (void)complaint(text, sizeof text);
@@ -97,13 +115,17 @@ static enum stream_result wait_or_fail(struct stream *stream, int result, const 
         (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection");
         return STREAM_CLOSED;
     case SSL_ERROR_SYSCALL:
-        if (code != 0)
-            return stream_errno(stream, what, code);
-        (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection");
+        if (code != 0) {
+            (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what,
+                           strerror_r(code, text, sizeof text), hint(stream));
+            return STREAM_FAILED;
+        }
+        (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection%s",
+                       hint(stream));
         return STREAM_FAILED;
     default:
         (void)complaint(text, sizeof text);
-        (void)snprintf(stream->why, sizeof stream->why, "%s: %s", what, text);
+        (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what, text, hint(stream));
         return STREAM_FAILED;
     }
 }
@@ -166,6 +188,7 @@ enum stream_result stream_secure(struct stream *stream, const struct tls *tls, c
         return STREAM_FAILED;
     }
     SSL_set_bio(stream->ssl, bio, bio);
+    (void)SSL_set_app_data(stream->ssl, stream);
     for (;;) {
         int result = 0, error = 0;
         enum stream_result waited = STREAM_FAILED;
@@ -178,6 +201,9 @@ enum stream_result stream_secure(struct stream *stream, const struct tls *tls, c
         if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
             return handshake_failure(stream, tls, name, result, deadline_ns);
         waited = wait_or_fail(stream, result, "TLS handshake", deadline_ns);
+        if (waited == STREAM_TIMEOUT)
+            (void)snprintf(stream->why, sizeof stream->why,
+                           "no answer to a TLS handshake in time: does the server speak TLS?");
         if (waited != STREAM_OK)
             return waited;
     }
