@@ -362,8 +362,9 @@ Test(faults, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
     while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
         dlt_sleep_ms(20);
     cr_assert_geq(s.grant.fence, 1);
-    cr_assert_geq(atoi(strstr(dlt_redis_ask(&server, "INFO server"), "uptime_in_seconds:") + 18),
-                  2);
+    cr_assert_geq(
+        strtol(strstr(dlt_redis_ask(&server, "INFO server"), "uptime_in_seconds:") + 18, NULL, 10),
+        2);
 }
 
 /* Failures T31: the connection of waiters is lost, and cannot be had again for a while. */

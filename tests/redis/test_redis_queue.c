@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct dlt_redis server;
@@ -397,7 +398,7 @@ Test(queue, the_keys_of_a_queue_end_by_themselves)
     for (int i = 0; i < 2; i++) {
         const char *left = dlt_redis_ask(&server, "PTTL dl:{job}:%s", i == 0 ? "q" : "w");
 
-        cr_assert(atoi(left) > 2000 && atoi(left) <= 4000, "%s", left);
+        cr_assert(strtol(left, NULL, 10) > 2000 && strtol(left, NULL, 10) <= 4000, "%s", left);
     }
     cr_assert_eq(dlt_leave(&two, &b), DLOCK_OK);
     cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}:q"), "0");
