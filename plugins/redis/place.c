@@ -111,6 +111,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
     *place = (struct redis_place){
         .target = target,
         .database = target->number(target, "db"),
+        .spin = target->number(target, "spin") != 0,
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
         .restart_guard_ms = target->number(target, "restart_guard"),
         .secure = strcmp(target->scheme, "rediss") == 0 || strcmp(target->scheme, "valkeys") == 0,

@@ -7,6 +7,8 @@
 #include "hub.h"
 #include "redis.h"
 
+#include <sched.h>
+
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
@@ -27,6 +29,14 @@ static void guard_set(struct redis_session *session)
     if (session->place.restart_guard_ms > 0 && left_ms > 0)
         session->guard_until_ns =
             session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
+}
+
+/* That this process may run on. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
@@ -52,6 +62,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     if (status != DLOCK_OK)
         return status;
     guard_set(session);
+    spin_init(&session->link.stream.spin, session->place.spin ? processors() : 0);
     info_fill(info, session);
     return DLOCK_OK;
 }
@@ -141,6 +152,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"restart_guard", "duration", "0", "0..7d",
      "no new lock in a server that is up for less: at least the longest ttl of any client, where "
      "the server forgets locks when it crashes"},
+    {"spin", "bool", "on", NULL,
+     "look for an answer for some microseconds before sleeping for it, where answers come that "
+     "fast"},
     {"waiter_lease", "duration", "3s", "500ms..60s",
      "how long a place in a queue lasts when it is not refreshed, and a lock that is granted to "
      "it"},

@@ -50,7 +50,8 @@ struct redis_place {
     struct tls_options tls;
     int64_t database;
     const char *prefix;
-    bool raw; /* the lock's key is the name itself */
+    bool raw;  /* the lock's key is the name itself */
+    bool spin; /* look for an answer before sleeping for it */
     bool unsafe_eviction;
     int64_t restart_guard_ms;
     char endpoint[64];

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -73,6 +74,15 @@ static enum stream_result send_plain(struct stream *stream, const char *bytes, s
     return STREAM_OK;
 }
 
+static int64_t monotonic_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* Looks, for a while if that is worth it, and sleeps. */
 static enum stream_result receive_plain(struct stream *stream, void *bytes, size_t size,
                                         int64_t deadline_ns, size_t *received)
 {
@@ -85,7 +95,9 @@ static enum stream_result receive_plain(struct stream *stream, void *bytes, size
         }
         if (got == 0)
             return closed(stream);
-        if (errno == EAGAIN) {
+        if (errno == EAGAIN && spin_more(&stream->spin, monotonic_ns())) {
+            (void)sched_yield();
+        } else if (errno == EAGAIN) {
             enum stream_result result = stream_poll(stream, POLLIN, deadline_ns);
 
             if (result != STREAM_OK)
@@ -94,6 +106,19 @@ static enum stream_result receive_plain(struct stream *stream, void *bytes, size
             return stream_errno(stream, "receive", errno);
         }
     }
+}
+
+static enum stream_result receive_spinning(struct stream *stream, void *bytes, size_t size,
+                                           int64_t deadline_ns, size_t *received)
+{
+    enum stream_result result = STREAM_FAILED;
+
+    if (stream->spin.processors < 2)
+        return receive_plain(stream, bytes, size, deadline_ns, received);
+    spin_begin(&stream->spin, monotonic_ns());
+    result = receive_plain(stream, bytes, size, deadline_ns, received);
+    spin_end(&stream->spin, monotonic_ns(), result == STREAM_OK);
+    return result;
 }
 
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
@@ -110,7 +135,7 @@ enum stream_result stream_receive(struct stream *stream, void *bytes, size_t siz
 {
     if (stream->ssl != NULL)
         return tls_receive(stream, bytes, size, deadline_ns, received);
-    return receive_plain(stream, bytes, size, deadline_ns, received);
+    return receive_spinning(stream, bytes, size, deadline_ns, received);
 }
 
 bool stream_idle(struct stream *stream)

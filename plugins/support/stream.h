@@ -11,6 +11,7 @@
 #define SUPPORT_STREAM_H
 
 #include "address.h"
+#include "spin.h"
 
 #include <dlock/plugin.h>
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct stream {
     void *ssl;  /* SSL of OpenSSL; NULL: plain */
     bool asked; /* TLS: the server asked for a certificate, and we have none */
     const struct dlock_host *host;
+    struct spin spin;          /* never, unless spin_init says otherwise; plain streams only */
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */
 };
 

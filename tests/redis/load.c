@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis_load URI PROCESSES COUNT HOLD_MS - each of the processes takes one name COUNT times and holds
- * it so long. Prints the acquisitions of a second; fails if two ever hold it together or a call does.
+ * redis_load URI PROCESSES COUNT HOLD_MS - each of the processes takes one name COUNT times and
+ * holds it so long. Prints the acquisitions of a second; fails if two ever hold it together or a
+ * call does.
  */
 #include <dlock/dlock.h>
 #include <stdatomic.h>
@@ -70,7 +71,8 @@ int main(int argc, char **argv)
 
     if (processes < 1 || count < 1)
         return 64;
-    holders = mmap(NULL, sizeof *holders, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    holders =
+        mmap(NULL, sizeof *holders, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (holders == MAP_FAILED)
         return 71;
     for (long i = 0; i < processes; i++)

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of plugins/support that need no server: addresses, spinning, commands. */
+#include "address.h"
+#include "resp.h"
+#include "spin.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(support, addresses)
+{
+    static const struct {
+        const char *text, *host;
+        uint16_t port; /* 0: refused */
+    } cases[] = {
+        {"db1", "db1", 6379},
+        {"db1:1", "db1", 1},
+        {"127.0.0.1:65535", "127.0.0.1", 65535},
+        {"[::1]", "::1", 6379},
+        {"[fe80::1]:7", "fe80::1", 7},
+        {"", "", 0},
+        {":1", "", 0},
+        {"h:", "", 0},
+        {"h:0", "", 0},
+        {"h:65536", "", 0},
+        {"h:1x", "", 0},
+        {"[::1", "", 0},
+        {"[::1]x", "", 0},
+        {"[]:1", "", 0},
+        {"h:99999999999", "", 0},
+    };
+    char text[300];
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct address address = {.port = 0};
+        bool fine = address_parse(&address, cases[i].text, 6379);
+
+        cr_assert_eq(fine, cases[i].port != 0, "%s", cases[i].text);
+        if (!fine)
+            continue;
+        cr_assert_str_eq(address.host, cases[i].host);
+        cr_assert_eq(address.port, cases[i].port);
+    }
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    cr_assert_not(address_parse(&(struct address){.port = 0}, text, 1));
+}
+
+#define US INT64_C(1000)
+
+static void answer_after(struct spin *spin, int64_t *now_ns, int64_t ns)
+{
+    spin_begin(spin, *now_ns);
+    *now_ns += ns;
+    spin_end(spin, *now_ns, true);
+}
+
+Test(support, spin_only_while_answers_are_fast)
+{
+    struct spin spin;
+    int64_t now_ns = 1;
+
+    spin_init(&spin, 4);
+    spin_begin(&spin, now_ns);
+    cr_assert(spin_more(&spin, now_ns + 99 * US), "nothing is known yet");
+    cr_assert_not(spin_more(&spin, now_ns + 100 * US), "bounded");
+    cr_assert_not(spin_more(&spin, now_ns), "once over, over");
+    spin_end(&spin, now_ns, false);
+    for (int i = 0; i < 50; i++)
+        answer_after(&spin, &now_ns, 20 * US);
+    spin_begin(&spin, now_ns);
+    cr_assert(spin_more(&spin, now_ns + 39 * US));
+    cr_assert_not(spin_more(&spin, now_ns + 41 * US), "twice the average");
+    spin_end(&spin, now_ns, false);
+    for (int i = 0; i < 50; i++)
+        answer_after(&spin, &now_ns, 1000 * US);
+    spin_begin(&spin, now_ns);
+    cr_assert_not(spin_more(&spin, now_ns), "slow: sleep");
+    spin_end(&spin, now_ns, false);
+    for (int i = 0; i < 50; i++)
+        answer_after(&spin, &now_ns, 60 * US);
+    spin_begin(&spin, now_ns);
+    cr_assert(spin_more(&spin, now_ns), "fast again");
+    spin_end(&spin, now_ns, false);
+}
+
+Test(support, spin_never_with_one_processor_and_never_all_at_once)
+{
+    struct spin one, two, three;
+
+    spin_init(&one, 1);
+    spin_begin(&one, 0);
+    cr_assert_not(spin_more(&one, 0));
+    spin_end(&one, 0, true);
+    spin_init(&one, 4);
+    spin_init(&two, 4);
+    spin_init(&three, 4);
+    spin_begin(&one, 0);
+    spin_begin(&two, 0);
+    spin_begin(&three, 0);
+    cr_assert(spin_more(&one, 1));
+    cr_assert(spin_more(&two, 1));
+    cr_assert_not(spin_more(&three, 1), "half the processors");
+    spin_end(&one, 1, true);
+    spin_begin(&three, 1);
+    cr_assert(spin_more(&three, 2), "there is room again");
+    spin_end(&two, 2, true);
+    spin_end(&three, 2, true);
+}
+
+/* C11: whatever is in a word, it stays one word. */
+Test(support, commands_are_words_with_lengths)
+{
+    struct resp_command command;
+    size_t len = 0;
+    char *bytes = NULL;
+
+    resp_command_begin(&command);
+    resp_command_text(&command, "SET");
+    resp_command_add(&command, "a\r\n\0%s", 6);
+    bytes = resp_command_format(&command, &len);
+    cr_assert_not_null(bytes);
+    cr_assert_eq(len, 25);
+    cr_assert_eq(memcmp(bytes, "*2\r\n$3\r\nSET\r\n$6\r\na\r\n\0%s\r\n", len), 0);
+    free(bytes);
+    for (int i = 0; i < RESP_WORDS_MAX; i++)
+        resp_command_text(&command, "x");
+    cr_assert_null(resp_command_format(&command, &len), "too many are not cut");
+}
