@@ -130,13 +130,19 @@ const struct tls *redis_hub_tls(const struct redis_hub *hub)
 
 /* ---- waiters ---- */
 
+/* Uses the hub: after a failure there may be no session for a while. */
+static void hub_hold(struct redis_hub *hub)
+{
+    registry_lock();
+    hub->users++;
+    registry_unlock();
+}
+
 static void waiter_list(struct redis_hub *hub, struct redis_waiter *waiter,
                         const unsigned char *token)
 {
     pthread_condattr_t attr;
 
-    if (waiter->hub != NULL)
-        return;
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&waiter->wake, &attr);
@@ -150,8 +156,13 @@ static void waiter_list(struct redis_hub *hub, struct redis_waiter *waiter,
 const char *redis_hub_expect(struct redis_hub *hub, struct redis_waiter *waiter,
                              const unsigned char *token)
 {
+    bool is_new = waiter->hub == NULL;
+
+    if (is_new)
+        hub_hold(hub);
     (void)pthread_mutex_lock(&hub->mutex);
-    waiter_list(hub, waiter, token);
+    if (is_new)
+        waiter_list(hub, waiter, token);
     redis_hub_drain(hub);
     waiter->round = hub->up ? hub->round : 0;
     (void)pthread_mutex_unlock(&hub->mutex);
@@ -179,6 +190,7 @@ void redis_hub_forget(struct redis_waiter *waiter)
     waiter->hub = NULL;
     (void)pthread_cond_destroy(&waiter->wake);
     (void)pthread_mutex_unlock(&hub->mutex);
+    redis_hub_leave(hub);
 }
 
 void redis_hub_interrupt(struct redis_hub *hub, struct redis_waiter *waiter)

@@ -7,7 +7,7 @@
 
 struct redis_hub {
     struct redis_hub *next; /* under the registry's mutex, as users */
-    unsigned users;
+    unsigned users; /* sessions and waiters */
     const struct dlock_host *host; /* the client [HST-1] */
     struct redis_place place;
     struct tls *tls;
