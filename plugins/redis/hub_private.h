@@ -6,8 +6,8 @@
 #include "hub.h"
 
 struct redis_hub {
-    struct redis_hub *next; /* under the registry's mutex, as users */
-    unsigned users; /* sessions and waiters */
+    struct redis_hub *next;        /* under the registry's mutex, as users */
+    unsigned users;                /* sessions and waiters */
     const struct dlock_host *host; /* the client [HST-1] */
     struct redis_place place;
     struct tls *tls;

@@ -99,6 +99,8 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
         if (!resp_reader_feed(&link->reader, chunk, received))
             break;
     }
+    if (link->reader.no_memory)
+        return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for an answer");
     return redis_fail(link->place, err, DLOCK_PROTOCOL, "an answer that makes no sense: %s",
                       link->reader.why);
 }
@@ -120,6 +122,8 @@ enum dlock_status redis_link_ask(struct redis_link *link, const struct resp_comm
     free(bytes);
     if (status == DLOCK_OK)
         status = redis_link_read(link, deadline_ns, out, err);
+    if (status == DLOCK_NOMEM) /* there may have been an answer */
+        status = err->status = DLOCK_UNKNOWN;
     if (status == DLOCK_OK && resp_reader_pending(&link->reader)) {
         freeReplyObject(*out);
         *out = NULL;

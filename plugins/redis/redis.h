@@ -83,7 +83,8 @@ enum dlock_status redis_link_open(struct redis_link *link, const struct redis_pl
 enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, size_t len,
                                   int64_t deadline_ns, struct dlock_error *err);
 
-/* The next answer, to be freed by freeReplyObject. UNKNOWN: none by the deadline; PROTOCOL. */
+/* The next answer, to be freed by freeReplyObject. UNKNOWN: none by the deadline; PROTOCOL; NOMEM:
+ * to read it. */
 enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, redisReply **out,
                                   struct dlock_error *err);
 

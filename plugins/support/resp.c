@@ -13,8 +13,10 @@ static void *create_array(const redisReadTask *task, element_count elements)
 {
     struct resp_reader *reader = task->privdata;
 
-    if ((size_t)elements > RESP_ELEMENTS_MAX)
+    if ((size_t)elements > RESP_ELEMENTS_MAX) {
+        reader->refused = true;
         return NULL;
+    }
     return reader->create_array(task, elements);
 }
 
@@ -46,8 +48,11 @@ bool resp_reader_feed(struct resp_reader *reader, const char *bytes, size_t len)
         reader->why = "the answer is longer than any could be";
         return false;
     }
+    if (redisReaderFeed(reader->parser, bytes, len) == REDIS_OK)
+        return true;
     reader->why = "no memory";
-    return redisReaderFeed(reader->parser, bytes, len) == REDIS_OK;
+    reader->no_memory = true;
+    return false;
 }
 
 bool resp_reader_next(struct resp_reader *reader, redisReply **out)
@@ -56,8 +61,9 @@ bool resp_reader_next(struct resp_reader *reader, redisReply **out)
 
     *out = NULL;
     if (redisReaderGetReply(reader->parser, &reply) != REDIS_OK) {
-        reader->why = reader->parser->err == REDIS_ERR_OOM ? "an array longer than any could be"
-                                                           : reader->parser->errstr;
+        reader->no_memory = reader->parser->err == REDIS_ERR_OOM && !reader->refused;
+        reader->why =
+            reader->refused ? "an array longer than any could be" : reader->parser->errstr;
         return false;
     }
     if (reply == NULL)

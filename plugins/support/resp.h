@@ -22,6 +22,8 @@ struct resp_reader {
     void *(*create_array)(const redisReadTask *, int);
     size_t fed;       /* bytes since the last whole answer */
     size_t reply_max; /* bytes of one answer */
+    bool refused;     /* an array was too long */
+    bool no_memory;   /* after a false: that was it */
     const char *why;  /* after a false */
 };
 
