@@ -19,6 +19,16 @@ static int64_t now(const struct redis_hub *hub)
     return hub->host->now_ns(hub->host->ctx);
 }
 
+void redis_hub_hand_over(struct redis_hub *hub)
+{
+    struct redis_waiter *next = hub->waiters;
+
+    while (next != NULL && !next->watching)
+        next = next->next;
+    if (next != NULL && !hub->reading)
+        (void)pthread_cond_signal(&next->wake);
+}
+
 static void wake_all(struct redis_hub *hub)
 {
     for (struct redis_waiter *waiter = hub->waiters; waiter != NULL; waiter = waiter->next)
@@ -227,6 +237,7 @@ void redis_hub_drain(struct redis_hub *hub)
     while (hub->up && take_in(hub) == STREAM_OK)
         ;
     hub->reading = false;
+    redis_hub_hand_over(hub);
 }
 
 bool redis_hub_subscribe(struct redis_hub *hub, int64_t deadline_ns)

@@ -39,4 +39,7 @@ bool redis_hub_subscribe(struct redis_hub *hub, int64_t deadline_ns);
  */
 void redis_hub_read(struct redis_hub *hub, int64_t deadline_ns);
 
+/* Whoever stops reading wakes another one who watches and can. With the mutex held. */
+void redis_hub_hand_over(struct redis_hub *hub);
+
 #endif

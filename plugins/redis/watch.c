@@ -21,17 +21,6 @@ static void nap(struct redis_hub *hub, struct redis_waiter *waiter, int64_t left
     (void)pthread_cond_timedwait(&waiter->wake, &hub->mutex, &until);
 }
 
-/* Whoever stops reading wakes another one who can. */
-static void hand_over(struct redis_hub *hub)
-{
-    struct redis_waiter *next = hub->waiters;
-
-    while (next != NULL && !next->watching)
-        next = next->next;
-    if (next != NULL && !hub->reading)
-        (void)pthread_cond_signal(&next->wake);
-}
-
 static enum dlock_status unavailable(const struct redis_hub *hub, struct dlock_error *err)
 {
     return redis_fail(&hub->place, err, DLOCK_UNAVAILABLE, "nothing tells of grants: %.100s",
@@ -95,7 +84,7 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
     waiter->watching = true;
     status = wait_locked(hub, waiter, req->deadline_ns, grant);
     waiter->watching = false;
-    hand_over(hub);
+    redis_hub_hand_over(hub);
     return status;
 }
 
