@@ -192,6 +192,7 @@ static void bounded(const char *head, size_t piece_count)
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     before = mallinfo2().arena + mallinfo2().hblkhd;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_PROTOCOL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "longer than any could be") != NULL, "%s", s.err.message);
     cr_assert_lt(mallinfo2().arena + mallinfo2().hblkhd, before + ((size_t)1 << 21));
 }
 

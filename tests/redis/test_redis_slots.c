@@ -110,6 +110,8 @@ static void never_shortens(uint32_t mode)
     cr_assert_gt(s.grant.lease_ms, 50000);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000, "in the store, too");
     a.req.ttl_ms = 120000;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_geq(s.grant.lease_ms, 120000);
@@ -225,8 +227,9 @@ Test(slots, REN_downgrade_leaves_no_gap)
     a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 50000, "not shortened");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "again, after an answer that was lost");
     cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000, "in the store, too");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "again, after an answer that was lost");
     b.req.mode = DLOCK_SHARED;
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
     a.req.flags = 0;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of plugins/support that need no server: addresses, spinning, commands. */
-#include "address.h"
-#include "resp.h"
+#include "fake_host.h"
+#include "redis.h"
+#include "resolve.h"
 #include "spin.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 Test(support, addresses)
 {
@@ -127,4 +130,76 @@ Test(support, commands_are_words_with_lengths)
     for (int i = 0; i < RESP_WORDS_MAX; i++)
         resp_command_text(&command, "x");
     cr_assert_null(resp_command_format(&command, &len), "too many are not cut");
+}
+
+static struct dlt_host host;
+
+/* A stream whose peer does not read, and one whose peer is gone. */
+static void stream_pair(struct stream *stream, int *peer)
+{
+    int fds[2];
+
+    dlt_host_init_running(&host);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    stream_init(stream, &host.table);
+    stream->fd = fds[0];
+    *peer = fds[1];
+}
+
+/* TRY-4: between "nothing has left" and "something may have" there is UNKNOWN. */
+Test(support, TRY_4_a_question_that_was_sent_in_part_is_unknown)
+{
+    static char big[1 << 22];
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct redis_place place = {.endpoint = "test"};
+    struct redis_link link = {.place = &place};
+    bool begun = false;
+    int peer = -1;
+
+    stream_pair(&link.stream, &peer);
+    cr_assert_eq(redis_link_send(&link, big, sizeof big, dlt_host_in(&host, 100), &err),
+                 DLOCK_UNKNOWN);
+    cr_assert_eq(stream_send(&link.stream, big, 1, dlt_host_in(&host, 50), &begun), STREAM_TIMEOUT);
+    cr_assert_not(begun, "no room for a single byte");
+    (void)close(peer);
+    cr_assert_eq(redis_link_send(&link, big, 1, dlt_host_in(&host, 1000), &err), DLOCK_UNAVAILABLE,
+                 "and no SIGPIPE");
+    stream_close(&link.stream);
+}
+
+Test(support, streams_know_silence_from_speech_and_from_an_end)
+{
+    struct stream stream;
+    int peer = -1;
+
+    stream_pair(&stream, &peer);
+    cr_assert(stream_idle(&stream));
+    cr_assert_eq(write(peer, "x", 1), 1);
+    cr_assert_not(stream_idle(&stream));
+    cr_assert(strstr(stream.why, "without being asked") != NULL);
+    stream_close(&stream);
+    (void)close(peer);
+    stream_pair(&stream, &peer);
+    (void)close(peer);
+    cr_assert_not(stream_idle(&stream));
+    cr_assert(strstr(stream.why, "closed") != NULL);
+    stream_close(&stream);
+    stream_close(&stream);
+}
+
+/* C8: a name is looked up elsewhere, and not waited for. */
+Test(support, C8_a_name_is_looked_up_no_longer_than_there_is_time)
+{
+    struct addrinfo *list = NULL;
+    int64_t begin = 0;
+
+    dlt_host_init_running(&host);
+    begin = dlt_host_now(&host);
+    cr_assert_eq(resolve_host("localhost", 1, &host.table, begin, &list), EAI_AGAIN,
+                 "the deadline has passed already");
+    cr_assert_null(list);
+    cr_assert_eq(resolve_host("::1", 1, &host.table, begin, &list), 0, "numbers need no time");
+    freeaddrinfo(list);
+    cr_assert_eq(resolve_host("localhost", 1, &host.table, dlt_host_in(&host, 10000), &list), 0);
+    freeaddrinfo(list);
 }
