@@ -3,7 +3,6 @@
 #include "hub_private.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,15 +50,21 @@ static void went_down(struct redis_hub *hub, const char *why)
 static void granted(struct redis_hub *hub, const char *text)
 {
     struct redis_waiter *waiter = hub->waiters;
-    char token[REDIS_HEX_SIZE];
+    const size_t token_len = REDIS_HEX_SIZE - 1;
+    char *end = NULL;
     uint64_t fence = 0;
     int64_t lease_ms = 0;
 
-    if (sscanf(text, "%32[0-9a-f] %" SCNu64 " %" SCNd64, token, &fence, &lease_ms) != 3)
+    if (strcspn(text, " ") != token_len || text[token_len] != ' ')
         return;
-    while (waiter != NULL && strcmp(waiter->token, token) != 0)
+    fence = strtoull(text + token_len + 1, &end, 10);
+    if (*end != ' ')
+        return;
+    lease_ms = strtoll(end + 1, &end, 10);
+    while (waiter != NULL && strncmp(waiter->token, text, token_len) != 0)
         waiter = waiter->next;
-    if (waiter == NULL || waiter->interrupted || fence <= waiter->fence || lease_ms <= 0)
+    if (*end != '\0' || waiter == NULL || waiter->interrupted || fence <= waiter->fence ||
+        lease_ms <= 0 || lease_ms > REDIS_LEASE_MAX_MS)
         return;
     waiter->fence = fence;
     waiter->lease_ms = lease_ms;

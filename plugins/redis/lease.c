@@ -55,8 +55,7 @@ static enum dlock_status guarded(const struct redis_session *session, struct dlo
         return DLOCK_OK;
     return redis_fail(&session->place, err, DLOCK_UNAVAILABLE,
                       "no new locks for %lld ms: was up for %lld s, restart_guard is %lld s",
-                      (long long)(left_ns / REDIS_NS_PER_MS + 1),
-                      (long long)session->facts.uptime_s,
+                      (long long)left_ns / REDIS_NS_PER_MS + 1, (long long)session->facts.uptime_s,
                       (long long)session->place.restart_guard_ms / 1000);
 }
 

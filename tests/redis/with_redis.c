@@ -22,14 +22,17 @@ static char *expand(const char *text, const struct word *words)
 {
     char *out = strdup(text);
 
+    if (out == NULL)
+        abort();
     for (; words->name != NULL; words++) {
         char *at = NULL;
 
-        while (out != NULL && (at = strstr(out, words->name)) != NULL) {
+        while ((at = strstr(out, words->name)) != NULL) {
             char *longer = NULL;
 
             if (asprintf(&longer, "%.*s%s%s", (int)(at - out), out, words->value,
-                         at + strlen(words->name)) < 0)
+                         at + strlen(words->name)) < 0 ||
+                longer == NULL)
                 abort();
             free(out);
             out = longer;
