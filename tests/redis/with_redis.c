@@ -17,28 +17,22 @@ struct word {
     const char *name, *value;
 };
 
-/* The text with the first of the words in it replaced, until there is none. */
-static char *expand(const char *text, const struct word *words)
+/* The text with each of the words in it replaced; not freed, the command begins soon. */
+static const char *expand(const char *text, const struct word *words)
 {
-    char *out = strdup(text);
-
-    if (out == NULL)
-        abort();
     for (; words->name != NULL; words++) {
-        char *at = NULL;
-
-        while ((at = strstr(out, words->name)) != NULL) {
+        for (const char *at = strstr(text, words->name); at != NULL;
+             at = strstr(text, words->name)) {
             char *longer = NULL;
 
-            if (asprintf(&longer, "%.*s%s%s", (int)(at - out), out, words->value,
+            if (asprintf(&longer, "%.*s%s%s", (int)(at - text), text, words->value,
                          at + strlen(words->name)) < 0 ||
                 longer == NULL)
-                abort();
-            free(out);
-            out = longer;
+                _exit(71);
+            text = longer;
         }
     }
-    return out;
+    return text;
 }
 
 static int run(char **argv, const struct word *words)
@@ -48,7 +42,7 @@ static int run(char **argv, const struct word *words)
 
     if (pid == 0) {
         for (size_t i = 0; argv[i] != NULL; i++)
-            argv[i] = expand(argv[i], words);
+            argv[i] = (char *)expand(argv[i], words);
         (void)execvp(argv[0], argv);
         perror(argv[0]);
         _exit(127);
