@@ -37,7 +37,7 @@ static const char *expand(const char *text, const struct word *words)
 
 static int run(char **argv, const struct word *words)
 {
-    pid_t pid = fork();
+    pid_t pid = argv[0] != NULL ? fork() : -1;
     int status = 0;
 
     if (pid == 0) {
