@@ -9,7 +9,6 @@
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local name = name_at(1)
-local others = redis.call('EXISTS', name.readers, name.queue) > 0
 
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me(owner)
@@ -20,7 +19,7 @@ local function held_by_me(owner)
         end
         return { 1, tonumber(redis.call('HGET', name.meta, 'f') or 0) or 0, math.max(left, ttl) }
     end
-    local ends = others and tonumber(redis.call('ZSCORE', name.readers, token) or 0) or 0
+    local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)
     if ends > now then
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token), math.max(ends - now, ttl) }
@@ -28,11 +27,11 @@ local function held_by_me(owner)
 end
 
 local function take()
-    if others then
-        waiter_drop(name, token)
+    waiter_drop(name, token)
+    if mode == 's' then
+        return { 1, become_reader(name, token, ttl, label), ttl }
     end
-    local become = mode == 's' and become_reader or become_owner
-    return { 1, become(name, token, ttl, label), ttl }
+    return { 1, become_owner(name.lock, name.meta, token, ttl, label), ttl }
 end
 
 -- Nobody passes a live waiter: the first of them gets a free name, whoever asks.
@@ -41,9 +40,6 @@ local function try()
     local held = held_by_me(owner)
     if held then
         return held
-    end
-    if not owner and not others then
-        return what ~= 'REFRESH' and take() or nil
     end
     if owner then
         return nil

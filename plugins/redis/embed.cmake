@@ -1,14 +1,20 @@
-# cmake -DDIR=... -DOUT=... -DNAMES="acquire;..." -P embed.cmake
+# cmake -DDIR=... -DOUT=... "-DSCRIPTS=acquire=fence+name+acquire;..." -P embed.cmake
 #
-# Writes OUT, a C file with each script: name.lua in front of <name>.lua, and its SHA1, by which the
+# Writes OUT, a C file with each script, put together from the files named, and its SHA1, by which the
 # server knows it.
 set(text "/* SPDX-License-Identifier: MIT */\n#include \"script.h\"\n\n")
 set(table "")
-file(READ ${DIR}/name.lua common)
-foreach(name ${NAMES})
-  file(READ ${DIR}/${name}.lua body)
+foreach(script ${SCRIPTS})
+  string(REGEX REPLACE "=.*" "" name "${script}")
+  string(REGEX REPLACE ".*=" "" parts "${script}")
+  string(REPLACE "+" ";" parts "${parts}")
+  set(body "")
+  foreach(part ${parts})
+    file(READ ${DIR}/${part}.lua piece)
+    string(APPEND body "${piece}\n")
+  endforeach()
   set(whole ${OUT}.${name}.lua)
-  file(WRITE ${whole} "${common}\n${body}")
+  file(WRITE ${whole} "${body}")
   file(SHA1 ${whole} sha)
   file(READ ${whole} hex HEX)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")

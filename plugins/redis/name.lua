@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
--- What the scripts know of a name. Put in front of each of them when dlock is built.
+-- What the scripts know of a name. Each is put together from several files when dlock is built; see
+-- CMakeLists.txt.
 --
 --   lock     string: the token of the exclusive holder, with the lease as its time to live
 --   meta     hash: f the last fence; o, s, l token, beginning and label of the exclusive holder;
---            r<token> "fence beginning label" of a reader
+--            r<token> "fence beginning label" of a reader; e when its end was set
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, in the order of their coming
 --   waiters  hash: n the last number in the queue; e<token> when a place ends; w<token>
@@ -11,31 +12,10 @@
 --
 -- All times are milliseconds of the server's clock. Whoever has no lease left is dropped by the
 -- next script that comes by.
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local now = math.floor(micros / 1000)
-
-local FENCE_STEP = 32 -- a grant has a number and as many more as are left until the next
-local META_TTL = 86400 -- s; later the clock keeps the fence rising
 
 local function name_at(first)
     return { lock = KEYS[first], meta = KEYS[first + 1], readers = KEYS[first + 2],
              queue = KEYS[first + 3], waiters = KEYS[first + 4], said = {} }
-end
-
-local function fence_next(name)
-    local fence = (tonumber(redis.call('HGET', name.meta, 'f') or 0) or 0) + FENCE_STEP
-    return math.max(fence, micros)
-end
-
--- The fence is written first, and what makes the holder last: a script that is refused or ends
--- half-way has burned a number at most.
-local function become_owner(name, token, lease, label)
-    local fence = fence_next(name)
-    redis.call('HSET', name.meta, 'f', fence, 'o', token, 's', now, 'l', label)
-    redis.call('EXPIRE', name.meta, META_TTL)
-    redis.call('SET', name.lock, token, 'PX', lease)
-    return fence
 end
 
 local function readers_set(name, token, ends)
@@ -45,10 +25,10 @@ local function readers_set(name, token, ends)
 end
 
 local function become_reader(name, token, lease, label)
-    local fence = fence_next(name)
-    redis.call('HSET', name.meta, 'f', fence, 'r' .. token,
+    local fence, ends = fence_next(name.meta)
+    redis.call('HSET', name.meta, 'f', fence, 'e', ends, 'r' .. token,
                string.format('%.0f %.0f %s', fence, now, label))
-    redis.call('EXPIRE', name.meta, META_TTL)
+    meta_keep(name.meta, ends)
     readers_set(name, token, now + lease)
     return fence
 end
@@ -94,8 +74,12 @@ local function grant(name, token)
     local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x - 1000 '
     local mode, channel, lease, label = string.match(entry, '^(%S+) (%S+) (%d+) (.*)$')
     waiter_drop(name, token) -- first, so that it works in a server without memory to spare
-    local become = mode == 's' and become_reader or become_owner
-    local fence = become(name, token, lease, label)
+    local fence
+    if mode == 's' then
+        fence = become_reader(name, token, lease, label)
+    else
+        fence = become_owner(name.lock, name.meta, token, lease, label)
+    end
     table.insert(name.said, { channel, string.format('%s %.0f %s', token, fence, lease) })
 end
 

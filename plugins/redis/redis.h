@@ -36,7 +36,7 @@
 #define REDIS_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
 #define REDIS_NAME_MAX   255
 #define REDIS_PREFIX_MAX 64
-#define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in name.lua */
+#define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
 #define REDIS_NS_PER_MS  INT64_C(1000000)
 
 /* ---- place.c: what the URI says; borrows from the target ---- */

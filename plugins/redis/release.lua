@@ -12,24 +12,22 @@ if type(owner) == 'string' and (token == '*' or owner == token) then
     redis.call('DEL', name.lock)
     freed = 1
 end
-if redis.call('EXISTS', name.readers, name.queue) > 0 then
-    local readers = readers_live(name)
-    if token == '*' and readers > 0 then
-        for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
-            redis.call('HDEL', name.meta, 'r' .. reader)
-        end
-        redis.call('DEL', name.readers)
-        freed = 1
-    elseif redis.call('ZREM', name.readers, token) == 1 then
-        redis.call('HDEL', name.meta, 'r' .. token)
-        freed = 1
+local readers = readers_live(name)
+if token == '*' and readers > 0 then
+    for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
+        redis.call('HDEL', name.meta, 'r' .. reader)
     end
-    if what == 'LEAVE' and redis.call('ZSCORE', name.queue, token) then
-        waiter_drop(name, token)
-        left = true
-    end
-    if freed == 1 or left then
-        pass_on(name)
-    end
+    redis.call('DEL', name.readers)
+    freed = 1
+elseif redis.call('ZREM', name.readers, token) == 1 then
+    redis.call('HDEL', name.meta, 'r' .. token)
+    freed = 1
+end
+if what == 'LEAVE' and redis.call('ZSCORE', name.queue, token) then
+    waiter_drop(name, token)
+    left = true
+end
+if freed == 1 or left then
+    pass_on(name)
 end
 return { freed, tell(name) }

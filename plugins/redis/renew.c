@@ -43,9 +43,9 @@ static void renewed(const struct redis_session *session, const redisReply *reply
 /* What a call needs to stay where it is until it was sent. */
 struct batch {
     struct redis_call call;
-    struct redis_keys keys[RENEW_AT_ONCE];
     char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
     char ttl[RENEW_AT_ONCE][REDIS_DIGITS];
+    struct redis_keys keys[]; /* of as many as are renewed at once */
 };
 
 static void batch_fill(struct batch *batch, const struct redis_session *session,
@@ -95,14 +95,15 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, 
                               struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct batch *batch = malloc(sizeof *batch);
+    size_t most = n < RENEW_AT_ONCE ? n : RENEW_AT_ONCE;
+    struct batch *batch = malloc(sizeof *batch + most * sizeof batch->keys[0]);
     enum dlock_status status = DLOCK_OK;
     size_t done = 0;
 
     if (batch == NULL)
         return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
     while (done < n && status == DLOCK_OK) {
-        size_t some = n - done < RENEW_AT_ONCE ? n - done : RENEW_AT_ONCE;
+        size_t some = n - done < most ? n - done : most;
 
         status = batch_run(session, batch, ops + done, some, deadline_ns, err);
         done += some;

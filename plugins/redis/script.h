@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory,
- * built in by embed.cmake. Each starts with name.lua, which says what is stored where.
+ * built in by embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
+ * says what is stored where.
  */
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H
