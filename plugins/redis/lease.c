@@ -16,7 +16,7 @@ static enum dlock_status grant_read(const struct redis_session *session, const r
         return redis_nonsense(&session->place, err);
     grant->fence = (uint64_t)fence;
     grant->fence_room = REDIS_FENCE_ROOM;
-    grant->lease_ms = lease;
+    grant->lease_ms = redis_lease(lease);
     grant->waiters = (uint32_t)waiters;
     return DLOCK_OK;
 }

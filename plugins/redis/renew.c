@@ -35,7 +35,7 @@ static void renewed(const struct redis_session *session, const redisReply *reply
             redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
         return;
     }
-    op->grant.lease_ms = lease;
+    op->grant.lease_ms = redis_lease(lease);
     op->grant.waiters = (uint32_t)waiters;
     op->status = DLOCK_OK;
 }

@@ -54,6 +54,11 @@ const char *redis_number(char *out, int64_t number)
     return out;
 }
 
+int64_t redis_lease(int64_t counted_ms)
+{
+    return counted_ms < REDIS_TTL_MAX_MS ? counted_ms : REDIS_TTL_MAX_MS;
+}
+
 enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
 {
     return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");

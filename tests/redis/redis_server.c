@@ -94,7 +94,6 @@ static bool run(struct dlt_redis *server)
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         (void)dup2(null, 0);
         (void)dup2(null, 1);
-        (void)unsetenv("LD_PRELOAD");
         (void)execvp(args[0], (char *const *)args);
         _exit(127);
     }
