@@ -87,6 +87,29 @@ Test(queue, WAT_1_OK_the_release_grants_to_the_first)
     cr_assert_gt(two.grant.fence, fence);
 }
 
+/* The scripts have a short way for names that nobody waits for, and this one. */
+Test(queue, UNL_1_only_the_holder_while_others_wait)
+{
+    struct dlt_request reader;
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&two, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&two, &c), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_LOST, "a place is no hold");
+    cr_assert_eq(dlt_break(&one, "job", "64646464646464646464646464646464"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
+    cr_assert_eq(dlt_refresh(&two, &b), DLOCK_BUSY);
+    cr_assert(QUEUED(&two));
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&two, &b, 2000), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+    dlt_request(&one, &reader, "job", 'r', 60000);
+    reader.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&one, &reader), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&two, &c), DLOCK_BUSY);
+}
+
 /* WAT-2: the release came between the answer and the watch, and before the subscription. */
 Test(queue, WAT_2_a_grant_before_the_first_watch_is_found)
 {
