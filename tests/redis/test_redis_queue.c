@@ -154,13 +154,13 @@ Test(queue, REFRESH_never_enqueues)
 Test(queue, a_place_ends_by_itself_and_others_move_up)
 {
     dlt_session_close(&two);
-    dlt_session_option(&two, "waiter_lease", "500");
+    dlt_session_option(&two, "waiter_lease", "1500");
     cr_assert_eq(dlt_session_open(&two), DLOCK_OK);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&two, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_queue_up(&two, &c), DLOCK_BUSY);
     for (int i = 0; i < 4; i++) { /* b is dead, c lives */
-        dlt_sleep_ms(200);
+        dlt_sleep_ms(500);
         cr_assert_eq(dlt_refresh(&two, &c), DLOCK_BUSY);
         cr_assert(QUEUED(&two));
     }
@@ -173,11 +173,11 @@ Test(queue, a_place_ends_by_itself_and_others_move_up)
 /* The model's R6: whoever asks, a free name goes to the first waiter. */
 Test(queue, a_lease_that_ran_out_goes_to_the_first_and_not_to_who_asks)
 {
-    a.req.ttl_ms = 300;
+    a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&two, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_queue_up(&two, &c), DLOCK_BUSY);
-    dlt_sleep_ms(320);
+    dlt_sleep_ms(1020);
     cr_assert_eq(dlt_try(&one, &d), DLOCK_BUSY, "a stranger's question");
     cr_assert_eq(dlt_watch(&two, &b, 2000), DLOCK_OK, "frees it for the first");
     cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
@@ -186,10 +186,10 @@ Test(queue, a_lease_that_ran_out_goes_to_the_first_and_not_to_who_asks)
 
 Test(queue, the_first_takes_it_by_asking_when_the_holder_died)
 {
-    a.req.ttl_ms = 300;
+    a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     cr_assert_eq(dlt_enqueue(&two, &b), DLOCK_BUSY);
-    dlt_sleep_ms(320);
+    dlt_sleep_ms(1020);
     cr_assert_eq(dlt_refresh(&two, &b), DLOCK_OK);
     cr_assert_geq(two.grant.lease_ms, 60000);
     cr_assert_eq(dlt_refresh(&two, &b), DLOCK_OK, "again");
