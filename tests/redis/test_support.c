@@ -88,6 +88,34 @@ Test(support, spin_only_while_answers_are_fast)
     spin_end(&spin, now_ns, false);
 }
 
+/* Fast enough on average, but somebody else has the processor whenever it matters. */
+Test(support, spin_rests_when_it_is_in_vain)
+{
+    struct spin spin;
+    int64_t now_ns = 1;
+    int spun = 0;
+
+    spin_init(&spin, 4);
+    for (int i = 0; i < 1000; i++) {
+        spin_begin(&spin, now_ns);
+        spun += spin_more(&spin, now_ns);
+        now_ns += i % 2 == 0 ? 10 * US : 140 * US;
+        spin_end(&spin, now_ns, true);
+    }
+    cr_assert_gt(spun, 16, "it tries again");
+    cr_assert_lt(spun, 100, "but seldom: %d", spun);
+    for (int i = 0; i < 2 * SPIN_REST; i++)
+        answer_after(&spin, &now_ns, 20 * US);
+    spun = 0;
+    for (int i = 0; i < 100; i++) {
+        spin_begin(&spin, now_ns);
+        spun += spin_more(&spin, now_ns);
+        now_ns += i % 10 == 0 ? 120 * US : 20 * US;
+        spin_end(&spin, now_ns, true);
+    }
+    cr_assert_eq(spun, 100, "one in ten is no reason: %d", spun);
+}
+
 Test(support, spin_never_with_one_processor_and_never_all_at_once)
 {
     struct spin one, two, three;
