@@ -122,8 +122,14 @@ struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want)
 
 void dlt_child_signal(const struct dlt_child *child, int signal)
 {
+    int status = 0;
+
     DLT_CHECK(child->pid > 0 && kill(child->pid, signal) == 0, "cannot signal process %d",
               (int)child->pid);
+    /* Its threads run on until one of them was scheduled and has seen it. */
+    while (signal == SIGSTOP && waitpid(child->pid, &status, WUNTRACED) < 0)
+        DLT_CHECK(errno == EINTR, "waitpid");
+    DLT_CHECK(signal != SIGSTOP || WIFSTOPPED(status), "process %d did not stop", (int)child->pid);
 }
 
 static int child_reap(struct dlt_child *child)

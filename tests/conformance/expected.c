@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define REDIS_CAPS \
+    (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+
 static const struct {
     const char *scheme;
     const char *option; /* "name=value" that the query has to hold; NULL: any URI. First match */
@@ -20,6 +23,13 @@ static const struct {
     {"sqlite", NULL, 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |
          DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE},
+    {"redis", "key=raw", 0, DLOCK_CAP_FENCE}, /* of a server that forgets when it crashes */
+    {"redis", NULL, 0, REDIS_CAPS},
+    {"rediss", NULL, 0, REDIS_CAPS},
+    {"redis+unix", NULL, 0, REDIS_CAPS},
+    {"valkey", NULL, 0, REDIS_CAPS},
+    {"valkeys", NULL, 0, REDIS_CAPS},
+    {"valkey+unix", NULL, 0, REDIS_CAPS},
 };
 
 static const struct {

@@ -52,6 +52,7 @@ readme_compiles() {
 check "the C example of README.md compiles" readme_compiles
 for header in core/*.h plugins/*/*.h; do
     [ -e "$header" ] || continue
-    check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore -I.
+    check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore \
+        -Iplugins/support -I.
 done
 tap_end

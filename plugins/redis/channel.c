@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* The connection of a client that grants arrive on. */
+#include "hub_private.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S   INT64_C(1000000000)
+#define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
+#define CHUNK_SIZE 4096
+
+static int64_t now(const struct redis_hub *hub)
+{
+    return hub->host->now_ns(hub->host->ctx);
+}
+
+void redis_hub_hand_over(struct redis_hub *hub)
+{
+    struct redis_waiter *next = hub->waiters;
+
+    while (next != NULL && !next->watching)
+        next = next->next;
+    if (next != NULL && !hub->reading)
+        (void)pthread_cond_signal(&next->wake);
+}
+
+static void wake_all(struct redis_hub *hub)
+{
+    for (struct redis_waiter *waiter = hub->waiters; waiter != NULL; waiter = waiter->next)
+        if (waiter->watching)
+            (void)pthread_cond_signal(&waiter->wake);
+}
+
+/* With the mutex held, and the link ours. */
+static void went_down(struct redis_hub *hub, const char *why)
+{
+    (void)snprintf(hub->why, sizeof hub->why, "%s", why);
+    redis_link_close(&hub->link);
+    hub->up = false;
+    wake_all(hub); /* what arrived nowhere has to be asked for */
+}
+
+/* ---- messages ---- */
+
+/* "<token> <fence> <lease>" for one of ours, or for one who has gone. */
+static void granted(struct redis_hub *hub, const char *text)
+{
+    struct redis_waiter *waiter = hub->waiters;
+    const size_t token_len = REDIS_HEX_SIZE - 1;
+    char *end = NULL;
+    uint64_t fence = 0;
+    int64_t lease_ms = 0;
+
+    if (strcspn(text, " ") != token_len || text[token_len] != ' ')
+        return;
+    fence = strtoull(text + token_len + 1, &end, 10);
+    if (*end != ' ')
+        return;
+    lease_ms = strtoll(end + 1, &end, 10);
+    while (waiter != NULL && strncmp(waiter->token, text, token_len) != 0)
+        waiter = waiter->next;
+    if (*end != '\0' || waiter == NULL || waiter->interrupted || fence <= waiter->fence ||
+        lease_ms <= 0 || lease_ms > REDIS_LEASE_MAX_MS)
+        return;
+    waiter->fence = fence;
+    waiter->lease_ms = lease_ms;
+    if (waiter->watching && !waiter->reading)
+        (void)pthread_cond_signal(&waiter->wake);
+}
+
+/* False: not what a subscriber is told. */
+static bool message_take(struct redis_hub *hub, const redisReply *reply)
+{
+    const redisReply *kind = NULL, *text = NULL;
+
+    if (!redis_reply_array(reply, 3))
+        return false;
+    kind = redis_reply_text(reply, 0);
+    text = redis_reply_text(reply, 2);
+    if (kind == NULL || strcmp(kind->str, "message") != 0 || text == NULL)
+        return false;
+    granted(hub, text->str);
+    return true;
+}
+
+/* Takes what was fed. With the mutex held: nothing here waits. */
+static bool messages_take(struct redis_hub *hub)
+{
+    for (;;) {
+        redisReply *reply = NULL;
+        bool fine = resp_reader_next(&hub->link.reader, &reply);
+
+        if (fine && reply == NULL)
+            return true;
+        fine = fine && message_take(hub, reply);
+        freeReplyObject(reply);
+        if (!fine)
+            return false;
+    }
+}
+
+/* Takes bytes that are there. STREAM_TIMEOUT: none. With the mutex held and `reading` set by the
+ * caller; releases it meanwhile. */
+static enum stream_result take_in(struct redis_hub *hub)
+{
+    char chunk[CHUNK_SIZE];
+    size_t received = 0;
+    enum stream_result result = STREAM_FAILED;
+
+    (void)pthread_mutex_unlock(&hub->mutex);
+    result = stream_receive(&hub->link.stream, chunk, sizeof chunk, 0, &received);
+    (void)pthread_mutex_lock(&hub->mutex);
+    if (result == STREAM_TIMEOUT)
+        return result;
+    if (result != STREAM_OK)
+        went_down(hub, hub->link.stream.why);
+    else if (!resp_reader_feed(&hub->link.reader, chunk, received) || !messages_take(hub))
+        went_down(hub, "the server's messages make no sense");
+    return result;
+}
+
+static void wait_readable(const struct redis_hub *hub, int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - now(hub);
+    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    struct pollfd fds[2] = {
+        {.fd = hub->link.stream.fd, .events = POLLIN},
+        {.fd = hub->wake_fd, .events = POLLIN},
+    };
+    uint64_t count = 0;
+
+    if (left_ns <= 0)
+        return;
+    if (ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents != 0)
+        (void)!read(hub->wake_fd, &count, sizeof count);
+}
+
+void redis_hub_read(struct redis_hub *hub, int64_t deadline_ns)
+{
+    hub->reading = true;
+    if (take_in(hub) == STREAM_TIMEOUT) {
+        (void)pthread_mutex_unlock(&hub->mutex);
+        wait_readable(hub, deadline_ns);
+        (void)pthread_mutex_lock(&hub->mutex);
+        (void)take_in(hub);
+    }
+    hub->reading = false;
+}
+
+/* ---- subscribing; without the mutex ---- */
+
+static enum dlock_status subscribe_answer(struct redis_hub *hub, int64_t deadline_ns,
+                                          struct dlock_error *err)
+{
+    redisReply *reply = NULL;
+    const redisReply *kind = NULL;
+    enum dlock_status status = redis_link_read(&hub->link, deadline_ns, &reply, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        status = redis_error(&hub->place, reply, err);
+    } else {
+        kind = redis_reply_array(reply, 3) ? redis_reply_text(reply, 0) : NULL;
+        if (kind == NULL || strcmp(kind->str, "subscribe") != 0)
+            status = redis_fail(&hub->place, err, DLOCK_PROTOCOL, "not an answer to SUBSCRIBE");
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
+                                   struct dlock_error *err)
+{
+    struct resp_command command;
+    size_t len = 0;
+    char *bytes = NULL;
+    enum dlock_status status =
+        redis_link_open(&hub->link, &hub->place, hub->tls, hub->host, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = redis_setup_identity(&hub->link, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    resp_command_begin(&command);
+    resp_command_text(&command, "SUBSCRIBE");
+    resp_command_text(&command, hub->channel);
+    bytes = resp_command_format(&command, &len);
+    if (bytes == NULL)
+        return redis_fail(&hub->place, err, DLOCK_NOMEM, "no memory for a command");
+    status = redis_link_send(&hub->link, bytes, len, deadline_ns, err);
+    free(bytes);
+    return status == DLOCK_OK ? subscribe_answer(hub, deadline_ns, err) : status;
+}
+
+static int64_t retry_at(const struct redis_hub *hub)
+{
+    uint32_t chance = 0;
+
+    (void)hub->host->random(hub->host->ctx, &chance, sizeof chance);
+    return now(hub) + RETRY_NS + chance % RETRY_NS;
+}
+
+static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    char line[300] = "";
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    hub->reading = true;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    status = subscribe(hub, deadline_ns, &err);
+    (void)pthread_mutex_lock(&hub->mutex);
+    hub->reading = false;
+    hub->up = status == DLOCK_OK;
+    if (hub->up) {
+        hub->round++;
+        hub->told = false;
+        return;
+    }
+    went_down(hub, err.message);
+    hub->retry_ns = retry_at(hub);
+    if (!hub->told)
+        (void)snprintf(line, sizeof line, "waiters have to ask: %s", hub->why);
+    hub->told = true;
+    if (line[0] == '\0')
+        return;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    hub->host->log(hub->host->ctx, 1, line);
+    (void)pthread_mutex_lock(&hub->mutex);
+}
+
+void redis_hub_drain(struct redis_hub *hub)
+{
+    if (hub->reading || !hub->up)
+        return;
+    hub->reading = true;
+    while (hub->up && take_in(hub) == STREAM_OK)
+        ;
+    hub->reading = false;
+    redis_hub_hand_over(hub);
+}
+
+bool redis_hub_subscribe(struct redis_hub *hub, int64_t deadline_ns)
+{
+    if (!hub->up && !hub->reading && now(hub) >= hub->retry_ns)
+        connect_now(hub, deadline_ns);
+    return hub->up;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "redis.h"
+
+#include <string.h>
+
+/*
+ * Errors with which the server says that nothing was done. Whatever is not here may come from the
+ * middle of a script: the outcome is not known.
+ */
+static const struct {
+    const char *text; /* the beginning */
+    enum dlock_status status;
+} errors[] = {
+    {"NOSCRIPT", DLOCK_UNAVAILABLE},
+    {"LOADING", DLOCK_UNAVAILABLE},
+    {"BUSY", DLOCK_UNAVAILABLE},
+    {"OOM", DLOCK_UNAVAILABLE},
+    {"MISCONF", DLOCK_UNAVAILABLE},
+    {"NOREPLICAS", DLOCK_UNAVAILABLE},
+    {"CLUSTERDOWN", DLOCK_UNAVAILABLE},
+    {"MASTERDOWN", DLOCK_UNAVAILABLE},
+    {"TRYAGAIN", DLOCK_UNAVAILABLE},
+    {"ERR max number of clients", DLOCK_UNAVAILABLE},
+    {"READONLY", DLOCK_CONFIG},
+    {"MOVED", DLOCK_CONFIG},
+    {"ASK", DLOCK_CONFIG},
+    {"CROSSSLOT", DLOCK_CONFIG},
+    {"WRONGTYPE", DLOCK_CONFIG},
+    {"ERR DB index is out of range", DLOCK_CONFIG},
+    {"NOAUTH", DLOCK_AUTH},
+    {"WRONGPASS", DLOCK_AUTH},
+    {"NOPERM", DLOCK_AUTH},
+    {"DENIED", DLOCK_AUTH},
+};
+
+static bool begins(const redisReply *reply, const char *text)
+{
+    size_t len = strlen(text);
+
+    return (size_t)reply->len >= len && memcmp(reply->str, text, len) == 0;
+}
+
+bool redis_error_is(const redisReply *reply, const char *code)
+{
+    return reply->type == REDIS_REPLY_ERROR && begins(reply, code);
+}
+
+static enum dlock_status error_status(const redisReply *reply)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (begins(reply, errors[i].text))
+            return errors[i].status;
+    return DLOCK_UNKNOWN;
+}
+
+static const char *error_advice(const redisReply *reply)
+{
+    if (begins(reply, "WRONGTYPE"))
+        return "the name's key is used by something else: ";
+    if (begins(reply, "MOVED") || begins(reply, "ASK"))
+        return "a node of a cluster, which is not supported: ";
+    return "";
+}
+
+/* A server may say what it likes. */
+static void printable(char *out, size_t size, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    for (; i < len && i + 1 < size; i++)
+        out[i] = (char)(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
+    out[i] = '\0';
+}
+
+enum dlock_status redis_error(const struct redis_place *place, const redisReply *reply,
+                              struct dlock_error *err)
+{
+    char text[128];
+
+    printable(text, sizeof text, reply->str, (size_t)reply->len);
+    return redis_fail(place, err, error_status(reply), "%s%s", error_advice(reply), text);
+}
+
+enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
+                                    const char *what, struct dlock_error *err)
+{
+    char code[24];
+    size_t len = strcspn(reply->str, " ");
+
+    printable(code, sizeof code, reply->str, len);
+    return redis_fail(place, err, error_status(reply), "%s: %s", what, code);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "redis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of "name:value" at the beginning of a line; false: there is none. */
+static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
+{
+    size_t name_len = strlen(name);
+    const char *end = text + len;
+
+    for (const char *line = text; line < end;) {
+        const char *line_end = memchr(line, '\n', (size_t)(end - line));
+        size_t line_len = (size_t)((line_end != NULL ? line_end : end) - line);
+
+        if (line_len > name_len && memcmp(line, name, name_len) == 0 && line[name_len] == ':') {
+            const char *value = line + name_len + 1;
+            size_t value_len = line_len - name_len - 1;
+
+            if (value_len > 0 && value[value_len - 1] == '\r')
+                value_len--;
+            (void)snprintf(out, size, "%.*s", (int)value_len, value);
+            return true;
+        }
+        line += line_len + 1;
+    }
+    return false;
+}
+
+static void number(const char *text, size_t len, const char *name, int64_t *out)
+{
+    char value[24];
+
+    if (field(text, len, name, value, sizeof value))
+        *out = strtoll(value, NULL, 10);
+}
+
+static void flag(const char *text, size_t len, const char *name, const char *yes, bool *out)
+{
+    char value[24];
+
+    if (field(text, len, name, value, sizeof value))
+        *out = strcmp(value, yes) == 0;
+}
+
+void redis_facts_info(struct redis_facts *facts, const char *text, size_t len)
+{
+    char version[40];
+
+    if (field(text, len, "redis_version", version, sizeof version))
+        (void)snprintf(facts->server, sizeof facts->server, "Redis %s", version);
+    if (field(text, len, "valkey_version", version, sizeof version))
+        (void)snprintf(facts->server, sizeof facts->server, "Valkey %s", version);
+    flag(text, len, "redis_mode", "cluster", &facts->cluster);
+    number(text, len, "uptime_in_seconds", &facts->uptime_s);
+    number(text, len, "maxmemory", &facts->max_memory);
+    (void)field(text, len, "maxmemory_policy", facts->policy, sizeof facts->policy);
+    flag(text, len, "aof_enabled", "1", &facts->aof);
+    flag(text, len, "loading", "1", &facts->loading);
+    (void)field(text, len, "role", facts->role, sizeof facts->role);
+}
+
+void redis_facts_config(struct redis_facts *facts, const redisReply *reply)
+{
+    const redisReply *value = NULL;
+
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
+        value = redis_reply_text(reply, 1);
+    if (value != NULL)
+        (void)snprintf(facts->fsync, sizeof facts->fsync, "%s", value->str);
+}
+
+static bool evicts(const struct redis_facts *facts)
+{
+    return facts->max_memory != 0 && strcmp(facts->policy, "noeviction") != 0;
+}
+
+static bool durable(const struct redis_facts *facts)
+{
+    return facts->aof && strcmp(facts->fsync, "always") == 0;
+}
+
+enum dlock_status redis_facts_judge(const struct redis_facts *facts,
+                                    const struct redis_place *place, uint32_t *caps,
+                                    struct dlock_error *err)
+{
+    *caps = DLOCK_CAP_FENCE;
+    if (facts->server[0] == '\0' || facts->role[0] == '\0' || facts->policy[0] == '\0')
+        return redis_fail(place, err, DLOCK_PROTOCOL,
+                          "INFO does not say version, role and maxmemory_policy: not Redis?");
+    if (facts->loading)
+        return redis_fail(place, err, DLOCK_UNAVAILABLE, "the server is loading its data");
+    if (facts->cluster)
+        return redis_fail(place, err, DLOCK_CONFIG, "a node of a cluster, which is not supported");
+    if (strcmp(facts->role, "master") != 0)
+        return redis_fail(place, err, DLOCK_CONFIG,
+                          "a replica (role %s): locks have to be taken at the master", facts->role);
+    if (evicts(facts) && !place->unsafe_eviction)
+        return redis_fail(place, err, DLOCK_CONFIG,
+                          "maxmemory-policy is %s: a full server would throw locks away; want "
+                          "noeviction (or unsafe_eviction=on)",
+                          facts->policy);
+    if (!place->raw)
+        *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
+    if (durable(facts) && !evicts(facts))
+        *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    return DLOCK_OK;
+}
+
+void redis_facts_report(const struct redis_facts *facts, const struct redis_place *place,
+                        dlock_check_fn *fn, void *arg)
+{
+    const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    const char *persistence = "off";
+    char guard[64];
+
+    if (facts->aof)
+        persistence = facts->fsync[0] != '\0' ? facts->fsync : "unknown";
+    (void)snprintf(guard, sizeof guard, "%lld s, the server is up for %lld s",
+                   (long long)place->restart_guard_ms / 1000, (long long)facts->uptime_s);
+    const struct dlock_check checks[] = {
+        {.name = "role", .found = facts->role},
+        {.name = "maxmemory-policy",
+         .found = facts->policy,
+         .advice = evicts(facts) ? "set noeviction: locks may be thrown away" : NULL,
+         .clears = evicts(facts) ? durability : 0},
+        {.name = "append-only file, fsync",
+         .found = persistence,
+         .advice = durable(facts) ? NULL
+                                  : "a crash of the server forgets locks: appendonly yes and "
+                                    "appendfsync always, or restart_guard=",
+         .clears = durable(facts) ? 0 : durability},
+        {.name = "restart_guard", .found = guard},
+    };
+
+    for (size_t i = 0; fn != NULL && i < sizeof checks / sizeof checks[0]; i++)
+        fn(arg, &checks[i]);
+}

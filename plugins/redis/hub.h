@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hub.h - what a client has once for all its sessions: the certificates, and the place where grants
+ * arrive.
+ *
+ * The server grants a name to a waiter by a message on the client's channel, which one connection
+ * of the client is subscribed to from the first watch on; that watch ends at once, because a grant
+ * may have gone unheard before. There is no thread for it: of the threads
+ * that watch, one reads for all, and hands that over when its own wait is over.
+ *
+ * A message that is lost costs time, never a lock: whoever waits asks the server, too. After the
+ * connection was lost every watch ends, so that they all ask.
+ *
+ * The hub's mutex is a leaf, and is never held during I/O.
+ */
+#ifndef REDIS_HUB_H
+#define REDIS_HUB_H
+
+#include "redis.h"
+
+#include <pthread.h>
+
+struct redis_hub;
+
+/* dlock_request.slot: one attempt. Zeroed by core; guarded by the hub's mutex. */
+struct redis_waiter {
+    struct redis_waiter *next;
+    struct redis_hub *hub; /* that lists it; NULL: none does */
+    char token[REDIS_HEX_SIZE];
+    bool interrupted; /* sticky [INT-2] */
+    bool watching, reading;
+    uint64_t round;      /* the subscription in force when the last request left; 0: none */
+    uint64_t seen;       /* the counter in the last answer "queued" [WAT-4] */
+    uint64_t fence;      /* of the last grant that arrived; 0: none */
+    int64_t lease_ms;    /* ... */
+    pthread_cond_t wake; /* exists while it is listed */
+};
+
+/* The hub of this client, made if need be, which the caller then is one user of. NULL: err says why
+ * (NOMEM; INVALID: certificates). */
+struct redis_hub *redis_hub_join(const struct dlock_host *host, const struct redis_place *place,
+                                 struct dlock_error *err);
+void redis_hub_leave(struct redis_hub *hub);
+/* In a forked child, instead of leave: gives descriptors back, and no memory. */
+void redis_hub_abandon(struct redis_hub *hub);
+
+const struct tls *redis_hub_tls(const struct redis_hub *hub);
+
+/* Before a request for a place leaves: lists the waiter. Returns the channel to be told by. */
+const char *redis_hub_expect(struct redis_hub *hub, struct redis_waiter *waiter,
+                             const unsigned char *token);
+
+/* The server answered "queued" and showed its counter: grants up to that have run out. */
+void redis_hub_queued(struct redis_hub *hub, struct redis_waiter *waiter, uint64_t counter);
+
+/* The attempt waits no more. Harmless when nothing was set up. */
+void redis_hub_forget(struct redis_waiter *waiter);
+
+/* slot watch; UNAVAILABLE: nobody can tell, so that asking is left. */
+enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err);
+void redis_hub_interrupt(struct redis_hub *hub, struct redis_waiter *waiter);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A name's keys: <prefix>{<name>} for the lock, and the same with :m :r :q :w behind it. Bytes that
+ * are not plain text, and % { }, are written %XX, so that a name can neither be cut short nor look
+ * like a key of another one, and so that the part in braces is what a cluster would hash.
+ *
+ * With key=raw the lock's key is the name, as other programs write it; the rest stays.
+ */
+#include "redis.h"
+
+#include <string.h>
+
+static const char *const ends[REDIS_KEY_COUNT] = {"", ":m", ":r", ":q", ":w"};
+
+static bool plain(unsigned char byte)
+{
+    return byte > ' ' && byte <= '~' && byte != '%' && byte != '{' && byte != '}';
+}
+
+static size_t escape(char *out, const unsigned char *name, uint32_t len)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *at = out;
+
+    for (uint32_t i = 0; i < len; i++) {
+        if (plain(name[i])) {
+            *at++ = (char)name[i];
+        } else {
+            *at++ = '%';
+            *at++ = digits[name[i] >> 4];
+            *at++ = digits[name[i] & 15];
+        }
+    }
+    return (size_t)(at - out);
+}
+
+void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
+                     const unsigned char *name, uint32_t name_len)
+{
+    char *base = keys->bytes[0];
+    size_t len = strlen(place->prefix);
+
+    memcpy(base, place->prefix, len);
+    base[len++] = '{';
+    len += escape(base + len, name, name_len);
+    base[len++] = '}';
+    keys->lens[0] = len;
+    for (size_t i = 1; i < REDIS_KEY_COUNT; i++) {
+        memcpy(keys->bytes[i], base, len);
+        memcpy(keys->bytes[i] + len, ends[i], 2);
+        keys->lens[i] = len + 2;
+    }
+    if (place->raw) {
+        memcpy(base, name, name_len);
+        keys->lens[0] = name_len;
+    }
+}
+
+static size_t escape_glob(char *out, const char *text, size_t len)
+{
+    char *at = out;
+
+    for (size_t i = 0; i < len; i++) {
+        if (strchr("*?[]^-\\", text[i]) != NULL)
+            *at++ = '\\';
+        *at++ = text[i];
+    }
+    return (size_t)(at - out);
+}
+
+void redis_keys_pattern(char *pattern, const struct redis_place *place, const unsigned char *prefix,
+                        uint32_t prefix_len)
+{
+    char begin[REDIS_KEY_MAX];
+    size_t len = 0;
+
+    if (place->raw) {
+        memcpy(begin, prefix, prefix_len);
+        len = prefix_len;
+    } else {
+        len = strlen(place->prefix);
+        memcpy(begin, place->prefix, len);
+        begin[len++] = '{';
+        len += escape(begin + len, prefix, prefix_len);
+    }
+    len = escape_glob(pattern, begin, len);
+    pattern[len] = '*';
+    pattern[len + 1] = '\0';
+}
+
+static int hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+static bool unescape(const char *text, size_t len, unsigned char *name, uint32_t *name_len)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        int high = 0, low = 0;
+
+        if (count == REDIS_NAME_MAX)
+            return false;
+        if (plain((unsigned char)text[i])) {
+            name[count++] = (unsigned char)text[i];
+            continue;
+        }
+        if (text[i] != '%' || i + 2 >= len)
+            return false;
+        high = hex_value(text[i + 1]);
+        low = hex_value(text[i + 2]);
+        if (high < 0 || low < 0)
+            return false;
+        name[count++] = (unsigned char)(high << 4 | low);
+        i += 2;
+    }
+    *name_len = count;
+    return count > 0;
+}
+
+bool redis_keys_name(const struct redis_place *place, const char *key, size_t len,
+                     unsigned char *name, uint32_t *name_len)
+{
+    size_t prefix_len = strlen(place->prefix);
+
+    if (place->raw) {
+        if (len == 0 || len > REDIS_NAME_MAX)
+            return false;
+        memcpy(name, key, len);
+        *name_len = (uint32_t)len;
+        return true;
+    }
+    if (len > 2 && memcmp(key + len - 2, ":r", 2) == 0)
+        len -= 2;
+    if (len < prefix_len + 3 || memcmp(key, place->prefix, prefix_len) != 0 ||
+        key[prefix_len] != '{' || key[len - 1] != '}')
+        return false;
+    return unescape(key + prefix_len + 1, len - prefix_len - 2, name, name_len);
+}
+
+void redis_hex(char *hex, const unsigned char *token)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
+        hex[2 * i] = digits[token[i] >> 4];
+        hex[2 * i + 1] = digits[token[i] & 15];
+    }
+    hex[2 * DLOCK_TOKEN_SIZE] = '\0';
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking, keeping and giving back a name: each one script. */
+#include "hub.h"
+#include "redis.h"
+
+/* ---- trylock ---- */
+
+static enum dlock_status grant_read(const struct redis_session *session, const redisReply *reply,
+                                    struct dlock_grant *grant, struct dlock_error *err)
+{
+    int64_t fence = 0, lease = 0, waiters = 0;
+
+    if (!redis_reply_array(reply, 4) || !redis_reply_int(reply, 1, 1, INT64_MAX, &fence) ||
+        !redis_reply_int(reply, 2, 1, REDIS_LEASE_MAX_MS, &lease) ||
+        !redis_reply_int(reply, 3, 0, UINT32_MAX - 1, &waiters))
+        return redis_nonsense(&session->place, err);
+    grant->fence = (uint64_t)fence;
+    grant->fence_room = REDIS_FENCE_ROOM;
+    grant->lease_ms = redis_lease(lease);
+    grant->waiters = (uint32_t)waiters;
+    return DLOCK_OK;
+}
+
+/* Whether there is a place, and since which number grants to it count. */
+static enum dlock_status busy_read(const struct redis_session *session, const redisReply *reply,
+                                   struct redis_waiter *waiter, struct dlock_grant *grant,
+                                   struct dlock_error *err)
+{
+    int64_t holder = -1, waiters = 0, queued = 0, position = 0, counter = 0;
+
+    if (!redis_reply_array(reply, 6) || !redis_reply_int(reply, 1, -1, INT64_MAX, &holder) ||
+        !redis_reply_int(reply, 2, 0, UINT32_MAX - 1, &waiters) ||
+        !redis_reply_int(reply, 3, 0, waiter != NULL, &queued) ||
+        !redis_reply_int(reply, 4, 0, UINT32_MAX, &position) ||
+        !redis_reply_int(reply, 5, 0, INT64_MAX, &counter))
+        return redis_nonsense(&session->place, err);
+    grant->holder_ms = holder;
+    grant->waiters = (uint32_t)waiters;
+    grant->queue_position = (uint32_t)position;
+    if (queued == 1) {
+        grant->flags |= DLOCK_GRANT_QUEUED;
+        grant->fence = (uint64_t)counter;
+        grant->lease_ms = session->waiter_lease_ms;
+        redis_hub_queued(session->hub, waiter, grant->fence);
+    }
+    return DLOCK_BUSY;
+}
+
+/* A server that was started a moment ago may have forgotten what it granted. */
+static enum dlock_status guarded(const struct redis_session *session, struct dlock_error *err)
+{
+    int64_t left_ns = session->guard_until_ns - session->host->now_ns(session->host->ctx);
+
+    if (left_ns <= 0)
+        return DLOCK_OK;
+    return redis_fail(&session->place, err, DLOCK_UNAVAILABLE,
+                      "no new locks for %lld ms: was up for %lld s, restart_guard is %lld s",
+                      (long long)left_ns / REDIS_NS_PER_MS + 1, (long long)session->facts.uptime_s,
+                      (long long)session->place.restart_guard_ms / 1000);
+}
+
+static const char *try_what(const struct dlock_request *req)
+{
+    if ((req->flags & DLOCK_REQ_REFRESH) != 0)
+        return "REFRESH";
+    return (req->flags & DLOCK_REQ_ENQUEUE) != 0 ? "ENQUEUE" : "TRY";
+}
+
+static enum dlock_status try_run(struct redis_session *session, const struct dlock_request *req,
+                                 const char *channel, redisReply **reply, struct dlock_error *err)
+{
+    struct redis_keys keys;
+    struct redis_call call;
+    char token[REDIS_HEX_SIZE], ttl[REDIS_DIGITS], place[REDIS_DIGITS];
+
+    redis_keys_make(&keys, &session->place, req->name, req->name_len);
+    redis_hex(token, req->token);
+    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, REDIS_KEY_COUNT);
+    redis_call_keys(&call, &keys);
+    resp_command_text(&call.command, token);
+    resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(&call.command, redis_number(ttl, req->ttl_ms));
+    resp_command_text(&call.command, try_what(req));
+    resp_command_text(&call.command, redis_number(place, session->waiter_lease_ms));
+    resp_command_text(&call.command, channel);
+    resp_command_text(&call.command, req->label != NULL ? req->label : "");
+    return redis_call_run(&session->link, &call, req->deadline_ns, reply, err);
+}
+
+enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    struct redis_waiter *waiter = NULL;
+    const char *channel = "-";
+    redisReply *reply = NULL;
+    int64_t taken = 0;
+    enum dlock_status status = guarded(session, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (req->mode == DLOCK_SHARED && (session->caps & DLOCK_CAP_RWLOCK) == 0)
+        return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
+                          "no shared mode with key=raw: other programs would not see it");
+    if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
+        waiter = req->slot;
+        channel = redis_hub_expect(session->hub, waiter, req->token);
+    }
+    status = try_run(session, req, channel, &reply, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        !redis_reply_int(reply, 0, 0, 1, &taken))
+        status = redis_nonsense(&session->place, err);
+    else if (taken == 1)
+        status = grant_read(session, reply, grant, err);
+    else
+        status = busy_read(session, reply, waiter, grant, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* ---- unlock, break ---- */
+
+static enum dlock_status release(struct redis_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *token, const char *what,
+                                 int64_t deadline_ns, int64_t *freed, struct dlock_error *err)
+{
+    struct redis_keys keys;
+    struct redis_call call;
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    redis_keys_make(&keys, &session->place, name, name_len);
+    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, REDIS_KEY_COUNT);
+    redis_call_keys(&call, &keys);
+    resp_command_text(&call.command, token);
+    resp_command_text(&call.command, what);
+    status = redis_call_run(&session->link, &call, deadline_ns, &reply, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed) ||
+        redis_reply_text(reply, 1) == NULL)
+        status = redis_nonsense(&session->place, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+enum dlock_status redis_unlock(void *self, const struct dlock_request *req, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    char token[REDIS_HEX_SIZE];
+    int64_t freed = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    redis_hub_forget(req->slot); /* [UNL-4] */
+    redis_hex(token, req->token);
+    status =
+        release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
+    if (status == DLOCK_OK && freed == 0)
+        return redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
+    return status;
+}
+
+enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    char token[REDIS_HEX_SIZE];
+    int64_t freed = 0;
+
+    redis_hub_forget(req->slot);
+    redis_hex(token, req->token);
+    return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
+                   err);
+}
+
+enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t name_len,
+                              const char *owner, int64_t deadline_ns, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    int64_t freed = 0;
+    enum dlock_status status = release(session, name, name_len, owner != NULL ? owner : "*",
+                                       "BREAK", deadline_ns, &freed, err);
+
+    if (status == DLOCK_OK && freed == 0)
+        return redis_fail(&session->place, err, DLOCK_NOT_HELD,
+                          owner != NULL ? "not held by this owner" : "the name is free");
+    return status;
+}

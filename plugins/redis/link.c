@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "redis.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CHUNK 4096
+
+enum dlock_status redis_fail(const struct redis_place *place, struct dlock_error *err,
+                             enum dlock_status status, const char *format, ...)
+{
+    char text[sizeof err->message];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return dlock_fail(err, REDIS_ORIGIN, status, 0, "%.63s: %.180s", place->endpoint, text);
+}
+
+void redis_link_close(struct redis_link *link)
+{
+    if (link->place == NULL)
+        return;
+    stream_close(&link->stream);
+    resp_reader_fini(&link->reader);
+    link->place = NULL;
+}
+
+/* OpenSSL may hold a lock that another thread of the parent took. */
+void redis_link_leave(struct redis_link *link)
+{
+    if (link->place != NULL && link->stream.fd >= 0)
+        (void)close(link->stream.fd);
+}
+
+static enum dlock_status connect_status(enum stream_result result)
+{
+    switch (result) {
+    case STREAM_OK:
+        return DLOCK_OK;
+    case STREAM_REFUSED:
+        return DLOCK_AUTH;
+    case STREAM_FOREIGN:
+        return DLOCK_PROTOCOL;
+    case STREAM_INVALID:
+        return DLOCK_INVALID;
+    default:
+        return DLOCK_UNAVAILABLE;
+    }
+}
+
+enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
+                                  const struct tls *tls, const struct dlock_host *host,
+                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    enum stream_result result = STREAM_FAILED;
+
+    stream_init(&link->stream, host);
+    link->place = place;
+    if (!resp_reader_init(&link->reader))
+        return redis_fail(place, err, DLOCK_NOMEM, "no memory for a reader of answers");
+    if (place->path != NULL)
+        result = stream_connect_unix(&link->stream, place->path, deadline_ns);
+    else
+        result = stream_connect(&link->stream, &place->address, deadline_ns);
+    if (result == STREAM_OK && place->secure)
+        result = stream_secure(&link->stream, tls, place->sni, deadline_ns);
+    if (result == STREAM_OK)
+        return DLOCK_OK;
+    return redis_fail(place, err, connect_status(result), "%s", link->stream.why);
+}
+
+enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, size_t len,
+                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    bool begun = false;
+
+    if (stream_send(&link->stream, bytes, len, deadline_ns, &begun) == STREAM_OK)
+        return DLOCK_OK;
+    if (begun)
+        return redis_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
+    return redis_fail(link->place, err, DLOCK_UNAVAILABLE, "not sent: %s", link->stream.why);
+}
+
+enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, redisReply **out,
+                                  struct dlock_error *err)
+{
+    for (;;) {
+        char chunk[CHUNK];
+        size_t received = 0;
+
+        if (!resp_reader_next(&link->reader, out))
+            break;
+        if (*out != NULL)
+            return DLOCK_OK;
+        if (stream_receive(&link->stream, chunk, sizeof chunk, deadline_ns, &received) != STREAM_OK)
+            return redis_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
+        if (!resp_reader_feed(&link->reader, chunk, received))
+            break;
+    }
+    if (link->reader.no_memory)
+        return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for an answer");
+    return redis_fail(link->place, err, DLOCK_PROTOCOL, "an answer that makes no sense: %s",
+                      link->reader.why);
+}
+
+enum dlock_status redis_link_ask(struct redis_link *link, const struct resp_command *command,
+                                 int64_t deadline_ns, redisReply **out, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    size_t len = 0;
+    char *bytes = NULL;
+
+    *out = NULL;
+    if (!stream_idle(&link->stream))
+        return redis_fail(link->place, err, DLOCK_UNAVAILABLE, "not sent: %s", link->stream.why);
+    bytes = resp_command_format(command, &len);
+    if (bytes == NULL)
+        return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for a command");
+    status = redis_link_send(link, bytes, len, deadline_ns, err);
+    free(bytes);
+    if (status == DLOCK_OK)
+        status = redis_link_read(link, deadline_ns, out, err);
+    if (status == DLOCK_NOMEM) /* there may have been an answer */
+        status = err->status = DLOCK_UNKNOWN;
+    if (status == DLOCK_OK && resp_reader_pending(&link->reader)) {
+        freeReplyObject(*out);
+        *out = NULL;
+        return redis_fail(link->place, err, DLOCK_PROTOCOL, "two answers to one question");
+    }
+    return status;
+}

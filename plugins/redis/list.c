@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* The live holders of many names, a page of SCAN at a time: KEYS would stop the server. */
+#include "redis.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE             "100"
+#define CURSOR_SIZE      24
+#define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
+
+/* SCAN may show a key twice. */
+struct seen {
+    uint32_t len;
+    unsigned char name[];
+};
+
+struct listing {
+    struct redis_session *session;
+    int64_t deadline_ns;
+    dlock_lease_fn *fn;
+    void *arg;
+    void *seen; /* tsearch(3) tree of struct seen */
+    bool stopped;
+    char pattern[2 * REDIS_KEY_MAX];
+    char cursor[CURSOR_SIZE];
+};
+
+static int seen_compare(const void *a, const void *b)
+{
+    const struct seen *one = a, *other = b;
+
+    if (one->len != other->len)
+        return one->len < other->len ? -1 : 1;
+    return memcmp(one->name, other->name, one->len);
+}
+
+/* True: it is new. *full: no memory. */
+static bool seen_add(struct listing *listing, const unsigned char *name, uint32_t len, bool *full)
+{
+    struct seen *entry = malloc(sizeof *entry + len);
+    struct seen **found = NULL;
+
+    if (entry != NULL) {
+        entry->len = len;
+        memcpy(entry->name, name, len);
+        found = tsearch(entry, &listing->seen, seen_compare);
+    }
+    *full = found == NULL;
+    if (found != NULL && *found == entry)
+        return true;
+    free(entry);
+    return false;
+}
+
+static enum dlock_status name_tell(struct listing *listing, const redisReply *key,
+                                   struct dlock_error *err)
+{
+    struct redis_session *session = listing->session;
+    unsigned char name[REDIS_NAME_MAX];
+    uint32_t len = 0;
+    bool full = false;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!redis_keys_name(&session->place, key->str, (size_t)key->len, name, &len))
+        return DLOCK_OK;
+    if (!seen_add(listing, name, len, &full))
+        return full ? redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list")
+                    : DLOCK_OK;
+    status = redis_look(session, name, len, listing->deadline_ns, listing->fn, listing->arg,
+                        &listing->stopped, err);
+    /* Another program's key: raw names meet them all. */
+    return status == DLOCK_CONFIG && session->place.raw ? DLOCK_OK : status;
+}
+
+static enum dlock_status page_tell(struct listing *listing, const redisReply *reply,
+                                   struct dlock_error *err)
+{
+    const redisReply *cursor = NULL, *keys = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    if (redis_reply_array(reply, 2)) {
+        cursor = redis_reply_text(reply, 0);
+        keys = reply->element[1];
+    }
+    if (cursor == NULL || cursor->len >= CURSOR_SIZE || keys->type != REDIS_REPLY_ARRAY)
+        return redis_fail(&listing->session->place, err, DLOCK_PROTOCOL, "not an answer to SCAN");
+    (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", cursor->str);
+    for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->stopped; i++) {
+        const redisReply *key = redis_reply_text(keys, i);
+
+        if (key != NULL)
+            status = name_tell(listing, key, err);
+    }
+    return status;
+}
+
+static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
+{
+    struct redis_session *session = listing->session;
+    struct resp_command command;
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    resp_command_begin(&command);
+    resp_command_text(&command, "SCAN");
+    resp_command_text(&command, listing->cursor);
+    resp_command_text(&command, "MATCH");
+    resp_command_text(&command, listing->pattern);
+    resp_command_text(&command, "COUNT");
+    resp_command_text(&command, PAGE);
+    session->link.reader.reply_max = ANSWER_MAX_BYTES;
+    status = redis_link_ask(&session->link, &command, listing->deadline_ns, &reply, err);
+    session->link.reader.reply_max = RESP_REPLY_MAX;
+    if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
+        status = redis_error(&session->place, reply, err);
+    if (status == DLOCK_OK)
+        status = page_tell(listing, reply, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                             int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    struct listing listing = {
+        .session = session,
+        .deadline_ns = deadline_ns,
+        .fn = fn,
+        .arg = arg,
+        .cursor = "0",
+    };
+    enum dlock_status status = DLOCK_OK;
+
+    if (prefix_len > REDIS_NAME_MAX)
+        return DLOCK_OK; /* no name is that long */
+    redis_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
+    do
+        status = page_next(&listing, err);
+    while (status == DLOCK_OK && !listing.stopped && strcmp(listing.cursor, "0") != 0);
+    tdestroy(listing.seen, free);
+    return status;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking at one name. */
+#include "redis.h"
+
+#define HOLDERS_MAX      "200" /* that one answer may tell of */
+#define HOLDER_ELEMENTS  6
+#define ANSWER_MAX_BYTES ((size_t)256 * 1024)
+
+/* The i-th holder of an answer of inspect.lua. False: it makes no sense. */
+static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_info *lease)
+{
+    size_t at = 1 + i * HOLDER_ELEMENTS;
+    const redisReply *mode = redis_reply_text(reply, at);
+    const redisReply *owner = redis_reply_text(reply, at + 1);
+    const redisReply *label = redis_reply_text(reply, at + 5);
+    int64_t fence = 0;
+
+    if (mode == NULL || owner == NULL || label == NULL ||
+        !redis_reply_int(reply, at + 2, -1, INT64_MAX, &lease->remaining_ms) ||
+        !redis_reply_int(reply, at + 3, 0, INT64_MAX, &fence) ||
+        !redis_reply_int(reply, at + 4, INT64_MIN, INT64_MAX, &lease->held_ms))
+        return false;
+    lease->mode = mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    lease->owner = owner->str;
+    lease->label = label->str;
+    lease->fence = (uint64_t)fence;
+    if (lease->held_ms < -1) /* the server's clock went back */
+        lease->held_ms = 0;
+    return true;
+}
+
+static enum dlock_status holders_tell(const struct redis_session *session, const redisReply *reply,
+                                      struct dlock_lease_info *lease, dlock_lease_fn *fn, void *arg,
+                                      bool *stopped, struct dlock_error *err)
+{
+    int64_t waiters = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
+        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+        return redis_nonsense(&session->place, err);
+    lease->waiters = (uint32_t)waiters;
+    for (size_t i = 0; !*stopped && i < (reply->elements - 1) / HOLDER_ELEMENTS; i++) {
+        if (!holder_read(reply, i, lease))
+            return redis_nonsense(&session->place, err);
+        *stopped = fn(arg, lease) != 0;
+    }
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
+                             uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             bool *stopped, struct dlock_error *err)
+{
+    struct dlock_lease_info lease = {.name = name, .name_len = name_len};
+    struct redis_keys keys;
+    struct redis_call call;
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    redis_keys_make(&keys, &session->place, name, name_len);
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT);
+    redis_call_keys(&call, &keys);
+    resp_command_text(&call.command, HOLDERS_MAX);
+    session->link.reader.reply_max = ANSWER_MAX_BYTES;
+    status = redis_call_run(&session->link, &call, deadline_ns, &reply, err);
+    session->link.reader.reply_max = RESP_REPLY_MAX;
+    if (status == DLOCK_OK)
+        status = holders_tell(session, reply, &lease, fn, arg, stopped, err);
+    freeReplyObject(reply);
+    return status;
+}
+
+enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                struct dlock_error *err)
+{
+    bool stopped = false;
+
+    return redis_look(self, name, name_len, deadline_ns, fn, arg, &stopped, err);
+}

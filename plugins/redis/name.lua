@@ -1,0 +1,116 @@
+-- SPDX-License-Identifier: MIT
+-- What the scripts know of a name. Each is put together from several files when dlock is built; see
+-- CMakeLists.txt.
+--
+--   lock     string: the token of the exclusive holder, with the lease as its time to live
+--   meta     hash: f the last fence; o, s, l token, beginning and label of the exclusive holder;
+--            r<token> "fence beginning label" of a reader; e when its end was set
+--   readers  sorted set: tokens of readers, by the end of their leases
+--   queue    sorted set: tokens of waiters, in the order of their coming
+--   waiters  hash: n the last number in the queue; e<token> when a place ends; w<token>
+--            "mode channel label"
+--
+-- All times are milliseconds of the server's clock. Whoever has no lease left is dropped by the
+-- next script that comes by.
+
+local function name_at(first)
+    return { lock = KEYS[first], meta = KEYS[first + 1], readers = KEYS[first + 2],
+             queue = KEYS[first + 3], waiters = KEYS[first + 4], said = {} }
+end
+
+local function readers_set(name, token, ends)
+    redis.call('ZADD', name.readers, ends, token)
+    local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+    redis.call('PEXPIREAT', name.readers, last[2])
+end
+
+local function become_reader(name, token, lease, label)
+    local fence, ends = fence_next(name.meta)
+    redis.call('HSET', name.meta, 'f', fence, 'e', ends, 'r' .. token,
+               string.format('%.0f %.0f %s', fence, now, label))
+    meta_keep(name.meta, ends)
+    readers_set(name, token, now + lease)
+    return fence
+end
+
+-- How many readers are left; the dead ones are gone afterwards.
+local function readers_live(name)
+    local dead = redis.call('ZRANGEBYSCORE', name.readers, '-inf', now)
+    for _, token in ipairs(dead) do
+        redis.call('ZREM', name.readers, token)
+        redis.call('HDEL', name.meta, 'r' .. token)
+    end
+    return redis.call('ZCARD', name.readers)
+end
+
+local function reader_fence(name, token)
+    local entry = redis.call('HGET', name.meta, 'r' .. token)
+    return entry and tonumber(string.match(entry, '^%d+')) or 0
+end
+
+local function waiter_drop(name, token)
+    redis.call('ZREM', name.queue, token)
+    redis.call('HDEL', name.waiters, 'e' .. token, 'w' .. token)
+end
+
+local function waiter_lives(name, token)
+    local ends = redis.call('HGET', name.waiters, 'e' .. token)
+    return ends and tonumber(ends) > now
+end
+
+-- The first live waiter, or nil.
+local function queue_head(name)
+    while true do
+        local token = redis.call('ZRANGE', name.queue, 0, 0)[1]
+        if not token or waiter_lives(name, token) then
+            return token
+        end
+        waiter_drop(name, token)
+    end
+end
+
+-- Makes the waiter a holder, for no longer than its place in the queue was to last.
+local function grant(name, token)
+    local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x - 1000 '
+    local mode, channel, lease, label = string.match(entry, '^(%S+) (%S+) (%d+) (.*)$')
+    waiter_drop(name, token) -- first, so that it works in a server without memory to spare
+    local fence
+    if mode == 's' then
+        fence = become_reader(name, token, lease, label)
+    else
+        fence = become_owner(name.lock, name.meta, token, lease, label)
+    end
+    table.insert(name.said, { channel, string.format('%s %.0f %s', token, fence, lease) })
+end
+
+local function head_may_hold(name, token, readers)
+    local entry = redis.call('HGET', name.waiters, 'w' .. token)
+    return readers == 0 or (entry and string.sub(entry, 1, 1) == 's')
+end
+
+-- The name has no exclusive holder: it goes to whoever waits, readers together. Nobody else may
+-- take it while there is a live waiter.
+local function pass_on(name)
+    while redis.call('EXISTS', name.lock) == 0 do
+        local token = queue_head(name)
+        if not token or not head_may_hold(name, token, readers_live(name)) then
+            return
+        end
+        grant(name, token)
+    end
+end
+
+-- Tells those who were granted. Last, and never an error: they find out by asking, too. Returns
+-- why it could not be told, or ''.
+local function tell(name)
+    local failure = ''
+    for _, said in ipairs(name.said) do
+        if said[1] ~= '-' then
+            local result = redis.pcall('PUBLISH', said[1], said[2])
+            if type(result) == 'table' and result.err then
+                failure = result.err
+            end
+        end
+    end
+    return failure
+end

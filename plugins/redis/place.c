@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "redis.h"
+
+#include <string.h>
+
+#define DEFAULT_PORT 6379
+
+static enum dlock_status refuse(struct dlock_error *err, const char *why)
+{
+    return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "%s", why);
+}
+
+static bool scheme_ends(const char *scheme, const char *end)
+{
+    size_t len = strlen(scheme), end_len = strlen(end);
+
+    return len >= end_len && strcmp(scheme + len - end_len, end) == 0;
+}
+
+static bool database_parse(const char *text, int64_t *out)
+{
+    int64_t value = 0;
+
+    if (*text == '\0' || strlen(text) > 7)
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+static enum dlock_status tcp_init(struct redis_place *place, struct dlock_error *err)
+{
+    const struct dlock_target *target = place->target;
+    bool option = target->option(target, "db") != NULL;
+
+    if (target->hosts[0] == NULL || target->hosts[1] != NULL)
+        return refuse(err, "want one host, as in redis://127.0.0.1:6379");
+    if (!address_parse(&place->address, target->hosts[0], DEFAULT_PORT))
+        return refuse(err, "the host is not one that can be looked up");
+    address_format(&place->address, place->endpoint, sizeof place->endpoint);
+    if (target->path[0] == '\0' || strcmp(target->path, "/") == 0)
+        return DLOCK_OK;
+    if (option || !database_parse(target->path + 1, &place->database))
+        return refuse(err, "want the number of a database, once: as the path or as db=");
+    return DLOCK_OK;
+}
+
+static enum dlock_status unix_init(struct redis_place *place, struct dlock_error *err)
+{
+    const struct dlock_target *target = place->target;
+
+    if (target->hosts[0] != NULL || target->path[0] != '/')
+        return refuse(err,
+                      "want the absolute path of a socket, as in redis+unix:///run/redis.sock");
+    place->path = target->path;
+    (void)snprintf(place->endpoint, sizeof place->endpoint, "%.63s", place->path);
+    return DLOCK_OK;
+}
+
+static enum dlock_status tls_init(struct redis_place *place, struct dlock_error *err)
+{
+    const struct dlock_target *target = place->target;
+    const char *verify = target->option(target, "verify");
+
+    place->tls.ca = target->option(target, "ca");
+    place->tls.cert = target->option(target, "cert");
+    place->tls.key = target->option(target, "key_file");
+    place->sni = target->option(target, "sni");
+    if (!place->secure) {
+        if (place->tls.ca != NULL || place->tls.cert != NULL || place->tls.key != NULL ||
+            place->sni != NULL)
+            return refuse(err, "ca, cert, key_file and sni are for rediss: and valkeys:");
+        return DLOCK_OK;
+    }
+    if ((place->tls.cert == NULL) != (place->tls.key == NULL))
+        return refuse(err, "cert and key_file go together");
+    if (verify != NULL && strcmp(verify, "ca") == 0)
+        place->tls.verify = TLS_VERIFY_CA;
+    else if (verify != NULL && strcmp(verify, "none") == 0)
+        place->tls.verify = TLS_VERIFY_NONE;
+    else
+        place->tls.verify = TLS_VERIFY_FULL;
+    if (place->sni == NULL)
+        place->sni = place->address.host;
+    return DLOCK_OK;
+}
+
+/* Braces would move the hash tag, which the name is. */
+static enum dlock_status prefix_init(struct redis_place *place, struct dlock_error *err)
+{
+    const char *prefix = place->target->option(place->target, "prefix");
+    const char *key = place->target->option(place->target, "key");
+
+    place->prefix = prefix != NULL ? prefix : "dl:";
+    place->raw = key != NULL && strcmp(key, "raw") == 0;
+    if (strlen(place->prefix) > REDIS_PREFIX_MAX || strpbrk(place->prefix, "{}") != NULL)
+        return refuse(err, "prefix: at most 64 bytes, and no braces");
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_place_init(struct redis_place *place, const struct dlock_target *target,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    bool local = scheme_ends(target->scheme, "+unix");
+
+    *place = (struct redis_place){
+        .target = target,
+        .database = target->number(target, "db"),
+        .spin = target->number(target, "spin") != 0,
+        .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
+        .restart_guard_ms = target->number(target, "restart_guard"),
+        .secure = strcmp(target->scheme, "rediss") == 0 || strcmp(target->scheme, "valkeys") == 0,
+    };
+    status = local ? unix_init(place, err) : tcp_init(place, err);
+    if (status == DLOCK_OK)
+        status = tls_init(place, err);
+    if (status == DLOCK_OK)
+        status = prefix_init(place, err);
+    return status;
+}

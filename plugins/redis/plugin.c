@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis://host[:port][/db], rediss: with TLS, redis+unix:///path - one Redis or Valkey server,
+ * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
+ * set up like, and what can be relied on.
+ */
+#include "hub.h"
+#include "redis.h"
+
+#include <sched.h>
+
+#define REDIS_CAPS                                                                        \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+
+static void info_fill(struct dlock_session_info *info, const struct redis_session *session)
+{
+    info->caps = session->caps;
+    (void)snprintf(info->server, sizeof info->server, "%s", session->facts.server);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.endpoint);
+}
+
+/* A restart always ends the connection, so that asking once a connection is enough. The server
+ * counts whole seconds. */
+static void guard_set(struct redis_session *session)
+{
+    int64_t left_ms = session->place.restart_guard_ms + 1000 - session->facts.uptime_s * 1000;
+
+    if (session->place.restart_guard_ms > 0 && left_ms > 0)
+        session->guard_until_ns =
+            session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
+}
+
+/* That this process may run on. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+static enum dlock_status redis_open(void *self, const struct dlock_host *host,
+                                    const struct dlock_target *target, int64_t deadline_ns,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    enum dlock_status status = redis_place_init(&session->place, target, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    session->host = host;
+    session->waiter_lease_ms = target->number(target, "waiter_lease");
+    session->hub = redis_hub_join(host, &session->place, err);
+    if (session->hub == NULL)
+        return err->status;
+    status = redis_link_open(&session->link, &session->place, redis_hub_tls(session->hub), host,
+                             deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = redis_setup(&session->link, deadline_ns, &session->facts, err);
+    if (status == DLOCK_OK)
+        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
+    if (status != DLOCK_OK)
+        return status;
+    guard_set(session);
+    spin_init(&session->link.stream.spin, session->place.spin ? processors() : 0);
+    info_fill(info, session);
+    return DLOCK_OK;
+}
+
+static void redis_close(void *self, int forked)
+{
+    struct redis_session *session = self;
+
+    if (forked) {
+        redis_link_leave(&session->link);
+        if (session->hub != NULL)
+            redis_hub_abandon(session->hub);
+        return;
+    }
+    redis_link_close(&session->link);
+    if (session->hub != NULL)
+        redis_hub_leave(session->hub);
+    session->hub = NULL;
+}
+
+static void redis_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    redis_hub_forget(req->slot);
+}
+
+static enum dlock_status redis_watch(void *self, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct redis_session *session = self;
+
+    return redis_hub_watch(session->hub, req, grant, err);
+}
+
+static void redis_interrupt(void *self, const struct dlock_request *req)
+{
+    struct redis_session *session = self;
+
+    redis_hub_interrupt(session->hub, req->slot);
+}
+
+static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
+                                     struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                     struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    enum dlock_status status = redis_setup_look(&session->link, deadline_ns, &session->facts, err);
+
+    if (status == DLOCK_OK)
+        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
+    if (status != DLOCK_OK)
+        return status;
+    redis_facts_report(&session->facts, &session->place, fn, arg);
+    info_fill(info, session);
+    return DLOCK_OK;
+}
+
+static const struct dlock_backend_ops redis_ops = {
+    .struct_size = sizeof redis_ops,
+    .session_size = sizeof(struct redis_session),
+    .slot_size = sizeof(struct redis_waiter),
+    .open = redis_open,
+    .close = redis_close,
+    .trylock = redis_trylock,
+    .renew = redis_renew,
+    .unlock = redis_unlock,
+    .forget = redis_forget,
+    .watch = redis_watch,
+    .leave = redis_leave,
+    .interrupt = redis_interrupt,
+    .inspect = redis_inspect,
+    .list = redis_list,
+    .break_lock = redis_break,
+    .probe = redis_probe,
+};
+
+static const char *const redis_schemes[] = {
+    "redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", NULL,
+};
+
+static const struct dlock_option_spec redis_options[] = {
+    {"db", "int", NULL, "0..9999999",
+     "number of the database; the path of a URI with a host says it, too"},
+    {"prefix", "text", "dl:", "0..64", "what all keys begin with; no braces"},
+    {"key", "enum", "name", "name|raw",
+     "raw: the key of a lock is its name as it stands, as other programs have it; no shared mode"},
+    {"restart_guard", "duration", "0", "0..7d",
+     "no new lock in a server that is up for less: at least the longest ttl of any client, where "
+     "the server forgets locks when it crashes"},
+    {"spin", "bool", "on", NULL,
+     "look for an answer for some microseconds before sleeping for it, where answers come that "
+     "fast"},
+    {"waiter_lease", "duration", "3s", "500ms..60s",
+     "how long a place in a queue lasts when it is not refreshed, and a lock that is granted to "
+     "it"},
+    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
+    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
+    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
+    {"sni", "text", NULL, "1..253",
+     "name to ask the server for and to find in its certificate; unset: the host"},
+    {"verify", "enum", "full", "full|ca|none",
+     "ca: a certificate for any name will do; none: any certificate at all, so that anybody can "
+     "be the server"},
+    {"unsafe_eviction", "bool", "off", NULL,
+     "accept a server that throws keys away when its memory is full"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct dlock_plugin redis_plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof redis_plugin,
+    .caps = REDIS_CAPS,
+    .name = "redis",
+    .version = "1",
+    .schemes = redis_schemes,
+    .options = redis_options,
+    .ops = &redis_ops,
+};
+
+DLOCK_PLUGIN_ENTRY(redis, &redis_plugin)

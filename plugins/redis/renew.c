@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeping many names: a script for each RENEW_AT_ONCE of them. */
+#include "redis.h"
+
+#include <stdlib.h>
+
+#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait meanwhile */
+
+/* Its lease is not ours to end: whatever hinders this renewal, the next one may work. */
+static enum dlock_status renew_error(enum dlock_status status)
+{
+    return status == DLOCK_CONFIG ? DLOCK_UNAVAILABLE : status;
+}
+
+static void renewed(const struct redis_session *session, const redisReply *reply,
+                    struct dlock_lease_op *op, struct dlock_error *err)
+{
+    int64_t lease = 0, waiters = 0;
+
+    if (reply->type == REDIS_REPLY_ERROR) {
+        if (redis_error_is(reply, "WRONGTYPE"))
+            op->status = redis_fail(&session->place, err, DLOCK_LOST,
+                                    "the name's key is used by something else");
+        else
+            op->status = renew_error(redis_error(&session->place, reply, err));
+        return;
+    }
+    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, REDIS_LEASE_MAX_MS, &lease) ||
+        !redis_reply_int(reply, 1, 0, UINT32_MAX - 1, &waiters)) {
+        op->status = redis_nonsense(&session->place, err);
+        return;
+    }
+    if (lease == 0) {
+        op->status =
+            redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
+        return;
+    }
+    op->grant.lease_ms = redis_lease(lease);
+    op->grant.waiters = (uint32_t)waiters;
+    op->status = DLOCK_OK;
+}
+
+/* What a call needs to stay where it is until it was sent. */
+struct batch {
+    struct redis_call call;
+    char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
+    char ttl[RENEW_AT_ONCE][REDIS_DIGITS];
+    struct redis_keys keys[]; /* of as many as are renewed at once */
+};
+
+static void batch_fill(struct batch *batch, const struct redis_session *session,
+                       const struct dlock_lease_op *ops, size_t n)
+{
+    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, (unsigned)n * REDIS_KEY_COUNT);
+    for (size_t i = 0; i < n; i++) {
+        redis_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
+        redis_call_keys(&batch->call, &batch->keys[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_request *req = ops[i].req;
+
+        redis_hex(batch->token[i], req->token);
+        resp_command_text(&batch->call.command, batch->token[i]);
+        resp_command_text(&batch->call.command, redis_number(batch->ttl[i], req->ttl_ms));
+        resp_command_text(&batch->call.command,
+                          (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
+    }
+}
+
+static enum dlock_status batch_run(struct redis_session *session, struct batch *batch,
+                                   struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
+                                   struct dlock_error *err)
+{
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    batch_fill(batch, session, ops, n);
+    status = renew_error(redis_call_run(&session->link, &batch->call, deadline_ns, &reply, err));
+    if (status == DLOCK_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)) {
+        freeReplyObject(reply);
+        status = redis_nonsense(&session->place, err);
+    }
+    if (status != DLOCK_OK) {
+        for (size_t i = 0; i < n; i++)
+            ops[i].status = status;
+        return status;
+    }
+    for (size_t i = 0; i < n; i++)
+        renewed(session, reply->element[i], &ops[i], err);
+    freeReplyObject(reply);
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
+                              struct dlock_error *err)
+{
+    struct redis_session *session = self;
+    size_t most = n < RENEW_AT_ONCE ? n : RENEW_AT_ONCE;
+    struct batch *batch = malloc(sizeof *batch + most * sizeof batch->keys[0]);
+    enum dlock_status status = DLOCK_OK;
+    size_t done = 0;
+
+    if (batch == NULL)
+        return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
+    while (done < n && status == DLOCK_OK) {
+        size_t some = n - done < most ? n - done : most;
+
+        status = batch_run(session, batch, ops + done, some, deadline_ns, err);
+        done += some;
+    }
+    free(batch);
+    for (size_t i = done; i < n; i++) /* the connection is gone, and these were not sent */
+        ops[i].status = DLOCK_UNAVAILABLE;
+    return done <= RENEW_AT_ONCE && status != DLOCK_OK ? status : DLOCK_OK;
+}

@@ -1,0 +1,75 @@
+-- Extends leases, each for itself.
+--
+-- KEYS   lock, meta, readers, queue, waiters of each
+-- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each
+-- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error.
+local function stay_owner(name, token, ttl)
+    local left = redis.call('PTTL', name.lock)
+    if left < ttl then
+        redis.call('PEXPIRE', name.lock, ttl)
+    end
+    return math.max(left, ttl)
+end
+
+local function stay_reader(name, token, ttl, ends)
+    ends = math.max(ends, now + ttl)
+    readers_set(name, token, ends)
+    return ends - now
+end
+
+-- The deletion comes first, so that it works in a server without memory to spare.
+local function downgrade(name, token, ttl)
+    local left = redis.call('PTTL', name.lock)
+    local kept = redis.call('HMGET', name.meta, 'f', 's', 'l')
+    redis.call('DEL', name.lock)
+    redis.call('HSET', name.meta, 'r' .. token, (kept[1] or '0') .. ' ' .. (kept[2] or now) ..
+               ' ' .. (kept[3] or ''))
+    readers_set(name, token, now + math.max(left, ttl))
+    pass_on(name)
+    return math.max(left, ttl)
+end
+
+local function renew(name, token, ttl, becomes)
+    local lease = 0
+    local owner = redis.pcall('GET', name.lock)
+    if type(owner) == 'table' then
+        return owner
+    end
+    if owner == token then
+        local stay = becomes == 'D' and downgrade or stay_owner
+        lease = stay(name, token, ttl)
+    elseif not owner then
+        local ends = redis.pcall('ZSCORE', name.readers, token)
+        if type(ends) == 'table' then
+            return ends
+        end
+        ends = tonumber(ends or 0)
+        if ends > now then
+            lease = stay_reader(name, token, ttl, ends)
+        end
+    end
+    if lease == 0 then
+        return { 0, 0 }
+    end
+    redis.call('EXPIRE', name.meta, META_TTL)
+    tell(name)
+    return { lease, redis.call('ZCARD', name.queue) }
+end
+
+-- As the server would say it: its own errors begin with a word in capitals.
+local function error_text(failure)
+    local text = type(failure) == 'table' and failure.err or tostring(failure)
+    text = string.gsub(text, '^%-', '')
+    return string.match(text, '^%u+ ') and text or 'ERR ' .. text
+end
+
+local results = {}
+for i = 0, #ARGV / 3 - 1 do
+    local done, result = pcall(renew, name_at(5 * i + 1), ARGV[3 * i + 1],
+                               tonumber(ARGV[3 * i + 2]), ARGV[3 * i + 3])
+    if not done then
+        result = { err = error_text(result) }
+    end
+    results[i + 1] = result
+end
+return results

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "redis.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys)
+{
+    call->script = &redis_scripts[script];
+    (void)snprintf(call->count, sizeof call->count, "%u", keys);
+    resp_command_begin(&call->command);
+    resp_command_text(&call->command, "EVALSHA");
+    resp_command_text(&call->command, call->script->sha);
+    resp_command_text(&call->command, call->count);
+}
+
+void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
+{
+    for (size_t i = 0; i < REDIS_KEY_COUNT; i++)
+        resp_command_add(&call->command, keys->bytes[i], keys->lens[i]);
+}
+
+/* A script that the server does not know has not been run: there is nothing to be unsure about. */
+static enum dlock_status run_with_body(struct redis_link *link, struct redis_call *call,
+                                       int64_t deadline_ns, redisReply **out,
+                                       struct dlock_error *err)
+{
+    freeReplyObject(*out);
+    call->command.words[0] = "EVAL";
+    call->command.lens[0] = strlen("EVAL");
+    call->command.words[1] = call->script->body;
+    call->command.lens[1] = call->script->len;
+    return redis_link_ask(link, &call->command, deadline_ns, out, err);
+}
+
+enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *call,
+                                 int64_t deadline_ns, redisReply **out, struct dlock_error *err)
+{
+    enum dlock_status status = redis_link_ask(link, &call->command, deadline_ns, out, err);
+
+    if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT"))
+        status = run_with_body(link, call, deadline_ns, out, err);
+    if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
+        status = redis_error(link->place, *out, err);
+        freeReplyObject(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+const char *redis_number(char *out, int64_t number)
+{
+    (void)snprintf(out, REDIS_DIGITS, "%" PRId64, number);
+    return out;
+}
+
+int64_t redis_lease(int64_t counted_ms)
+{
+    return counted_ms < REDIS_TTL_MAX_MS ? counted_ms : REDIS_TTL_MAX_MS;
+}
+
+enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
+{
+    return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
+}
+
+bool redis_reply_array(const redisReply *reply, size_t count)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
+}
+
+bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out)
+{
+    const redisReply *element = reply->element[i];
+
+    if (element->type != REDIS_REPLY_INTEGER || element->integer < least || element->integer > most)
+        return false;
+    *out = element->integer;
+    return true;
+}
+
+const redisReply *redis_reply_text(const redisReply *reply, size_t i)
+{
+    const redisReply *element = reply->element[i];
+
+    return element->type == REDIS_REPLY_STRING ? element : NULL;
+}

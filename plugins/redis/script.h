@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory,
+ * built in by embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
+ * says what is stored where.
+ */
+#ifndef REDIS_SCRIPT_H
+#define REDIS_SCRIPT_H
+
+#include <stddef.h>
+
+enum redis_script_id {
+    REDIS_SCRIPT_ACQUIRE,
+    REDIS_SCRIPT_RELEASE,
+    REDIS_SCRIPT_RENEW,
+    REDIS_SCRIPT_INSPECT
+};
+#define REDIS_SCRIPT_COUNT 4
+
+struct redis_script {
+    const char *sha; /* 40 hex digits */
+    const char *body;
+    size_t len;
+    const char *name;
+};
+
+extern const struct redis_script redis_scripts[REDIS_SCRIPT_COUNT];
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for a grant: one thread reads for all who wait in a client. */
+#include "hub_private.h"
+
+#include <time.h>
+
+#define NS_PER_S INT64_C(1000000000)
+
+/* A condition variable runs on another clock; whoever called looks again. */
+static void nap(struct redis_hub *hub, struct redis_waiter *waiter, int64_t left_ns)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += left_ns / NS_PER_S;
+    until.tv_nsec += left_ns % NS_PER_S;
+    if (until.tv_nsec >= NS_PER_S) {
+        until.tv_nsec -= NS_PER_S;
+        until.tv_sec++;
+    }
+    (void)pthread_cond_timedwait(&waiter->wake, &hub->mutex, &until);
+}
+
+static enum dlock_status unavailable(const struct redis_hub *hub, struct dlock_error *err)
+{
+    return redis_fail(&hub->place, err, DLOCK_UNAVAILABLE, "nothing tells of grants: %.100s",
+                      hub->why[0] != '\0' ? hub->why : "not subscribed");
+}
+
+/* OK, or how the wait ends. INTERNAL: it does not. */
+static enum dlock_status verdict(struct redis_hub *hub, struct redis_waiter *waiter,
+                                 struct dlock_grant *grant)
+{
+    if (waiter->fence > waiter->seen) {
+        grant->fence = waiter->fence;
+        grant->fence_room = REDIS_FENCE_ROOM;
+        grant->lease_ms = waiter->lease_ms;
+        waiter->seen = waiter->fence; /* told once */
+        return DLOCK_OK;
+    }
+    if (waiter->interrupted)
+        return DLOCK_CANCELED;
+    if (!hub->up || waiter->round != hub->round)
+        return DLOCK_BUSY;
+    return DLOCK_INTERNAL;
+}
+
+static enum dlock_status wait_locked(struct redis_hub *hub, struct redis_waiter *waiter,
+                                     int64_t deadline_ns, struct dlock_grant *grant)
+{
+    for (;;) {
+        enum dlock_status status = verdict(hub, waiter, grant);
+        int64_t left_ns = deadline_ns - hub->host->now_ns(hub->host->ctx);
+
+        if (status != DLOCK_INTERNAL)
+            return status;
+        if (left_ns <= 0)
+            return DLOCK_TIMEOUT;
+        if (hub->reading) {
+            nap(hub, waiter, left_ns);
+            continue;
+        }
+        waiter->reading = true;
+        redis_hub_read(hub, deadline_ns);
+        waiter->reading = false;
+    }
+}
+
+/* Whoever was not subscribed when asking may have been granted the name unheard. */
+static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_request *req,
+                                      struct dlock_grant *grant)
+{
+    struct redis_waiter *waiter = req->slot;
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx);
+    int64_t connect_by_ns = now_ns + req->op_timeout_ms * REDIS_NS_PER_MS;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (waiter->hub == NULL) /* no place, nothing to be told */
+        return waiter->interrupted ? DLOCK_CANCELED : DLOCK_UNAVAILABLE;
+    if (waiter->round == 0 && !waiter->interrupted &&
+        !redis_hub_subscribe(hub,
+                             connect_by_ns < req->deadline_ns ? connect_by_ns : req->deadline_ns))
+        return DLOCK_UNAVAILABLE;
+    waiter->watching = true;
+    status = wait_locked(hub, waiter, req->deadline_ns, grant);
+    waiter->watching = false;
+    redis_hub_hand_over(hub);
+    return status;
+}
+
+enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    status = watch_locked(hub, req, grant);
+    if (status == DLOCK_UNAVAILABLE)
+        (void)unavailable(hub, err);
+    (void)pthread_mutex_unlock(&hub->mutex);
+    if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
+        return redis_fail(&hub->place, err, status, "the wait ended before the name was granted");
+    return status;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "resolve.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define NS_PER_S INT64_C(1000000000)
+
+/* One look-up. The last of the two who know it frees it. */
+struct job {
+    pthread_mutex_t mutex;
+    pthread_cond_t done_changed;
+    bool done, abandoned;
+    int result;
+    struct addrinfo *found;
+    char port[8];
+    char host[]; /* the name */
+};
+
+static void job_free(struct job *job)
+{
+    if (job->found != NULL)
+        freeaddrinfo(job->found);
+    (void)pthread_cond_destroy(&job->done_changed);
+    (void)pthread_mutex_destroy(&job->mutex);
+    free(job);
+}
+
+static int look_up(const char *host, const char *port, int flags, struct addrinfo **out)
+{
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_NUMERICSERV | flags,
+    };
+
+    *out = NULL;
+    return getaddrinfo(host, port, &hints, out);
+}
+
+static void *job_run(void *arg)
+{
+    struct job *job = arg;
+    struct addrinfo *found = NULL;
+    int result = look_up(job->host, job->port, AI_ADDRCONFIG, &found);
+    bool abandoned = false;
+
+    (void)pthread_mutex_lock(&job->mutex);
+    job->result = result;
+    job->found = found;
+    job->done = true;
+    abandoned = job->abandoned;
+    (void)pthread_cond_signal(&job->done_changed);
+    (void)pthread_mutex_unlock(&job->mutex);
+    if (abandoned)
+        job_free(job);
+    return NULL;
+}
+
+/* Signals are for the threads of the application. */
+static int thread_start(struct job *job)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    int failure = pthread_attr_init(&attr);
+
+    if (failure != 0)
+        return failure;
+    (void)sigfillset(&all);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    failure = pthread_create(&thread, &attr, job_run, job);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return failure;
+}
+
+static struct job *job_new(const char *host, const char *port)
+{
+    size_t size = sizeof(struct job) + strlen(host) + 1;
+    struct job *job = calloc(1, size);
+
+    if (job == NULL)
+        return NULL;
+    (void)snprintf(job->host, size - sizeof *job, "%s", host);
+    (void)snprintf(job->port, sizeof job->port, "%s", port);
+    (void)pthread_mutex_init(&job->mutex, NULL);
+    (void)pthread_cond_init(&job->done_changed, NULL);
+    return job;
+}
+
+/* With the mutex held. A condition variable runs on another clock: look again after each sleep. */
+static void job_wait(struct job *job, const struct dlock_host *clock, int64_t deadline_ns)
+{
+    while (!job->done) {
+        int64_t left_ns = deadline_ns - clock->now_ns(clock->ctx);
+        struct timespec until;
+
+        if (left_ns <= 0)
+            return;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += left_ns / NS_PER_S;
+        until.tv_nsec += left_ns % NS_PER_S;
+        if (until.tv_nsec >= NS_PER_S) {
+            until.tv_nsec -= NS_PER_S;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_clockwait(&job->done_changed, &job->mutex, CLOCK_MONOTONIC, &until);
+    }
+}
+
+int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock,
+                 int64_t deadline_ns, struct addrinfo **out)
+{
+    char service[8];
+    struct job *job = NULL;
+    int result = EAI_AGAIN;
+    bool done = false;
+
+    (void)snprintf(service, sizeof service, "%u", (unsigned)port);
+    if (look_up(host, service, AI_NUMERICHOST, out) == 0)
+        return 0;
+    job = job_new(host, service);
+    if (job == NULL)
+        return EAI_MEMORY;
+    if (thread_start(job) != 0) {
+        job_free(job);
+        return EAI_MEMORY;
+    }
+    (void)pthread_mutex_lock(&job->mutex);
+    job_wait(job, clock, deadline_ns);
+    done = job->done;
+    if (done) {
+        result = job->result;
+        *out = job->found;
+        job->found = NULL;
+    }
+    job->abandoned = !done;
+    (void)pthread_mutex_unlock(&job->mutex);
+    if (done)
+        job_free(job);
+    return result;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "tls.h"
+#include "tls_bio.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tls {
+    SSL_CTX *context;
+    enum tls_verify verify;
+};
+
+/* The first complaint in OpenSSL's queue of this thread, which is empty afterwards. */
+static unsigned long complaint(char *text, size_t size)
+{
+    unsigned long code = ERR_get_error();
+    const char *reason = code != 0 ? ERR_reason_error_string(code) : NULL;
+
+    (void)snprintf(text, size, "%s", reason != NULL ? reason : "no reason given");
+    ERR_clear_error();
+    return code;
+}
+
+static bool files_load(SSL_CTX *context, const struct tls_options *options, const char **what)
+{
+    *what = "the system's certificates";
+    if (options->ca == NULL && SSL_CTX_set_default_verify_paths(context) != 1)
+        return false;
+    *what = "ca=";
+    if (options->ca != NULL && SSL_CTX_load_verify_locations(context, options->ca, NULL) != 1)
+        return false;
+    if (options->cert == NULL)
+        return true;
+    *what = "cert=";
+    if (SSL_CTX_use_certificate_chain_file(context, options->cert) != 1)
+        return false;
+    *what = "key=";
+    return SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) == 1 &&
+           SSL_CTX_check_private_key(context) == 1;
+}
+
+/* A server that wants a certificate may just hang up when there is none. */
+static int certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
+{
+    struct stream *stream = SSL_get_app_data(ssl);
+
+    (void)certificate;
+    (void)key;
+    stream->asked = true;
+    return 0;
+}
+
+static const char *hint(const struct stream *stream)
+{
+    return stream->asked ? " (it had asked for a certificate of ours)" : "";
+}
+
+struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size)
+{
+    struct tls *tls = calloc(1, sizeof *tls);
+    const char *what = "TLS";
+    char text[96];
+
+    /* A handler at exit would take the library away from threads that still use it. */
+    (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
+    ERR_clear_error();
+    if (tls == NULL) {
+        (void)snprintf(why, why_size, "no memory");
+        return NULL;
+    }
+    tls->verify = options->verify;
+    tls->context = SSL_CTX_new(TLS_client_method());
+    if (tls->context != NULL && SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) == 1 &&
+        files_load(tls->context, options, &what)) {
+        SSL_CTX_set_verify(tls->context,
+                           options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER,
+                           NULL);
+        if (options->cert == NULL)
+            SSL_CTX_set_client_cert_cb(tls->context, certificate_asked);
+        return tls;
+    }
+    (void)complaint(text, sizeof text);
+    (void)snprintf(why, why_size, "%s: %s", what, text);
+    tls_free(tls);
+    return NULL;
+}
+
+void tls_free(struct tls *tls)
+{
+    if (tls == NULL)
+        return;
+    SSL_CTX_free(tls->context);
+    free(tls);
+}
+
+/* A call of OpenSSL on this stream returned `result` <= 0. STREAM_OK: try again. */
+static enum stream_result wait_or_fail(struct stream *stream, int result, const char *what,
+                                       int64_t deadline_ns)
+{
+    int code = errno;
+    char text[96];
+
+    switch (SSL_get_error(stream->ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+        return stream_poll(stream, POLLIN, deadline_ns);
+    case SSL_ERROR_WANT_WRITE:
+        return stream_poll(stream, POLLOUT, deadline_ns);
+    case SSL_ERROR_ZERO_RETURN:
+        (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection");
+        return STREAM_CLOSED;
+    case SSL_ERROR_SYSCALL:
+        if (code != 0) {
+            (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what,
+                           strerror_r(code, text, sizeof text), hint(stream));
+            return STREAM_FAILED;
+        }
+        (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection%s",
+                       hint(stream));
+        return STREAM_FAILED;
+    default:
+        (void)complaint(text, sizeof text);
+        (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what, text, hint(stream));
+        return STREAM_FAILED;
+    }
+}
+
+/* What the certificate has to say, and whom we ask for. */
+static bool name_set(SSL *ssl, const struct tls *tls, const char *name)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+    bool is_number =
+        inet_pton(AF_INET, name, number) == 1 || inet_pton(AF_INET6, name, number) == 1;
+    X509_VERIFY_PARAM *rules = SSL_get0_param(ssl);
+
+    if (!is_number && SSL_set_tlsext_host_name(ssl, name) != 1)
+        return false;
+    if (tls->verify != TLS_VERIFY_FULL)
+        return true;
+    X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (is_number)
+        return X509_VERIFY_PARAM_set1_ip_asc(rules, name) == 1;
+    return X509_VERIFY_PARAM_set1_host(rules, name, 0) == 1;
+}
+
+/* The handshake failed: is it the certificate, the other protocol, or the network? */
+static enum stream_result handshake_failure(struct stream *stream, const struct tls *tls,
+                                            const char *name, int result, int64_t deadline_ns)
+{
+    long verdict = SSL_get_verify_result(stream->ssl);
+    unsigned long code = ERR_peek_error();
+    int reason = ERR_GET_REASON(code);
+
+    if (tls->verify != TLS_VERIFY_NONE && verdict != X509_V_OK) {
+        ERR_clear_error();
+        (void)snprintf(stream->why, sizeof stream->why,
+                       "the server's certificate is refused (asked for %.60s): %s", name,
+                       X509_verify_cert_error_string(verdict));
+        return STREAM_REFUSED;
+    }
+    if (code != 0 &&
+        (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+         reason == SSL_R_UNEXPECTED_MESSAGE || reason == SSL_R_PACKET_LENGTH_TOO_LONG)) {
+        ERR_clear_error();
+        (void)snprintf(stream->why, sizeof stream->why, "the server does not speak TLS");
+        return STREAM_FOREIGN;
+    }
+    (void)wait_or_fail(stream, result, "TLS handshake", deadline_ns);
+    return code != 0 && reason >= SSL_AD_REASON_OFFSET ? STREAM_REFUSED : STREAM_FAILED;
+}
+
+enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
+                                 int64_t deadline_ns)
+{
+    BIO *bio = NULL;
+
+    ERR_clear_error();
+    stream->ssl = SSL_new(tls->context);
+    bio = stream->ssl != NULL ? tls_bio_new(stream->fd) : NULL;
+    if (bio == NULL || !name_set(stream->ssl, tls, name)) {
+        BIO_free(bio);
+        (void)snprintf(stream->why, sizeof stream->why, "TLS: no memory, or no such name");
+        return STREAM_FAILED;
+    }
+    SSL_set_bio(stream->ssl, bio, bio);
+    (void)SSL_set_app_data(stream->ssl, stream);
+    for (;;) {
+        int result = 0, error = 0;
+        enum stream_result waited = STREAM_FAILED;
+
+        errno = 0;
+        result = SSL_connect(stream->ssl);
+        if (result == 1)
+            return STREAM_OK;
+        error = SSL_get_error(stream->ssl, result);
+        if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
+            return handshake_failure(stream, tls, name, result, deadline_ns);
+        waited = wait_or_fail(stream, result, "TLS handshake", deadline_ns);
+        if (waited == STREAM_TIMEOUT)
+            (void)snprintf(stream->why, sizeof stream->why,
+                           "no answer to a TLS handshake in time: does the server speak TLS?");
+        if (waited != STREAM_OK)
+            return waited;
+    }
+}
+
+enum stream_result tls_send(struct stream *stream, const void *bytes, size_t len,
+                            int64_t deadline_ns, bool *begun)
+{
+    size_t sent = 0;
+
+    ERR_clear_error();
+    while (len > 0) {
+        int result = 0;
+
+        errno = 0;
+        *begun = true; /* OpenSSL does not say whether a part of a record has left */
+        result = SSL_write_ex(stream->ssl, bytes, len, &sent);
+        if (result == 1)
+            return STREAM_OK; /* without partial writes it is all or nothing */
+        enum stream_result waited = wait_or_fail(stream, result, "send", deadline_ns);
+
+        if (waited != STREAM_OK)
+            return waited;
+    }
+    return STREAM_OK;
+}
+
+enum stream_result tls_receive(struct stream *stream, void *bytes, size_t size, int64_t deadline_ns,
+                               size_t *received)
+{
+    ERR_clear_error();
+    for (;;) {
+        enum stream_result waited = STREAM_FAILED;
+        int result = 0;
+
+        errno = 0;
+        result = SSL_read_ex(stream->ssl, bytes, size, received);
+        if (result == 1)
+            return STREAM_OK;
+        waited = wait_or_fail(stream, result, "receive", deadline_ns);
+        if (waited != STREAM_OK)
+            return waited;
+    }
+}
+
+bool tls_idle(struct stream *stream)
+{
+    char byte = 0;
+    size_t got = 0;
+    int result = 0;
+
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_peek_ex(stream->ssl, &byte, 1, &got);
+    if (result == 1) {
+        (void)snprintf(stream->why, sizeof stream->why, "the server spoke without being asked");
+        return false;
+    }
+    if (SSL_get_error(stream->ssl, result) == SSL_ERROR_WANT_READ)
+        return true;
+    (void)wait_or_fail(stream, result, "receive", 0);
+    return false;
+}
+
+void tls_end(struct stream *stream)
+{
+    SSL_free(stream->ssl); /* NULL is fine; sends nothing */
+    stream->ssl = NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tls.h - TLS by OpenSSL below a stream: certificates, the check of the server's name, and I/O that
+ * keeps deadlines and raises no signal.
+ */
+#ifndef SUPPORT_TLS_H
+#define SUPPORT_TLS_H
+
+#include "stream.h"
+
+enum tls_verify {
+    TLS_VERIFY_FULL, /* a valid certificate, for the name that we connect to */
+    TLS_VERIFY_CA,   /* a valid certificate, for whatever name */
+    TLS_VERIFY_NONE  /* encrypted, but with whom? */
+};
+
+struct tls_options {
+    const char *ca;         /* file; NULL: the system's */
+    const char *cert, *key; /* files of ours, both or none */
+    enum tls_verify verify;
+};
+
+/* NULL: why has the reason. Ended by tls_free when no stream uses it any more. */
+struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size);
+void tls_free(struct tls *tls);
+
+/* ---- for stream.c ---- */
+
+enum stream_result tls_send(struct stream *stream, const void *bytes, size_t len,
+                            int64_t deadline_ns, bool *begun);
+enum stream_result tls_receive(struct stream *stream, void *bytes, size_t size, int64_t deadline_ns,
+                               size_t *received);
+bool tls_idle(struct stream *stream);
+void tls_end(struct stream *stream);
+
+#endif

@@ -1,0 +1,82 @@
+#!/bin/bash
+# What reaches the server, and who else may use it? TAP.
+#
+#     with_redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port}
+set -u
+# shellcheck source=tests/tap.sh
+. "$1/tests/tap.sh"
+bin=$2
+port=$3
+uri=redis://127.0.0.1:$port
+
+# calls COMMAND: how often it was called since the last reset.
+calls() {
+    redis-cli -p "$port" INFO commandstats | tr -d '\r' |
+        sed -n "s/^cmdstat_$1:calls=\([0-9]*\),.*/\1/p" | grep . || echo 0
+}
+
+reset() {
+    redis-cli -p "$port" CONFIG RESETSTAT >"$tap_tmp/log"
+}
+
+# at_most LIMIT VALUE
+at_most() {
+    [ "$2" -le "$1" ] && return 0
+    printf '%s is more than %s\n' "$2" "$1"
+    return 1
+}
+
+# P1's shape: an acquisition is one script and a release is one, and nobody is told of anything.
+reset
+check "1,000 pairs" "$bin/redis_load" "$uri" 1 1000 0
+check "... are 2,000 scripts, and those that the server did not know once more" \
+    at_most 2003 "$(calls evalsha)"
+check "... not fewer" at_most "$(calls evalsha)" 2000
+check "... of which at most 3 were sent whole" at_most 3 "$(calls eval)"
+check "... and no message" same 0 "$(calls publish)"
+check "... and no subscription" same 0 "$(calls subscribe)"
+
+# Contended: a place in the queue, a release that grants, and what places cost while waiting.
+reset
+check "8 processes of 60 acquisitions of 5 ms, one at a time" "$bin/redis_load" "$uri" 8 60 5
+evals=$(calls evalsha)
+refreshes=$((8 * 4)) # one a second and a process, and one for the first watch
+check "... in at most 2.2 scripts each, beside refreshes ($evals)" \
+    at_most $((8 * 60 * 22 / 10 + refreshes)) "$evals"
+
+# Other programs with the same key, both ways. Debian's python has Debian's redis-py.
+py_holds() {
+    /usr/bin/python3 - "$port" "$bin/dlock" "$uri?key=raw" <<'PY'
+import redis, subprocess, sys
+r = redis.Redis(port=int(sys.argv[1]))
+run = lambda: subprocess.run([sys.argv[2], '-q', '-u', sys.argv[3], 'run', '--nowait', 'job', '--', 'true']).returncode
+lock = redis.lock.Lock(r, 'job', timeout=60)
+assert lock.acquire(blocking=False)
+assert run() == 75, 'dlock went past redis-py'
+lock.release()
+assert run() == 0, 'dlock was kept out of a free name'
+assert lock.acquire(blocking=False), 'redis-py was kept out of a free name'
+lock.release()
+PY
+}
+dlock_holds() {
+    "$bin/dlock" -u "$uri?key=raw" run job -- /usr/bin/python3 - "$port" <<'PY'
+import redis, sys
+r = redis.Redis(port=int(sys.argv[1]))
+assert not redis.lock.Lock(r, 'job', timeout=60).acquire(blocking=False), 'redis-py went past dlock'
+PY
+}
+check "redis-py's Lock keeps dlock out" py_holds
+check "dlock keeps redis-py's Lock out" dlock_holds
+
+# Nothing is left behind that does not end by itself.
+ends_by_itself() {
+    local key
+    while read -r key; do
+        [ "$(redis-cli -p "$port" PTTL "$key")" -ge 0 ] && continue
+        echo "$key does not"
+        return 1
+    done < <(redis-cli -p "$port" --scan)
+}
+check "every key ends by itself" ends_by_itself
+tap_end

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/* Is what happened said plainly when the network or the server fails? (C4, C8, C9, TRY-4) */
+#include "proxy_client.h"
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a call that is to end without an answer; others have to be answered in this time, too. */
+#define SHORT_MS 800
+
+static struct dlt_redis server;
+static struct dlt_proxy proxy;
+static struct dlt_session s, direct; /* through the proxy, and not */
+static struct dlt_request a, b;
+
+static void set_up(void)
+{
+    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
+    cr_assert(dlt_proxy_start(&proxy, server.address, "resp", NULL), "%s", proxy.answer);
+    dlt_session_init(&s, "redis", proxy.address);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_start(&direct, &server), DLOCK_OK);
+    s.call_ms = SHORT_MS;
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+    /* The scripts are known: an exchange is one frame each way. */
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&direct, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&direct);
+    (void)dlt_proxy_stop(&proxy);
+    dlt_redis_stop(&server);
+}
+
+TestSuite(faults, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+/* A session after a failure, as core would make it. */
+static void reopen(void)
+{
+    dlt_session_close(&s);
+    tell("pass");
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    s.call_ms = SHORT_MS;
+}
+
+static int64_t elapsed_ms(int64_t since_ns)
+{
+    return (dlt_host_now(&direct.host) - since_ns) / DLT_NS_PER_MS;
+}
+
+#define WITHIN(since_ns, ms) \
+    cr_assert_lt(elapsed_ms(since_ns), (ms) + 2000, "%lld ms", (long long)elapsed_ms(since_ns))
+
+Test(faults, TRY_4_a_lost_answer_is_unknown_and_the_token_asks_again)
+{
+    uint64_t fence = 0;
+    int64_t begin = dlt_host_now(&direct.host);
+
+    tell("drop s2c +1");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    WITHIN(begin, SHORT_MS);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_BUSY, "it was executed");
+    reopen();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, fence);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+Test(faults, TRY_4_a_lost_question_is_unknown)
+{
+    tell("drop c2s +1");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK, "it was not executed");
+}
+
+/* C9: the answer to one question is never taken for the answer to the next. */
+Test(faults, C9_a_late_answer_is_not_the_answer_to_the_next_question)
+{
+    tell("hold s2c +1");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN); /* "yes" is on its way */
+    b.req.name = (const unsigned char *)"other";
+    b.req.name_len = 5;
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK); /* "other" is taken */
+    tell("deliver");
+    dlt_sleep_ms(20);
+    b.req.token[0] = 'x';
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE, "and not OK: %s", s.err.message);
+}
+
+Test(faults, REN_4_a_lost_answer_to_a_renewal_is_unknown_and_leaves_the_lease)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    tell("drop s2c +1");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN);
+    reopen();
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
+Test(faults, UNL_2_a_lost_answer_to_an_unlock_is_unknown_and_gone_when_asked_again)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    tell("drop s2c +1");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNKNOWN);
+    reopen();
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&direct, &b), DLOCK_OK, "the new holder's is not touched");
+}
+
+/* The connection was closed while nothing was asked: certainly not executed. */
+Test(faults, TRY_4_a_connection_that_ended_before_is_unavailable)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    tell("kill fin");
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE);
+    reopen();
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    tell("kill rst");
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE, "%s", s.err.message);
+}
+
+Test(faults, TRY_4_cut_inside_a_question_or_an_answer_is_unknown)
+{
+    static const char *const cuts[] = {"cut c2s 20 fin", "cut c2s 20 rst",  "cut s2c 3 fin",
+                                       "cut s2c 3 rst",  "cut c2s 20 hang", "cut s2c 3 hang"};
+
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        int64_t begin = dlt_host_now(&direct.host);
+
+        tell(cuts[i]);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "%s: %s", cuts[i], s.err.message);
+        WITHIN(begin, SHORT_MS);
+        reopen();
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    }
+}
+
+Test(faults, C8_bytes_that_dribble)
+{
+    int64_t begin = 0;
+
+    tell("slice s2c 1 1");
+    s.call_ms = 20000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    tell("pass");
+    tell("slice s2c 1 200");
+    s.call_ms = 500;
+    begin = dlt_host_now(&direct.host);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN);
+    WITHIN(begin, 500);
+}
+
+Test(faults, C8_a_black_hole_at_every_stage_of_a_connection)
+{
+    static const char *const stages[] = {"accept hang", "accept pause", "blackhole c2s",
+                                         "blackhole s2c", "cut s2c 100 hang"};
+
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        int64_t begin = dlt_host_now(&direct.host);
+
+        dlt_session_close(&s);
+        tell(stages[i]);
+        s.call_ms = SHORT_MS;
+        cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE, "%s: %s", stages[i], s.err.message);
+        WITHIN(begin, SHORT_MS);
+        tell("accept on");
+        tell("pass");
+    }
+    tell("accept refuse");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
+    cr_assert(strstr(s.err.message, "refused") != NULL, "%s", s.err.message);
+}
+
+Test(faults, C8_a_stopped_server)
+{
+    int64_t begin = dlt_host_now(&direct.host);
+
+    dlt_redis_pause(&server, true);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
+    WITHIN(begin, SHORT_MS);
+    dlt_session_close(&s);
+    begin = dlt_host_now(&direct.host);
+    s.call_ms = SHORT_MS;
+    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
+    WITHIN(begin, SHORT_MS);
+    dlt_redis_pause(&server, false);
+    reopen();
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY, "the request was executed after all");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+/* Failures T40: the server forgets its scripts at any time. */
+Test(faults, NOSCRIPT_is_not_seen)
+{
+    size_t none = 0;
+
+    s.call_ms = 2000;
+    for (int i = 0; i < 30; i++) {
+        (void)dlt_redis_ask(&server, "SCRIPT FLUSH");
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        (void)dlt_redis_ask(&server, "SCRIPT FLUSH");
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+        none = 0;
+        cr_assert_eq(dlt_inspect(&s, "job", NULL, &none), DLOCK_OK);
+        (void)dlt_redis_ask(&server, "SCRIPT FLUSH");
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    }
+}
+
+Test(faults, NOSCRIPT_is_answered_by_one_more_round_trip_and_its_loss_is_unknown)
+{
+    (void)dlt_redis_ask(&server, "SCRIPT FLUSH");
+    tell("drop s2c +2");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_BUSY);
+}
+
+/* Without memory nothing new is taken, and what is held can be kept, given back and passed on. */
+Test(faults, OOM_refuses_new_locks_and_ends_none)
+{
+    struct dlt_request c;
+
+    s.call_ms = 2000;
+    dlt_request(&s, &c, "other", 'c', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&direct, &b), DLOCK_BUSY);
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 1");
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE);
+    cr_assert(strstr(s.err.message, "OOM") != NULL, "%s", s.err.message);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{other} dl:{other}:m"), "0");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_refresh(&direct, &b), DLOCK_BUSY, "%s", direct.err.message);
+    cr_assert_neq(direct.grant.flags & DLOCK_GRANT_QUEUED, 0);
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_watch(&direct, &b, 2000), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE);
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 0");
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+}
+
+/* A server that cannot save refuses every write. */
+Test(faults, MISCONF_is_unavailable)
+{
+    char path[96];
+
+    dlt_session_close(&direct);
+    dlt_redis_stop(&server);
+    cr_assert(dlt_redis_start(
+        &server, (const char *[]){"--dbfilename", "occupied", "--save", "3600 1", NULL}));
+    dlt_session_close(&s);
+    cr_assert_eq(dlt_session_start(&s, &server), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)snprintf(path, sizeof path, "mkdir %s/occupied", server.directory);
+    cr_assert_eq(system(path), 0);
+    (void)dlt_redis_ask(&server, "BGSAVE");
+    for (int i = 0; i < 500 && strstr(dlt_redis_ask(&server, "INFO persistence"),
+                                      "rdb_last_bgsave_status:err") == NULL;
+         i++)
+        dlt_sleep_ms(10);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "MISCONF") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    b.req.name = (const unsigned char *)"other";
+    b.req.name_len = 5;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
+}
+
+/* A master that became a replica while we were connected. */
+Test(faults, READONLY_takes_no_lock_and_ends_none)
+{
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "REPLICAOF 127.0.0.1 1");
+    b.req.name = (const unsigned char *)"other";
+    b.req.name_len = 5;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    dlt_session_close(&s);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG);
+    cr_assert(strstr(s.err.message, "replica") != NULL, "%s", s.err.message);
+    (void)dlt_redis_ask(&server, "REPLICAOF NO ONE");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
+Test(faults, a_server_that_was_killed_has_forgotten)
+{
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_redis_kill(&server);
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    dlt_session_close(&s);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+}
+
+/* Failures T47, T48: with appendfsync always it has not. */
+Test(faults, CRASH_SAFE_a_durable_server_that_was_killed_remembers)
+{
+    uint64_t fence = 0;
+
+    dlt_session_close(&s);
+    dlt_session_close(&direct);
+    dlt_redis_stop(&server);
+    cr_assert(dlt_redis_start(
+        &server, (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}));
+    cr_assert_eq(dlt_session_start(&direct, &server), DLOCK_OK);
+    cr_assert_eq(direct.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE),
+                 DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    fence = direct.grant.fence + direct.grant.fence_room;
+    dlt_redis_kill(&server);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    dlt_session_close(&direct);
+    cr_assert_eq(dlt_session_open(&direct), DLOCK_OK);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
+    cr_assert_gt(direct.grant.fence, fence);
+}
+
+/* Contract, section 3 (d). */
+Test(faults, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
+{
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "3600000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
+    cr_assert(strstr(s.err.message, "restart_guard is 3600 s") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "what is held goes on");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "1000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
+        dlt_sleep_ms(20);
+    cr_assert_geq(s.grant.fence, 1);
+    cr_assert_geq(
+        strtol(strstr(dlt_redis_ask(&server, "INFO server"), "uptime_in_seconds:") + 18, NULL, 10),
+        2);
+}
+
+/* Failures T31: the connection of waiters is lost, and cannot be had again for a while. */
+Test(faults, waiters_ask_while_nobody_can_tell_them)
+{
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&s, &b), DLOCK_BUSY);
+    (void)dlt_redis_ask(&server, "CLIENT KILL TYPE pubsub");
+    tell("accept refuse");
+    cr_assert_eq(dlt_watch(&s, &b, 2000), DLOCK_BUSY, "worth a try");
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&s, &b, 2000), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert_eq(s.host.logs, 1, "said once");
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&s, &b, 2000), DLOCK_UNAVAILABLE, "and not tried again at once");
+    cr_assert_eq(dlt_unlock(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+}
+
+/* A black hole for grants alone: whoever waits finds out by asking. */
+Test(faults, WAT_1_a_lost_grant_is_found_by_asking)
+{
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&s, &b), DLOCK_BUSY);
+    tell("drop s2c +1 match=message");
+    cr_assert_eq(dlt_unlock(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&s, &b, 100), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
+}

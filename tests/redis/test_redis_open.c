@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
+#include "redis_kit.h"
+#include "scripted_client.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct dlt_redis server;
+static struct dlt_session s;
+static struct dlt_request a, b;
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_redis_stop(&server);
+}
+
+TestSuite(open, .fini = tear_down, .timeout = 60);
+
+static void start(const char *const *args)
+{
+    cr_assert(dlt_redis_start(&server, args), "%s", server.why);
+    dlt_session_init(&s, "redis", server.address);
+}
+
+static void refused(enum dlock_status status, const char *text)
+{
+    cr_assert_eq(dlt_session_open(&s), status, "%d: %s", s.err.status, s.err.message);
+    cr_assert(strstr(s.err.message, text) != NULL, "%s", s.err.message);
+    cr_assert_eq(s.self, NULL);
+}
+
+Test(open, OPN_4_nothing_in_the_store_changes)
+{
+    start(NULL);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "0");
+    cr_assert(strstr(dlt_redis_ask(&server, "INFO commandstats"), "cmdstat_eval") == NULL);
+    cr_assert_str_eq(s.info.server, "Redis 7.0.15");
+    cr_assert_str_eq(s.info.endpoint, server.address);
+}
+
+Test(open, OPN_1_a_server_that_evicts)
+{
+    start((const char *[]){"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru",
+                           "--appendonly", "yes", "--appendfsync", "always", NULL});
+    refused(DLOCK_CONFIG, "volatile-lru");
+    dlt_session_option(&s, "unsafe_eviction", "1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0);
+}
+
+Test(open, OPN_1_a_policy_without_a_limit_evicts_nothing)
+{
+    start((const char *[]){"--maxmemory-policy", "allkeys-lru", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+}
+
+Test(open, OPN_1_a_replica_and_a_node_of_a_cluster)
+{
+    start((const char *[]){"--replicaof", "127.0.0.1 1", NULL});
+    refused(DLOCK_CONFIG, "replica");
+    dlt_redis_stop(&server);
+    start((const char *[]){"--cluster-enabled", "yes", NULL});
+    refused(DLOCK_CONFIG, "cluster");
+}
+
+Test(open, OPN_2_C16_durability_is_announced_when_it_is_there)
+{
+    static const char *const half[] = {"everysec", "no"};
+
+    for (size_t i = 0; i < 2; i++) {
+        start((const char *[]){"--appendonly", "yes", "--appendfsync", half[i], NULL});
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+        cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0);
+        tear_down();
+    }
+    start((const char *[]){"--appendonly", "yes", "--appendfsync", "always", "--user", "u", "on",
+                           "nopass", "~*", "&*", "+@all", "-config", NULL});
+    s.target.user = "u";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0,
+                 "not to be known is not to be had");
+}
+
+struct findings {
+    char text[1024];
+    uint32_t clears;
+};
+
+static void finding_take(void *arg, const struct dlock_check *check)
+{
+    struct findings *findings = arg;
+    size_t used = strlen(findings->text);
+
+    (void)snprintf(findings->text + used, sizeof findings->text - used, "%s=%s;", check->name,
+                   check->found);
+    findings->clears |= check->clears;
+}
+
+Test(open, probe_says_what_it_found_and_what_it_costs)
+{
+    struct findings findings = {.clears = 0};
+
+    start(NULL);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(
+        s.ops->probe(s.self, dlt_host_in(&s.host, 2000), &s.info, finding_take, &findings, &s.err),
+        DLOCK_OK);
+    cr_assert(strstr(findings.text, "role=master;") != NULL, "%s", findings.text);
+    cr_assert(strstr(findings.text, "maxmemory-policy=noeviction;") != NULL, "%s", findings.text);
+    cr_assert_eq(findings.clears, DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
+    cr_assert_eq(s.ops->probe(s.self, dlt_host_in(&s.host, 2000), &s.info, NULL, NULL, &s.err),
+                 DLOCK_CONFIG, "it was changed under us");
+}
+
+Test(open, OPN_3_AUTH_and_no_password_in_any_message)
+{
+    start((const char *[]){"--requirepass", "hunter2", NULL});
+    refused(DLOCK_AUTH, "NOAUTH");
+    s.target.password = "s3cr3t";
+    refused(DLOCK_AUTH, "WRONGPASS");
+    cr_assert(strstr(s.err.message, "s3cr3t") == NULL);
+    s.target.user = "nobody";
+    refused(DLOCK_AUTH, "WRONGPASS");
+    s.target.user = NULL;
+    s.target.password = "hunter2";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+}
+
+Test(open, AUTH_a_password_that_is_changed_while_we_are_connected)
+{
+    start((const char *[]){"--user", "u", "on", ">one", "~*", "&*", "+@all", NULL});
+    s.target.user = "u";
+    s.target.password = "one";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "ACL SETUSER u resetpass >two");
+    (void)dlt_redis_ask(&server, "CLIENT KILL USER u");
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE);
+    dlt_session_close(&s);
+    refused(DLOCK_AUTH, "WRONGPASS");
+    s.target.password = "two";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
+/* debian12.md's trap: a channel that may not be used must not break an unlock half-way. */
+Test(open, a_user_without_channels_waits_by_asking)
+{
+    struct dlt_session other;
+
+    start((const char *[]){"--user", "u", "on", "nopass", "~*", "resetchannels", "+@all", NULL});
+    s.target.user = "u";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_session_start(&other, &server), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&other, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_watch(&other, &b, 50), DLOCK_TIMEOUT, "u may not tell it");
+    cr_assert_eq(dlt_refresh(&other, &b), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&s, &a, 2000), DLOCK_UNAVAILABLE, "u may not listen");
+    cr_assert(strstr(s.err.message, "NOPERM") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&other, &b), DLOCK_OK);
+    cr_assert_eq(dlt_refresh(&s, &a), DLOCK_OK);
+    dlt_session_close(&other);
+}
+
+Test(open, UNAVAILABLE_nobody_there)
+{
+    start(NULL);
+    dlt_redis_kill(&server);
+    refused(DLOCK_UNAVAILABLE, "refused");
+    dlt_session_init(&s, "redis", "no-such-host.invalid:1");
+    refused(DLOCK_UNAVAILABLE, "looking up the host");
+    dlt_session_init(&s, "redis+unix", "/nonexistent/redis.sock");
+    refused(DLOCK_UNAVAILABLE, "No such file");
+}
+
+Test(open, UNAVAILABLE_when_the_server_is_full_and_works_again)
+{
+    struct dlt_session others[8] = {0};
+    enum dlock_status status = DLOCK_OK;
+    size_t count = 0;
+
+    start((const char *[]){"--maxclients", "4", NULL});
+    while (count < 8 && status == DLOCK_OK) {
+        dlt_session_init(&others[count], "redis", server.address);
+        status = dlt_session_open(&others[count++]);
+    }
+    cr_assert_eq(status, DLOCK_UNAVAILABLE, "%s", others[count - 1].err.message);
+    for (size_t i = 0; i < count; i++)
+        dlt_session_close(&others[i]);
+    while (dlt_session_open(&s) == DLOCK_UNAVAILABLE)
+        dlt_sleep_ms(10);
+    cr_assert_neq(s.self, NULL, "%s", s.err.message);
+}
+
+Test(open, INVALID_what_core_could_not_check)
+{
+    static const struct {
+        const char *scheme, *host, *path, *option, *value;
+    } bad[] = {
+        {"redis", NULL, "", NULL, NULL},
+        {"redis", "h", "/x", NULL, NULL},
+        {"redis", "h", "/1/2", NULL, NULL},
+        {"redis", "h", "/1", "db", "1"},
+        {"redis", "h", "", "prefix", "a{b"},
+        {"redis", "h", "", "ca", "/x"},
+        {"redis", "h", "", "cert", "/x"},
+        {"rediss", "127.0.0.1:1", "", "cert", "/x"},
+        {"rediss", "127.0.0.1:1", "", "ca", "/nonexistent/ca.pem"},
+        {"redis+unix", "h", "/run/s", NULL, NULL},
+        {"redis+unix", NULL, "relative", NULL, NULL},
+        {"redis+unix", NULL,
+         "/a-path-that-is-longer-than-a-hundred-and-seven-bytes-which-is-what-the-kernel-takes-for-"
+         "a-"
+         "socket-and-no-more-than-that",
+         NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        dlt_session_init(&s, bad[i].scheme, "");
+        s.hosts[0] = bad[i].host;
+        s.target.path = bad[i].path;
+        if (bad[i].option != NULL)
+            dlt_session_option(&s, bad[i].option, bad[i].value);
+        cr_assert_eq(dlt_session_open(&s), DLOCK_INVALID, "%zu: %s", i, s.err.message);
+    }
+}
+
+/* ---- TLS ---- */
+
+static void start_tls(const char *certificate, const char *clients, const char *host)
+{
+    static char where[64], ca[96];
+
+    cr_assert(dlt_redis_start_tls(&server, certificate, clients), "%s", server.why);
+    (void)snprintf(where, sizeof where, "%s:%u", host, server.tls_port);
+    (void)snprintf(ca, sizeof ca, "%s/ca.pem", server.directory);
+    dlt_session_init(&s, "rediss", where);
+    dlt_session_option(&s, "ca", ca);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+}
+
+Test(open, TLS_works_by_name_and_by_number_and_carries_grants)
+{
+    struct dlt_session other;
+
+    start_tls("server", "no", "127.0.0.1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_session_join(&other, &s), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&other, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&other, &b, 2000), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&other, &b), DLOCK_OK);
+    dlt_session_close(&other);
+    dlt_session_close(&s);
+    (void)snprintf(s.address, sizeof s.address, "localhost:%u", server.tls_port);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(open, TLS_a_certificate_for_another_name)
+{
+    start_tls("other", "no", "127.0.0.1");
+    refused(DLOCK_AUTH, "IP address mismatch");
+    (void)snprintf(s.address, sizeof s.address, "localhost:%u", server.tls_port);
+    refused(DLOCK_AUTH, "hostname mismatch");
+    dlt_session_option(&s, "sni", "other.example");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "sni", "server.example");
+    dlt_session_option(&s, "verify", "ca");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(open, TLS_a_certificate_that_has_run_out)
+{
+    start_tls("old", "no", "127.0.0.1");
+    refused(DLOCK_AUTH, "expired");
+}
+
+Test(open, TLS_a_certificate_of_an_authority_that_is_not_trusted)
+{
+    char path[96];
+
+    start_tls("server", "no", "127.0.0.1");
+    (void)snprintf(path, sizeof path, "%s/other.pem", server.directory);
+    dlt_session_option(&s, "ca", path);
+    refused(DLOCK_AUTH, "certificate");
+    dlt_session_option(&s, "verify", "none");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+}
+
+Test(open, TLS_a_server_that_wants_a_certificate_of_ours)
+{
+    char cert[96], key[96];
+
+    start_tls("server", "yes", "127.0.0.1");
+    cr_assert_neq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert(strstr(s.err.message, "certificate") != NULL, "%s", s.err.message);
+    (void)snprintf(cert, sizeof cert, "%s/client.pem", server.directory);
+    (void)snprintf(key, sizeof key, "%s/client.key", server.directory);
+    dlt_session_option(&s, "cert", cert);
+    dlt_session_option(&s, "key_file", key);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+/* Redis waits for the end of a line that never comes; others answer, in plain text. */
+Test(open, TLS_a_plaintext_server_behind_rediss)
+{
+    struct dlt_scripted plain;
+
+    start(NULL);
+    s.target.scheme = "rediss";
+    dlt_session_option(&s, "verify", "none");
+    s.call_ms = 500;
+    refused(DLOCK_UNAVAILABLE, "does the server speak TLS?");
+    cr_assert(dlt_scripted_start(&plain, "conn\nany\nsend \"-ERR unknown command\\r\\n\"\nend\n"),
+              "%s", plain.report);
+    (void)snprintf(s.address, sizeof s.address, "%s", plain.address);
+    refused(DLOCK_PROTOCOL, "does not speak TLS");
+    (void)dlt_scripted_finish(&plain, 0);
+}
+
+Test(open, TLS_a_stopped_server_keeps_nobody)
+{
+    int64_t begin = 0;
+
+    start_tls("server", "no", "127.0.0.1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    dlt_redis_pause(&server, true);
+    s.call_ms = 300;
+    begin = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
+    dlt_session_close(&s);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
+    cr_assert_lt(dlt_host_now(&s.host) - begin, 5000 * DLT_NS_PER_MS);
+}
+
+Test(open, TLS_a_connection_that_ended_before_is_unavailable)
+{
+    start_tls("server", "no", "127.0.0.1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes");
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* What does each error of a server mean, and what can a hostile one do? (failures T43; C4, C9) */
+#include "redis_kit.h"
+#include "scripted_client.h"
+
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INFO                                                                                 \
+    "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_in_" \
+    "seconds:99\\r\\n"
+/* What a new connection asks, and is told. 86 is the length of INFO. */
+#define HELLO                                                                                  \
+    "any 6\nsend \"+OK\\r\\n$86\\r\\n" INFO "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
+    "-NOPERM no\\r\\n\"\n"
+
+static struct dlt_scripted server;
+static struct dlt_session s;
+static struct dlt_request a;
+
+static void play(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void play(const char *format, ...)
+{
+    static char script[1 << 17] = "framing resp\n";
+    size_t used = strlen("framing resp\n");
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(script + used, sizeof script - used, format, args);
+    va_end(args);
+    cr_assert(dlt_scripted_start(&server, script), "%s", server.report);
+    dlt_session_init(&s, "redis", server.address);
+    dlt_request(&s, &a, "job", 'a', 60000);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    (void)dlt_scripted_finish(&server, 0);
+}
+
+TestSuite(replies, .fini = tear_down, .timeout = 60);
+
+static const struct {
+    const char *error;
+    enum dlock_status try, renew, unlock;
+} errors[] = {
+    {"LOADING Redis is loading the dataset in memory", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE,
+     DLOCK_UNAVAILABLE},
+    {"BUSY Redis is busy running a script.", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE,
+     DLOCK_UNAVAILABLE},
+    {"OOM command not allowed", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE},
+    {"MISCONF Redis is configured to save", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE,
+     DLOCK_UNAVAILABLE},
+    {"NOREPLICAS Not enough good replicas", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE,
+     DLOCK_UNAVAILABLE},
+    {"CLUSTERDOWN The cluster is down", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE},
+    {"MASTERDOWN Link with MASTER is down", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE,
+     DLOCK_UNAVAILABLE},
+    {"TRYAGAIN Multiple keys", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE},
+    {"ERR max number of clients reached", DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE, DLOCK_UNAVAILABLE},
+    {"READONLY You can't write", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"MOVED 3999 127.0.0.1:6381", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"ASK 3999 127.0.0.1:6381", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"WRONGTYPE Operation against a key", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"NOAUTH Authentication required.", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
+    {"WRONGPASS invalid username-password pair", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
+    {"NOPERM this user has no permissions", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
+    {"EXECABORT Transaction discarded", DLOCK_UNKNOWN, DLOCK_UNKNOWN, DLOCK_UNKNOWN},
+    {"FOO bar", DLOCK_UNKNOWN, DLOCK_UNKNOWN, DLOCK_UNKNOWN},
+    {"ERR user_script:12: attempt to index a nil value", DLOCK_UNKNOWN, DLOCK_UNKNOWN,
+     DLOCK_UNKNOWN},
+    {"", DLOCK_UNKNOWN, DLOCK_UNKNOWN, DLOCK_UNKNOWN},
+};
+
+Test(replies, TRY_4_errors)
+{
+    char script[16384] = "conn\n" HELLO;
+    size_t used = strlen(script);
+
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        for (int op = 0; op < 3; op++)
+            used += (size_t)snprintf(script + used, sizeof script - used,
+                                     "any\nsend \"-%s\\r\\n\"\n", errors[i].error);
+    play("%s", script);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        cr_assert_eq(dlt_try(&s, &a), errors[i].try, "%s: %s", errors[i].error, s.err.message);
+        cr_assert_eq(dlt_renew(&s, &a), errors[i].renew, "%s: %s", errors[i].error, s.err.message);
+        cr_assert_eq(dlt_unlock(&s, &a), errors[i].unlock, "%s: %s", errors[i].error,
+                     s.err.message);
+    }
+}
+
+/* One of many renewals fails: an error in the midst of an answer. */
+Test(replies, REN_1_an_error_of_one)
+{
+    struct dlock_lease_op ops[3] = {{.req = &a.req}, {.req = &a.req}, {.req = &a.req}};
+
+    play("conn\n" HELLO
+         "any\nsend \"*3\\r\\n*2\\r\\n:60000\\r\\n:0\\r\\n-OOM no memory\\r\\n-WRONGTYPE "
+         "no\\r\\n\"\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+    cr_assert_eq(ops[0].status, DLOCK_OK);
+    cr_assert_eq(ops[1].status, DLOCK_UNAVAILABLE);
+    cr_assert_eq(ops[2].status, DLOCK_LOST);
+}
+
+/* Answers that only look like one. None may become OK or BUSY. */
+static const char *const nonsense[] = {
+    ":1\\r\\n",
+    "+OK\\r\\n",
+    "$-1\\r\\n",
+    "*-1\\r\\n",
+    "*0\\r\\n",
+    "$2\\r\\nhi\\r\\n",
+    "*3\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n",
+    "*4\\r\\n:2\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
+    "*4\\r\\n$1\\r\\n1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:0\\r\\n:1000\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:-5\\r\\n:1000\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:-1000\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:9223372036854775807\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:-1\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:9999999999\\r\\n",
+    "*4\\r\\n:1\\r\\n*1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
+    "*4\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n",
+    "*6\\r\\n:0\\r\\n:-2\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n",
+    "*6\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:1\\r\\n:0\\r\\n:0\\r\\n", /* queued, unasked */
+    "*6\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n:-1\\r\\n:0\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n", /* and one more */
+    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n+OK\\r\\n",
+    "%2\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
+    "_\\r\\n",
+    "hello\\r\\n",
+    "\\r\\n",
+    "*2147483647\\r\\n",
+    "*99999999999999999999\\r\\n",
+    "*4097\\r\\n",
+    "*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n*1\\r\\n:1\\r\\n",
+    ":99999999999999999999\\r\\n",
+};
+
+Test(replies, C9_nonsense_is_neither_yes_nor_no)
+{
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        enum dlock_status status = DLOCK_INTERNAL;
+
+        play("conn\n" HELLO "any\nsend \"%s\"\nend\n", nonsense[i]);
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+        s.call_ms = 1000;
+        status = dlt_try(&s, &a);
+        cr_assert(status == DLOCK_PROTOCOL || status == DLOCK_UNKNOWN, "%s: %d, %s", nonsense[i],
+                  status, s.err.message);
+        cr_assert_eq(strchr(s.err.message, '\n'), NULL);
+        tear_down();
+    }
+}
+
+Test(replies, C9_nonsense_to_a_renewal_or_an_unlock)
+{
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        for (int op = 0; op < 2; op++) {
+            enum dlock_status status = DLOCK_INTERNAL;
+
+            play("conn\n" HELLO "any\nsend \"%s\"\nend\n", nonsense[i]);
+            cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+            status = op == 0 ? dlt_renew(&s, &a) : dlt_unlock(&s, &a);
+            cr_assert(status == DLOCK_PROTOCOL || status == DLOCK_UNKNOWN, "%s: %d, %s",
+                      nonsense[i], status, s.err.message);
+            tear_down();
+        }
+    }
+}
+
+/* Memory stays bounded, whatever is announced or sent. */
+static void bounded(const char *head, size_t piece_count)
+{
+    static char script[1 << 17];
+    size_t used =
+        (size_t)snprintf(script, sizeof script, "conn\n" HELLO "any\nsend \"%s\"\n", head);
+    size_t before = 0;
+
+    for (size_t i = 0; i < piece_count; i++) /* of 1,000 bytes */
+        used += (size_t)snprintf(script + used, sizeof script - used,
+                                 "send \"%0250d%0250d%0250d%0250d\"\n", 0, 0, 0, 0);
+    play("%s", script);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    before = mallinfo2().arena + mallinfo2().hblkhd;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_PROTOCOL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "longer than any could be") != NULL, "%s", s.err.message);
+    cr_assert_lt(mallinfo2().arena + mallinfo2().hblkhd, before + ((size_t)1 << 21));
+}
+
+Test(replies, bounded_memory_of_a_long_string)
+{
+    bounded("$2000000000\\r\\n", 70);
+}
+
+Test(replies, bounded_memory_of_a_long_array)
+{
+    bounded("*2000000000\\r\\n", 1);
+}
+
+static void refused(const char *hello, enum dlock_status status, const char *text)
+{
+    play("conn\n%s", hello);
+    cr_assert_eq(dlt_session_open(&s), status, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, text) != NULL, "%s", s.err.message);
+    tear_down();
+}
+
+/* OPN-3: what is not such a server, or has no time. */
+Test(replies, OPN_3_what_a_server_says_first)
+{
+    refused("any 6\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\nend\n", DLOCK_PROTOCOL,
+            "no sense");
+    refused("any 6\nsend \"+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n\"\nend\n",
+            DLOCK_PROTOCOL, "not the answer of a Redis server");
+    refused("any 6\nsend \"-ERR max number of clients reached\\r\\n\"\nclose\n", DLOCK_UNAVAILABLE,
+            "");
+    refused("any 6\nsend \"-DENIED Redis is running in protected mode\\r\\n\"\nclose\n",
+            DLOCK_UNAVAILABLE, "");
+    refused("any 6\nsend \"+OK\\r\\n-NOAUTH Authentication required.\\r\\n\"\nclose\n", DLOCK_AUTH,
+            "NOAUTH");
+    refused("any 6\nsend \"+OK\\r\\n-NOPERM no permissions to run 'info'\\r\\n\"\nclose\n",
+            DLOCK_AUTH, "info");
+    refused(
+        "any 6\nsend \"+OK\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-no\\r\\n\""
+        "\nend\n",
+        DLOCK_PROTOCOL, "INFO");
+    refused("close\n", DLOCK_UNAVAILABLE, "");
+    refused("reset\n", DLOCK_UNAVAILABLE, "");
+}
+
+/* C17: a server that repeats the password in its complaint. */
+Test(replies, C17_the_password_is_not_repeated)
+{
+    play("conn\nany 7\nsend \"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' "
+         "\\r\\n\"\nend\n");
+    s.target.password = "hunter2";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH);
+    cr_assert(strstr(s.err.message, "hunter2") == NULL, "%s", s.err.message);
+}
+
+/* A line of a log stays one line. */
+Test(replies, errors_are_printable)
+{
+    play("conn\n" HELLO "any\nsend \"-OOM \\x1b[31m\\tred\\x00\\xff\\r\\n\"\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE);
+    for (const char *at = s.err.message; *at != '\0'; at++)
+        cr_assert(*at >= ' ' && *at <= '~', "%s", s.err.message);
+}

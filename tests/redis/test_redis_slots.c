@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* Does one session keep the clauses of plugin.h, on a real server? */
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct dlt_redis server;
+static struct dlt_session s;
+static struct dlt_request a, b, c;
+
+static void set_up(void)
+{
+    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
+    cr_assert_eq(dlt_session_start(&s, &server), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+    dlt_request(&s, &c, "job", 'c', 60000);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_redis_stop(&server);
+}
+
+static void reopen(const char *option, const char *value)
+{
+    dlt_session_close(&s);
+    dlt_session_option(&s, option, value);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+TestSuite(slots, .init = set_up, .fini = tear_down);
+
+Test(slots, TRY_1_one_of_two)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.lease_ms, 60000);
+    cr_assert_eq(s.grant.fence_room, 31);
+    cr_assert_eq(s.grant.waiters, 0);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+}
+
+Test(slots, TRY_1_shared_excludes_exclusive_and_the_reverse)
+{
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY, "b still reads");
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+}
+
+Test(slots, TRY_2_a_dead_reader_does_not_live_on_others)
+{
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    a.req.ttl_ms = 100;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    dlt_sleep_ms(120);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
+    a.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+}
+
+Test(slots, TRY_3_busy_says_how_long)
+{
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert(s.grant.holder_ms > 55000 && s.grant.holder_ms <= 60000, "%lld",
+              (long long)s.grant.holder_ms);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert(s.grant.holder_ms > 55000 && s.grant.holder_ms <= 60000);
+}
+
+Test(slots, TRY_2_the_lease_ends_by_itself_and_not_before)
+{
+    int64_t taken = dlt_host_now(&s.host);
+
+    a.req.ttl_ms = 150;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    while (dlt_try(&s, &b) == DLOCK_BUSY)
+        dlt_sleep_ms(1);
+    cr_assert_gt(s.grant.fence, 0, "%s", s.err.message);
+    cr_assert_geq(dlt_host_now(&s.host) - taken, 149 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&s.host) - taken, 5000 * DLT_NS_PER_MS);
+}
+
+static void never_shortens(uint32_t mode)
+{
+    uint64_t fence = 0;
+
+    a.req.mode = mode;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    a.req.ttl_ms = 1000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, fence);
+    cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000, "in the store, too");
+    a.req.ttl_ms = 120000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_geq(s.grant.lease_ms, 120000);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 110000);
+}
+
+Test(slots, TRY_5_REN_3_nothing_shortens_the_lease_of_a_writer)
+{
+    never_shortens(DLOCK_EXCLUSIVE);
+}
+
+Test(slots, TRY_5_REN_3_nothing_shortens_the_lease_of_a_reader)
+{
+    never_shortens(DLOCK_SHARED);
+}
+
+Test(slots, TRY_6_the_fence_rises_with_room_for_others)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < 50; i++) {
+        struct dlt_request *r = i % 2 == 0 ? &a : &b;
+
+        r->req.mode = i % 3 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        cr_assert_eq(dlt_try(&s, r), DLOCK_OK);
+        cr_assert_gt(s.grant.fence, last);
+        last = s.grant.fence + s.grant.fence_room;
+        cr_assert_eq(dlt_unlock(&s, r), DLOCK_OK);
+    }
+}
+
+/* Failures T48: the clock goes on where the counter is lost. */
+Test(slots, TRY_6_the_fence_rises_though_the_counter_is_lost)
+{
+    uint64_t last = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    last = s.grant.fence + s.grant.fence_room;
+    (void)dlt_redis_ask(&server, "FLUSHALL");
+    dlt_sleep_ms(2);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_gt(s.grant.fence, last);
+}
+
+/* ... and the counter where the clock went back. */
+Test(slots, TRY_6_the_fence_rises_though_the_clock_went_back)
+{
+    const uint64_t ahead = UINT64_C(3000000000000000);
+
+    (void)dlt_redis_ask(&server, "HSET dl:{job}:m f %llu", (unsigned long long)ahead);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, ahead + 32);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, ahead + 64);
+}
+
+Test(slots, REN_2_never_creates)
+{
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "0");
+    a.req.ttl_ms = 20;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_sleep_ms(30);
+    a.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+}
+
+Test(slots, REN_1_each_has_a_status_of_its_own_and_many_fit)
+{
+    static struct dlt_request many[150];
+    static struct dlock_lease_op ops[150];
+    static char names[150][8];
+
+    for (int i = 0; i < 150; i++) {
+        (void)snprintf(names[i], sizeof names[i], "n%d", i);
+        dlt_request(&s, &many[i], names[i], 'x', 60000);
+        ops[i].req = &many[i].req;
+        ops[i].status = DLOCK_INTERNAL;
+        if (i % 3 != 0)
+            cr_assert_eq(dlt_try(&s, &many[i]), DLOCK_OK);
+    }
+    (void)dlt_redis_ask(&server, "DEL dl:{n4}");
+    (void)dlt_redis_ask(&server, "LPUSH dl:{n4} x");
+    cr_assert_eq(s.ops->renew(s.self, ops, 150, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+    for (int i = 0; i < 150; i++)
+        cr_assert_eq(ops[i].status, i % 3 != 0 && i != 4 ? DLOCK_OK : DLOCK_LOST, "%d", i);
+    cr_assert_str_eq(dlt_redis_ask(&server, "TYPE dl:{n4}"), "list", "not ours to remove");
+}
+
+Test(slots, UNL_1_only_the_holder)
+{
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+}
+
+Test(slots, REN_downgrade_leaves_no_gap)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    a.req.ttl_ms = 1000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_gt(s.grant.lease_ms, 50000, "not shortened");
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000, "in the store, too");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "again, after an answer that was lost");
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    a.req.flags = 0;
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, fence);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+    b.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_LOST, "not the holder");
+}
+
+Test(slots, BRK_1_break)
+{
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", "62626262626262626262626262626262"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_break(&s, "job", "61616161616161616161616161616161"), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", "61616161616161616161616161616161"), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+}
+
+Test(slots, inspect_shows_the_holders)
+{
+    struct dlt_holder holders[4];
+    uint64_t fence = 0;
+    size_t count = 4;
+
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    dlt_sleep_ms(20);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "job");
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[0].label, "host:1:test");
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].fence, fence);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert(holders[0].held_ms >= 20 && holders[0].held_ms < 10000);
+    cr_assert(holders[0].remaining_ms > 50000 && holders[0].remaining_ms <= 59980);
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        bool first = holders[i].owner[1] == '1';
+
+        cr_assert_eq(holders[i].mode, DLOCK_SHARED);
+        cr_assert_str_eq(holders[i].label, "host:1:test");
+        cr_assert(first ? holders[i].fence == fence : holders[i].fence > fence);
+    }
+}
+
+Test(slots, list_shows_live_holders_by_prefix_and_nothing_else)
+{
+    static const char *const names[] = {"a", "b1", "b2", "b[*", "b\xff{}", "c"};
+    struct dlt_holder holders[8];
+    struct dlt_request r[6];
+    size_t count = 8;
+
+    for (size_t i = 0; i < 6; i++) {
+        dlt_request(&s, &r[i], names[i], 'r', i == 2 ? 20 : 60000);
+        r[i].req.mode = i == 3 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        cr_assert_eq(dlt_try(&s, &r[i]), DLOCK_OK);
+    }
+    (void)dlt_redis_ask(&server, "SET b3 other");
+    (void)dlt_redis_ask(&server, "SET dl:b3 other");
+    dlt_sleep_ms(25);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 5, "b2 has run out");
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 3);
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b[", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "b[*");
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b\xff", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "b\xff{}");
+    count = 1;
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1, "the callback stops it");
+}
+
+Test(slots, list_of_many_shows_each_once)
+{
+    static struct dlt_holder holders[700];
+    static char names[600][8];
+    struct dlt_request r;
+    size_t count = 700;
+
+    for (size_t i = 0; i < 600; i++) {
+        (void)snprintf(names[i], sizeof names[i], "m%zu", i);
+        dlt_request(&s, &r, names[i], 'r', 60000);
+        cr_assert_eq(dlt_try(&s, &r), DLOCK_OK);
+    }
+    cr_assert_eq(dlt_list(&s, "m", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 600);
+}
+
+/* C11, TRY-7: what would be another key, another name, or the end of a command. */
+Test(slots, TRY_7_names_are_bytes_and_meet_nothing_else)
+{
+    static const struct {
+        const char *bytes;
+        uint32_t len;
+    } names[] = {
+        {"job", 3},         {"JOB", 3},           {"job ", 4},     {"job\0x", 5},
+        {"job\0y", 5},      {"job}:m", 6},        {"{job}", 5},    {"job:m", 5},
+        {"%6A%6F%62", 9},   {"job\r\nDEL x", 10}, {"\xff\xfe", 2}, {"}", 1},
+        {"{", 1},           {"%s%n", 4},          {"*", 1},        {"dl:{job}", 8},
+        {"dl:{job}:m", 10}, {"dl:{job}:r", 10},
+    };
+    unsigned char longest[255];
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        a.req.name = (const unsigned char *)names[i].bytes;
+        a.req.name_len = names[i].len;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%zu: %s", i, s.err.message);
+        b.req.name = a.req.name;
+        b.req.name_len = a.req.name_len;
+        cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY, "%zu", i);
+    }
+    memset(longest, 0xff, sizeof longest);
+    a.req.name = longest;
+    a.req.name_len = sizeof longest;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    longest[254] = 0xfe;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "another name");
+}
+
+Test(slots, CONFIG_of_a_key_that_is_something_else)
+{
+    (void)dlt_redis_ask(&server, "LPUSH dl:{job} x");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG);
+    cr_assert(strstr(s.err.message, "something else") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_str_eq(dlt_redis_ask(&server, "LLEN dl:{job}"), "1");
+}
+
+Test(slots, raw_key_is_the_name_and_has_no_shared_mode)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    reopen("key", "raw");
+    cr_assert_eq(s.info.caps, DLOCK_CAP_FENCE);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_str_eq(dlt_redis_ask(&server, "GET job"), "61616161616161616161616161616161");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET job somebody PX 60000");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000);
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].owner, "somebody");
+    cr_assert_str_eq(holders[0].label, "", "not the one of the holder before");
+    cr_assert_eq(holders[0].fence, 0);
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNSUPPORTED);
+}
+
+Test(slots, prefixes_and_databases_are_stores_of_their_own)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    reopen("prefix", "app1:");
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job} app1:{job}"), "2");
+    reopen("db", "3");
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+}
+
+/* What is not used any more goes away by itself. */
+Test(slots, every_key_ends_by_itself)
+{
+    static const char *const keys[] = {"dl:{job}", "dl:{job}:m", "dl:{other}:r", "dl:{other}:m"};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_request(&s, &b, "other", 'b', 60000);
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "4");
+    for (size_t i = 0; i < 4; i++)
+        cr_assert_str_neq(dlt_redis_ask(&server, "PTTL %s", keys[i]), "-1", "%s", keys[i]);
+}
