@@ -153,7 +153,8 @@ void dlt_case_queue_off_among_queued(struct dlt_run *run);
 void dlt_case_queue_with_the_dead(struct dlt_run *run);
 void dlt_case_queue_with_the_stopped(struct dlt_run *run);
 void dlt_case_queue_with_the_cancelled(struct dlt_run *run);
-void dlt_case_queue_given_up_at_the_grant(struct dlt_run *run);
+void dlt_case_queue_cancelled_at_the_grant(struct dlt_run *run);
+void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run);
 void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run);
 
 /* case_race.c */

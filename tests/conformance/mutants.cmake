@@ -170,10 +170,10 @@ dlt_add_mutant(passes_on_nothing_broken lease.c queue_passes_on_what_was_broken
     return refusal;")
 dlt_add_mutant(forgets_who_is_not_queued queue.c queue_off_is_woken
   "memory_waiters_wake_unqueued(name->sleepers);" "(void)name->sleepers;")
-dlt_add_mutant(keeps_a_grant_that_was_left lease.c queue_given_up_at_the_grant
+dlt_add_mutant(keeps_a_grant_that_was_left lease.c queue_cancelled_at_the_grant
   "claim != NULL && (claim->fence != 0 || place_too)"
   "claim != NULL && (place_too ? claim->fence == 0 : claim->fence != 0)")
-dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_given_up_at_the_grant
+dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_cancelled_at_the_grant
   "    memory_name_pass_on(store, name, now_ns);
     return mine;"
   "    if (place_too)
