@@ -186,8 +186,7 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
     req->flags = try_flags(a);
     if (req->flags != 0)
         a->lock->claim->enqueued = true;
-    req->deadline_ns =
-        blocks ? a->attempt.until_ns : dl_attempt_exchange_until(&a->attempt, sent_ns);
+    req->deadline_ns = blocks ? a->attempt.until_ns : dl_attempt_answer_until(&a->attempt, sent_ns);
     status = blocks ? call_lock(a, session) : call_trylock(a, session);
     dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
     if (status == DLOCK_CANCELED && cancel_status(a) != DLOCK_OK)

@@ -32,6 +32,12 @@ int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_
                    later(attempt->deadline_ns, now_ns + GRACE_NS));
 }
 
+int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns)
+{
+    return earlier(sent_ns + attempt->rules.op_timeout_ns,
+                   later(attempt->deadline_ns, attempt->until_ns));
+}
+
 static void go_try(struct dl_attempt *attempt, int64_t now_ns)
 {
     if (attempt->rules.native && attempt->rules.wait) {
@@ -269,11 +275,13 @@ static void token_used_up(struct dl_attempt *attempt)
 
 void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
 {
+    enum dlock_status result = attempt->uncertain ? DLOCK_UNKNOWN : attempt->result;
+
     token_used_up(attempt);
-    if (attempt->after_return == DL_STEP_TRY)
+    if (attempt->after_return == DL_STEP_TRY && now_ns < attempt->deadline_ns)
         go_try(attempt, now_ns);
     else
-        go_done(attempt, attempt->result);
+        go_done(attempt, result);
 }
 
 void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,

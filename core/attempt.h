@@ -84,6 +84,10 @@ void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules 
 /* Until when an exchange that begins at now_ns may last. */
 int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns);
 
+/* Until when a TRY or REFRESH that was sent at sent_ns may wait for its answer. Near the deadline
+ * the wait for a session is part of what the step may take (C8). */
+int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns);
+
 /* No session could be had for a step. BUSY: all of our own are in use, which says nothing about the
  * store: a waiter goes on waiting. */
 void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,

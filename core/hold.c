@@ -127,6 +127,9 @@ bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns)
     case DL_DUE_LATER:
         look_again_locked(lock);
         break;
+    case DL_DUE_BUSY:
+        dl_keeper_set(lock->client, lock, dl_lease_until_ns(&lock->lease));
+        break;
     case DL_DUE_GONE:
         dl_keeper_remove(lock->client, lock);
         break;

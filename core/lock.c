@@ -145,6 +145,8 @@ void dl_lock_settle_locked(struct dlock *lock)
 void dl_lock_idle_locked(struct dlock *lock)
 {
     lock->phase = DL_PHASE_IDLE;
+    if (lock->due.place != 0) /* it may have come due meanwhile */
+        dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
     (void)pthread_cond_broadcast(&lock->changed);
     if (lock->client->shutdown)
         (void)pthread_cond_broadcast(&lock->client->quiet);

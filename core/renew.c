@@ -82,6 +82,8 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
     dl_lock_settle_locked(lock);
+    if (lock->phase == DL_PHASE_ACQUIRING)
+        return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
         return dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");

@@ -67,8 +67,8 @@ int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, struct dl_lease
     return left_ns > 0 ? earlier(most_ns, left_ns) : most_ns;
 }
 
-enum dl_due_step dl_renewal_due(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
-                                bool busy)
+enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,
+                                int64_t now_ns, bool busy)
 {
     enum dlock_state state = dl_lease_state(lease, now_ns);
 
@@ -79,10 +79,7 @@ enum dl_due_step dl_renewal_due(struct dl_renewal *renewal, struct dl_lease *lea
         return DL_DUE_GONE;
     if (renewal->at_ns > now_ns)
         return DL_DUE_LATER;
-    if (!busy)
-        return DL_DUE_RENEW;
-    renewal->at_ns = dl_lease_until_ns(lease);
-    return DL_DUE_LATER;
+    return busy ? DL_DUE_BUSY : DL_DUE_RENEW;
 }
 
 static void failed(struct dl_renewal *renewal, int64_t now_ns, uint64_t random)

@@ -39,14 +39,16 @@ int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, struct dl_lease
 enum dl_due_step {
     DL_DUE_RENEW,   /* now */
     DL_DUE_LATER,   /* look again at dl_renewal_look_ns */
+    DL_DUE_BUSY,    /* look again when the handle's phase is over, and at the end of the lease */
     DL_DUE_GONE,    /* not held, and not news */
     DL_DUE_EXPIRED, /* lost: the lease ran out */
     DL_DUE_MAX_HOLD /* lost: as long as allowed */
 };
 
-/* Looks at a lease whose time has come. busy: the application renews it just now. */
-enum dl_due_step dl_renewal_due(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
-                                bool busy);
+/* Looks at a lease whose time has come. busy: the handle is in a phase, and may be renewed in it.
+ */
+enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,
+                                int64_t now_ns, bool busy);
 
 struct dl_renewal_answer {
     int64_t sent_ns, now_ns;

@@ -292,6 +292,49 @@ Test(acquire, C13_a_lost_notification_costs_a_second_at_most)
     dlock_free(other);
 }
 
+/* What is granted to a waiter is short, and nobody will renew it. */
+Test(acquire, C8_making_a_short_lease_longer_does_not_last_longer)
+{
+    struct dlock_client *rival = dlt_engine_rival(&engine);
+    struct dlock *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
+    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock *still = dlt_engine_lock(&engine, NAME, &options);
+    struct dlt_call call;
+
+    dlt_call_start(&call, &engine, DLT_TIMEDLOCK, still, 300);
+    dlt_engine_run(&engine, 200);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LATE_REPLY, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, theirs, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&call, 10000), DLOCK_OK);
+    cr_assert_leq(dlt_call_ms(&call), 400, "%lld ms", (long long)dlt_call_ms(&call));
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+    dlock_free(still);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+}
+
+Test(acquire, C7_nobody_renews_what_is_still_being_acquired)
+{
+    struct dlock_client *rival = dlt_engine_rival(&engine);
+    struct dlock *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
+    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock *still = dlt_engine_lock(&engine, NAME, &options);
+    struct dlt_call call;
+
+    dlt_call_start(&call, &engine, DLT_LOCK, still, 0);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, theirs, 0), DLOCK_OK);
+    dlt_settle();
+    cr_assert_eq(memory_hooks_held(engine.store), 1, "granted, and being made longer");
+    cr_assert_eq(dlock_renew(still, 0, NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&call, 10), DLOCK_OK);
+    dlock_free(still);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+}
+
 Test(acquire, C8_a_wait_ends_at_its_deadline)
 {
     struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);

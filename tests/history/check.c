@@ -97,6 +97,10 @@ static void inv_renew(struct checker *checker, struct attempt *attempt, const st
 {
     checker->figures->renewals++;
     attempt->renew_ns = r->clock_ns;
+    if (r->status != 0) {
+        attempt->asked_tid = r->tid;
+        attempt->asked_ns = r->clock_ns;
+    }
     if (attempt->held && attempt->mode == DLOCK_EXCLUSIVE && r->mode == DLOCK_SHARED) {
         dlt_claim_close(checker, attempt, r->clock_ns);
         dlt_claim_open(attempt, DLOCK_SHARED, r->clock_ns);
@@ -115,8 +119,12 @@ static void taken_check(struct checker *checker, const struct attempt *attempt,
 static void ret_renew(struct checker *checker, struct attempt *attempt, const struct dlt_record *r)
 {
     bool certainly_not = r->status == DLOCK_UNAVAILABLE || r->status == DLOCK_NO_QUORUM;
+    bool asked = attempt->asked_tid != 0 && attempt->asked_tid == r->tid;
 
-    unknown_count(checker, attempt, attempt->renew_ns, r);
+    unknown_count(checker, attempt, asked ? attempt->asked_ns : attempt->renew_ns, r);
+    attempt->renew_ns = r->clock_ns; /* tried until now */
+    if (asked)
+        attempt->asked_tid = 0;
     if (r->status == DLOCK_OK) {
         bool late = r->clock_ns > attempt->until_ns + checker->options->slack_ns &&
                     !dlt_checker_stood(checker, attempt, attempt->until_ns);
@@ -179,7 +187,7 @@ static void renewal_check(struct checker *checker, const struct attempt *attempt
 {
     int64_t most_ns = (attempt->until_ns - attempt->since_ns) / 2 + checker->options->busy_ns;
 
-    if (checker->options->renewed && attempt->kept &&
+    if (checker->options->renewed && attempt->kept && attempt->asked_tid == 0 &&
         attempt->until_ns - attempt->renew_ns > most_ns &&
         !dlt_checker_stood(checker, attempt, attempt->since_ns))
         dlt_checker_report(checker, DLT_RULE_RENEWAL, attempt, NULL, attempt->until_ns);
@@ -194,7 +202,7 @@ static void lost(struct checker *checker, struct attempt *attempt, const struct 
     }
     taken_check(checker, attempt, r);
     untold_check(checker, attempt, r->clock_ns);
-    if (r->clock_ns >= attempt->until_ns)
+    if (r->clock_ns >= attempt->until_ns && attempt->held)
         renewal_check(checker, attempt);
     dlt_claim_close(checker, attempt, r->clock_ns);
     dlt_turn_moved(checker, attempt, attempt->end_ns);
@@ -267,8 +275,11 @@ typedef void on_attempt(struct checker *checker, struct attempt *attempt,
 
 static void left(struct checker *checker, struct attempt *attempt, const struct dlt_record *r)
 {
-    (void)checker, (void)r;
-    attempt->place_until = 0;
+    (void)checker;
+    if (r->status != 0)
+        attempt->stepped_out = true;
+    else
+        attempt->place_until = 0;
 }
 
 static void record_check(struct checker *checker, const struct dlt_record *r)

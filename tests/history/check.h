@@ -63,6 +63,8 @@ struct dlt_check_options {
     bool complete;    /* NO_RETURN: the run ended by itself */
     bool told;        /* LOST_UNTOLD: LOST is in the history whenever the application was told */
     bool kept;        /* TAKEN: nobody broke a lock, no store forgot one */
+    unsigned handoff; /* OVERTAKEN: a place in the store may be overtaken so often in a row, by
+                         hand-offs within the process that holds */
     bool local_fifo;  /* OVERTAKEN: also within a process, where the order of INV_LOCK is exact */
     void (*report)(void *arg, const struct dlt_violation *violation); /* NULL: count only */
     void *arg;

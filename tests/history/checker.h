@@ -19,9 +19,12 @@ struct attempt {
     uint8_t mode;       /* of the claim */
     bool active;        /* in the list of its name: from INV_LOCK to the end of its last call */
     bool waiting;       /* in a call of lock that waits */
+    bool stepped_out;   /* of the line within its process */
     bool in_lock, held; /* in the call of lock; the claim is open */
     bool kept;          /* DLT_CALL_KEPT */
     bool unlocking, told, downgrading;
+    int32_t asked_tid; /* who is in a renewal that the application asked for; 0: nobody */
+    int64_t asked_ns;  /* since when */
     int64_t inv_ns, deadline_ns;
     int64_t claim_ns, end_ns;      /* of the open part of the claim; end of the last one */
     int64_t until_ns, since_ns;    /* confirmed end of the lease; when that was confirmed */
@@ -35,6 +38,8 @@ struct attempt {
 struct name {
     struct attempt *active; /* youngest first */
     unsigned waiting;
+    int32_t last_pid; /* who got it last, and how often in a row past somebody's place */
+    unsigned turns;
     int64_t calm_ns;  /* since then nothing but waiting is known to have happened */
     int64_t fault_ns; /* the last thing that the nemesis did to it */
     uint64_t written;

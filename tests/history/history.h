@@ -19,9 +19,11 @@
  *
  *   INV_LOCK       until_ns: deadline of the call, 0: none. status: bits of DLT_CALL_*
  *   QUEUED         the store confirmed a place in its queue; until_ns: sure to last until then
- *   LEFT           the place is being given up, or was found gone
+ *   LEFT           the place is being given up, or was found gone. status: 1 if it is the turn
+ *                  among the threads of its process
  *   RET_LOCK       status; of OK: until_ns of the lease, fence
- *   INV_RENEW      mode: the mode asked for (SHARED on an exclusive lease: downgrade)
+ *   INV_RENEW      mode: the mode asked for (SHARED on an exclusive lease: downgrade). status: 1 if
+ *                  the application asked for it
  *   RET_RENEW      status; of OK: until_ns
  *   INV_UNLOCK     the claim ends
  *   RET_UNLOCK     status

@@ -27,27 +27,48 @@ void dlt_turn_begin(struct checker *checker, struct attempt *attempt)
         calm_from(name, attempt->inv_ns);
 }
 
-/*
- * By a place in the store that was confirmed before `late` was called and is live; or, within a
- * process, by the order of the calls. After a fault the place may have become a grant that nobody
- * heard of, and that has run out.
- */
-static bool comes_before(struct checker *checker, const struct attempt *early,
-                         const struct attempt *late, int64_t now_ns)
+/* By a place in the store that was confirmed before `late` was called and is live. After a fault
+ * the place may have become a grant that nobody heard of, and that has run out. */
+static bool before_by_place(struct checker *checker, const struct attempt *early,
+                            const struct attempt *late, int64_t now_ns)
 {
-    if (!early->waiting || early == late || !dlt_modes_exclude(early->mode, late->mode))
-        return false;
-    if (early->place_until > now_ns && early->place_ns < late->inv_ns &&
-        early->confirmed_ns > name_of(checker, early)->fault_ns)
-        return true;
-    return checker->options->local_fifo && early->pid == late->pid && early->inv_ns < late->inv_ns;
+    return early->place_until > now_ns && early->place_ns < late->inv_ns &&
+           early->confirmed_ns > name_of(checker, early)->fault_ns;
+}
+
+/* By the order of the calls within a process. */
+static bool before_by_call(struct checker *checker, const struct attempt *early,
+                           const struct attempt *late)
+{
+    return checker->options->local_fifo && early->pid == late->pid && !early->stepped_out &&
+           early->inv_ns < late->inv_ns;
+}
+
+/* A hand-off may pass by places, so many times in a row. */
+static bool may_pass(struct checker *checker, const struct attempt *late, bool passes)
+{
+    struct name *name = name_of(checker, late);
+    bool again = name->last_pid == late->pid;
+
+    name->last_pid = late->pid;
+    name->turns = passes && again ? name->turns + 1 : 0;
+    return !passes || (again && name->turns <= checker->options->handoff);
 }
 
 static void overtaking_check(struct checker *checker, struct attempt *late, int64_t now_ns)
 {
-    for (struct attempt *a = name_of(checker, late)->active; a != NULL; a = a->next)
-        if (comes_before(checker, a, late, now_ns))
+    const struct attempt *passed = NULL;
+
+    for (struct attempt *a = name_of(checker, late)->active; a != NULL; a = a->next) {
+        if (!a->waiting || a == late || !dlt_modes_exclude(a->mode, late->mode))
+            continue;
+        if (before_by_call(checker, a, late))
             dlt_checker_report(checker, DLT_RULE_OVERTAKEN, a, late, now_ns);
+        else if (before_by_place(checker, a, late, now_ns))
+            passed = a;
+    }
+    if (!may_pass(checker, late, passed != NULL))
+        dlt_checker_report(checker, DLT_RULE_OVERTAKEN, passed, late, now_ns);
 }
 
 void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int64_t now_ns)

@@ -141,6 +141,15 @@ Test(attempt, C8_an_exchange_near_the_deadline_gets_little_more)
     cr_assert_eq(a.until_ns, 3000 * MS);
 }
 
+Test(attempt, C8_waiting_for_a_session_is_part_of_the_step)
+{
+    struct dl_attempt near = begin(&wait_watching, 10), far = begin(&wait_watching, -1);
+
+    cr_assert_eq(near.until_ns, 1040 * MS);
+    cr_assert_eq(dl_attempt_answer_until(&near, 1030 * MS), 1040 * MS);
+    cr_assert_eq(dl_attempt_answer_until(&far, 2500 * MS), 4500 * MS);
+}
+
 Test(attempt, C4_unknown_is_repeated_with_the_same_token_and_may_succeed)
 {
     struct dl_attempt a = begin(&try_once, 0);
@@ -346,6 +355,31 @@ Test(attempt, a_place_that_is_gone_ends_the_token)
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 2030 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
+}
+
+Test(attempt, C8_after_the_deadline_no_new_token_is_tried)
+{
+    struct dl_attempt a = begin_queued(1100);
+
+    watched(&a, 2010, DLOCK_TIMEOUT, nothing);
+    tried(&a, 2020, DLOCK_BUSY, nothing);
+    dl_attempt_returned(&a, 2100 * MS);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_TIMEOUT);
+}
+
+Test(attempt, C4_after_the_deadline_what_was_unknown_stays_unknown)
+{
+    struct dl_attempt a = begin_queued(1100);
+
+    watched(&a, 2010, DLOCK_TIMEOUT, nothing);
+    tried(&a, 2020, DLOCK_UNKNOWN, nothing);
+    dl_attempt_slept(&a, 2040 * MS);
+    tried(&a, 2050, DLOCK_BUSY, nothing);
+    cr_assert_eq(a.step, DL_STEP_RETURN);
+    dl_attempt_returned(&a, 2100 * MS);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_UNKNOWN);
 }
 
 Test(attempt, LEA_2_a_waiter_that_gives_up_leaves_its_place)

@@ -130,8 +130,8 @@ Test(renewal, C5_gone_when_released)
 Test(renewal, while_the_application_renews_nobody_else_does)
 {
     hold(true, 0, false);
-    cr_assert_eq(dl_renewal_due(&renewal, &lease, 11000 * MS, true), DL_DUE_LATER);
-    cr_assert_eq(renewal.at_ns, UNTIL_MS * MS);
+    cr_assert_eq(dl_renewal_due(&renewal, &lease, 11000 * MS, true), DL_DUE_BUSY);
+    cr_assert_eq(due(11000), DL_DUE_RENEW, "and afterwards it is still due");
 }
 
 Test(renewal, C14_max_hold_ends_it)

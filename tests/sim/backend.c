@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* The plugin: a slot is a question to the server. It also holds core to its part of plugin.h. */
+#include "world.h"
+
+#include <string.h>
+
+static bool has_session(void)
+{
+    return sim_world.choice.kind == SIM_SESSION;
+}
+
+/* [SES-1] All calls of an attempt come to one session, which serves nobody else. */
+static void pinned_check(struct sim_session *session, const struct dlock_request *req)
+{
+    if (!has_session() || req == NULL || sim_self_process()->dead)
+        return;
+    if (session->req != NULL && session->req != req)
+        sim_set_misuse("[SES-1] a session serves two attempts");
+    session->req = req;
+}
+
+/* A lease that lives in a session is pinged there to the end, but a connection that failed is not
+ * used again (C9). */
+static bool hung_up(const struct sim_session *session)
+{
+    return has_session() && session->broken;
+}
+
+void sim_fresh_check(const struct sim_session *session)
+{
+    if (session->broken && !sim_self_process()->dead)
+        sim_set_misuse("[FAI-1] a session that failed was used again");
+}
+
+void sim_slot_enter(struct sim_session *session, const struct dlock_request *req)
+{
+    if (!has_session())
+        sim_fresh_check(session);
+    if (session->busy && !sim_world.choice.concurrent)
+        sim_set_misuse("a session that is not CONCURRENT got two calls at once");
+    session->busy = true;
+    pinned_check(session, req);
+    sim_yield();
+}
+
+enum dlock_status sim_slot_leave(struct sim_session *session, enum dlock_status status,
+                                 struct dlock_error *err)
+{
+    sim_yield();
+    session->busy = false;
+    if (status == DLOCK_OK || status == DLOCK_BUSY)
+        return status;
+    if (!sim_world.choice.concurrent && (status != DLOCK_LOST || has_session()))
+        session->broken = true; /* [FAI-1] [SES-1] */
+    return dlock_fail(err, "sim", status, 0, "the simulation says %s",
+                      dlock_status_name((int)status));
+}
+
+void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_session *session,
+                  const struct dlock_request *req)
+{
+    struct sim_process *process = sim_self_process();
+
+    *ask = (struct sim_ask){
+        .verb = verb, .session = session->id, .process = process, .pid = process->pid};
+    if (req == NULL)
+        return;
+    ask->name = (uint32_t)(req->name[0] - 'a');
+    ask->mode = req->mode;
+    ask->flags = req->flags;
+    ask->ttl_ms = req->ttl_ms;
+    memcpy(ask->token, req->token, sizeof ask->token);
+}
+
+/* ---- slots ---- */
+
+/* The keeper connects in order to renew: that may be as far as it gets. */
+static void connecting_note(struct sim_process *process)
+{
+    for (size_t i = 0; sim_is_library_thread() && i < SIM_TASKS; i++)
+        if (process->handles[i].stage == SIM_HELD)
+            (void)sim_record(&process->handles[i], DLT_INV_RENEW);
+}
+
+static enum dlock_status slot_open(void *self, const struct dlock_host *host,
+                                   const struct dlock_target *target, int64_t deadline_ns,
+                                   struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct sim_session *session = self;
+    enum dlock_status status;
+
+    (void)host, (void)target;
+    connecting_note(sim_self_process());
+    status = sim_net_connect(deadline_ns);
+    if (status != DLOCK_OK)
+        return dlock_fail(err, "sim", status, 0, "the store cannot be reached");
+    *session = (struct sim_session){
+        .id = ++sim_world.last_session, .open = true, .next = sim_self_process()->sessions};
+    sim_self_process()->sessions = session;
+    info->caps = sim_plugin()->caps;
+    return DLOCK_OK;
+}
+
+static void slot_close(void *self, int forked)
+{
+    struct sim_session *session = self, **link = &sim_self_process()->sessions;
+    struct sim_ask ask;
+
+    (void)forked;
+    if (!session->open)
+        return;
+    if (session->busy)
+        sim_set_misuse("a session was closed during a call");
+    session->open = false;
+    while (*link != session)
+        link = &(*link)->next;
+    *link = session->next;
+    if (!has_session() || sim_self_process()->dead)
+        return;
+    sim_ask_make(&ask, SIM_CLOSE, session, NULL);
+    sim_net_hang_up(sim_self_process(), &ask);
+}
+
+/* What the answer says of the place in the queue. */
+static void place_note(const struct dlock_request *req, const struct sim_answer *answer,
+                       int64_t sent_ns)
+{
+    struct sim_process *process = sim_self_process();
+    struct sim_waiter *waiter = req->slot;
+    struct sim_handle *handle = sim_handle_of(process, req);
+    struct dlt_record *record;
+
+    if ((answer->grant.flags & DLOCK_GRANT_QUEUED) != 0) {
+        waiter->seen_fence = answer->grant.fence;
+        record = sim_record(handle, DLT_QUEUED);
+        if (record != NULL)
+            record->until_ns = sim_host_to_sim(
+                &process->host, dl_validity_until_ns(sent_ns, answer->grant.lease_ms));
+    } else if ((req->flags & DLOCK_REQ_REFRESH) != 0 && answer->status == DLOCK_BUSY) {
+        (void)sim_record(handle, DLT_LEFT);
+    }
+}
+
+static enum dlock_status slot_trylock(void *self, const struct dlock_request *req,
+                                      struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct sim_session *session = self;
+    struct sim_waiter *waiter = req->slot;
+    int64_t sent_ns = sim_host_now(sim_self_host());
+    struct sim_answer answer;
+    struct sim_ask ask;
+    enum dlock_status status;
+
+    sim_slot_enter(session, req);
+    sim_fresh_check(session);
+    sim_waiter_list(req);
+    waiter->poked = false;
+    if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
+        waiter->enqueued = true;
+    sim_ask_make(&ask, SIM_TRY, session, req);
+    status = sim_net_exchange(session, &ask, 1, &answer, req->deadline_ns, NULL);
+    if (status == DLOCK_OK) {
+        status = answer.status;
+        *grant = answer.grant;
+        place_note(req, &answer, sent_ns);
+    }
+    return sim_slot_leave(session, status, err);
+}
+
+static void renewal_note(const struct dlock_request *req, enum dlt_event event,
+                         enum dlock_status status)
+{
+    struct sim_handle *handle = sim_handle_of(sim_self_process(), req);
+    struct dlt_record *record;
+
+    if (!sim_is_library_thread() || handle == NULL)
+        return;
+    /* What a yes is worth is seen at the lease, but that the claim is shared. */
+    if (event == DLT_RET_RENEW && status == DLOCK_OK &&
+        ((req->flags & DLOCK_REQ_DOWNGRADE) == 0 || handle->stage != SIM_HELD || handle->told))
+        return;
+    record = sim_record(handle, event);
+    if (record == NULL)
+        return;
+    record->status = (uint16_t)status;
+    if ((req->flags & DLOCK_REQ_DOWNGRADE) != 0)
+        record->mode = DLOCK_SHARED;
+}
+
+static enum dlock_status slot_renew(void *self, struct dlock_lease_op *ops, size_t n,
+                                    int64_t deadline_ns, struct dlock_error *err)
+{
+    struct sim_session *session = self;
+    struct sim_answer answers[SIM_ASKS_MOST];
+    struct sim_ask asks[SIM_ASKS_MOST];
+    enum dlock_status status;
+
+    if (n > SIM_ASKS_MOST || (has_session() && n != 1))
+        sim_set_misuse("renew: too many at once");
+    for (size_t i = 0; i < n; i++) {
+        sim_ask_make(&asks[i], SIM_RENEW, session, ops[i].req);
+        renewal_note(ops[i].req, DLT_INV_RENEW, DLOCK_OK);
+    }
+    sim_slot_enter(session, n == 1 ? ops[0].req : NULL);
+    if (hung_up(session))
+        status = DLOCK_UNAVAILABLE;
+    else
+        status = sim_net_exchange(session, asks, n, answers, deadline_ns, NULL);
+    for (size_t i = 0; i < n; i++) {
+        ops[i].status = status == DLOCK_OK ? answers[i].status : status;
+        if (status == DLOCK_OK)
+            ops[i].grant = answers[i].grant;
+        renewal_note(ops[i].req, DLT_RET_RENEW, ops[i].status);
+    }
+    status = sim_slot_leave(session, status, err);
+    return status == DLOCK_UNKNOWN ? DLOCK_OK : status;
+}
+
+static enum dlock_status ended(struct sim_session *session, enum sim_verb verb,
+                               const struct dlock_request *req, struct dlock_error *err)
+{
+    struct sim_answer answer;
+    struct sim_ask ask;
+    enum dlock_status status;
+
+    if (sim_self_process()->dead)
+        return DLOCK_OK; /* nobody hears of it: the sooner it is wound up the better */
+    sim_slot_enter(session, req);
+    sim_ask_make(&ask, verb, session, req);
+    if (hung_up(session))
+        status = DLOCK_UNAVAILABLE;
+    else
+        status = sim_net_exchange(session, &ask, 1, &answer, req->deadline_ns, NULL);
+    if (status == DLOCK_OK)
+        status = answer.status;
+    if (has_session())
+        session->req = NULL;
+    return sim_slot_leave(session, status, err);
+}
+
+static enum dlock_status slot_unlock(void *self, const struct dlock_request *req,
+                                     struct dlock_error *err)
+{
+    sim_waiter_unlist(req);
+    return ended(self, SIM_UNLOCK, req, err);
+}
+
+static enum dlock_status slot_leave(void *self, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    (void)sim_record(sim_handle_of(sim_self_process(), req), DLT_LEFT);
+    return ended(self, SIM_LEAVE, req, err);
+}
+
+static void slot_forget(void *self, const struct dlock_request *req)
+{
+    struct sim_session *session = self;
+
+    if (session == NULL && has_session())
+        sim_set_misuse("[FGT-2] forget without a session");
+    sim_waiter_unlist(req);
+    if (has_session() && session != NULL)
+        session->req = NULL;
+}
+
+/* ---- what it can do ---- */
+
+const struct dlock_plugin *sim_plugin(void)
+{
+    static const char *const schemes[] = {"sim", NULL};
+    static const uint32_t kinds[SIM_KINDS] = {
+        [SIM_QUEUE] = DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE,
+        [SIM_WATCH] = DLOCK_CAP_WATCH,
+        [SIM_SESSION] = DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION,
+    };
+    static struct dlock_backend_ops ops;
+    static struct dlock_plugin plugin;
+    const struct sim_choice *choice = &sim_world.choice;
+    uint32_t caps = kinds[choice->kind] | DLOCK_CAP_RWLOCK;
+
+    if (choice->fences)
+        caps |= DLOCK_CAP_FENCE;
+    if (choice->concurrent)
+        caps |= DLOCK_CAP_CONCURRENT;
+    if (!has_session())
+        caps |= DLOCK_CAP_DOWNGRADE;
+    ops = (struct dlock_backend_ops){
+        .struct_size = sizeof ops,
+        .session_size = sizeof(struct sim_session),
+        .slot_size = sizeof(struct sim_waiter),
+        .open = slot_open,
+        .close = slot_close,
+        .trylock = slot_trylock,
+        .renew = slot_renew,
+        .unlock = slot_unlock,
+        .forget = slot_forget,
+        .lock = has_session() ? sim_slot_lock : NULL,
+        .watch = (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_watch : NULL,
+        .leave = choice->kind == SIM_QUEUE ? slot_leave : NULL,
+        .interrupt = choice->kind != SIM_POLL ? sim_slot_interrupt : NULL,
+    };
+    plugin = (struct dlock_plugin){
+        .magic = DLOCK_PLUGIN_MAGIC,
+        .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+        .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+        .struct_size = sizeof plugin,
+        .caps = caps,
+        .name = "sim",
+        .version = "1",
+        .schemes = schemes,
+        .ops = &ops,
+    };
+    return &plugin;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* A process: a client of the library, the threads that use it, a clock that runs a little wrong. */
+#include "random.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PPM_MOST 4000
+
+static void die(const char *what)
+{
+    (void)fprintf(stderr, "process.c: %s\n", what);
+    abort();
+}
+
+static int64_t process_now(void *ctx)
+{
+    return sim_host_now(&((struct sim_process *)ctx)->host);
+}
+
+static struct sim_handle *handle_of_lock(struct sim_process *process, const struct dlock *lock)
+{
+    for (size_t i = 0; i < SIM_TASKS; i++)
+        if (process->handles[i].lock == lock)
+            return &process->handles[i];
+    return NULL;
+}
+
+static void on_lost(void *arg, const struct dlock_event *event)
+{
+    struct sim_handle *handle = handle_of_lock(arg, event->lock);
+
+    if (handle != NULL)
+        sim_record_lost(handle, event);
+    sim_yield();
+}
+
+/* Takes the news where no callback does. */
+static void listen(void *arg)
+{
+    struct sim_process *process = arg;
+    int fd = dlock_client_event_fd(process->client);
+    struct dlock_event event;
+
+    while (!process->closing) {
+        sim_await_readable(fd, sim_now() + 20 * SIM_MS);
+        while (!process->closing && dlock_client_next_event(process->client, &event) == 1)
+            on_lost(process, &event);
+    }
+    sim_process_done(process, &process->helpers);
+}
+
+static void handle_open(struct sim_process *process, size_t i)
+{
+    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct sim_handle *handle = &process->handles[i];
+    char name;
+
+    *handle = (struct sim_handle){.process = process,
+                                  .name = (uint32_t)sim_below(sim_world.choice.names)};
+    name = (char)('a' + (int)handle->name);
+    handle->renewed = !sim_chance(150000);
+    handle->recursive = sim_chance(100000);
+    options.renew = handle->renewed ? DLOCK_ON : DLOCK_OFF;
+    options.recursive = handle->recursive ? DLOCK_ON : DLOCK_OFF;
+    options.queue = sim_chance(100000) ? DLOCK_OFF : DLOCK_ON;
+    if (sim_chance(sim_world.profile->max_hold)) {
+        options.max_hold_ms = sim_between(50, 3 * sim_world.choice.ttl_ms);
+        handle->renewed = false;
+    }
+    if (sim_chance(150000))
+        options.ttl_ms = sim_between(100, sim_world.choice.ttl_ms);
+    if (dlock_new(process->client, &name, 1, &options, &handle->lock, &err) != DLOCK_OK)
+        die(err.message);
+}
+
+static void client_open(struct sim_process *process)
+{
+    const struct sim_choice *choice = &sim_world.choice;
+    struct dlock_client_options options = {.struct_size = sizeof options};
+    struct dl_host host = {.clock = {process_now, process}, .random = dl_random_bytes};
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    char uri[200];
+
+    if (choice->callbacks) {
+        options.on_lost = on_lost;
+        options.on_lost_arg = process;
+    }
+    (void)snprintf(uri, sizeof uri, "sim://s?ttl=%lldms&poll_max=%lldms&handoff=%u&connections=%u",
+                   (long long)choice->ttl_ms, (long long)choice->poll_max_ms, choice->handoff,
+                   choice->connections);
+    while (dl_client_open_static(sim_plugin(), uri, &options, &host, &process->client, &err) !=
+           DLOCK_OK) {
+        if (err.status != DLOCK_UNAVAILABLE)
+            die(err.message);
+        sim_pause(sim_between(SIM_MS, 200 * SIM_MS));
+    }
+}
+
+static void begin(void *arg)
+{
+    struct sim_process *process = arg;
+
+    client_open(process);
+    for (size_t i = 0; i < sim_world.choice.tasks; i++)
+        handle_open(process, i);
+    process->alive = true;
+    if (!sim_world.choice.callbacks) {
+        process->helpers++;
+        (void)sim_fiber_start(&process->host, true, listen, process);
+    }
+    for (size_t i = 0; i < sim_world.choice.tasks; i++)
+        sim_task_start(&process->handles[i]);
+}
+
+void sim_process_start(struct sim_process *process)
+{
+    *process = (struct sim_process){.pid = ++sim_world.last_pid,
+                                    .busy = true,
+                                    .ppm = sim_between(-PPM_MOST, PPM_MOST),
+                                    .offset_ns = sim_between(0, 1000000 * SIM_MS)};
+    (void)sim_fiber_start(&process->host, true, begin, process);
+}
+
+/* ---- the end ---- */
+
+static void await(struct sim_process *process, const unsigned *count)
+{
+    process->closer = sim_fiber_self();
+    while (*count > 0)
+        (void)sim_block(SIM_NEVER);
+    process->closer = NULL;
+}
+
+void sim_process_done(struct sim_process *process, unsigned *count)
+{
+    if (--*count > 0)
+        return;
+    if (process->closer != NULL)
+        sim_wake(process->closer);
+    else if (count == &process->tasks && !process->closing && !process->dead)
+        sim_process_end(process, false); /* the run is over */
+}
+
+/* What is held is given back by closing the client: its claim ends here. */
+static void claims_end(struct sim_process *process)
+{
+    for (size_t i = 0; i < sim_world.choice.tasks; i++)
+        if (process->handles[i].stage == SIM_HELD) {
+            (void)sim_record(&process->handles[i], DLT_INV_UNLOCK);
+            process->handles[i].stage = SIM_CLOSING;
+        }
+}
+
+/* Whether the store heard of it is not known. */
+static void claims_ended(struct sim_process *process)
+{
+    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+        struct sim_handle *handle = &process->handles[i];
+        struct dlt_record *record;
+
+        if (handle->stage != SIM_CLOSING)
+            continue;
+        record = sim_record(handle, DLT_RET_UNLOCK);
+        if (record != NULL)
+            record->status = handle->told ? DLOCK_LOST : DLOCK_UNAVAILABLE;
+        handle->stage = SIM_IDLE;
+    }
+}
+
+static void finish(void *arg)
+{
+    struct sim_process *process = arg;
+    bool first = sim_chance(500000); /* before its threads know */
+
+    process->closing = true;
+    await(process, &process->helpers);
+    claims_end(process);
+    if (process->dead || !first)
+        dlock_client_shutdown(process->client);
+    if (first && !process->dead)
+        dlock_client_close(process->client);
+    else
+        await(process, &process->tasks);
+    claims_ended(process);
+    if (first && !process->dead)
+        await(process, &process->tasks);
+    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+        dlock_free(process->handles[i].lock);
+        process->handles[i].lock = NULL;
+    }
+    if (!first || process->dead)
+        dlock_client_close(process->client);
+    if (process->waiters != NULL)
+        sim_set_misuse("[FGT-1] a slot was never forgotten");
+    process->alive = process->busy = false;
+    sim_process_over(process);
+}
+
+/* The server sees the connections of a process that ends close. Whose host ends, too, it does not
+ * see: that is left to the lease. */
+static void sessions_end(struct sim_process *process)
+{
+    for (struct sim_session *s = process->sessions; s != NULL; s = s->next) {
+        struct sim_ask ask = {
+            .verb = SIM_CLOSE, .session = s->id, .process = process, .pid = process->pid};
+
+        sim_net_hang_up(process, &ask);
+    }
+}
+
+static void waiters_wake(struct sim_process *process)
+{
+    for (struct sim_waiter *w = process->waiters; w != NULL; w = w->next)
+        if (w->sleeper != NULL)
+            sim_wake(w->sleeper);
+}
+
+void sim_process_end(struct sim_process *process, bool killed)
+{
+    if (!process->alive || process->dead || (process->closing && !killed))
+        return;
+    if (killed) {
+        sim_record_nemesis(DLT_NEMESIS_KILL, process->pid, DLT_ALL_NAMES);
+        if (sim_world.choice.kind == SIM_SESSION)
+            sessions_end(process);
+        process->dead = true;
+        process->host.cont_ns = 0; /* only we know that it goes on */
+        sim_net_forget(process);
+        waiters_wake(process);
+    }
+    if (!process->closing) {
+        process->closing = true;
+        (void)sim_fiber_start(&process->host, true, finish, process);
+    }
+}

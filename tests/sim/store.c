@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* The server: it executes one question at a time, on its own clock. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLAIMS_MOST 256
+#define FENCE_ROOM  31u
+
+/* What one token has of a name. */
+struct claim {
+    struct sim_ask ask; /* the last one */
+    uint64_t fence;
+    int64_t expires_ns;
+    bool waits; /* in SIM_LOCK */
+};
+
+struct list {
+    struct claim *claims;
+    size_t count;
+};
+
+struct name {
+    struct list holders, queue;
+    uint64_t fence;
+    int64_t look_ns; /* when the server looks by itself; 0: not */
+};
+
+static struct name names[SIM_NAMES];
+static struct claim room[SIM_NAMES][2][CLAIMS_MOST];
+
+void sim_store_begin(void)
+{
+    for (size_t i = 0; i < SIM_NAMES; i++)
+        names[i] = (struct name){.holders = {room[i][0], 0}, .queue = {room[i][1], 0}};
+}
+
+static int64_t server_now(void)
+{
+    int64_t passed_ns = sim_now() - SIM_START_NS;
+
+    return passed_ns + passed_ns * sim_world.server_ppm / 1000000;
+}
+
+static struct claim *list_find(const struct list *list, const unsigned char *token)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (memcmp(list->claims[i].ask.token, token, DLOCK_TOKEN_SIZE) == 0)
+            return &list->claims[i];
+    return NULL;
+}
+
+static struct claim *list_add(struct list *list, const struct sim_ask *ask)
+{
+    if (list->count == CLAIMS_MOST) {
+        (void)fputs("store.c: too many claims\n", stderr);
+        abort();
+    }
+    list->claims[list->count] = (struct claim){.ask = *ask};
+    return &list->claims[list->count++];
+}
+
+static void list_remove(struct list *list, size_t at)
+{
+    list->count--;
+    memmove(&list->claims[at], &list->claims[at + 1], (list->count - at) * sizeof list->claims[0]);
+}
+
+static bool list_drop(struct list *list, const unsigned char *token)
+{
+    const struct claim *claim = list_find(list, token);
+
+    if (claim != NULL)
+        list_remove(list, (size_t)(claim - list->claims));
+    return claim != NULL;
+}
+
+static void list_reap(struct list *list, int64_t now_ns)
+{
+    for (size_t i = list->count; i-- > 0;)
+        if (list->claims[i].expires_ns <= now_ns)
+            list_remove(list, i);
+}
+
+static void extend(struct claim *claim, int64_t lease_ms, int64_t now_ns)
+{
+    int64_t expires_ns = now_ns + lease_ms * SIM_MS;
+
+    if (expires_ns > claim->expires_ns)
+        claim->expires_ns = expires_ns;
+}
+
+static bool excluded(const struct list *list, size_t count, uint32_t mode)
+{
+    for (size_t i = 0; i < count; i++)
+        if (mode != DLOCK_SHARED || list->claims[i].ask.mode != DLOCK_SHARED)
+            return true;
+    return false;
+}
+
+static uint64_t fence_next(struct name *name)
+{
+    return name->fence += 1 + FENCE_ROOM;
+}
+
+static void held_fill(struct sim_answer *answer, const struct name *name, const struct claim *claim,
+                      int64_t now_ns)
+{
+    answer->status = DLOCK_OK;
+    answer->grant.lease_ms = (claim->expires_ns - now_ns) / SIM_MS;
+    answer->grant.waiters = (uint32_t)name->queue.count;
+    if (sim_world.choice.fences || sim_world.choice.kind == SIM_QUEUE) {
+        answer->grant.fence = claim->fence;
+        answer->grant.fence_room = FENCE_ROOM;
+    }
+}
+
+static void busy_fill(struct sim_answer *answer, const struct name *name, int64_t now_ns)
+{
+    answer->status = DLOCK_BUSY;
+    answer->grant.waiters = (uint32_t)name->queue.count;
+    for (size_t i = 0; i < name->holders.count; i++) {
+        int64_t left_ms = (name->holders.claims[i].expires_ns - now_ns + SIM_MS - 1) / SIM_MS;
+
+        if (left_ms > answer->grant.holder_ms)
+            answer->grant.holder_ms = left_ms;
+    }
+}
+
+/* The lease of one who waited: who waits in the server has a session that proves its life. */
+static int64_t granted_lease_ms(const struct claim *claim)
+{
+    return claim->waits ? claim->ask.ttl_ms : sim_world.choice.waiter_lease_ms;
+}
+
+static void look(void *arg);
+
+/* A server that makes clients wait notices by itself that a holder's time is up. */
+static void look_later(struct name *name, int64_t now_ns)
+{
+    int64_t first_ns = SIM_NEVER;
+
+    if (sim_world.choice.kind != SIM_SESSION || name->queue.count == 0 || name->look_ns != 0)
+        return;
+    for (size_t i = 0; i < name->holders.count; i++)
+        if (name->holders.claims[i].expires_ns < first_ns)
+            first_ns = name->holders.claims[i].expires_ns;
+    name->look_ns = sim_now() + (first_ns - now_ns) + (first_ns - now_ns) / 100 + SIM_MS;
+    sim_at(name->look_ns, look, name);
+}
+
+/* The first of the queue become holders, as long as they can hold together. */
+static void pass_on(struct name *name, int64_t now_ns)
+{
+    while (name->queue.count > 0 &&
+           !excluded(&name->holders, name->holders.count, name->queue.claims[0].ask.mode)) {
+        struct claim *claim = list_add(&name->holders, &name->queue.claims[0].ask);
+        struct sim_answer answer = {.grant = {.holder_ms = -1}};
+        bool tell;
+
+        claim->waits = name->queue.claims[0].waits;
+        tell = claim->waits || name->queue.claims[0].expires_ns != SIM_NEVER;
+        list_remove(&name->queue, 0);
+        claim->fence = fence_next(name);
+        extend(claim, granted_lease_ms(claim), now_ns);
+        held_fill(&answer, name, claim, now_ns);
+        answer.grant.lease_ms = granted_lease_ms(claim);
+        if (tell)
+            sim_net_granted(&claim->ask, &answer);
+        claim->waits = false;
+    }
+    look_later(name, now_ns);
+}
+
+static void look(void *arg)
+{
+    struct name *name = arg;
+    int64_t now_ns = server_now();
+
+    name->look_ns = 0;
+    list_reap(&name->holders, now_ns);
+    pass_on(name, now_ns);
+}
+
+static void released(struct name *name, int64_t now_ns)
+{
+    pass_on(name, now_ns);
+    if (name->queue.count == 0)
+        sim_net_released((uint32_t)(name - names));
+}
+
+static void place_keep(struct name *name, struct claim *place, int64_t now_ns,
+                       struct sim_answer *answer)
+{
+    struct dlock_grant *grant = &answer->grant;
+
+    extend(place, sim_world.choice.waiter_lease_ms, now_ns);
+    busy_fill(answer, name, now_ns);
+    grant->flags = DLOCK_GRANT_QUEUED;
+    grant->waiters--;
+    grant->queue_position = (uint32_t)(place - name->queue.claims);
+    grant->fence = name->fence;
+    grant->lease_ms = (place->expires_ns - now_ns) / SIM_MS;
+}
+
+/* Everybody arrives at the end of the queue; who is not to stay there leaves again. */
+static bool try_or_wait(struct name *name, const struct sim_ask *ask, int64_t now_ns,
+                        struct sim_answer *answer)
+{
+    bool refresh = (ask->flags & DLOCK_REQ_REFRESH) != 0;
+    bool stays = refresh || (ask->flags & DLOCK_REQ_ENQUEUE) != 0;
+    struct claim *claim = list_find(&name->holders, ask->token);
+    bool known;
+
+    if (claim == NULL)
+        claim = list_find(&name->queue, ask->token);
+    known = claim != NULL;
+    if (!known && !refresh) {
+        claim = list_add(&name->queue, ask);
+        claim->expires_ns = SIM_NEVER; /* until it is said how long it may stay */
+        claim->fence = 0;
+    }
+    pass_on(name, now_ns);
+    claim = list_find(&name->holders, ask->token);
+    if (claim != NULL) {
+        if (!known)
+            claim->expires_ns = 0;
+        extend(claim, ask->ttl_ms, now_ns);
+        held_fill(answer, name, claim, now_ns);
+        return true;
+    }
+    claim = list_find(&name->queue, ask->token);
+    if (ask->verb == SIM_LOCK) {
+        claim->waits = true;
+        return false;
+    }
+    if (claim != NULL && !known)
+        claim->expires_ns = 0;
+    if (claim != NULL && stays) {
+        place_keep(name, claim, now_ns, answer);
+        return true;
+    }
+    if (!known)
+        (void)list_drop(&name->queue, ask->token);
+    busy_fill(answer, name, now_ns);
+    return true;
+}
+
+static void renew(struct name *name, const struct sim_ask *ask, int64_t now_ns,
+                  struct sim_answer *answer)
+{
+    struct claim *claim = list_find(&name->holders, ask->token);
+
+    if (claim == NULL) {
+        answer->status = DLOCK_LOST;
+        return;
+    }
+    extend(claim, ask->ttl_ms, now_ns);
+    if ((ask->flags & DLOCK_REQ_DOWNGRADE) != 0)
+        claim->ask.mode = DLOCK_SHARED;
+    held_fill(answer, name, claim, now_ns);
+    pass_on(name, now_ns);
+}
+
+static void session_close(uint64_t session, int64_t now_ns)
+{
+    for (size_t i = 0; i < SIM_NAMES; i++) {
+        struct list *lists[] = {&names[i].holders, &names[i].queue};
+
+        for (size_t l = 0; l < 2; l++)
+            for (size_t c = lists[l]->count; c-- > 0;)
+                if (lists[l]->claims[c].ask.session == session)
+                    list_remove(lists[l], c);
+        list_reap(&names[i].holders, now_ns);
+        released(&names[i], now_ns);
+    }
+}
+
+static void cancel(struct name *name, const struct sim_ask *ask, int64_t now_ns,
+                   struct sim_answer *answer)
+{
+    struct claim *claim = list_find(&name->holders, ask->token);
+
+    answer->status = DLOCK_TIMEOUT;
+    if (claim == NULL) {
+        (void)list_drop(&name->queue, ask->token);
+        pass_on(name, now_ns);
+        return;
+    }
+    extend(claim, ask->ttl_ms, now_ns);
+    held_fill(answer, name, claim, now_ns);
+}
+
+bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
+{
+    struct name *name = &names[ask->name];
+    int64_t now_ns = server_now();
+    bool mine;
+
+    *answer =
+        (struct sim_answer){.status = DLOCK_OK, .grant = {.holder_ms = -1, .waiters = UINT32_MAX}};
+    list_reap(&name->holders, now_ns);
+    list_reap(&name->queue, now_ns);
+    switch (ask->verb) {
+    case SIM_TRY:
+    case SIM_LOCK:
+        return try_or_wait(name, ask, now_ns, answer);
+    case SIM_RENEW:
+        renew(name, ask, now_ns, answer);
+        break;
+    case SIM_UNLOCK:
+        mine = list_drop(&name->holders, ask->token);
+        answer->status = mine ? DLOCK_OK : DLOCK_LOST;
+        if (mine)
+            released(name, now_ns);
+        break;
+    case SIM_LEAVE:
+        mine = list_drop(&name->holders, ask->token);
+        (void)list_drop(&name->queue, ask->token);
+        released(name, now_ns);
+        break;
+    case SIM_CANCEL:
+        cancel(name, ask, now_ns, answer);
+        break;
+    case SIM_CLOSE:
+        session_close(ask->session, now_ns);
+        break;
+    }
+    return true;
+}

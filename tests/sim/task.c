@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread of an application: takes its lock, holds it, gives it back. */
+#include "world.h"
+
+static bool goes_on(const struct sim_process *process)
+{
+    return !process->dead && !process->closing && sim_world.calls < sim_world.calls_most;
+}
+
+static void call_count(void)
+{
+    if (!sim_self_process()->dead && ++sim_world.calls >= sim_world.calls_most)
+        sim_world.quiet = true;
+}
+
+static int64_t sim_in_ms(int64_t ms)
+{
+    struct sim_host *host = sim_self_host();
+
+    return sim_host_to_sim(host, sim_host_now(host) + ms * SIM_MS);
+}
+
+static void record_status(struct sim_handle *handle, enum dlt_event event, int status)
+{
+    struct dlt_record *record = sim_record(handle, event);
+
+    if (record != NULL)
+        record->status = (uint16_t)status;
+}
+
+/* ---- lock ---- */
+
+static int64_t timeout_choose(void)
+{
+    if (sim_chance(150000))
+        return 0;
+    if (sim_chance(250000))
+        return DLOCK_FOREVER;
+    return sim_chance(300000) ? sim_between(1, 50) : sim_between(50, 3 * sim_world.choice.ttl_ms);
+}
+
+static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
+{
+    struct dlt_record *record;
+
+    handle->attempt = ++sim_world.last_attempt;
+    handle->stage = SIM_LOCKING;
+    handle->inv_ns = sim_now();
+    handle->told = handle->in_line = false;
+    record = sim_record(handle, DLT_INV_LOCK);
+    if (record == NULL)
+        return;
+    if (timeout_ms == 0)
+        record->until_ns = sim_in_ms(handle->lock->op_timeout_ms);
+    else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
+        record->until_ns = sim_in_ms(timeout_ms + handle->lock->op_timeout_ms);
+    else if (timeout_ms > 0)
+        record->until_ns = sim_in_ms(timeout_ms);
+    if (timeout_ms != 0)
+        record->status |= DLT_CALL_WAITS;
+    if (handle->renewed)
+        record->status |= DLT_CALL_KEPT;
+}
+
+/* C3: the moment between the library's look at the clock and this one is short, unless the process
+ * stood still. */
+static void least_check(const struct sim_handle *handle)
+{
+    int64_t left_ns = handle->until_ns - sim_host_now(&handle->process->host);
+
+    if (handle->renewed && handle->process->host.cont_ns < sim_now() - 50 * SIM_MS &&
+        left_ns < dl_validity_least_ns(handle->lock->renewal.lease_ms) - 5 * SIM_MS)
+        sim_set_misuse("C3: OK with too little of the lease left");
+}
+
+static bool ret_lock(struct sim_handle *handle, enum dlock_status status)
+{
+    struct dlt_record *record;
+
+    call_count();
+    if (status == DLOCK_OK && handle->process->closing)
+        status = DLOCK_CLOSED; /* closing unlocks it, at any time from now on */
+    handle->stage = status == DLOCK_OK ? SIM_HELD : SIM_IDLE;
+    record = sim_record(handle, DLT_RET_LOCK);
+    if (record != NULL) {
+        record->status = (uint16_t)status;
+        if (status == DLOCK_OK) {
+            handle->until_ns = dl_lease_until_ns(&handle->lock->lease);
+            least_check(handle);
+            record->until_ns = sim_host_to_sim(&handle->process->host, handle->until_ns);
+            record->fence = dlock_fence(handle->lock);
+        }
+    }
+    return status == DLOCK_OK;
+}
+
+static bool take(struct sim_handle *handle)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    int64_t timeout_ms = timeout_choose();
+    enum dlock_status status;
+
+    handle->mode = sim_world.choice.shared && sim_chance(400000) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    inv_lock(handle, timeout_ms);
+    if (handle->mode == DLOCK_SHARED)
+        status = dlock_timedrdlock(handle->lock, timeout_ms, &err);
+    else
+        status = dlock_timedlock(handle->lock, timeout_ms, &err);
+    if (status == DLOCK_INTERNAL || status == DLOCK_INVALID || status == DLOCK_PROTOCOL)
+        sim_set_misuse("a lock said INTERNAL, INVALID or PROTOCOL");
+    return ret_lock(handle, status);
+}
+
+/* ---- hold ---- */
+
+static void stamp(struct sim_handle *handle)
+{
+    enum dlock_state state = dlock_state(handle->lock);
+
+    record_status(handle, DLT_HELD_STAMP,
+                  state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL);
+}
+
+static void ret_renew(struct sim_handle *handle, enum dlock_status status)
+{
+    struct dlt_record *record;
+
+    sim_record_changes(&handle->process->host);
+    if (status == DLOCK_OK && handle->told)
+        return; /* lost since */
+    record = sim_record(handle, DLT_RET_RENEW);
+    if (record == NULL)
+        return;
+    record->status = (uint16_t)status;
+    if (status == DLOCK_OK)
+        record->until_ns = sim_host_to_sim(&handle->process->host, handle->until_ns);
+}
+
+/* Its own, or another thread's. */
+static void renew(struct sim_handle *handle)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    bool noted = handle->stage == SIM_HELD && !handle->renewing; /* one at a time is followed */
+    uint64_t attempt = handle->attempt;
+    int64_t ttl_ms = 0;
+    enum dlock_status status;
+
+    if (sim_chance(300000))
+        ttl_ms = sim_between(50, sim_world.choice.ttl_ms);
+    if (noted)
+        record_status(handle, DLT_INV_RENEW, 1);
+    handle->renewing |= noted;
+    status = dlock_renew(handle->lock, ttl_ms, &err);
+    call_count();
+    if (noted)
+        handle->renewing = false;
+    if (noted && handle->attempt == attempt && handle->stage == SIM_HELD)
+        ret_renew(handle, status);
+}
+
+static void downgrade(struct sim_handle *handle)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status;
+
+    if (handle->renewing)
+        return;
+    handle->mode = DLOCK_SHARED;
+    handle->renewing = true;
+    record_status(handle, DLT_INV_RENEW, 1);
+    status = dlock_downgrade(handle->lock, &err);
+    handle->renewing = false;
+    call_count();
+    ret_renew(handle, status);
+}
+
+/* Acquired and released once more within. */
+static void nest(struct sim_handle *handle)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status = handle->mode == DLOCK_SHARED ? dlock_tryrdlock(handle->lock, &err)
+                                                            : dlock_trylock(handle->lock, &err);
+
+    call_count();
+    if (status != DLOCK_OK)
+        return;
+    sim_pause(sim_between(1, 5 * SIM_MS));
+    if (handle->process->dead || handle->process->closing)
+        return;
+    status = dlock_unlock(handle->lock, &err);
+    call_count();
+    if (status != DLOCK_OK && status != DLOCK_LOST && status != DLOCK_CLOSED)
+        sim_set_misuse("an inner unlock said neither OK nor LOST");
+}
+
+static int64_t hold_choose_ms(const struct sim_handle *handle)
+{
+    const struct sim_choice *choice = &sim_world.choice;
+    uint64_t way = sim_below(100);
+
+    /* To the end of the lease, and on: where nobody renews it, and where much of it is gone. */
+    if (way < 20 && (!handle->renewed || sim_now() - handle->inv_ns > choice->ttl_ms * SIM_MS / 3))
+        return sim_between(choice->ttl_ms / 2, 3 * choice->ttl_ms / 2);
+    if (way < 60)
+        return sim_between(0, 2);
+    if (way < 90)
+        return sim_between(0, choice->hold_ms);
+    return sim_between(0, way < 97 ? choice->ttl_ms : 3 * choice->ttl_ms);
+}
+
+static void hold(struct sim_handle *handle)
+{
+    int64_t end_ns = sim_now() + hold_choose_ms(handle) * SIM_MS;
+
+    stamp(handle);
+    while (sim_now() < end_ns && handle->stage == SIM_HELD) {
+        int64_t left_ns = end_ns - sim_now();
+        int64_t step_ns = sim_between(SIM_MS / 4, sim_world.choice.ttl_ms * SIM_MS / 5);
+
+        sim_pause(step_ns < left_ns ? step_ns : left_ns);
+        if (handle->stage != SIM_HELD || handle->process->dead)
+            return;
+        stamp(handle);
+        if (handle->told && sim_chance(700000))
+            return;
+        if (sim_chance(100000))
+            renew(handle);
+        else if (sim_chance(50000) && handle->mode == DLOCK_EXCLUSIVE &&
+                 sim_world.choice.kind != SIM_SESSION && !handle->recursive)
+            downgrade(handle);
+        else if (handle->recursive && sim_chance(200000))
+            nest(handle);
+    }
+}
+
+/* ---- unlock ---- */
+
+static enum dlock_status give_once(struct sim_handle *handle)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlt_record *record = sim_record(handle, DLT_INV_UNLOCK);
+    enum dlock_status status;
+
+    if (record != NULL)
+        record->until_ns = sim_in_ms(handle->lock->op_timeout_ms);
+    handle->stage = SIM_UNLOCKING;
+    status = dlock_unlock(handle->lock, &err);
+    call_count();
+    record_status(handle, DLT_RET_UNLOCK, status);
+    return status;
+}
+
+static void give(struct sim_handle *handle)
+{
+    enum dlock_status status = give_once(handle);
+
+    for (unsigned i = 0; i < 3 && status != DLOCK_OK && status != DLOCK_LOST; i++) {
+        if (status == DLOCK_NOT_HELD && !handle->process->dead &&
+            (i == 0 || sim_world.choice.kind != SIM_SESSION)) /* [SES-2] */
+            sim_set_misuse("an unlock of a lock that was held said NOT_HELD");
+        if (!goes_on(handle->process) || sim_chance(400000))
+            break;
+        sim_pause(sim_between(1, sim_world.choice.ttl_ms * SIM_MS));
+        if (!goes_on(handle->process))
+            break;
+        status = give_once(handle);
+    }
+    handle->stage = SIM_IDLE;
+}
+
+/* ---- the thread ---- */
+
+static void meddle(struct sim_process *process)
+{
+    struct sim_handle *other = &process->handles[sim_below(sim_world.choice.tasks)];
+
+    if (sim_chance(500000)) {
+        dlock_cancel(other->lock);
+        call_count();
+    } else {
+        renew(other);
+    }
+}
+
+static void task(void *arg)
+{
+    struct sim_handle *handle = arg;
+    struct sim_process *process = handle->process;
+
+    while (goes_on(process)) {
+        sim_pause(sim_chance(600000) ? sim_between(1, SIM_MS)
+                                     : sim_between(1, sim_world.choice.hold_ms * SIM_MS));
+        if (goes_on(process) && sim_chance(30000))
+            meddle(process);
+        if (!goes_on(process))
+            break;
+        if (!take(handle))
+            continue;
+        hold(handle);
+        if (handle->stage == SIM_HELD && !process->dead)
+            give(handle);
+    }
+    sim_process_done(process, &process->tasks);
+}
+
+void sim_task_start(struct sim_handle *handle)
+{
+    handle->process->tasks++;
+    (void)sim_fiber_start(&handle->process->host, true, task, handle);
+}

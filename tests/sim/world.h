@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * world.h - what the files of the simulation share: one store, some processes that use it by the
+ * library, and what goes wrong.
+ *
+ *   fiber.c     virtual time, threads, chance
+ *   threads.c   pthreads on top of it; files.c: descriptors and clocks
+ *   store.c     the server: who holds what, and who is next
+ *   net.c       requests, answers and grants on their way: late, lost, out of order
+ *   backend.c   the plugin in between; wait.c: the slots that wait
+ *   process.c   a process: its clock, its client, its death
+ *   task.c      a thread of it that takes and gives back locks
+ *   record.c    the history of it all
+ *   nemesis.c   what goes wrong besides messages
+ *   profile.c   how often
+ *   world.c     one seed from beginning to end
+ *   main.c      the command
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "fiber.h"
+#include "history.h"
+#include "threads.h"
+
+#include "lock.h"
+#include "validity.h"
+
+#include <dlock/plugin.h>
+
+#define SIM_NAMES     3
+#define SIM_PROCESSES 6
+#define SIM_TASKS     4 /* of a process; each has a handle */
+#define SIM_START_NS  (INT64_C(1000000) * SIM_MS)
+
+enum sim_kind { SIM_QUEUE, SIM_WATCH, SIM_POLL, SIM_SESSION, SIM_KINDS };
+
+/* How often things go wrong. In millionths of the messages, or as means of time. */
+struct sim_profile {
+    const char *name;
+    unsigned lose, late, slow, refuse;
+    unsigned max_hold;      /* of the handles: the store learns nothing of a claim that ends so */
+    int64_t stall_ttls;     /* a lease that nobody gives back keeps a name for that long */
+    int64_t cut_every_ms;   /* 0: never; a process, or all of them, cut off from the store */
+    int64_t stop_every_ms;  /* a process stands still */
+    int64_t kill_every_ms;  /* a process ends without a word */
+    int64_t close_every_ms; /* a process closes its client */
+};
+
+extern const struct sim_profile sim_profiles[];
+
+/* Chosen by the seed. */
+struct sim_choice {
+    enum sim_kind kind;
+    bool concurrent, fences, shared;
+    unsigned names, processes, tasks;
+    int64_t ttl_ms, waiter_lease_ms, poll_max_ms, hold_ms;
+    unsigned handoff, connections;
+    bool callbacks;
+};
+
+struct sim_process;
+
+/* A lock of one task. */
+struct sim_handle {
+    struct sim_process *process;
+    struct dlock *lock; /* NULL: no process */
+    uint32_t name;
+    bool renewed, recursive;
+    uint64_t attempt;
+    enum { SIM_IDLE, SIM_LOCKING, SIM_HELD, SIM_UNLOCKING, SIM_CLOSING } stage;
+    bool told, in_line, renewing;
+    uint8_t mode;
+    int64_t inv_ns;   /* when the call of lock began */
+    int64_t until_ns; /* of the lease as last written down, on the host's clock */
+};
+
+/* A token that waits, in the slot of its request. */
+struct sim_waiter {
+    struct sim_waiter *next;
+    const struct dlock_request *req; /* NULL: in no list */
+    struct sim_fiber *sleeper;
+    bool enqueued, interrupted, poked, granted;
+    uint64_t seen_fence; /* of the last QUEUED answer */
+    uint64_t interrupt_fence;
+    struct dlock_grant grant;
+};
+
+struct sim_process {
+    struct sim_host host; /* first */
+    int32_t pid;
+    bool busy;  /* begun and not over */
+    bool alive; /* there is a client */
+    bool dead;  /* nobody hears of it any more; it is wound up */
+    bool closing;
+    unsigned tasks;           /* that run */
+    unsigned helpers;         /* other fibers of it */
+    struct sim_fiber *closer; /* waits for the two */
+    int64_t ppm, offset_ns;   /* of its clock */
+    int64_t cut_ns;           /* cut off until then */
+    int32_t stopped_pid;      /* 0: does not stand still */
+    struct dlock_client *client;
+    struct sim_handle handles[SIM_TASKS];
+    struct sim_waiter *waiters;
+    struct sim_session *sessions;
+};
+
+struct sim_world {
+    const struct sim_profile *profile;
+    struct sim_choice choice;
+    struct sim_process processes[SIM_PROCESSES];
+    int64_t cut_ns; /* the store cannot be reached until then */
+    int64_t server_ppm;
+    bool quiet; /* nothing goes wrong any more */
+    int64_t quiet_ns;
+    uint64_t calls; /* of the library, done */
+    uint64_t calls_most;
+    int32_t last_pid;
+    uint64_t last_attempt, last_session;
+    uint64_t messages, lost, late, late_news;
+    uint64_t stops, kills, closes, cuts;
+    struct dlt_history history;
+};
+
+extern struct sim_world sim_world;
+
+static inline struct sim_process *sim_self_process(void)
+{
+    return (struct sim_process *)sim_self_host();
+}
+
+/* ---- store.c ---- */
+
+enum sim_verb { SIM_TRY, SIM_RENEW, SIM_UNLOCK, SIM_LEAVE, SIM_LOCK, SIM_CANCEL, SIM_CLOSE };
+
+struct sim_ask {
+    enum sim_verb verb;
+    uint32_t name, mode, flags;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    int64_t ttl_ms;
+    uint64_t session;
+    struct sim_process *process;
+    int32_t pid; /* grants go to that incarnation */
+};
+
+struct sim_answer {
+    enum dlock_status status;
+    struct dlock_grant grant;
+};
+
+void sim_store_begin(void);
+
+/* false: SIM_LOCK waits; sim_net_granted will tell. */
+bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer);
+
+/* ---- net.c ---- */
+
+#define SIM_ASKS_MOST    16
+#define SIM_KEEPALIVE_MS 1000 /* until who waits in the server hears that a connection is gone */
+
+/* Sends n questions in one message and waits for the answers until deadline_ns of the host's
+ * clock. OK; UNAVAILABLE: not sent, or refused; UNKNOWN; CANCELED: *interrupted. */
+struct sim_session;
+enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *asks, size_t n,
+                                   struct sim_answer *answers, int64_t deadline_ns,
+                                   struct sim_waiter *interruptible);
+
+/* The end of a connection, seen by the server sooner or later. */
+void sim_net_hang_up(struct sim_process *process, const struct sim_ask *ask);
+
+/* A connection is made: OK or UNAVAILABLE. */
+enum dlock_status sim_net_connect(int64_t deadline_ns);
+
+/* From the store: somebody who waits is granted; a name was released. */
+void sim_net_granted(const struct sim_ask *ask, const struct sim_answer *answer);
+void sim_net_released(uint32_t name);
+
+/* The process is gone: who waits for an answer waits no more. */
+void sim_net_forget(struct sim_process *process);
+
+/* After a run: frees what is still on its way. */
+void sim_net_end(void);
+
+/* ---- backend.c, wait.c ---- */
+
+struct sim_session {
+    struct sim_session *next;
+    uint64_t id;
+    bool open, busy, broken;
+    int64_t request_ns, reply_ns;    /* nothing overtakes within a connection */
+    const struct dlock_request *req; /* SESSION: whom it serves */
+};
+
+const struct dlock_plugin *sim_plugin(void);
+
+/* [FAI-1] What failed is not used for an attempt. */
+void sim_fresh_check(const struct sim_session *session);
+
+/* The beginning and end of a slot that talks to the store. */
+void sim_slot_enter(struct sim_session *session, const struct dlock_request *req);
+enum dlock_status sim_slot_leave(struct sim_session *session, enum dlock_status status,
+                                 struct dlock_error *err);
+void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_session *session,
+                  const struct dlock_request *req);
+
+void sim_waiter_list(const struct dlock_request *req);
+void sim_waiter_unlist(const struct dlock_request *req);
+void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
+                      const struct dlock_grant *grant);
+void sim_waiters_poke(struct sim_process *process, uint32_t name);
+
+enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
+                                 struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status sim_slot_lock(void *self, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err);
+void sim_slot_interrupt(void *self, const struct dlock_request *req);
+
+/* ---- process.c, task.c ---- */
+
+void sim_process_start(struct sim_process *process);
+/* It ends: with a word (closing its client) or without. */
+void sim_process_end(struct sim_process *process, bool killed);
+void sim_task_start(struct sim_handle *handle);
+/* One fiber of the process less. */
+void sim_process_done(struct sim_process *process, unsigned *count);
+
+/* ---- record.c ---- */
+
+/* NULL: that process writes nothing any more. */
+struct dlt_record *sim_record(struct sim_handle *handle, enum dlt_event event);
+void sim_record_nemesis(enum dlt_event event, int32_t pid, uint32_t name);
+void sim_record_lost(struct sim_handle *handle, const struct dlock_event *event);
+
+/* The handle that uses this request now; NULL: none. */
+struct sim_handle *sim_handle_of(struct sim_process *process, const struct dlock_request *req);
+
+/* Writes down what has become of the turns and leases of a process. */
+void sim_record_changes(struct sim_host *host);
+
+/* ---- nemesis.c, world.c ---- */
+
+void sim_nemesis_start(void);
+/* The process is over: another one takes its place, unless the run is. */
+void sim_process_over(struct sim_process *process);
+
+struct sim_run {
+    uint64_t seed;
+    const struct sim_profile *profile;
+    int kind; /* enum sim_kind; -1: the seed chooses */
+    uint64_t calls;
+};
+
+/* NULL: it ended by itself and nothing was misused. The history is in sim_world until the next. */
+const char *sim_world_run(const struct sim_run *run);
+void sim_world_end(void);
+
+#endif
