@@ -256,10 +256,12 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-/* It is renewed, or not, and held, as the handle says that has it. */
+/* It is renewed, or not, and held, as the handle says that has it. (One who comes late for a
+ * hand-off has it from the store's queue, and then for no less than the waiter's lease.) */
 void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
 {
-    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlt_text lease = dlt_waiter_lease(run, 500);
+    struct dlock_client *client = dlt_client(run, lease.text);
     struct dlock_options hold = {
         .struct_size = sizeof hold, .ttl_ms = 1500, .op_timeout_ms = 2000, .max_hold_ms = 1000};
     struct dlock *from[3] = {dlt_lease(run, client, "x", 1500), dlt_lock(run, client, "y", 1500),

@@ -148,8 +148,7 @@ static double places_left_ms(struct line *line)
     for (int i = 0; i < 4; i += 2) {
         enum dlock_status status = dlt_waiter_join(&waiters[i]);
 
-        DLT_CHECK(status == DLOCK_TIMEOUT || status == DLOCK_UNKNOWN, "the end of a wait is %s",
-                  dlock_status_name((int)status));
+        DLT_CHECK(dlt_ran_out(status), "the end of a wait is %s", dlock_status_name((int)status));
     }
     start_ns = dlt_now_ns();
     dlt_waiters_await(line->client, &line->name, 2, 2);

@@ -51,6 +51,9 @@ struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want);
 /* To a process. */
 void dlt_child_signal(const struct dlt_child *child, int signal);
 
+/* SIGSTOP, and all of its threads stand still when this returns. */
+void dlt_child_halt(const struct dlt_child *child);
+
 /* SIGKILL, and gone when this returns. */
 void dlt_child_kill(struct dlt_child *child);
 

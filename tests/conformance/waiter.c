@@ -69,6 +69,11 @@ enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limi
     return dlt_waiter_join(waiter);
 }
 
+int dlt_ran_out(enum dlock_status status)
+{
+    return status == DLOCK_TIMEOUT || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE;
+}
+
 void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
                        uint32_t most)
 {

@@ -36,6 +36,10 @@ enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
 /* The same, when it has to come back within limit_ms. */
 enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limit_ms);
 
+/* Non-zero: what a wait may say that ran out: TIMEOUT, or, on a busy machine, that the last look at
+ * the store got no answer in time. */
+int dlt_ran_out(enum dlock_status status);
+
 /* Returns when inspect shows a number of waiters from least to most of a name that is held. Needs
  * DLOCK_CAP_QUEUE. */
 void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
