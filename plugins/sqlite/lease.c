@@ -279,6 +279,8 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
         rc = release_alone(&name, req->token, &held);
     if (rc == SQLITE_OK && !held)
         rc = release(&name, req->token, &held);
+    if (rc == SQLITE_MISMATCH && !held) /* whatever it is, it is not ours any more */
+        rc = SQLITE_OK;
     if (rc != SQLITE_OK)
         status = failed(session, rc, err);
     else if (!held)
