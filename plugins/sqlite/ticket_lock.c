@@ -187,6 +187,11 @@ static void stand_in_line(struct sqlite_ticket_lock *lock, const struct view *vi
                     bit_of(ticket));
 }
 
+static int gone(const struct sqlite_ticket_pass *pass)
+{
+    return pass->there != NULL && !pass->there(pass->of);
+}
+
 int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass,
                         int64_t until_ns)
 {
@@ -202,6 +207,8 @@ int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pa
             stand_in_line(lock, &view, ticket, until_ns);
         else if (stand_at_door(lock, pass, &view, ticket, until_ns))
             return 0;
+        if (gone(pass))
+            return ENODATA;
     } while (sqlite_clock_monotonic() < until_ns);
     ticket_give_up(lock, ticket);
     return ETIMEDOUT;
