@@ -17,11 +17,14 @@ static struct timespec timespec_of(int64_t ns)
 
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
 {
+    int rc = 0;
+
     if (gate->file == NULL)
         return ENOENT;
     if (!sqlite_gate_whole(gate))
         return sqlite_gate_cannot(gate, "use", ENODATA);
-    return sqlite_ticket_enter(&gate->file->door, &gate->pass, until_ns);
+    rc = sqlite_ticket_enter(&gate->file->door, &gate->pass, until_ns);
+    return rc == ENODATA ? sqlite_gate_cannot(gate, "use", rc) : rc;
 }
 
 void sqlite_gate_unlock(struct sqlite_gate *gate)

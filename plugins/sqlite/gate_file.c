@@ -187,12 +187,19 @@ static uint64_t shm_inode(const struct sqlite_place *place)
     return inode;
 }
 
+static int still_whole(const void *gate)
+{
+    return sqlite_gate_whole(gate);
+}
+
 void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place,
                       const struct sqlite_clock *clock, int64_t until_ns)
 {
     char *path = sqlite_place_sibling(place, SQ_GATE_SUFFIX);
 
     memset(gate, 0, sizeof *gate);
+    gate->pass.there = still_whole;
+    gate->pass.of = gate;
     if (path == NULL)
         (void)sqlite_gate_cannot(gate, "name", ENOMEM);
     else if (gate_find(gate, place, path, clock, until_ns) != 0)

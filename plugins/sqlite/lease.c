@@ -279,6 +279,8 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
         rc = release_alone(&name, req->token, &held);
     if (rc == SQLITE_OK && !held)
         rc = release(&name, req->token, &held);
+    if (rc == SQLITE_MISMATCH && !held) /* whatever it is, it is not ours any more */
+        rc = SQLITE_OK;
     if (rc != SQLITE_OK)
         status = failed(session, rc, err);
     else if (!held)
@@ -318,13 +320,14 @@ enum dlock_status sqlite_lease_leave(struct sqlite_session *session,
         return status;
     name_of(&name, session, req);
     rc = leave_inside(&name, req->token);
+    if (rc != SQLITE_OK)
+        status = failed(session, rc, err);
     if (rc == SQLITE_OK && name.writes)
         status = sqlite_db_commit(&session->db, err);
     else
         sqlite_db_rollback(&session->db);
-    if (rc != SQLITE_OK)
-        return failed(session, rc, err);
-    slot->queued = 0;
+    if (rc == SQLITE_OK)
+        slot->queued = 0;
     return status;
 }
 

@@ -135,7 +135,7 @@ static void look(const struct sqlite_ticket_lock *lock, struct view *view)
 {
     int64_t now_ns = sqlite_clock_monotonic();
     uint32_t state = atomic_load(&lock->state), turn = atomic_load(&lock->turn);
-    int first = view->state_ns == 0;
+    int first = view->turn_ns == 0;
 
     if (first || turn != view->turn) {
         view->turn_ns = now_ns;
@@ -144,7 +144,7 @@ static void look(const struct sqlite_ticket_lock *lock, struct view *view)
         view->turn_ns = now_ns;
         view->blocked = 0;
     }
-    if (first || state != view->state)
+    if (view->state_ns == 0 || state != view->state)
         view->state_ns = now_ns;
     view->state = state;
     view->turn = turn;
@@ -187,10 +187,15 @@ static void stand_in_line(struct sqlite_ticket_lock *lock, const struct view *vi
                     bit_of(ticket));
 }
 
+static int gone(const struct sqlite_ticket_pass *pass)
+{
+    return pass->there != NULL && !pass->there(pass->of);
+}
+
 int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass,
                         int64_t until_ns)
 {
-    struct view view = {0};
+    struct view view = {.state = pass->seen, .state_ns = pass->seen_ns};
     uint32_t ticket = 0;
 
     if (enter_without_ticket(lock, pass))
@@ -202,7 +207,11 @@ int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pa
             stand_in_line(lock, &view, ticket, until_ns);
         else if (stand_at_door(lock, pass, &view, ticket, until_ns))
             return 0;
+        if (gone(pass))
+            return ENODATA;
     } while (sqlite_clock_monotonic() < until_ns);
+    pass->seen = view.state;
+    pass->seen_ns = view.state_ns;
     ticket_give_up(lock, ticket);
     return ETIMEDOUT;
 }

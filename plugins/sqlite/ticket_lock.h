@@ -53,9 +53,14 @@ struct sqlite_ticket_pass {
     uint32_t entered; /* the state while it is in */
     uint32_t left;    /* the state when it had left; still that: nobody entered since */
     int64_t since_ns; /* when it entered in its turn */
+    uint32_t seen;    /* the state when it gave up, */
+    int64_t seen_ns;  /* and since when: who is never patient for long passes the dead, too */
+    /* Asked after each sleep. Zero: the lock is not to be touched any more. NULL: it always is. */
+    int (*there)(const void *of);
+    const void *of;
 };
 
-/* 0: entered. ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC. */
+/* 0: entered. ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC. ENODATA: not there any more. */
 int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass,
                         int64_t until_ns);
 void sqlite_ticket_leave(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass);

@@ -112,6 +112,15 @@ Test(faults, foreign_values_are_CONFIG_to_acquire_and_LOST_to_renew)
     cr_assert_eq(dlt_store_break(&s, "job", NULL), DLOCK_CONFIG);
 }
 
+Test(faults, UNL_1_foreign_values_are_LOST_to_unlock)
+{
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    sql("UPDATE locks SET token = x'0102'");
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    sql("UPDATE locks SET token = NULL, fence = -1");
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+}
+
 Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
 {
     struct dlt_request c;
@@ -175,6 +184,15 @@ Test(faults, CONFIG_the_table_is_dropped_under_a_session)
     message_names_the_file();
     cr_assert_neq(dlt_store_renew(&s, &a), DLOCK_OK);
     cr_assert_neq(dlt_store_unlock(&s, &a), DLOCK_OK);
+}
+
+Test(faults, LEA_3_a_leave_that_fails_says_why)
+{
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&s, &b), DLOCK_BUSY);
+    sql("DROP TABLE waiters");
+    cr_assert_eq(dlt_store_leave(&s, &b), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(s.err.message, "no such table"), "%s", s.err.message);
 }
 
 /* ---- damage ---- */

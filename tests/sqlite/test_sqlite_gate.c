@@ -284,6 +284,20 @@ Test(gate, one_cut_short_under_a_sleeper)
     cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
+/* It is not cut here: that would be a SIGBUS, if it came while the other one looks. */
+Test(gate, one_spoiled_while_somebody_waits_for_a_turn)
+{
+    struct sqlite_gate *gate = gate_of(&t);
+    static const uint32_t nothing = 0;
+
+    cr_assert_eq(sqlite_gate_lock(gate_of(&s), sqlite_clock_until(0)), 0);
+    gate_write(0, &nothing, sizeof nothing);
+    cr_assert_eq(
+        sqlite_ticket_enter(&gate->file->door, &gate->pass, sqlite_clock_until(20 * SQ_NS_PER_S)),
+        ENODATA);
+    store_works();
+}
+
 /* ---- sleeping ---- */
 
 static void held_and_busy(void)

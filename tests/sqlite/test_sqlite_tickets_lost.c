@@ -5,7 +5,9 @@
 #include "ticket_kit.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -22,6 +24,33 @@ Test(tickets_lost, a_dead_holder_is_passed)
     cr_assert_geq(sqlite_clock_monotonic() - start, SQ_TICKET_HOLDER_NS, "not before its time");
     sqlite_ticket_leave(&door->lock, &b);
     cr_assert_eq(dlt_door_enter(&b, 0), 0, "free again");
+}
+
+/* With a short ttl no call lasts as long as a holder is waited for. */
+Test(tickets_lost, a_dead_holder_is_passed_by_one_who_never_waits_long)
+{
+    int rc = ETIMEDOUT;
+
+    cr_assert_eq(dlt_door_enter(&a, 0), 0);
+    for (int i = 0; i < 100 && rc == ETIMEDOUT; i++)
+        rc = dlt_door_enter(&b, 5);
+    cr_assert_eq(rc, 0);
+}
+
+/* As the gate does it whose file was cut short. */
+static int taken_away(const void *of)
+{
+    cr_assert_eq(of, door);
+    cr_assert_eq(mprotect(door, sizeof *door, PROT_NONE), 0);
+    return 0;
+}
+
+Test(tickets_lost, one_that_is_not_there_after_a_sleep_is_not_touched)
+{
+    cr_assert_eq(dlt_door_enter(&a, 0), 0);
+    b.there = taken_away;
+    b.of = door;
+    cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), ENODATA);
 }
 
 Test(tickets_lost, one_that_was_passed_does_not_let_another_in)
