@@ -331,6 +331,34 @@ Test(slots, list_shows_live_holders_by_prefix_and_nothing_else)
     cr_assert_eq(count, 1, "the callback stops it");
 }
 
+static int slow_reader(void *arg, const struct dlock_lease_info *lease)
+{
+    (void)lease;
+    ++*(int *)arg;
+    dlt_sleep_ms(300);
+    return 0;
+}
+
+/* Answers that come at once are no reason to go on. */
+Test(slots, C8_list_ends_at_its_deadline)
+{
+    int told = 0;
+
+    reopen("spin", "1");
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "slow%d", i);
+        dlt_request(&s, &a, name, 'a', 60000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    }
+    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 200),
+                             slow_reader, &told, &s.err),
+                 DLOCK_UNKNOWN);
+    cr_assert(strstr(s.err.message, "no time for the rest") != NULL, "%s", s.err.message);
+    cr_assert_eq(told, 1);
+}
+
 Test(slots, list_of_many_shows_each_once)
 {
     static struct dlt_holder holders[700];
