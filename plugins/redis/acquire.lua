@@ -82,7 +82,7 @@ local function keep_place()
         make_room()
     end
     redis.call('HSET', name.waiters, 'e' .. token, now + place, 'w' .. token,
-               mode .. ' ' .. channel .. ' ' .. ARGV[5] .. ' ' .. label)
+               mode .. ' ' .. ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
     for _, key in ipairs({ name.queue, name.waiters }) do
         redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), place + 1000))
     end
