@@ -3,6 +3,7 @@
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct dlt_redis server;
@@ -258,6 +259,13 @@ Test(slots, BRK_1_break)
     cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
     cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
+}
+
+Test(slots, BRK_1_no_owner_is_everybody)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", "*"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
 }
 
 Test(slots, inspect_shows_the_holders)
