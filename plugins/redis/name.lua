@@ -26,6 +26,10 @@ end
 
 local function become_reader(name, token, lease, label)
     local fence, ends = fence_next(name.meta)
+    if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
+        redis.call('DEL', name.meta)
+        ends = now
+    end
     redis.call('HSET', name.meta, 'f', fence, 'e', ends, 'r' .. token,
                string.format('%.0f %.0f %s', fence, now, label))
     meta_keep(name.meta, ends)

@@ -268,6 +268,23 @@ Test(slots, BRK_1_no_owner_is_everybody)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
 }
 
+/* Each of them was the last one, so that the set of readers ended by itself. */
+Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
+{
+    long first = 0;
+
+    for (unsigned char i = 0; i < 4; i++) {
+        dlt_request(&s, &a, "job", (unsigned char)('a' + i), 20);
+        a.req.mode = DLOCK_SHARED;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        if (i == 0)
+            first = strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10);
+        dlt_sleep_ms(60);
+    }
+    cr_assert_eq(strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10), first);
+    cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
+}
+
 Test(slots, inspect_shows_the_holders)
 {
     struct dlt_holder holders[4];
