@@ -80,8 +80,9 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
         return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
     status = redis_look(session, name, len, listing->deadline_ns, listing->fn, listing->arg,
                         &listing->stopped, err);
-    /* Another program's key: raw names meet them all. */
-    return status == DLOCK_CONFIG && session->place.raw ? DLOCK_OK : status;
+    /* Another program's key, or not for this user: raw names meet them all. */
+    return (status == DLOCK_CONFIG || status == DLOCK_AUTH) && session->place.raw ? DLOCK_OK
+                                                                                  : status;
 }
 
 static enum dlock_status page_tell(struct listing *listing, const redisReply *reply,

@@ -285,6 +285,23 @@ Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
     cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
 
+/* Values of other programs may be long, and keys not for us. */
+Test(slots, raw_list_survives_what_is_not_a_lock)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    (void)dlt_redis_ask(&server, "SETRANGE job2 400000 x");
+    (void)dlt_redis_ask(&server, "SET other x");
+    (void)dlt_redis_ask(&server, "ACL SETUSER raw on >pw +@all ~job* ~dl:*");
+    s.target.user = "raw";
+    s.target.password = "pw";
+    reopen("key", "raw");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 2, "%zu", count);
+}
+
 Test(slots, inspect_shows_the_holders)
 {
     struct dlt_holder holders[4];
