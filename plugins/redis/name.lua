@@ -27,6 +27,7 @@ end
 local function become_reader(name, token, lease, label)
     local fence, ends = fence_next(name.meta)
     if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
+        redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
         redis.call('DEL', name.meta)
         ends = now
     end

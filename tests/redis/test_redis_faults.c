@@ -237,9 +237,10 @@ Test(faults, NOSCRIPT_is_answered_by_one_more_round_trip_and_its_loss_is_unknown
 /* Without memory nothing new is taken, and what is held can be kept, given back and passed on. */
 Test(faults, OOM_refuses_new_locks_and_ends_none)
 {
-    struct dlt_request c;
+    struct dlt_request c, d;
 
     s.call_ms = 2000;
+    dlt_request(&s, &d, (const char *)a.req.name, 'd', 60000);
     dlt_request(&s, &c, "other", 'c', 60000);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&direct, &b), DLOCK_BUSY);
@@ -247,6 +248,11 @@ Test(faults, OOM_refuses_new_locks_and_ends_none)
     cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE);
     cr_assert(strstr(s.err.message, "OOM") != NULL, "%s", s.err.message);
     cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{other} dl:{other}:m"), "0");
+    c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE, "nor a shared one");
+    c.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_enqueue(&s, &d), DLOCK_UNAVAILABLE, "nor a place");
+    s.ops->forget(s.self, &d.req);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(dlt_refresh(&direct, &b), DLOCK_BUSY, "%s", direct.err.message);
     cr_assert_neq(direct.grant.flags & DLOCK_GRANT_QUEUED, 0);
