@@ -26,8 +26,10 @@ local function held_by_me(owner)
     end
 end
 
-local function take()
-    waiter_drop(name, token)
+local function take(queued)
+    if queued then
+        waiter_drop(name, token)
+    end
     if mode == 's' then
         return { 1, become_reader(name, token, ttl, label), ttl }
     end
@@ -58,7 +60,7 @@ local function try()
     end
     if (not head and what ~= 'REFRESH') or head == token then
         if mode == 's' or readers_live(name) == 0 then
-            return take()
+            return take(head == token)
         end
     end
     return nil
@@ -72,8 +74,8 @@ end
 local function keep_place()
     local lives = waiter_lives(name, token)
     if not lives then
-        waiter_drop(name, token)
         if what == 'REFRESH' then
+            waiter_drop(name, token)
             return false
         end
         local number = redis.call('HINCRBY', name.waiters, 'n', 1)
@@ -82,7 +84,7 @@ local function keep_place()
         make_room()
     end
     redis.call('HSET', name.waiters, 'e' .. token, now + place, 'w' .. token,
-               mode .. ' ' .. channel .. ' ' .. ARGV[5] .. ' ' .. label)
+               mode .. ' ' .. ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
     for _, key in ipairs({ name.queue, name.waiters }) do
         redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), place + 1000))
     end

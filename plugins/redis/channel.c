@@ -220,6 +220,7 @@ static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
     if (hub->up) {
         hub->round++;
         hub->told = false;
+        wake_all(hub);
         return;
     }
     went_down(hub, err.message);

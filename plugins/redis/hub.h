@@ -56,7 +56,8 @@ void redis_hub_queued(struct redis_hub *hub, struct redis_waiter *waiter, uint64
 /* The attempt waits no more. Harmless when nothing was set up. */
 void redis_hub_forget(struct redis_waiter *waiter);
 
-/* slot watch; UNAVAILABLE: nobody can tell, so that asking is left. */
+/* slot watch; UNAVAILABLE: not a waiter. While nobody can tell it ends at the deadline, so that
+ * asking is left. */
 enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);
 void redis_hub_interrupt(struct redis_hub *hub, struct redis_waiter *waiter);

@@ -4,6 +4,8 @@
 -- ARGV   most holders to be told
 -- Returns waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
 -- held for (-1: not known), label.
+local OWNER_MAX = 255 -- bytes: with key=raw it may be another program's, and anything
+
 local name = name_at(1)
 local result = { redis.call('ZCARD', name.queue) }
 
@@ -17,6 +19,7 @@ local owner = redis.call('GET', name.lock)
 if owner then
     local meta = redis.call('HMGET', name.meta, 'o', 'f', 's', 'l')
     local known = meta[1] == owner
+    owner = string.sub(owner, 1, OWNER_MAX)
     holder('x', owner, redis.call('PTTL', name.lock), known and tonumber(meta[2]) or 0,
            known and now - tonumber(meta[3]) or -1, known and meta[4] or '')
 else

@@ -3,6 +3,10 @@
 #include "hub.h"
 #include "redis.h"
 
+#include <string.h>
+
+#define ANY_HOLDER "*" /* in place of a token; see release.lua */
+
 /* ---- trylock ---- */
 
 static enum dlock_status grant_read(const struct redis_session *session, const redisReply *reply,
@@ -179,9 +183,11 @@ enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t na
 {
     struct redis_session *session = self;
     int64_t freed = 0;
-    enum dlock_status status = release(session, name, name_len, owner != NULL ? owner : "*",
-                                       "BREAK", deadline_ns, &freed, err);
+    enum dlock_status status = DLOCK_OK;
 
+    if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
+        status = release(session, name, name_len, owner != NULL ? owner : ANY_HOLDER, "BREAK",
+                         deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
         return redis_fail(&session->place, err, DLOCK_NOT_HELD,
                           owner != NULL ? "not held by this owner" : "the name is free");

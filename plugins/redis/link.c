@@ -65,7 +65,8 @@ enum dlock_status redis_link_open(struct redis_link *link, const struct redis_pl
     else
         result = stream_connect(&link->stream, &place->address, deadline_ns);
     if (result == STREAM_OK && place->secure)
-        result = stream_secure(&link->stream, tls, place->sni, deadline_ns);
+        result = stream_secure(&link->stream, tls,
+                               place->sni != NULL ? place->sni : place->address.host, deadline_ns);
     if (result == STREAM_OK)
         return DLOCK_OK;
     return redis_fail(place, err, connect_status(result), "%s", link->stream.why);

@@ -54,6 +54,14 @@ static bool seen_add(struct listing *listing, const unsigned char *name, uint32_
     return false;
 }
 
+/* An answer that is waited for without sleeping never looks at the deadline. */
+static bool late(const struct listing *listing)
+{
+    const struct dlock_host *host = listing->session->host;
+
+    return host->now_ns(host->ctx) >= listing->deadline_ns;
+}
+
 static enum dlock_status name_tell(struct listing *listing, const redisReply *key,
                                    struct dlock_error *err)
 {
@@ -68,10 +76,13 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
     if (!seen_add(listing, name, len, &full))
         return full ? redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list")
                     : DLOCK_OK;
+    if (late(listing))
+        return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
     status = redis_look(session, name, len, listing->deadline_ns, listing->fn, listing->arg,
                         &listing->stopped, err);
-    /* Another program's key: raw names meet them all. */
-    return status == DLOCK_CONFIG && session->place.raw ? DLOCK_OK : status;
+    /* Another program's key, or not for this user: raw names meet them all. */
+    return (status == DLOCK_CONFIG || status == DLOCK_AUTH) && session->place.raw ? DLOCK_OK
+                                                                                  : status;
 }
 
 static enum dlock_status page_tell(struct listing *listing, const redisReply *reply,
@@ -103,6 +114,8 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
+    if (late(listing))
+        return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
     resp_command_begin(&command);
     resp_command_text(&command, "SCAN");
     resp_command_text(&command, listing->cursor);

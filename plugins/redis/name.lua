@@ -8,7 +8,7 @@
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, in the order of their coming
 --   waiters  hash: n the last number in the queue; e<token> when a place ends; w<token>
---            "mode channel label"
+--            "mode lease length channel label", the length being the channel's: it may have spaces
 --
 -- All times are milliseconds of the server's clock. Whoever has no lease left is dropped by the
 -- next script that comes by.
@@ -26,6 +26,11 @@ end
 
 local function become_reader(name, token, lease, label)
     local fence, ends = fence_next(name.meta)
+    if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
+        redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
+        redis.call('DEL', name.meta)
+        ends = now
+    end
     redis.call('HSET', name.meta, 'f', fence, 'e', ends, 'r' .. token,
                string.format('%.0f %.0f %s', fence, now, label))
     meta_keep(name.meta, ends)
@@ -71,8 +76,9 @@ end
 
 -- Makes the waiter a holder, for no longer than its place in the queue was to last.
 local function grant(name, token)
-    local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x - 1000 '
-    local mode, channel, lease, label = string.match(entry, '^(%S+) (%S+) (%d+) (.*)$')
+    local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x 1000 1 - '
+    local mode, lease, length, rest = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
+    local channel, label = string.sub(rest, 1, length), string.sub(rest, length + 2)
     waiter_drop(name, token) -- first, so that it works in a server without memory to spare
     local fence
     if mode == 's' then

@@ -84,8 +84,6 @@ static enum dlock_status tls_init(struct redis_place *place, struct dlock_error 
         place->tls.verify = TLS_VERIFY_NONE;
     else
         place->tls.verify = TLS_VERIFY_FULL;
-    if (place->sni == NULL)
-        place->sni = place->address.host;
     return DLOCK_OK;
 }
 

@@ -39,14 +39,15 @@
 #define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
 #define REDIS_NS_PER_MS  INT64_C(1000000)
 
-/* ---- place.c: what the URI says; borrows from the target ---- */
+/* ---- place.c: what the URI says; borrows from the target, and may be copied ---- */
 
 struct redis_place {
     const struct dlock_target *target;
     const char *path;       /* of a unix socket; NULL: TCP */
     struct address address; /* TCP */
     bool secure;            /* TLS */
-    const char *sni;        /* the name that the server is asked for, and shows a certificate of */
+    const char *sni;        /* the name that the server is asked for, and shows a certificate of;
+                               NULL: the host's */
     struct tls_options tls;
     int64_t database;
     const char *prefix;

@@ -21,12 +21,6 @@ static void nap(struct redis_hub *hub, struct redis_waiter *waiter, int64_t left
     (void)pthread_cond_timedwait(&waiter->wake, &hub->mutex, &until);
 }
 
-static enum dlock_status unavailable(const struct redis_hub *hub, struct dlock_error *err)
-{
-    return redis_fail(&hub->place, err, DLOCK_UNAVAILABLE, "nothing tells of grants: %.100s",
-                      hub->why[0] != '\0' ? hub->why : "not subscribed");
-}
-
 /* OK, or how the wait ends. INTERNAL: it does not. */
 static enum dlock_status verdict(struct redis_hub *hub, struct redis_waiter *waiter,
                                  struct dlock_grant *grant)
@@ -66,6 +60,26 @@ static enum dlock_status wait_locked(struct redis_hub *hub, struct redis_waiter 
     }
 }
 
+/*
+ * Nobody can tell now. It says nothing about the session, so that it is not UNAVAILABLE, which
+ * would end that and all that idle with it, once for each waiter and look. BUSY: somebody can tell
+ * now.
+ */
+static enum dlock_status wait_untold(struct redis_hub *hub, struct redis_waiter *waiter,
+                                     int64_t deadline_ns, struct dlock_grant *grant)
+{
+    for (;;) {
+        enum dlock_status status = verdict(hub, waiter, grant);
+        int64_t left_ns = deadline_ns - hub->host->now_ns(hub->host->ctx);
+
+        if (status != DLOCK_BUSY || hub->up)
+            return status;
+        if (left_ns <= 0)
+            return DLOCK_TIMEOUT;
+        nap(hub, waiter, left_ns);
+    }
+}
+
 /* Whoever was not subscribed when asking may have been granted the name unheard. */
 static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_request *req,
                                       struct dlock_grant *grant)
@@ -74,15 +88,16 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
     int64_t connect_by_ns = now_ns + req->op_timeout_ms * REDIS_NS_PER_MS;
     enum dlock_status status = DLOCK_INTERNAL;
+    bool told = true;
 
     if (waiter->hub == NULL) /* no place, nothing to be told */
         return waiter->interrupted ? DLOCK_CANCELED : DLOCK_UNAVAILABLE;
-    if (waiter->round == 0 && !waiter->interrupted &&
-        !redis_hub_subscribe(hub,
-                             connect_by_ns < req->deadline_ns ? connect_by_ns : req->deadline_ns))
-        return DLOCK_UNAVAILABLE;
+    if (waiter->round == 0 && !waiter->interrupted)
+        told = redis_hub_subscribe(hub, connect_by_ns < req->deadline_ns ? connect_by_ns
+                                                                         : req->deadline_ns);
     waiter->watching = true;
-    status = wait_locked(hub, waiter, req->deadline_ns, grant);
+    status = told ? wait_locked(hub, waiter, req->deadline_ns, grant)
+                  : wait_untold(hub, waiter, req->deadline_ns, grant);
     waiter->watching = false;
     redis_hub_hand_over(hub);
     return status;
@@ -95,9 +110,9 @@ enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_requ
 
     (void)pthread_mutex_lock(&hub->mutex);
     status = watch_locked(hub, req, grant);
-    if (status == DLOCK_UNAVAILABLE)
-        (void)unavailable(hub, err);
     (void)pthread_mutex_unlock(&hub->mutex);
+    if (status == DLOCK_UNAVAILABLE)
+        return redis_fail(&hub->place, err, status, "nothing tells of grants: no place in a queue");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
         return redis_fail(&hub->place, err, status, "the wait ended before the name was granted");
     return status;

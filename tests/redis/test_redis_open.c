@@ -271,6 +271,23 @@ Test(open, TLS_works_by_name_and_by_number_and_carries_grants)
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
 }
 
+/* The subscriber checks the server's name long after the session that began it is gone. */
+Test(open, FAI_1_WAT_5_the_subscriber_needs_no_session_but_its_own)
+{
+    struct dlt_session other;
+
+    start_tls("server", "no", "127.0.0.1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_join(&other, &s), DLOCK_OK);
+    s.ops->close(s.self, 0);
+    memset(s.self, 'x', s.ops->session_size);
+    cr_assert_eq(dlt_try(&other, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&other, &b), DLOCK_BUSY, "%s", other.err.message);
+    dlt_session_close(&other);
+    free(s.self);
+    s.self = NULL;
+}
+
 Test(open, TLS_a_certificate_for_another_name)
 {
     start_tls("other", "no", "127.0.0.1");

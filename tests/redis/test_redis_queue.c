@@ -371,6 +371,22 @@ Test(queue, INT_2_a_grant_that_came_first_is_told)
 }
 
 /* WAT-1: without a place there is nothing to be told. */
+/* The channel's name begins with the prefix. */
+Test(queue, LEA_1_a_prefix_may_have_any_bytes)
+{
+    struct dlt_session spaced;
+
+    dlt_session_init(&spaced, "redis", server.address);
+    dlt_session_option(&spaced, "prefix", "my \n locks:");
+    cr_assert_eq(dlt_session_open(&spaced), DLOCK_OK);
+    cr_assert_eq(dlt_try(&spaced, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&spaced, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&spaced, &a), DLOCK_OK, "%s", spaced.err.message);
+    cr_assert_eq(dlt_watch(&spaced, &b, 2000), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&spaced, &b), DLOCK_OK);
+    dlt_session_close(&spaced);
+}
+
 Test(queue, watch_without_a_place_is_unavailable)
 {
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);

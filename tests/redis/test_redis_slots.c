@@ -3,6 +3,7 @@
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct dlt_redis server;
@@ -260,6 +261,47 @@ Test(slots, BRK_1_break)
     cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
 }
 
+Test(slots, BRK_1_no_owner_is_everybody)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", "*"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+/* Each of them was the last one, so that the set of readers ended by itself. */
+Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
+{
+    long first = 0;
+
+    for (unsigned char i = 0; i < 4; i++) {
+        dlt_request(&s, &a, "job", (unsigned char)('a' + i), 20);
+        a.req.mode = DLOCK_SHARED;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        if (i == 0)
+            first = strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10);
+        dlt_sleep_ms(60);
+    }
+    cr_assert_eq(strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10), first);
+    cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
+}
+
+/* Values of other programs may be long, and keys not for us. */
+Test(slots, raw_list_survives_what_is_not_a_lock)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    (void)dlt_redis_ask(&server, "SETRANGE job2 400000 x");
+    (void)dlt_redis_ask(&server, "SET other x");
+    (void)dlt_redis_ask(&server, "ACL SETUSER raw on >pw +@all ~job* ~dl:*");
+    s.target.user = "raw";
+    s.target.password = "pw";
+    reopen("key", "raw");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 2, "%zu", count);
+}
+
 Test(slots, inspect_shows_the_holders)
 {
     struct dlt_holder holders[4];
@@ -329,6 +371,34 @@ Test(slots, list_shows_live_holders_by_prefix_and_nothing_else)
     count = 1;
     cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
     cr_assert_eq(count, 1, "the callback stops it");
+}
+
+static int slow_reader(void *arg, const struct dlock_lease_info *lease)
+{
+    (void)lease;
+    ++*(int *)arg;
+    dlt_sleep_ms(300);
+    return 0;
+}
+
+/* Answers that come at once are no reason to go on. */
+Test(slots, C8_list_ends_at_its_deadline)
+{
+    int told = 0;
+
+    reopen("spin", "1");
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "slow%d", i);
+        dlt_request(&s, &a, name, 'a', 60000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    }
+    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 200),
+                             slow_reader, &told, &s.err),
+                 DLOCK_UNKNOWN);
+    cr_assert(strstr(s.err.message, "no time for the rest") != NULL, "%s", s.err.message);
+    cr_assert_eq(told, 1);
 }
 
 Test(slots, list_of_many_shows_each_once)
