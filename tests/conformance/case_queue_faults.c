@@ -41,12 +41,12 @@ static void halt_outside(const struct dlt_child *child, const struct dlt_run *ru
 {
     struct dlock *probe = dlt_lock(run, client, "probe", 0);
 
-    dlt_child_halt(child);
+    dlt_child_signal(child, SIGSTOP);
     for (int i = 0; dlock_trylock(probe, &dlt_err) != DLOCK_OK; i++) {
         DLT_CHECK(i < 5, "the store stands still: %s", dlt_err.message);
         dlt_child_signal(child, SIGCONT);
         dlt_sleep_ms(5);
-        dlt_child_halt(child);
+        dlt_child_signal(child, SIGSTOP);
     }
     dlock_free(probe);
 }

@@ -132,15 +132,6 @@ void dlt_child_signal(const struct dlt_child *child, int signal)
     DLT_CHECK(signal != SIGSTOP || WIFSTOPPED(status), "process %d did not stop", (int)child->pid);
 }
 
-void dlt_child_halt(const struct dlt_child *child)
-{
-    int status = 0;
-
-    dlt_child_signal(child, SIGSTOP);
-    DLT_CHECK(waitpid(child->pid, &status, WUNTRACED) == child->pid && WIFSTOPPED(status),
-              "process %d ended with status %#x", (int)child->pid, (unsigned)status);
-}
-
 static int child_reap(struct dlt_child *child)
 {
     int status = 0;

@@ -48,11 +48,8 @@ struct dlt_waited {
 };
 struct dlt_waited dlt_child_waited(struct dlt_child *child, const char *want);
 
-/* To a process. */
+/* To a process. After SIGSTOP all of its threads stand still when this returns. */
 void dlt_child_signal(const struct dlt_child *child, int signal);
-
-/* SIGSTOP, and all of its threads stand still when this returns. */
-void dlt_child_halt(const struct dlt_child *child);
 
 /* SIGKILL, and gone when this returns. */
 void dlt_child_kill(struct dlt_child *child);
