@@ -448,10 +448,10 @@ Test(queue, every_key_ends_by_itself)
 {
     static const char *const keys[] = {"dl:{job}", "dl:{job}:m", "dl:{other}:r", "dl:{other}:m"};
 
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    dlt_request(&s, &b, "other", 'b', 60000);
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    dlt_request(&one, &b, "other", 'b', 60000);
     b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&one, &b), DLOCK_OK);
     cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "4");
     for (size_t i = 0; i < 4; i++)
         cr_assert_str_neq(dlt_redis_ask(&server, "PTTL %s", keys[i]), "-1", "%s", keys[i]);
