@@ -132,6 +132,8 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_OK(dlock_renew(lock, 20000, &dlt_err));
+    if (dlt_session_lives(client))
+        dlt_skip("a claim lasts from ping to ping, whatever the ttl");
     DLT_CHECK(dlock_remaining_ms(lock) > 15000, "%" PRId64 " ms left after a renewal to 20 s",
               dlock_remaining_ms(lock));
     DLT_OK(dlock_renew(lock, 100, &dlt_err));

@@ -97,9 +97,11 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
     enum dlock_status status = DLOCK_INTERNAL;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50, "a week is cut short");
-    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
-              "the store cuts a week short");
+    if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
+        DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50, "a week is cut short");
+        DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
+                  "the store cuts a week short");
+    }
     DLT_OK(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);
     /* 50 ms may be over before the answer is here; one in many has to get through. */

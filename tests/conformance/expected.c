@@ -7,6 +7,9 @@
 
 #define REDIS_CAPS \
     (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+#define MYSQL_ROWS                                                                        \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
 
 static const struct {
     const char *scheme;
@@ -30,6 +33,11 @@ static const struct {
     {"valkey", NULL, 0, REDIS_CAPS},
     {"valkeys", NULL, 0, REDIS_CAPS},
     {"valkey+unix", NULL, 0, REDIS_CAPS},
+    {"mysql", "strategy=session", 0,
+     DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_NATIVE_WAIT |
+         DLOCK_CAP_SESSION},
+    {"mysql", NULL, 0, MYSQL_ROWS},
+    {"mariadb", NULL, 0, MYSQL_ROWS},
 };
 
 static const struct {

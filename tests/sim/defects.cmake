@@ -41,15 +41,9 @@ endfunction()
 
 dlt_add_sim_defect(no_drift everything any 100 core/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
-dlt_add_sim_defect(no_least_validity storm queue 100 core/validity.c
-  "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
-  "return until_ns > now_ns || lease_ms < 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 core/attempt.c
   "grant->since_ns != 0 ? grant->since_ns : sent_ns"
   "grant->since_ns != 0 ? grant->since_ns : now_ns")
-dlt_add_sim_defect(place_counts_from_last_sent storm queue 300 core/attempt.c
-  "attempt->uncertain = !attempt->rules.session"
-  "attempt->place_base_ns = sent_ns, attempt->uncertain = !attempt->rules.session")
 dlt_add_sim_defect(old_grants_count lossy queue 100
   core/attempt.c "grant->fence <= attempt->place_fence ||" ""
   tests/sim/wait.c "waiter->grant.fence > waiter->seen_fence" "waiter->grant.fence > 0")
@@ -73,10 +67,6 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 core/renewal.c
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
-dlt_add_sim_defect(due_while_busy_is_forgotten pauses any 300 core/lock.c
-  "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
-dlt_add_sim_defect(renews_while_acquiring everything any 300 core/renew.c
-  "if (lock->phase == DL_PHASE_ACQUIRING)" "if (lock->phase == DL_PHASE_ACQUIRING && lock->depth > 9)")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 core/hold.c
   "    if (lock->told)
         return;" "")
@@ -87,8 +77,6 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 core/acquire.c
   "claim->fence + claim->turns" "claim->fence")
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 core/queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
-dlt_add_sim_defect(deadline_of_the_session_wait lossy any 300 core/attempt.c
-  "later(attempt->deadline_ns, attempt->until_ns)" "later(attempt->deadline_ns, sent_ns + GRACE_NS)")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 core/acquire.c
   "int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns)"
   "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")

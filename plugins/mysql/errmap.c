@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers and not names: those of errmsg.h and mysqld_error.h differ between the two families. */
+#include "my.h"
+
+int my_fatal(unsigned code)
+{
+    switch (code) {
+    case 1053: /* server shutdown in progress */
+    case 1152: /* aborted connection */
+    case 1153: /* and other trouble with packets */
+    case 1156:
+    case 1157:
+    case 1158:
+    case 1159:
+    case 1160:
+    case 1161:
+    case 1184:
+    case 1927: /* connection was killed */
+    case 3169: /* the same of MySQL */
+    case 4031: /* disconnected for inactivity, MySQL */
+        return 1;
+    default:
+        return code >= 2000 && code < 3000;
+    }
+}
+
+int my_contention(unsigned code)
+{
+    return code == 1205 || code == 1213 || code == 1020 || code == 1062 ||
+           code == 3572 /* NOWAIT of MySQL */;
+}
+
+/* Of those that the server sent as its answer to a statement, which has had no effect then. */
+static enum dlock_status refusal(unsigned code)
+{
+    switch (code) {
+    case 1044: /* access denied: database, user, command, table, column */
+    case 1045:
+    case 1142:
+    case 1143:
+    case 1227:
+    case 1370:
+    case 1820: /* the password has expired */
+    case 1862:
+    case 4151: /* the account is locked */
+    case 3118:
+        return DLOCK_AUTH;
+    case 1049: /* no such database, table, column, type, engine; a binary log that cannot take it */
+    case 1051:
+    case 1054:
+    case 1064:
+    case 1146:
+    case 1264:
+    case 1286:
+    case 1406:
+    case 1366:
+    case 1665:
+    case 1932:
+        return DLOCK_CONFIG;
+    case 1041:
+    case 1037:
+        return DLOCK_NOMEM;
+    default: /* full, read-only, too many connections, interrupted, deadlock ...: it may pass */
+        return DLOCK_UNAVAILABLE;
+    }
+}
+
+enum dlock_status my_status_of(unsigned code, int in_transaction)
+{
+    switch (code) {
+    case 2002: /* cannot connect, no such host */
+    case 2003:
+    case 2005:
+    case 2006: /* could not be written */
+    case 2026: /* TLS */
+        return DLOCK_UNAVAILABLE;
+    case 2007: /* another protocol, malformed packet */
+    case 2027:
+        return DLOCK_PROTOCOL;
+    case 2008:
+        return DLOCK_NOMEM;
+    default:
+        if (my_fatal(code))
+            return in_transaction ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
+        return refusal(code);
+    }
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * my.h - what the files of the mysql plugin share.
+ *
+ * A store is a few InnoDB tables of one database; a session is one connection. libmariadb is called
+ * through its non-blocking interface only, by drive.c, so that every call keeps its deadline.
+ *
+ *   plugin.c      the slots, in the order of plugin.h
+ *   place.c       from the URI to a server, a database and a table prefix
+ *   dial.c        making a connection: names, TLS, what the library must not do
+ *   drive.c       one call of libmariadb, until a deadline or an interrupt
+ *   conn.c        a connection: text queries and prepared statements
+ *   setup.c       session settings, pinned and read back; what kind of server it is
+ *   schema.c      the tables: making them, checking that they are what they have to be
+ *   statements.c  all other SQL text
+ *   errmap.c      error numbers as statuses
+ *   lease.c       strategies row and insert, exclusive mode
+ *   renew.c       the same, many leases at once
+ *   reader.c      the same, shared mode
+ *   pinned.c      strategy session: a row lock as the lock
+ *   side.c        what a client has once: the second connection, queue sessions at rest
+ *   watch.c       strategies row and insert: the head polls, the rest sleep
+ *   queue.c       in GET_LOCK
+ *   look.c        inspect, list, break
+ *   probe.c       what this store gives, for people
+ *
+ * Names begin with my_ and MY_, because mysql_ and MYSQL_ are the library's.
+ */
+#ifndef MY_H
+#define MY_H
+
+#include <dlock/plugin.h>
+#include <mysql.h>
+#include <stdatomic.h>
+
+#define MY_ORIGIN     "mysql"
+#define MY_NS_PER_MS  INT64_C(1000000)
+#define MY_NS_PER_S   INT64_C(1000000000)
+#define MY_US_PER_MS  INT64_C(1000)
+#define MY_NAME_MAX   255
+#define MY_LABEL_MAX  255
+#define MY_PREFIX_MAX 32
+#define MY_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
+
+/* A grant is the first of so many numbers, and those after it are free for hand-offs. */
+#define MY_FENCE_STEP 32
+
+/* Seconds until the server ends a session that stopped inside a transaction, which is microseconds
+ * long in the strategies row and insert. */
+#define MY_STALL_S 5
+
+/* How long the head of those who wait has a free name for itself without a word; and how long it
+ * may be the head without one. */
+#define MY_RESERVE_US INT64_C(250000)
+#define MY_HEAD_S     3
+
+#ifdef __clang_analyzer__
+/* It cannot see through a variadic call what that returns. */
+#define dlock_fail(err, origin, status, ...) \
+    ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
+#endif
+
+struct my_side;
+
+/* ---- place.c ---- */
+
+enum my_strategy { MY_ROW, MY_INSERT, MY_SESSION };
+
+struct my_place {
+    const struct dlock_target *target; /* borrowed; strings below are its, unless arrays */
+    enum my_strategy strategy;
+    const char *strategy_name;
+    char host[256];     /* "": the socket */
+    const char *socket; /* NULL: TCP */
+    unsigned port;
+    int numeric;                 /* host is an address */
+    const char *user, *password; /* never NULL */
+    char database[65];
+    char prefix[MY_PREFIX_MAX + 1];
+    char endpoint[64]; /* for messages */
+    int create, galera, tls;
+    const char *tls_ca, *tls_cert, *tls_key;
+    int64_t grace_ms; /* session: how long a claim lasts without a ping */
+};
+
+/* INVALID, CONFIG. */
+enum dlock_status my_place_init(struct my_place *place, const struct dlock_target *target,
+                                struct dlock_error *err);
+
+/* ---- statements.c ---- */
+
+enum my_statement {
+    MY_TAKE,
+    MY_CREATE,     /* row: the first time of a name */
+    MY_ENSURE,     /* row: a free row, for readers */
+    MY_LOOK,       /* row, insert: who holds it */
+    MY_EXTEND,     /* exclusive */
+    MY_RELEASE,    /* exclusive */
+    MY_BREAK,      /* exclusive, whoever it is */
+    MY_GUARD,      /* begins each change of readers */
+    MY_READER_ADD, /* shared */
+    MY_READER_EXTEND,
+    MY_READER_REMOVE,
+    MY_READER_BREAK,
+    MY_READER_REAP,
+    MY_STEP_DOWN, /* the exclusive part of a downgrade */
+    MY_SETTLE,    /* ends each change of readers */
+    MY_RESERVE,   /* the head's: nobody else takes a free name for MY_RESERVE_US */
+    MY_UNRESERVE,
+    MY_SWEEP, /* insert: an umbrella without readers */
+    MY_FENCE, /* insert, session: the next number, and who gets it */
+    MY_FENCE_FIRST,
+    MY_FENCE_READ,
+    MY_ROW_NOWAIT, /* session: the row lock */
+    MY_ROW_WAIT,
+    MY_SHARE_NOWAIT,
+    MY_SHARE_WAIT,
+    MY_PROBE_FREE, /* session: is the row locked? */
+    MY_INSPECT,
+    MY_LIST,
+    MY_STATEMENTS
+};
+
+/* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
+ * name,
+ * @t token, @l label, @d ttl in microseconds, @i the number; @s is the dialect's shared lock. `out`
+ * has a letter a column: i number, b bytes. NULL text: the strategy has no such statement. */
+struct my_sql {
+    const char *text, *out;
+};
+
+const struct my_sql *my_sql(enum my_strategy strategy, enum my_statement which);
+
+/* MY_EXTEND for many at once, as text: head, for each the hex of name and token and the ttl in
+ * microseconds, with UNION ALL between them, tail. */
+extern const char my_sql_batch_head[], my_sql_batch_tail[];
+#define MY_SQL_BATCH_ONE "SELECT x'%s' AS name, x'%s' AS token, %lld AS ttl_us"
+
+/* The server's time in microseconds since 1970, UTC, fixed at the start of the statement. */
+#define MY_NOW "TIMESTAMPDIFF(MICROSECOND,TIMESTAMP'1970-01-01 00:00:00',UTC_TIMESTAMP(6))"
+
+/* ---- conn.c ---- */
+
+#define MY_NUMBERS 8
+#define MY_BLOBS   3
+#define MY_INPUTS  16
+
+/* What the prepared statements of a connection read: filled before each execution. */
+struct my_input {
+    unsigned char name[MY_NAME_MAX];
+    unsigned long name_len;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    unsigned long token_len;
+    char label[MY_LABEL_MAX];
+    unsigned long label_len;
+    long long ttl_us, number;
+};
+
+/* The row fetched last. */
+struct my_row {
+    long long number[MY_NUMBERS];
+    unsigned char bytes[MY_BLOBS][MY_NAME_MAX + 1]; /* NUL behind them */
+    unsigned long length[MY_BLOBS];
+    my_bool null[MY_NUMBERS + MY_BLOBS];
+};
+
+struct my_conn {
+    MYSQL *mysql; /* NULL: none */
+    const struct my_place *place;
+    const struct dlock_host *host;
+    const struct my_dialect *dialect;
+    int64_t deadline_ns; /* of the call that runs */
+    int64_t answered_ns; /* the last sign of life */
+    const atomic_int
+        *stop;   /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
+    int wake_fd; /* eventfd; -1: none */
+    int tls;
+    int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
+    int transaction;      /* inside of one: what is lost now has not happened */
+    int durable;          /* the server syncs every commit */
+    int queue;            /* for GET_LOCK only: set before it is opened */
+    struct my_side *side; /* the client's, set before it is opened */
+    unsigned long id;
+    char server[64];
+    struct my_input input;
+    struct my_row row;
+    uint64_t affected, insert_id; /* of the last execution */
+    MYSQL_STMT *statements[MY_STATEMENTS];
+};
+
+/* Connects and sets up; conn->deadline_ns is set. Close it whatever comes back. */
+enum dlock_status my_conn_open(struct my_conn *conn, const struct my_place *place,
+                               const struct dlock_host *host, int64_t deadline_ns,
+                               struct dlock_error *err);
+/* forked: the descriptor only. */
+void my_conn_close(struct my_conn *conn, int forked);
+
+/* Before a call: its deadline, and what can be seen of the peer's end without asking. UNAVAILABLE:
+ * nothing was sent. */
+enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struct dlock_error *err);
+
+/* A text query; what it answers is thrown away. */
+enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err);
+/* The same with a result, to be freed by mysql_free_result. */
+enum dlock_status my_conn_select(struct my_conn *conn, const char *text, MYSQL_RES **result,
+                                 struct dlock_error *err);
+
+enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
+/* UNKNOWN: sent, and no answer. */
+enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err);
+/* The answer does not matter: a connection that fails here is dead. */
+void my_conn_rollback(struct my_conn *conn);
+
+/* conn->input from a request; ttl and number are left alone. */
+void my_conn_input(struct my_conn *conn, const struct dlock_request *req);
+void my_conn_input_name(struct my_conn *conn, const unsigned char *name, uint32_t name_len);
+
+/* Runs a statement, preparing it first if need be; affected and insert_id are its. Rows are fetched
+ * one by one: 1 and conn->row, or 0. my_conn_done after the last one that matters. */
+enum dlock_status my_conn_execute(struct my_conn *conn, enum my_statement which,
+                                  struct dlock_error *err);
+int my_conn_fetch(struct my_conn *conn, enum my_statement which);
+void my_conn_done(struct my_conn *conn, enum my_statement which);
+/* All three: *found says whether there was a row. */
+enum dlock_status my_conn_row(struct my_conn *conn, enum my_statement which, int *found,
+                              struct dlock_error *err);
+
+/* ---- drive.c ---- */
+
+enum my_what { MY_CONNECT, MY_QUERY, MY_STORE, MY_PREPARE, MY_EXECUTE, MY_STMT_STORE };
+
+struct my_call {
+    enum my_what what;
+    const char *text;  /* QUERY, PREPARE */
+    MYSQL_STMT *stmt;  /* PREPARE, EXECUTE, STMT_STORE */
+    int failed;        /* out: the library's own answer; ask it for the number */
+    int pending;       /* of a call that was left: what the library waits for */
+    MYSQL_RES *result; /* out of STORE */
+};
+
+/* OK: the call has ended, see failed. TIMEOUT, CANCELED: it has not, and never will; the connection
+ * is dead. */
+enum dlock_status my_drive(struct my_conn *conn, struct my_call *call);
+/* The same, but TIMEOUT and CANCELED leave it as it is, to be gone on with. */
+enum dlock_status my_drive_part(struct my_conn *conn, struct my_call *call);
+/* Says good-bye, waits for nothing, frees conn->mysql. */
+void my_drive_close(struct my_conn *conn);
+/* Sleeps, not past conn->deadline_ns: TIMEOUT. CANCELED: conn->stop. */
+enum dlock_status my_pause(struct my_conn *conn, int64_t pause_ns);
+
+/* ---- dial.c ---- */
+
+/* conn->mysql is connected and authenticated, or why not. */
+enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err);
+/* Once in a process. */
+enum dlock_status my_dial_init(struct dlock_error *err);
+
+/* ---- setup.c ---- */
+
+/* What differs between MariaDB and MySQL. */
+struct my_dialect {
+    const char *name;
+    const char *isolation, *read_only, *statement_time, *statement_time_off;
+    int idle_transaction; /* has idle_transaction_timeout */
+    int galera;           /* has wsrep_on */
+    const char *share;    /* ends a locking read in shared mode */
+};
+
+enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err);
+
+/* ---- schema.c ---- */
+
+#define MY_SCHEMA_VERSION 1
+
+/* CONFIG: not there and not to be made, another strategy's, or not what they have to be. */
+enum dlock_status my_schema(struct my_conn *conn, struct dlock_error *err);
+/* The second half: whatever the client has seen before. */
+enum dlock_status my_schema_check(struct my_conn *conn, struct dlock_error *err);
+
+/* Writes text to out with the prefix before table names in braces. -1: no room. */
+int my_schema_expand(const char *text, const char *prefix, char *out, size_t size);
+
+/* ---- errmap.c ---- */
+
+/* What an error means of a request that was sent; in_transaction: and can take no effect without a
+ * COMMIT. */
+enum dlock_status my_status_of(unsigned code, int in_transaction);
+/* The connection cannot go on after it. */
+int my_fatal(unsigned code);
+/* Somebody else was in the way, and nothing has happened: 1205, 1213, 1020, 1062. */
+int my_contention(unsigned code);
+
+/* ---- plugin.c ---- */
+
+struct my_session {
+    struct my_place place;
+    struct my_conn conn;
+    struct my_side *side;
+    int wake_fd; /* eventfd + 1, so that a zeroed session has none */
+    int holds;   /* strategy session: the lock of this token is this session */
+    unsigned char token[DLOCK_TOKEN_SIZE];
+};
+
+/* dlock_request.slot: zeroed by core at the start of the attempt. */
+struct my_slot {
+    int tried;              /* and found to be held: look before writing */
+    atomic_int stop;        /* interrupted */
+    struct my_queue *queue; /* row, insert: our place among those who wait */
+};
+
+/* ---- lease.c, reader.c ---- */
+
+enum dlock_status my_lease_try(struct my_session *session, const struct dlock_request *req,
+                               struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status my_lease_renew(struct my_session *session, struct dlock_lease_op *ops, size_t n,
+                                 struct dlock_error *err);
+enum dlock_status my_lease_renew_one(struct my_session *session, struct dlock_lease_op *op,
+                                     struct dlock_error *err);
+enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock_request *req,
+                                  struct dlock_error *err);
+/* BUSY becomes of a failure that only says that others were faster. */
+enum dlock_status my_lease_contended(enum dlock_status status, const struct dlock_error *err);
+/* Held by others: fills holder_ms from a row of MY_LOOK. */
+void my_lease_busy(const struct my_conn *conn, struct dlock_grant *grant);
+
+enum dlock_status my_reader_try(struct my_session *session, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status my_reader_renew(struct my_session *session, struct dlock_lease_op *op,
+                                  struct dlock_error *err);
+enum dlock_status my_reader_unlock(struct my_session *session, const struct dlock_request *req,
+                                   struct dlock_error *err);
+/* token NULL: all readers. *gone: how many. */
+enum dlock_status my_reader_break(struct my_session *session, int *gone, struct dlock_error *err);
+
+/* ---- side.c ---- */
+
+struct my_queue {
+    struct my_queue *next; /* at rest */
+    struct my_conn conn;
+    struct my_call call; /* GET_LOCK, which may last */
+    char *text;
+    int asked, head;
+};
+
+/* The connection of the client that `host` stands for, which is made when it is needed; NULL: no
+ * memory. */
+struct my_side *my_side_join(const struct my_place *place, const struct dlock_host *host);
+void my_side_leave(struct my_side *side);
+/* Lends it to one caller; end it after OK. */
+enum dlock_status my_side_begin(struct my_side *side, int64_t deadline_ns, struct my_conn **conn,
+                                struct dlock_error *err);
+void my_side_end(struct my_side *side);
+/* Whether the tables were looked at a moment ago, by any connection of the client; and that now
+ * they were. */
+int my_side_checked(const struct my_side *side);
+void my_side_check(struct my_side *side);
+void my_side_uncheck(struct my_side *side);
+const struct my_place *my_side_place(const struct my_side *side);
+const struct dlock_host *my_side_host(const struct my_side *side);
+/* A queue session that nobody waits in, or NULL; and back. */
+struct my_queue *my_side_wake(struct my_side *side);
+void my_side_rest(struct my_side *side, struct my_queue *queue);
+/* Once in a process; non-zero: no memory. */
+int my_side_init(void);
+
+/* ---- queue.c, queue sessions ---- */
+
+/* A connection that waits in GET_LOCK, one that rests or a new one. NULL: err says why. */
+struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct dlock_error *err);
+/* OK: this waiter is the head. TIMEOUT, CANCELED: it keeps its place. Others: it has none. */
+enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
+                                 const struct dlock_request *req, struct dlock_error *err);
+/* The head's sign of life, when it is due. OK, or it is not the head any more. */
+enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err);
+/* Lets the next one through. */
+void my_queue_pass(struct my_side *side, struct my_queue *queue);
+/* The same without a word. */
+void my_queue_drop(struct my_queue *queue);
+
+/* ---- watch.c ---- */
+
+enum dlock_status my_watch(struct my_session *session, const struct dlock_request *req,
+                           struct dlock_error *err);
+
+/* ---- pinned.c: the slots of strategy session ---- */
+
+enum dlock_status my_pinned_try(struct my_session *session, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status my_pinned_lock(struct my_session *session, const struct dlock_request *req,
+                                 struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status my_pinned_renew(struct my_session *session, struct dlock_lease_op *op,
+                                  int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status my_pinned_unlock(struct my_session *session, const struct dlock_request *req,
+                                   struct dlock_error *err);
+
+/* ---- look.c ---- */
+
+/* out holds 2 * len + 1. */
+void my_hex(char *out, const unsigned char *bytes, size_t len);
+
+/* Of the name, or the names that begin with what is in conn->input. */
+enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn, void *arg,
+                                  struct dlock_error *err);
+enum dlock_status my_look_list(struct my_session *session, dlock_lease_fn *fn, void *arg,
+                               struct dlock_error *err);
+enum dlock_status my_look_break(struct my_session *session, const char *owner,
+                                struct dlock_error *err);
+
+/* ---- probe.c ---- */
+
+void my_info_fill(struct dlock_session_info *info, const struct my_session *session);
+enum dlock_status my_probe(struct my_session *session, dlock_check_fn *fn, void *arg,
+                           struct dlock_error *err);
+
+#endif

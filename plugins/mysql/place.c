@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "my.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PORT 3306
+
+static enum dlock_status invalid(struct dlock_error *err, const char *text)
+{
+    return dlock_fail(err, MY_ORIGIN, DLOCK_INVALID, 0, "%s", text);
+}
+
+/* The library reads more into a host than a name: options after ';', several hosts. */
+static int host_plain(const char *host)
+{
+    return host[0] != '\0' && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                           "0123456789.:-") == strlen(host);
+}
+
+static enum dlock_status port_parse(struct my_place *place, const char *text,
+                                    struct dlock_error *err)
+{
+    char *end = NULL;
+    unsigned long port = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || port == 0 || port > 65535)
+        return invalid(err, "want a port from 1 to 65535");
+    place->port = (unsigned)port;
+    return DLOCK_OK;
+}
+
+/* "host", "host:port", "[v6]", "[v6]:port" */
+static enum dlock_status host_parse(struct my_place *place, const char *text,
+                                    struct dlock_error *err)
+{
+    int bracket = text[0] == '[';
+    size_t len = bracket ? strcspn(text, "]") : strcspn(text, ":");
+    const char *rest = text + len + (bracket && text[len] != '\0');
+    unsigned char address[16];
+
+    place->port = DEFAULT_PORT;
+    if (len - (size_t)bracket >= sizeof place->host)
+        return invalid(err, "the host name is too long");
+    memcpy(place->host, text + bracket, len - (size_t)bracket);
+    if (!host_plain(place->host))
+        return invalid(err, "a host is a name, an IPv4 address or an IPv6 address in brackets");
+    place->numeric = inet_pton(AF_INET, place->host, address) == 1 ||
+                     inet_pton(AF_INET6, place->host, address) == 1;
+    (void)snprintf(place->endpoint, sizeof place->endpoint, bracket ? "[%.40s]" : "%.54s",
+                   place->host);
+    if (*rest == ':') {
+        enum dlock_status status = port_parse(place, rest + 1, err);
+
+        if (status != DLOCK_OK)
+            return status;
+    }
+    len = strlen(place->endpoint);
+    (void)snprintf(place->endpoint + len, sizeof place->endpoint - len, ":%u", place->port);
+    return DLOCK_OK;
+}
+
+static enum dlock_status peer_find(struct my_place *place, struct dlock_error *err)
+{
+    const char *const *hosts = place->target->hosts;
+
+    if (place->socket != NULL) {
+        if (place->socket[0] != '/')
+            return invalid(err, "unix_socket= wants an absolute path");
+        (void)snprintf(place->endpoint, sizeof place->endpoint, "%s", place->socket);
+        return DLOCK_OK;
+    }
+    if (hosts == NULL || hosts[0] == NULL)
+        return invalid(err, "want a host, or unix_socket=");
+    if (hosts[1] != NULL)
+        return invalid(err, "one host only: locks of two servers are two locks");
+    return host_parse(place, hosts[0], err);
+}
+
+static enum dlock_status database_find(struct my_place *place, struct dlock_error *err)
+{
+    const char *path = place->target->path;
+    size_t len = 0;
+
+    while (*path == '/')
+        path++;
+    len = strlen(path);
+    if (len == 0 || len >= sizeof place->database || strchr(path, '/') != NULL)
+        return invalid(err, "want the name of a database after the host: mysql://host/database");
+    memcpy(place->database, path, len + 1);
+    return DLOCK_OK;
+}
+
+static enum dlock_status prefix_find(struct my_place *place, struct dlock_error *err)
+{
+    const char *prefix = place->target->option(place->target, "table_prefix");
+
+    if (prefix == NULL)
+        prefix = "dlock_";
+    if (prefix[0] == '\0' || strlen(prefix) > MY_PREFIX_MAX ||
+        strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(prefix))
+        return invalid(err, "table_prefix= wants 1 to 32 of a-z, 0-9 and _");
+    (void)snprintf(place->prefix, sizeof place->prefix, "%s", prefix);
+    return DLOCK_OK;
+}
+
+static enum dlock_status tls_find(struct my_place *place, struct dlock_error *err)
+{
+    const struct dlock_target *target = place->target;
+
+    place->tls = (int)target->number(target, "tls");
+    place->tls_ca = target->option(target, "tls_ca");
+    place->tls_cert = target->option(target, "tls_cert");
+    place->tls_key = target->option(target, "tls_key");
+    if (!place->tls && (place->tls_ca != NULL || place->tls_cert != NULL || place->tls_key != NULL))
+        return invalid(err, "tls_ca=, tls_cert= and tls_key= are of use with tls=on only");
+    if ((place->tls_cert == NULL) != (place->tls_key == NULL))
+        return invalid(err, "tls_cert= and tls_key= come together");
+    return DLOCK_OK;
+}
+
+static enum dlock_status strategy_find(struct my_place *place, struct dlock_error *err)
+{
+    static const char *const names[] = {
+        [MY_ROW] = "row", [MY_INSERT] = "insert", [MY_SESSION] = "session"};
+    const char *name = place->target->option(place->target, "strategy");
+
+    if (name == NULL)
+        name = names[MY_ROW];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            place->strategy = (enum my_strategy)i;
+            place->strategy_name = names[i];
+            return DLOCK_OK;
+        }
+    }
+    return invalid(err, "strategy= is row, insert or session");
+}
+
+enum dlock_status my_place_init(struct my_place *place, const struct dlock_target *target,
+                                struct dlock_error *err)
+{
+    const char *create = target->option(target, "create");
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *place = (struct my_place){
+        .target = target,
+        .user = target->user != NULL ? target->user : "",
+        .password = target->password != NULL ? target->password : "",
+        .socket = target->option(target, "unix_socket"),
+        .create = create == NULL || target->number(target, "create") != 0,
+        .galera = target->number(target, "unsafe_galera") != 0,
+        .grace_ms = target->number(target, "session_grace"),
+    };
+    status = strategy_find(place, err);
+    if (status == DLOCK_OK)
+        status = peer_find(place, err);
+    if (status == DLOCK_OK)
+        status = database_find(place, err);
+    if (status == DLOCK_OK)
+        status = prefix_find(place, err);
+    if (status == DLOCK_OK)
+        status = tls_find(place, err);
+    return status;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mysql://host/database - rows of MariaDB or MySQL as locks.
+ *
+ * README.md tells users about it. The slots are here, in the order of plugin.h.
+ */
+#include "my.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static const char *const schemes[] = {"mysql", "mariadb", NULL};
+
+static const struct dlock_option_spec options[] = {
+    {"strategy", "enum", "row", "row|insert|session",
+     "row: a conditional UPDATE takes; insert: an INSERT takes; session: a row lock is the lock, "
+     "and "
+     "dies with the connection"},
+    {"unix_socket", "text", NULL, "1..100",
+     "absolute path of the server's socket, instead of a host"},
+    {"table_prefix", "text", "dlock_", "1..32",
+     "what the names of the tables begin with; one prefix serves one strategy"},
+    {"create", "bool", "on", NULL, "create the tables if they are not there"},
+    {"session_grace", "duration", "5s", "2s..60s",
+     "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
+     "each third of that"},
+    {"tls", "bool", "off", NULL,
+     "encrypt, and refuse a server whose certificate is not for the host of the URI"},
+    {"tls_ca", "text", NULL, "1..4096",
+     "file with the certificates that sign the server's; unset: those of the system"},
+    {"tls_cert", "text", NULL, "1..4096",
+     "file with a certificate of our own, for the server to see"},
+    {"tls_key", "text", NULL, "1..4096", "file with its key"},
+    {"unsafe_galera", "bool", "off", NULL,
+     "accept a Galera node; locks are safe only if all clients use this one node"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    if (my_side_init() != 0)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
+    return my_dial_init(err);
+}
+
+static enum dlock_status session_equip(struct my_session *session, const struct dlock_host *host,
+                                       struct dlock_error *err)
+{
+    session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
+    session->side = my_side_join(&session->place, host);
+    if (session->wake_fd == 0 || session->side == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
+    session->conn.wake_fd = session->wake_fd - 1;
+    session->conn.side = session->side;
+    return DLOCK_OK;
+}
+
+static enum dlock_status session_open(void *self, const struct dlock_host *host,
+                                      const struct dlock_target *target, int64_t deadline_ns,
+                                      struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_place_init(&session->place, target, err);
+
+    if (status == DLOCK_OK)
+        status = session_equip(session, host, err);
+    if (status == DLOCK_OK)
+        status = my_conn_open(&session->conn, &session->place, host, deadline_ns, err);
+    if (status == DLOCK_OK)
+        my_info_fill(info, session);
+    return status;
+}
+
+static void session_close(void *self, int forked)
+{
+    struct my_session *session = self;
+
+    if (session->wake_fd > 0)
+        (void)close(session->wake_fd - 1);
+    if (session->side != NULL && !forked)
+        my_side_leave(session->side);
+    my_conn_close(&session->conn, forked);
+}
+
+static int pinned(const struct my_session *session)
+{
+    return session->place.strategy == MY_SESSION;
+}
+
+static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
+                                         struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (pinned(session))
+        return my_pinned_try(session, req, grant, err);
+    return my_lease_try(session, req, grant, err);
+}
+
+static enum dlock_status session_lock(void *self, const struct dlock_request *req,
+                                      struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+
+    return status == DLOCK_OK ? my_pinned_lock(session, req, grant, err) : status;
+}
+
+static void session_interrupt(void *self, const struct dlock_request *req)
+{
+    const struct my_session *session = self;
+    struct my_slot *slot = req->slot;
+    const uint64_t one = 1;
+    ssize_t put = -1;
+
+    atomic_store(&slot->stop, 1);
+    put = write(session->wake_fd - 1, &one, sizeof one);
+    (void)put;
+}
+
+static enum dlock_status session_watch(void *self, const struct dlock_request *req,
+                                       struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+
+    (void)grant;
+    return status == DLOCK_OK ? my_watch(session, req, err) : status;
+}
+
+static void session_forget(void *self, const struct dlock_request *req)
+{
+    struct my_slot *slot = req->slot;
+
+    (void)self;
+    if (slot->queue != NULL)
+        my_queue_drop(slot->queue);
+    slot->queue = NULL;
+}
+
+static enum dlock_status session_renew(void *self, struct dlock_lease_op *ops, size_t n,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (pinned(session)) {
+        ops[0].status = my_pinned_renew(session, &ops[0], deadline_ns, err);
+        return DLOCK_OK;
+    }
+    status = my_conn_enter(&session->conn, deadline_ns, err);
+    return status == DLOCK_OK ? my_lease_renew(session, ops, n, err) : status;
+}
+
+static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
+                                        struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (pinned(session))
+        return my_pinned_unlock(session, req, err);
+    status = my_conn_enter(&session->conn, req->deadline_ns, err);
+    return status == DLOCK_OK ? my_lease_unlock(session, req, err) : status;
+}
+
+static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                         int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                         struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+
+    my_conn_input_name(&session->conn, name, name_len);
+    return status == DLOCK_OK ? my_look_inspect(session, fn, arg, err) : status;
+}
+
+static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+
+    my_conn_input_name(&session->conn, prefix, prefix_len);
+    return status == DLOCK_OK ? my_look_list(session, fn, arg, err) : status;
+}
+
+static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
+                                       const char *owner, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (pinned(session))
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
+                          "strategy=session: the lock is a connection, which its owner or an "
+                          "administrator (KILL) can end");
+    status = my_conn_enter(&session->conn, deadline_ns, err);
+    my_conn_input_name(&session->conn, name, name_len);
+    return status == DLOCK_OK ? my_look_break(session, owner, err) : status;
+}
+
+static enum dlock_status session_probe(void *self, int64_t deadline_ns,
+                                       struct dlock_session_info *info, dlock_check_fn *fn,
+                                       void *arg, struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = my_probe(session, fn, arg, err);
+    if (status == DLOCK_OK)
+        my_info_fill(info, session);
+    return status;
+}
+
+static const struct dlock_backend_ops ops = {
+    .struct_size = sizeof ops,
+    .session_size = sizeof(struct my_session),
+    .slot_size = sizeof(struct my_slot),
+    .open = session_open,
+    .close = session_close,
+    .trylock = session_trylock,
+    .renew = session_renew,
+    .unlock = session_unlock,
+    .inspect = session_inspect,
+    .lock = session_lock,
+    .watch = session_watch,
+    .interrupt = session_interrupt,
+    .forget = session_forget,
+    .list = session_list,
+    .break_lock = session_break,
+    .probe = session_probe,
+};
+
+static const struct dlock_plugin plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof plugin,
+    .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
+            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH,
+    .name = "mysql",
+    .version = "1",
+    .schemes = schemes,
+    .options = options,
+    .init = plugin_init,
+    .ops = &ops,
+};
+
+DLOCK_PLUGIN_ENTRY(mysql, &plugin)

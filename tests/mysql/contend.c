@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mysql_contend URI PROCESSES SECONDS LEAST DIRECTORY - so many processes take and release one name
+ * for so long, and write their histories to DIRECTORY for dlock-history-check. Prints what each
+ * got. Fails if any call fails, or somebody got less than LEAST.
+ */
+#include "log.h"
+
+#include <dlock/dlock.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  INT64_C(1000000000)
+#define RECORDS   (1u << 22)
+#define WAIT_MS   60000
+
+struct worker {
+    const char *uri;
+    struct dlt_log *log;
+    struct dlock *lock;
+    struct dlock_error err;
+    long taken;
+};
+
+static void note(struct worker *w, enum dlt_event event, uint64_t attempt, enum dlock_status status,
+                 int64_t until_ns)
+{
+    dlt_log_write(w->log,
+                  &(struct dlt_record){
+                      .event = (uint8_t)event,
+                      .attempt_id = attempt,
+                      .status = (uint16_t)(event == DLT_INV_LOCK ? DLT_CALL_WAITS : (int)status),
+                      .fence = event == DLT_RET_LOCK ? dlock_fence(w->lock) : 0,
+                      .until_ns = until_ns,
+                  });
+}
+
+static int failed(const struct worker *w, const char *call, enum dlock_status status)
+{
+    (void)fprintf(stderr, "%d: %s: %s: %s\n", (int)getpid(), call, dlock_status_name((int)status),
+                  w->err.message);
+    return 1;
+}
+
+static int turn(struct worker *w)
+{
+    uint64_t attempt = dlt_log_attempt(w->log);
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    note(w, DLT_INV_LOCK, attempt, DLOCK_OK, dlt_log_now_ns() + WAIT_MS * NS_PER_MS);
+    status = dlock_timedlock(w->lock, WAIT_MS, &w->err);
+    note(w, DLT_RET_LOCK, attempt, status,
+         dlt_log_now_ns() + dlock_remaining_ms(w->lock) * NS_PER_MS);
+    if (status != DLOCK_OK)
+        return failed(w, "timedlock", status);
+    note(w, DLT_INV_UNLOCK, attempt, DLOCK_OK, 0);
+    status = dlock_unlock(w->lock, &w->err);
+    note(w, DLT_RET_UNLOCK, attempt, status, 0);
+    if (status != DLOCK_OK)
+        return failed(w, "unlock", status);
+    w->taken++;
+    return 0;
+}
+
+static int work(const char *uri, const char *path, int64_t end_ns, int report)
+{
+    struct worker w = {.uri = uri, .log = dlt_log_open(path, RECORDS), .err = DLOCK_ERROR_INIT};
+    struct dlock_client *client = NULL;
+    enum dlock_status status = dlock_client_open(uri, NULL, &client, &w.err);
+    int bad = 0;
+
+    if (w.log == NULL || status != DLOCK_OK)
+        return failed(&w, "open", status);
+    status = dlock_new(client, "contended", 9, NULL, &w.lock, &w.err);
+    while (status == DLOCK_OK && !bad && dlt_log_now_ns() < end_ns)
+        bad = turn(&w);
+    dlock_free(w.lock);
+    dlock_client_close(client);
+    dlt_log_close(w.log);
+    if (write(report, &w.taken, sizeof w.taken) != (ssize_t)sizeof w.taken)
+        bad = 1;
+    return bad;
+}
+
+static int harvest(int report, long processes, long least)
+{
+    long total = 0, fewest = -1, most = 0, taken = 0;
+    int bad = 0, status = 0;
+
+    for (long i = 0; i < processes; i++)
+        bad |= wait(&status) < 0 || status != 0;
+    for (long i = 0; i < processes && read(report, &taken, sizeof taken) > 0; i++) {
+        total += taken;
+        fewest = fewest < 0 || taken < fewest ? taken : fewest;
+        most = taken > most ? taken : most;
+    }
+    (void)printf("# %ld acquisitions, %ld to %ld each\n", total, fewest, most);
+    if (fewest < least)
+        (void)fprintf(stderr, "%ld are less than %ld\n", fewest, least);
+    return bad || fewest < least;
+}
+
+int main(int argc, char **argv)
+{
+    long processes = argc == 6 ? strtol(argv[2], NULL, 10) : 0;
+    int64_t end_ns = 0;
+    int report[2];
+
+    if (processes < 1 || pipe(report) != 0)
+        return 64;
+    end_ns = dlt_log_now_ns() + strtol(argv[3], NULL, 10) * NS_PER_S;
+    for (long i = 0; i < processes; i++) {
+        if (fork() == 0) {
+            char path[256];
+
+            (void)close(report[0]);
+            (void)snprintf(path, sizeof path, "%s/%ld.log", argv[5], i);
+            _exit(work(argv[1], path, end_ns, report[1]));
+        }
+    }
+    (void)close(report[1]);
+    return harvest(report[0], processes, strtol(argv[4], NULL, 10));
+}

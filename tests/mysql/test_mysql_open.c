@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* What is refused at open, with which status, and what is not. */
+#include "my_kit.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct dlt_maria server;
+static struct dlt_session s;
+static struct dlt_request a;
+
+static void set_up(void)
+{
+    cr_assert(dlt_maria_borrow(&server), "%s", server.why);
+    dlt_session_init(&s, &server);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_maria_stop(&server);
+}
+
+TestSuite(open, .init = set_up, .fini = tear_down);
+
+static void want(enum dlock_status status, const char *text)
+{
+    cr_assert_eq(dlt_session_open(&s), status, "%s (%d): %s", text, (int)s.err.status,
+                 s.err.message);
+    if (status != DLOCK_OK)
+        cr_assert(strstr(s.err.message, text) != NULL, "\"%s\" has no \"%s\"", s.err.message, text);
+    cr_assert(strstr(s.err.message, "secret") == NULL, "C17");
+    dlt_session_close(&s);
+}
+
+Test(open, C12_one_prefix_serves_one_strategy)
+{
+    static const char *const strategies[] = {"row", "insert", "session"};
+
+    for (size_t i = 0; i < 3; i++) {
+        char prefix[32];
+
+        (void)snprintf(prefix, sizeof prefix, "c12_%s_", strategies[i]);
+        dlt_session_option(&s, "table_prefix", prefix);
+        dlt_session_option(&s, "strategy", strategies[i]);
+        want(DLOCK_OK, "");
+        for (size_t j = 0; j < 3; j++) {
+            dlt_session_option(&s, "strategy", strategies[j]);
+            want(i == j ? DLOCK_OK : DLOCK_CONFIG, strategies[i]);
+        }
+    }
+}
+
+/* Makes the tables, changes one of them ({ stands for the prefix), and opens again. */
+static void want_after(const char *change, const char *text)
+{
+    char prefix[32], sql[256] = "";
+    static int count;
+
+    (void)snprintf(prefix, sizeof prefix, "odd%d_%d_", (int)getpid(), ++count);
+    dlt_session_option(&s, "table_prefix", prefix);
+    want(DLOCK_OK, "");
+    for (const char *in = change; *in != '\0'; in++) {
+        if (*in == '{')
+            (void)strncat(sql, prefix, sizeof sql - strlen(sql) - 1);
+        else
+            (void)strncat(sql, in, 1);
+    }
+    cr_assert_str_eq(dlt_maria_ask(&server, "%s", sql), "");
+    want(DLOCK_CONFIG, text);
+}
+
+Test(open, OPN_1_tables_that_cannot_keep_a_lock)
+{
+    want_after("ALTER TABLE {names ENGINE=MyISAM", "InnoDB");
+    want_after("ALTER TABLE {readers ENGINE=MEMORY", "InnoDB");
+    want_after("ALTER TABLE {names MODIFY name VARCHAR(255) NOT NULL", "bytes");
+    want_after("ALTER TABLE {names MODIFY token VARBINARY(8) NOT NULL", "token");
+    want_after("ALTER TABLE {names MODIFY until_us DOUBLE NOT NULL", "until_us");
+    want_after("ALTER TABLE {names DROP PRIMARY KEY", "primary key");
+    want_after("ALTER TABLE {names DROP COLUMN fence", "not there");
+    want_after("DROP TABLE {readers", "readers");
+    want_after("UPDATE {meta SET version = 99", "99");
+    want_after("RENAME TABLE {names TO {old", "names");
+}
+
+Test(open, OPN_1_a_view_is_not_a_table)
+{
+    want_after("RENAME TABLE {names TO {base", "names");
+    cr_assert_str_eq(dlt_maria_ask(&server, "CREATE VIEW %snames AS SELECT * FROM %sbase",
+                                   s.options[1][1], s.options[1][1]),
+                     "");
+    want(DLOCK_CONFIG, "");
+}
+
+Test(open, OPN_4_nothing_is_made_with_create_off)
+{
+    dlt_session_option(&s, "table_prefix", "none_");
+    dlt_session_option(&s, "create", "0");
+    want(DLOCK_CONFIG, "create=off");
+    cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.tables WHERE "
+                                            "table_name LIKE 'none%%'"),
+                     "0");
+    dlt_session_option(&s, "create", "1");
+    want(DLOCK_OK, "");
+    dlt_session_option(&s, "create", "0");
+    want(DLOCK_OK, "");
+}
+
+Test(open, OPN_3_AUTH)
+{
+    s.target.password = "secretly wrong";
+    want(DLOCK_AUTH, "denied");
+    s.target.password = "secret";
+    s.target.user = "nobody";
+    want(DLOCK_AUTH, "denied");
+    s.target.user = "u";
+    s.target.path = "/mysql";
+    want(DLOCK_AUTH, "denied");
+}
+
+Test(open, OPN_3_UNAVAILABLE_when_nobody_listens)
+{
+    (void)snprintf(s.address, sizeof s.address, "127.0.0.1:1");
+    want(DLOCK_UNAVAILABLE, "127.0.0.1:1");
+    (void)snprintf(s.address, sizeof s.address, "localhost:1");
+    want(DLOCK_UNAVAILABLE, "localhost:1");
+    dlt_session_option(&s, "unix_socket", "/tmp/no/such/socket");
+    want(DLOCK_UNAVAILABLE, "/tmp/no/such/socket");
+}
+
+static int silent_listener(void)
+{
+    struct sockaddr_storage address = {.ss_family = AF_INET};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char port[16];
+
+    cr_assert_eq(listen(fd, 4), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    cr_assert_eq(
+        getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV),
+        0);
+    (void)snprintf(s.address, sizeof s.address, "127.0.0.1:%s", port);
+    return fd;
+}
+
+Test(open, C8_a_server_that_says_nothing)
+{
+    int fd = silent_listener();
+    int64_t begin_ns = dlt_host_now(&s.host);
+
+    s.call_ms = 300;
+    want(DLOCK_UNAVAILABLE, "in time");
+    cr_assert_geq(dlt_host_now(&s.host) - begin_ns, 290 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 3000 * DLT_NS_PER_MS);
+    (void)close(fd);
+}
+
+/* The library calls this one: it resolves "slow" when the test is long over. */
+static _Atomic int resolving;
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
+                                                       const struct addrinfo *req,
+                                                       struct addrinfo **pai)
+{
+    __typeof__(getaddrinfo) *real = NULL;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (strcmp(name, "slow") == 0) {
+        resolving++;
+        dlt_sleep_ms(1500);
+        resolving--;
+        return EAI_NONAME;
+    }
+    return real(name, service, req, pai);
+}
+
+Test(open, C8_a_name_that_takes_its_time)
+{
+    int64_t begin_ns = dlt_host_now(&s.host);
+
+    (void)snprintf(s.address, sizeof s.address, "slow:1");
+    s.call_ms = 200;
+    want(DLOCK_UNAVAILABLE, "in time");
+    cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 1400 * DLT_NS_PER_MS);
+    cr_assert_eq(resolving, 1, "the library did not ask for the name");
+    dlt_sleep_ms(2000);
+    cr_assert_eq(resolving, 0);
+}
+
+Test(open, OPN_3_INVALID)
+{
+    static const char *const addresses[] = {
+        "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x", "a;b=c", "", "/tmp/socket", "host name:1"};
+    static const char *const paths[] = {
+        "", "/", "/a/b",
+        "/0123456789012345678901234567890123456789012345678901234567"
+        "890123456789"};
+
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        (void)snprintf(s.address, sizeof s.address, "%s", addresses[i]);
+        want(DLOCK_INVALID, "");
+    }
+    (void)snprintf(s.address, sizeof s.address, "%s", server.address);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        s.target.path = paths[i];
+        want(DLOCK_INVALID, "database");
+    }
+    s.target.path = "/locks";
+    s.hosts[1] = "127.0.0.2";
+    want(DLOCK_INVALID, "one host");
+    s.hosts[1] = NULL;
+    dlt_session_option(&s, "table_prefix", "a`b");
+    want(DLOCK_INVALID, "table_prefix");
+    dlt_session_option(&s, "table_prefix", "ok_");
+    dlt_session_option(&s, "tls_ca", "/x");
+    want(DLOCK_INVALID, "tls=on");
+}
+
+Test(open, CLS_1_a_child_closes_without_a_word)
+{
+    int status = 0;
+    pid_t pid = 0;
+
+    dlt_request(&s, &a, "forked", 'a', 60000);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    pid = fork();
+    if (pid == 0) {
+        s.ops->close(s.self, 1);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+Test(open, C10_descriptors_are_close_on_exec)
+{
+    int count = 0;
+
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage address = {0};
+        socklen_t size = sizeof address;
+
+        if (getpeername(fd, (struct sockaddr *)&address, &size) != 0 ||
+            address.ss_family != AF_INET)
+            continue;
+        count++;
+        cr_assert_neq(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+    }
+    cr_assert_eq(count, 1);
+}
+
+/* M13: what steers other clients of this library does not steer us. */
+Test(open, no_file_and_no_variable_changes_where_we_go)
+{
+    (void)setenv("MYSQL_TCP_PORT", "1", 1);
+    (void)setenv("MYSQL_UNIX_PORT", "/tmp/nowhere", 1);
+    (void)setenv("MYSQL_HOST", "203.0.113.1", 1);
+    (void)setenv("MYSQL_PWD", "wrong", 1);
+    want(DLOCK_OK, "");
+}
+
+struct probed {
+    char text[4096];
+    uint32_t clears;
+};
+
+static void probe_note(void *arg, const struct dlock_check *check)
+{
+    struct probed *probed = arg;
+    size_t len = strlen(probed->text);
+
+    probed->clears |= check->clears;
+    (void)snprintf(probed->text + len, sizeof probed->text - len, "%s=%s%s|", check->name,
+                   check->found, check->advice != NULL ? "!" : "");
+}
+
+Test(open, C16_probe_tells_what_is_in_force)
+{
+    struct probed probed = {.clears = 0};
+
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(
+        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
+        DLOCK_OK, "%s", s.err.message);
+    cr_assert(strstr(probed.text, "innodb_flush_log_at_trx_commit=1|") != NULL, "%s", probed.text);
+    cr_assert(strstr(probed.text, "wsrep_on=0|") != NULL, "%s", probed.text);
+    cr_assert(strstr(probed.text, "read_only=0|") != NULL, "%s", probed.text);
+    cr_assert(strstr(probed.text, "session +00:00|") != NULL, "%s", probed.text);
+    cr_assert_eq(probed.clears, 0);
+}
+
+/* A server of its own: the setting is everybody's. */
+Test(own, C16_a_server_that_does_not_sync_has_no_durable_fence)
+{
+    struct probed probed = {.clears = 0};
+
+    cr_assert(
+        dlt_maria_start(&server, (const char *[]){"--innodb-flush-log-at-trx-commit=2", NULL}),
+        "%s", server.why);
+    dlt_session_init(&s, &server);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.info.caps & DLOCK_CAP_FENCE_DURABLE, 0);
+    cr_assert_eq(
+        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
+        DLOCK_OK, "%s", s.err.message);
+    cr_assert(strstr(probed.text, "innodb_flush_log_at_trx_commit=2!|") != NULL, "%s", probed.text);
+    cr_assert_eq(probed.clears, DLOCK_CAP_FENCE_DURABLE);
+    tear_down();
+}

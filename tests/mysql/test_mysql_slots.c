@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Does each strategy keep the clauses of plugin.h, on a server that behaves? */
+#include "my_kit.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct dlt_maria server;
+static struct dlt_session s, t, u; /* of one client */
+static struct dlt_request a, b, c;
+
+static void open_all(const char *strategy, const char *test)
+{
+    cr_assert(dlt_maria_borrow(&server), "%s", server.why);
+    dlt_session_init(&s, &server);
+    dlt_session_strategy(&s, strategy, test);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_session_join(&u, &s), DLOCK_OK, "%s", u.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&t, &b, "job", 'b', 60000);
+    dlt_request(&u, &c, "job", 'c', 60000);
+}
+
+static void close_all(void)
+{
+    dlt_session_close(&u);
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_maria_stop(&server);
+}
+
+static int leased(void)
+{
+    return (s.info.caps & DLOCK_CAP_SESSION) == 0;
+}
+
+/* A test for all strategies, each with tables of its own. */
+#define CASE(name, tables)           \
+    static void name(void);          \
+    Test(row, name)                  \
+    {                                \
+        open_all("row", tables);     \
+        name();                      \
+        close_all();                 \
+    }                                \
+    Test(insert, name)               \
+    {                                \
+        open_all("insert", tables);  \
+        name();                      \
+        close_all();                 \
+    }                                \
+    Test(session, name)              \
+    {                                \
+        open_all("session", tables); \
+        name();                      \
+        close_all();                 \
+    }                                \
+    static void name(void)
+
+/* One that needs leases. */
+#define LEASE_CASE(name, tables)    \
+    static void name(void);         \
+    Test(row, name)                 \
+    {                               \
+        open_all("row", tables);    \
+        name();                     \
+        close_all();                \
+    }                               \
+    Test(insert, name)              \
+    {                               \
+        open_all("insert", tables); \
+        name();                     \
+        close_all();                \
+    }                               \
+    static void name(void)
+
+CASE(OPN_5_capabilities_follow_from_the_strategy, "caps")
+{
+    uint32_t all = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE;
+
+    if (leased())
+        cr_assert_eq(s.info.caps,
+                     all | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH);
+    else
+        cr_assert_eq(s.info.caps, all | DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT);
+    cr_assert_eq(strncmp(s.info.server, "MariaDB 10", 10), 0, "%s", s.info.server);
+    cr_assert_str_eq(s.info.endpoint, server.address);
+}
+
+CASE(TRY_1_one_of_two, "one")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.lease_ms, leased() ? 60000 : 5000);
+    cr_assert_eq(s.grant.fence_room, 31);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "the second look is another path");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+}
+
+LEASE_CASE(TRY_3_busy_says_how_long, "long")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+        cr_assert_gt(t.grant.holder_ms, 50000);
+        cr_assert_leq(t.grant.holder_ms, 60000);
+    }
+}
+
+LEASE_CASE(TRY_2_the_lease_ends_by_itself_and_not_before, "ends")
+{
+    int64_t taken = dlt_host_now(&s.host);
+
+    a.req.ttl_ms = 400;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    while (dlt_try(&t, &b) == DLOCK_BUSY)
+        dlt_sleep_ms(5);
+    cr_assert_gt(t.grant.fence, 0, "%s", t.err.message);
+    cr_assert_geq(dlt_host_now(&s.host) - taken, 400 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&s.host) - taken, 10000 * DLT_NS_PER_MS);
+}
+
+LEASE_CASE(TRY_5_again_with_the_same_token_never_shortens, "again")
+{
+    uint64_t fence = 0;
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    a.req.ttl_ms = 1000;
+    cr_assert_eq(dlt_try(&t, &a), DLOCK_OK);
+    cr_assert_geq(t.grant.fence, fence);
+    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_gt(holder.remaining_ms, 50000);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+}
+
+CASE(TRY_6_the_fence_rises, "fence")
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < 20; i++) {
+        struct dlt_session *session = i % 2 == 0 ? &s : &t;
+        struct dlt_request *request = i % 2 == 0 ? &a : &b;
+
+        cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
+        cr_assert_gt(session->grant.fence, last + 31);
+        last = session->grant.fence;
+        cr_assert_eq(dlt_unlock(session, request), DLOCK_OK);
+    }
+}
+
+/* The clock is behind the fence: a number that was stored counts, not the time. */
+CASE(TRY_6_UNL_3_the_fence_rises_without_the_clock, "count")
+{
+    uint64_t ahead = 0;
+    const char *table = strcmp(s.options[1][1], "row") == 0 ? "names" : "fences";
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    ahead = s.grant.fence + 1000000000000U;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_str_eq(dlt_maria_ask(&server, "UPDATE %s%s SET fence = %llu", s.options[2][1], table,
+                                   (unsigned long long)ahead),
+                     "");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(t.grant.fence, ahead + 32);
+}
+
+CASE(TRY_7_names_are_bytes, "names")
+{
+    static const struct {
+        const char *bytes;
+        uint32_t len;
+    } names[] = {{"job", 3},    {"JOB", 3},    {"job ", 4},         {"job\0", 4},
+                 {"job\0x", 5}, {"jo\xc3", 3}, {"\xff\xfe\x80", 3}, {"'\"`;--", 6},
+                 {"%", 1},      {"jo_", 3},    {"\\", 1},           {"?", 1},
+                 {"@n", 2},     {"{names}", 7}};
+    struct dlt_request request;
+    char longest[255];
+    size_t count = 20;
+    struct dlt_holder holders[20];
+
+    if (!leased())
+        return; /* a session a lock */
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        dlt_request(&s, &request, "", (unsigned char)('A' + i), 60000);
+        request.req.name = (const unsigned char *)names[i].bytes;
+        request.req.name_len = names[i].len;
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%zu: %s", i, s.err.message);
+    }
+    memset(longest, '%', sizeof longest);
+    dlt_request(&s, &request, "", 'z', 60000);
+    request.req.name = (const unsigned char *)longest;
+    request.req.name_len = sizeof longest;
+    cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 15);
+    count = 20;
+    cr_assert_eq(dlt_list(&t, "%", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2, "a prefix is bytes, too");
+}
+
+CASE(UNL_1_only_the_holder, "holder")
+{
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+}
+
+CASE(REN_2_never_creates, "renew")
+{
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(s.grant.lease_ms, leased() ? 60000 : 5000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+}
+
+LEASE_CASE(REN_2_what_ran_out_is_lost_though_nobody_took_it, "ranout")
+{
+    a.req.ttl_ms = 50;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_sleep_ms(60);
+    a.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+}
+
+LEASE_CASE(REN_1_REN_3_each_has_a_status_of_its_own_and_none_is_shortened, "batch")
+{
+    struct dlt_request many[40];
+    struct dlock_lease_op ops[40];
+    struct dlt_holder holder;
+    char names[40][16];
+    size_t count = 1;
+
+    for (size_t i = 0; i < 40; i++) {
+        (void)snprintf(names[i], sizeof names[i], "job %zu", i);
+        dlt_request(&s, &many[i], names[i], (unsigned char)i, 60000);
+        if (i % 3 == 1)
+            many[i].req.mode = DLOCK_SHARED;
+        ops[i] = (struct dlock_lease_op){.req = &many[i].req, .status = DLOCK_INTERNAL};
+        if (i != 7)
+            cr_assert_eq(dlt_try(&s, &many[i]), DLOCK_OK, "%s", s.err.message);
+        many[i].req.ttl_ms = i % 2 == 0 ? 1000 : 90000;
+    }
+    cr_assert_eq(s.ops->renew(s.self, ops, 40, dlt_host_in(&s.host, 5000), &s.err), DLOCK_OK);
+    for (size_t i = 0; i < 40; i++) {
+        cr_assert_eq(ops[i].status, i == 7 ? DLOCK_LOST : DLOCK_OK, "%zu", i);
+        count = 1;
+        cr_assert_eq(dlt_inspect(&t, names[i], &holder, &count), DLOCK_OK);
+        cr_assert_eq(count, i != 7);
+        if (i != 7)
+            cr_assert_gt(holder.remaining_ms, i % 2 == 0 ? 50000 : 80000, "%zu", i);
+    }
+}
+
+CASE(TRY_1_readers_share_and_keep_writers_out, "readers")
+{
+    dlt_request_shared(&s, &a, "job", 'a', 60000);
+    dlt_request_shared(&t, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+}
+
+LEASE_CASE(TRY_2_a_reader_that_ran_out_keeps_nobody_out, "dead")
+{
+    dlt_request_shared(&s, &a, "job", 'a', 300);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_gt(t.grant.holder_ms, 0);
+    cr_assert_leq(t.grant.holder_ms, 300);
+    dlt_sleep_ms(310);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+}
+
+LEASE_CASE(downgrade_leaves_no_gap, "down")
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    a.req.mode = DLOCK_SHARED;
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&t, &a), DLOCK_OK, "asked again");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    dlt_request_shared(&t, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(t.grant.fence, fence, "readers show the last exclusive generation");
+    a.req.flags = 0;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+}
+
+LEASE_CASE(downgrade_of_another_is_lost, "downlost")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    b.req.mode = DLOCK_SHARED;
+    b.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
+LEASE_CASE(BRK_1_break, "break")
+{
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&t, "job", "62626262626262626262626262626262"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_break(&t, "job", "nonsense"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_break(&t, "job", "61616161616161616161616161616161"), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    dlt_request_shared(&s, &a, "job", 'a', 60000);
+    dlt_request_shared(&t, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_break(&u, "job", "62626262626262626262626262626262"), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+}
+
+Test(session, break_is_unsupported_and_says_why)
+{
+    open_all("session", "brk");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_UNSUPPORTED);
+    cr_assert(strstr(t.err.message, "KILL") != NULL, "%s", t.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+CASE(inspect_and_list_show_who_holds, "show")
+{
+    struct dlt_holder holders[4];
+    uint64_t fence = 0;
+    size_t count = 4;
+
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    dlt_request_shared(&t, &b, "job two", 'b', 60000);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[0].label, "host:1:test");
+    cr_assert_eq(holders[0].fence, fence);
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_geq(holders[0].held_ms, 0);
+    cr_assert_gt(holders[0].remaining_ms, 0);
+    count = 4;
+    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 2);
+    cr_assert_str_eq(holders[0].name, "job");
+    cr_assert_str_eq(holders[1].name, "job two");
+    cr_assert_eq(holders[1].mode, DLOCK_SHARED);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    count = 4;
+    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1, "the connection is there, the lock is not");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+}

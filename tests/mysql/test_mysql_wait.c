@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for rows, and the locks of strategy session, which live in the server's connections. */
+#include "fault_fixture.h"
+
+LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
+    struct dlt_request late;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    waiter_start(&head);
+    dlt_sleep_ms(300);
+    waiter_start(&second);
+    await_state("%GET_LOCK%", 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&head), DLOCK_BUSY, "%s", t.err.message);
+    dlt_request(&s, &late, "job", 'l', 60000);
+    cr_assert_eq(dlt_try(&s, &late), DLOCK_BUSY, "it is reserved for the head");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    await_state("%GET_LOCK%", 0);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &late), DLOCK_OK, "nothing stays reserved");
+}
+
+LEASED(WAT_1_the_deadline_and_the_place_that_is_kept)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 1200};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 1000};
+    int64_t begin_ns = dlt_host_now(&s.host);
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    waiter_start(&head);
+    dlt_sleep_ms(600);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT);
+    cr_assert_eq(waiter_join(&second), DLOCK_TIMEOUT);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    second.timeout_ms = 400;
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_TIMEOUT, "the head has its place still");
+    t.ops->forget(t.self, &b.req);
+    second.timeout_ms = 10000;
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "now it is the head");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+}
+
+LEASED(INT_2_an_interrupt_comes_first_or_later)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    waiter_start(&w);
+    dlt_sleep_ms(200);
+    dlt_interrupt(&t, &b);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "sticky");
+    t.ops->forget(t.self, &b.req);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+}
+
+/* A head that does nothing any more keeps the others back for MY_HEAD_S, not for ever. */
+LEASED(C13_a_head_that_stopped)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT); /* and then not a word */
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
+    t.ops->forget(t.self, &b.req);
+}
+
+/* ---- strategy session ---- */
+
+PINNED(C9_a_holder_whose_session_was_killed)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    kill_all();
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    reopen(&t);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, fence + 31);
+    cr_assert_gt(t.grant.since_ns, 0);
+}
+
+PINNED(a_restart_ends_the_lock)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_maria_kill(&server);
+    cr_assert(dlt_maria_again(&server), "%s", server.why);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    reopen(&t);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+PINNED(C8_a_stopped_server_leaves_the_ping_UNKNOWN)
+{
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_maria_pause(&server, true);
+    begin_ns = dlt_host_now(&s.host);
+    s.call_ms = 300;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_lt(ms_since(begin_ns), 2000);
+    dlt_maria_pause(&server, false);
+}
+
+PINNED(LCK_1_TIMEOUT_is_definite)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300, .native = 1};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    begin_ns = dlt_host_now(&s.host);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_geq((w.done_ns - begin_ns) / DLT_NS_PER_MS, 299);
+    cr_assert_lt((w.done_ns - begin_ns) / DLT_NS_PER_MS, 3000);
+    await_state("%FOR UPDATE%", 0);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+PINNED(INT_2_an_interrupt_ends_the_wait_at_the_server)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 30000, .native = 1};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    waiter_start(&w);
+    await_state("%FOR UPDATE%", 1);
+    dlt_interrupt(&t, &b);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "%s", t.err.message);
+    await_state("%FOR UPDATE%", 0);
+    reopen(&t);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "sticky");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+PINNED(LCK_2_the_server_queues)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 30000, .native = 1};
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    waiter_start(&w);
+    await_state("%FOR UPDATE%", 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&w), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, fence);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+}
+
+/* M9: a client that stops in the middle is ended by the server. */
+PINNED(a_holder_that_says_nothing_is_ended_by_the_server)
+{
+    int64_t begin_ns = dlt_host_now(&s.host);
+    enum dlock_status status = DLOCK_BUSY;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    while (status == DLOCK_BUSY && ms_since(begin_ns) < 20000) {
+        dlt_sleep_ms(50);
+        status = dlt_try(&t, &b);
+    }
+    cr_assert_eq(status, DLOCK_OK, "%s", t.err.message);
+    cr_assert_geq(ms_since(begin_ns), 4900, "before the claim is over");
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+}
