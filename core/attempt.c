@@ -4,10 +4,6 @@
 #include "clock.h"
 #include "validity.h"
 
-/* An exchange near the caller's deadline gets this much, so that it can end conclusively; and so
- * does the release after it: together within the 100 ms that C8 allows. */
-#define GRACE_NS (40 * DL_NS_PER_MS)
-
 /* After a failure, and between two looks at a store that cannot notify. */
 #define FAILURE_FIRST_NS (20 * DL_NS_PER_MS)
 #define FAILURE_MOST_NS  DL_NS_PER_S
@@ -29,7 +25,7 @@ static int64_t later(int64_t a, int64_t b)
 int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns)
 {
     return earlier(now_ns + attempt->rules.op_timeout_ns,
-                   later(attempt->deadline_ns, now_ns + GRACE_NS));
+                   later(attempt->deadline_ns, now_ns + DL_GRACE_NS));
 }
 
 int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns)

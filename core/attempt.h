@@ -33,6 +33,10 @@
 #include <dlock/plugin.h>
 #include <stdbool.h>
 
+/* An exchange near the caller's deadline gets this much, so that it can end conclusively; and so
+ * does the release after it: together within the 100 ms that C8 allows. */
+#define DL_GRACE_NS INT64_C(40000000)
+
 enum dl_step {
     DL_STEP_TRY,     /* trylock; until_ns is for getting a session */
     DL_STEP_REFRESH, /* the same, with a place in the queue */

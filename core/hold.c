@@ -121,7 +121,8 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
 
 bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns)
 {
-    switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns, lock->phase != DL_PHASE_IDLE)) {
+    switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns,
+                           lock->phase != DL_PHASE_IDLE || lock->ending > 0)) {
     case DL_DUE_RENEW:
         return true;
     case DL_DUE_LATER:

@@ -93,9 +93,11 @@ static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
 static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_keeper *keeper = &client->keeper;
+    /* [SES-1]: a ping each, and whoever is not pinged just now is not kept busy. */
+    size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_KEEPER_BATCH;
     size_t n = 0;
 
-    while (n < DL_KEEPER_BATCH && !losses_wait(client)) {
+    while (n < most && !losses_wait(client)) {
         struct dl_due *due = dl_schedule_first(&keeper->schedule);
         struct dlock *lock;
 
@@ -133,11 +135,11 @@ static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
     return most_ns == DL_NEVER ? DL_NEVER : now_ns + most_ns;
 }
 
-/* One exchange for n handles of the batch from `from` on, without the mutex. */
-static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
+/* One exchange for the n handles of the batch, without the mutex. */
+static void batch_exchange(struct dlock_client *client, size_t n)
 {
-    struct dlock *first = client->keeper.batch[from];
-    struct dlock_lease_op *ops = &client->keeper.ops[from];
+    struct dlock *first = client->keeper.batch[0];
+    struct dlock_lease_op *ops = client->keeper.ops;
     struct dl_session *session;
     struct dlock_error err;
     enum dlock_status status;
@@ -151,7 +153,7 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
     status = dl_claim_session(client, first->claim, DL_USE_KEEPER, deadline_ns, &session, &err);
     sent_ns = dl_client_now(client);
     for (size_t i = 0; i < n; i++) {
-        client->keeper.sent_ns[from + i] = sent_ns;
+        client->keeper.sent_ns[i] = sent_ns;
         ops[i].status = status;
     }
     if (status == DLOCK_OK) {
@@ -167,44 +169,55 @@ static void batch_exchange(struct dlock_client *client, size_t from, size_t n)
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
 }
 
-/* With the mutex held. */
+static void busy_end_locked(struct dlock *lock)
+{
+    lock->keeper_busy = false;
+    (void)pthread_cond_broadcast(&lock->changed);
+}
+
+/* What came too late for its claim: the store should be told. With the mutex held. */
+static bool is_stale(struct dlock_client *client, size_t i)
+{
+    struct dlock *lock = client->keeper.batch[i];
+    const struct dlock_lease_op *op = &client->keeper.ops[i];
+    int64_t now_ns = dl_client_now(client);
+    bool stale;
+
+    if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
+        /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
+        return op->status == DLOCK_OK && lock->told;
+    (void)dl_hold_renewed_locked(lock, client->keeper.sent_ns[i], now_ns, op->status, &op->grant,
+                                 &stale);
+    return stale;
+}
+
+/* Who need not wait for an exchange does not. With the mutex held, which it gives up meanwhile. */
 static void batch_apply(struct dlock_client *client, size_t n)
 {
     struct dl_keeper *keeper = &client->keeper;
+    size_t stale = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct dlock *lock = keeper->batch[i];
-        int64_t now_ns = dl_client_now(client);
-        bool stale = false;
+        if (is_stale(client, i))
+            keeper->batch[stale++] = keeper->batch[i];
+        else
+            busy_end_locked(keeper->batch[i]);
+    }
+    for (size_t i = 0; i < stale; i++) {
+        int64_t deadline_ns = exchange_until(client, dl_client_now(client));
 
-        if (dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
-            (void)dl_hold_renewed_locked(lock, keeper->sent_ns[i], now_ns, keeper->ops[i].status,
-                                         &keeper->ops[i].grant, &stale);
-        else /* an unlock waits: of a held lock it will send a release, of a lost one nothing */
-            stale = keeper->ops[i].status == DLOCK_OK && lock->told;
-        if (stale) {
-            int64_t deadline_ns = exchange_until(client, dl_client_now(client));
-
-            (void)pthread_mutex_unlock(&client->mutex);
-            dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
-            (void)pthread_mutex_lock(&client->mutex);
-        }
-        lock->keeper_busy = false;
-        (void)pthread_cond_broadcast(&lock->changed);
+        (void)pthread_mutex_unlock(&client->mutex);
+        dl_claim_give_back(client, keeper->batch[i]->claim, DL_USE_KEEPER, deadline_ns);
+        (void)pthread_mutex_lock(&client->mutex);
+        busy_end_locked(keeper->batch[i]);
     }
 }
 
-/* With the mutex held, which it gives up during the exchanges. */
+/* With the mutex held, which it gives up during the exchange. */
 static void batch_renew(struct dlock_client *client, size_t n)
 {
-    bool pinned = dl_client_has(client, DLOCK_CAP_SESSION);
-
     (void)pthread_mutex_unlock(&client->mutex);
-    if (pinned) /* [SES-1]: a ping each */
-        for (size_t i = 0; i < n; i++)
-            batch_exchange(client, i, 1);
-    else
-        batch_exchange(client, 0, n);
+    batch_exchange(client, n);
     (void)pthread_mutex_lock(&client->mutex);
     client->keeper.busy_until_ns = 0;
     batch_apply(client, n);

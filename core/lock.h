@@ -41,6 +41,7 @@ struct dlock {
     bool repeatable;   /* an unlock ended without an answer and may be repeated */
     bool told;         /* the loss of the present acquisition has been reported */
     unsigned queued;   /* calls that wait for another one's phase to end */
+    unsigned ending;   /* those of them that are unlocks, and end the claim */
     unsigned depth;    /* recursive: acquisitions beyond the first */
     unsigned *counted; /* where its name counts it as a holder; NULL: it does not */
     bool downgrading;  /* the store may not know yet that the claim is shared */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "renew.h"
+#include "attempt.h"
 #include "dispatch.h"
 #include "error.h"
 #include "hold.h"
@@ -54,21 +55,21 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
     enum dlock_status status;
-    int64_t sent_ns;
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+    int64_t sent_ns, now_ns;
     bool stale;
 
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_prepare_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
-    sent_ns =
-        renew_send(lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms), &op, err);
+    sent_ns = renew_send(lock, deadline_ns, &op, err);
+    now_ns = dl_client_now(client);
     (void)pthread_mutex_lock(&client->mutex);
-    status =
-        dl_hold_renewed_locked(lock, sent_ns, dl_client_now(client), op.status, &op.grant, &stale);
+    status = dl_hold_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (stale)
+    if (stale) /* an unlock may wait for us */
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER,
-                           dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms));
+                           deadline_ns > now_ns + DL_GRACE_NS ? deadline_ns : now_ns + DL_GRACE_NS);
     if (status == DLOCK_LOST)
         (void)dl_error(err, status, "the lock was lost");
     return status;
@@ -84,6 +85,8 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
     dl_lock_settle_locked(lock);
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
+    if (lock->ending > 0) /* its unlock waits for an earlier renewal, and for no further one */
+        return dl_error(err, DLOCK_NOT_HELD, "the handle is being released");
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
         return dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
+#include "attempt.h"
 #include "error.h"
 #include "handoff.h"
 #include "hold.h"
@@ -47,6 +48,16 @@ static void await_keeper_locked(struct dlock *lock)
         (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
 }
 
+/* Until no call is made on the handle. `ends`: no renewal may begin any more. */
+static void await_phase_locked(struct dlock *lock, bool ends)
+{
+    lock->ending += ends;
+    while (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING &&
+           !lock->client->closed)
+        dl_lock_await_change_locked(lock);
+    lock->ending -= ends;
+}
+
 /* What is left to do when the claim has ended. */
 enum ending {
     ENDING_NOTHING, /* the answer is there already */
@@ -63,8 +74,7 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, enum dlock_statu
     enum dlock_state state;
 
     *status = DLOCK_OK;
-    while (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING && !client->closed)
-        dl_lock_await_change_locked(lock);
+    await_phase_locked(lock, whole || lock->depth == 0);
     if (client->closed)
         *status = dl_error(err, DLOCK_CLOSED, "the client is closed");
     else if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
@@ -105,9 +115,12 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     enum dlock_status status;
     enum ending ending = unlock_begin(lock, whole, &status, err);
     bool again = lock->repeatable;
+    int64_t least_ns = dl_client_now(client) + DL_GRACE_NS;
 
     if (ending == ENDING_NOTHING)
         return status;
+    if (deadline_ns < least_ns) /* a renewal that hung was waited for */
+        deadline_ns = least_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     if (ending == ENDING_RELEASE)
         status = unlock_exchange(lock, deadline_ns, again, err);

@@ -287,6 +287,22 @@ Test(session, C5_a_ping_that_comes_too_late_ends_the_session)
     dlock_free(a);
 }
 
+Test(session, C8_an_unlock_does_not_wait_for_the_ping_of_another_lock)
+{
+    struct dlock *x = take("x"), *a = take("a"), *b = take("b");
+
+    fake_session_hang('x');
+    dlt_engine_advance(&engine, 1000);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_engine_ms(&engine), 1000);
+    dlt_engine_run(&engine, 1000);
+    fake_session_hang('\0');
+    (void)dlt_do(&engine, DLT_FREE, x, 0);
+    dlock_free(a);
+    dlock_free(b);
+}
+
 Test(session, C14_a_ping_that_hangs_does_not_cost_the_others_their_locks)
 {
     struct dlock *x = take("x"), *a = take("a"), *b = take("b");

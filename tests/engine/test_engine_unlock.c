@@ -46,6 +46,22 @@ Test(unlock, C4_a_lost_reply_is_asked_again_and_gone_is_ok)
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 2);
 }
 
+/* For the one that hangs already it has to wait, and may still send its release then. */
+Test(unlock, C8_waits_for_one_renewal_and_lets_no_other_begin)
+{
+    struct dlt_call hung, next, unlock;
+
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LATE_REPLY, (struct memory_fault){.times = 10});
+    dlt_call_start(&hung, &engine, DLT_RENEW, lock, 0);
+    dlt_call_start(&next, &engine, DLT_RENEW, lock, 0);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, lock, 0);
+    cr_assert_eq(dlt_call_finish(&unlock, 10000), DLOCK_OK);
+    cr_assert_leq(dlt_call_ms(&unlock), 2000 + 100);
+    cr_assert_eq(dlt_call_finish(&hung, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&next, 0), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+}
+
 Test(unlock, C4_no_answer_is_unknown_and_may_be_repeated)
 {
     struct dlt_call call;

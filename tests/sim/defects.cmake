@@ -41,9 +41,14 @@ endfunction()
 
 dlt_add_sim_defect(no_drift everything any 100 core/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
+dlt_add_sim_defect(no_least_validity everything any 100 core/validity.c
+  "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
+  "return until_ns > now_ns || lease_ms < 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 core/attempt.c
   "grant->since_ns != 0 ? grant->since_ns : sent_ns"
   "grant->since_ns != 0 ? grant->since_ns : now_ns")
+dlt_add_sim_defect(place_counts_from_the_answer storm queue 100 core/attempt.c
+  "attempt->place_base_ns = sent_ns" "attempt->place_base_ns = attempt->until_ns")
 dlt_add_sim_defect(old_grants_count lossy queue 100
   core/attempt.c "grant->fence <= attempt->place_fence ||" ""
   tests/sim/wait.c "waiter->grant.fence > waiter->seen_fence" "waiter->grant.fence > 0")
@@ -77,6 +82,8 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 core/acquire.c
   "claim->fence + claim->turns" "claim->fence")
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 core/queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
+dlt_add_sim_defect(deadline_of_the_session_wait lossy any 300 core/attempt.c
+  "later(attempt->deadline_ns, attempt->until_ns)" "later(attempt->deadline_ns, sent_ns + DL_GRACE_NS)")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 core/acquire.c
   "int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns)"
   "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")

@@ -16,6 +16,9 @@
 
 #define REPORTED_MOST 3
 
+/* How long a waiter pauses at most after failures in a row. */
+#define PAUSE_MOST_MS 1000
+
 struct arguments {
     uint64_t seed, count, calls;
     const char *profile; /* NULL: all */
@@ -150,7 +153,8 @@ static int64_t stall_ns(void)
     int64_t most_ms = 100 + choice->poll_max_ms + choice->ttl_ms / 25;
 
     if (sim_world.profile->stall_ttls > 0)
-        most_ms += sim_world.profile->stall_ttls * choice->ttl_ms + choice->waiter_lease_ms;
+        most_ms += sim_world.profile->stall_ttls * choice->ttl_ms + choice->waiter_lease_ms +
+                   PAUSE_MOST_MS;
     if (choice->kind == SIM_SESSION)
         most_ms += SIM_KEEPALIVE_MS;
     return most_ms * SIM_MS;

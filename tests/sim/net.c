@@ -132,6 +132,16 @@ static bool lost(const struct message *m)
     return true;
 }
 
+/* Not before what was sent before. */
+static int64_t in_order(const struct message *m, int64_t at_ns, int64_t *last_ns)
+{
+    if (at_ns < *last_ns) {
+        fault(m);
+        return *last_ns;
+    }
+    return *last_ns = at_ns;
+}
+
 /* ---- at the client ---- */
 
 /* Who waits in the server hears from the system in the end that the connection is gone; others
@@ -206,9 +216,7 @@ static void answer_leaves(struct message *m)
         return;
     }
     at_ns = sim_now() + transit_ns(m, m->late_answer);
-    if (at_ns < m->exchange->session->reply_ns)
-        at_ns = m->exchange->session->reply_ns;
-    m->exchange->session->reply_ns = at_ns;
+    at_ns = in_order(m, at_ns, &m->exchange->session->reply_ns);
     sim_at(at_ns, answer_arrives, m);
 }
 
@@ -286,9 +294,7 @@ static struct message *request_new(struct sim_session *session, const struct sim
         sim_world.lost++;
         fault(m);
     }
-    if (at_ns < session->request_ns)
-        at_ns = session->request_ns;
-    session->request_ns = at_ns;
+    at_ns = in_order(m, at_ns, &session->request_ns);
     sim_at(at_ns, request_arrives, m);
     return m;
 }
