@@ -74,7 +74,7 @@ void dlt_case_race_of_processes(struct dlt_run *run)
     for (int i = 0; i < PROCESSES; i++)
         dlt_child_start(&children[i], run, lease.text);
     for (int i = 0; i < PROCESSES; i++)
-        dlt_child_tell(&children[i], "race 0 %s 3 3000 %" PRIu64 " %s", run->prefix,
+        dlt_child_tell(&children[i], "race 0 %s 3 4000 %" PRIu64 " %s", run->prefix,
                        (seed + (uint64_t)i) >> 1, paths[i]);
     dlt_sleep_ms(600);
     nemesis_note(log, DLT_NEMESIS_STOP, &children[STOPPED]);
