@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char directory[64], certificate[96], key[96], authority[96];
+static char directory[DLT_DIRECTORY_SIZE], certificate[96], key[96], authority[96];
 static struct dlt_maria server;
 static struct dlt_session s;
 static struct dlt_request a;
@@ -23,13 +23,7 @@ static const char *file(const char *name)
 /* A server that shows this certificate. */
 static void start(const char *name)
 {
-    char command[512];
-
-    (void)snprintf(directory, sizeof directory, "/tmp/dlock-tls-XXXXXX");
-    cr_assert(mkdtemp(directory) != NULL);
-    (void)snprintf(command, sizeof command, "%s '%s' >'%s/log' 2>&1", DLT_CERTIFICATES, directory,
-                   directory);
-    cr_assert_eq(system(command), 0);
+    cr_assert(dlt_directory_make(directory, "tls") && dlt_certificates_make(directory));
     (void)snprintf(certificate, sizeof certificate, "--ssl-cert=%s/%s.pem", directory, name);
     (void)snprintf(key, sizeof key, "--ssl-key=%s/%s.key", directory, name);
     (void)snprintf(authority, sizeof authority, "--ssl-ca=%s/ca.pem", directory);
@@ -42,12 +36,9 @@ static void start(const char *name)
 
 static void stop(void)
 {
-    char command[128];
-
     dlt_session_close(&s);
     dlt_maria_stop(&server);
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
-    cr_assert_eq(system(command), 0);
+    dlt_directory_remove(directory);
 }
 
 static void at(const char *host)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What reaches the server, and who else may use it? TAP.
 #
-#     with_redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port}
+#     with_server redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port}
 set -u
 # shellcheck source=tests/tap.sh
 . "$1/tests/tap.sh"

@@ -6,8 +6,7 @@
 #ifndef DLT_REDIS_SERVER_H
 #define DLT_REDIS_SERVER_H
 
-#include <stdbool.h>
-#include <sys/types.h>
+#include "process.h"
 
 #define DLT_REDIS_ARGS_MAX 48
 
@@ -15,11 +14,12 @@ struct dlt_redis {
     pid_t pid;         /* 0: it does not run */
     unsigned port;     /* plain; with TLS, too */
     unsigned tls_port; /* 0: no TLS */
-    char directory[64];
+    char directory[DLT_DIRECTORY_SIZE];
     char socket[80];
     char address[32];                     /* "127.0.0.1:PORT" */
-    char why[256];                        /* after a false */
+    char why[768];                        /* after a false */
     const char *args[DLT_REDIS_ARGS_MAX]; /* borrowed: "--appendonly", "yes", ..., NULL */
+    char tls_files[3][96];                /* what args borrow with TLS */
     bool tls;
 };
 
@@ -27,9 +27,8 @@ struct dlt_redis {
  * be NULL, and may change what was set before it. False: why. */
 bool dlt_redis_start(struct dlt_redis *server, const char *const *args);
 
-/* The same, with TLS on tls_port, and with certificates in its directory: ca.pem, server.pem for
- * "localhost" and 127.0.0.1, other.pem for another name, old.pem that has run out, and client.pem
- * with client.key. The server shows the one of this name ("server"). */
+/* The same, with TLS on tls_port, and with dlt_certificates_make's certificates in its directory.
+ * The server shows the one of this name ("server"). Not to be moved afterwards. */
 bool dlt_redis_start_tls(struct dlt_redis *server, const char *certificate, const char *clients);
 
 /* Runs it again, on the same ports and in the same directory. */

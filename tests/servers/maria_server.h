@@ -7,26 +7,26 @@
 #ifndef DLT_MARIA_SERVER_H
 #define DLT_MARIA_SERVER_H
 
-#include <stdbool.h>
-#include <sys/types.h>
+#include "process.h"
 
 #define DLT_MARIA_ARGS_MAX 32
 
 struct dlt_maria {
     pid_t pid; /* 0: it does not run */
     unsigned port;
-    char directory[64];
+    char directory[DLT_DIRECTORY_SIZE];
     char socket[80];
     char address[32];                     /* "127.0.0.1:PORT" */
     char why[768];                        /* after a false */
     const char *args[DLT_MARIA_ARGS_MAX]; /* borrowed: "--sql-mode=", ..., NULL */
-    bool borrowed;                        /* somebody else's */
+    const char *preload; /* borrowed: what LD_PRELOAD is when it runs; NULL: unset */
+    bool borrowed;       /* somebody else's */
 };
 
 /* Makes one, and waits until it answers. args ends with NULL, and may be NULL. False: why. */
 bool dlt_maria_start(struct dlt_maria *server, const char *const *args);
 
-/* The one that with_mariadb started; one of its own if there is none. */
+/* The one that with_server started; one of its own if there is none. */
 bool dlt_maria_borrow(struct dlt_maria *server);
 
 /* Runs it again, on the same port and with the same data. */

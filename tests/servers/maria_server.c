@@ -1,104 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "maria_server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mysql.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define START_TRIES 5
-#define START_MS    60000
-
-static void log_tail(const struct dlt_maria *server, char *out, size_t size)
-{
-    char path[96];
-    FILE *log = NULL;
-    size_t got = 0;
-
-    (void)snprintf(path, sizeof path, "%s/log", server->directory);
-    log = fopen(path, "r");
-    if (log != NULL && fseek(log, -(long)size + 1, SEEK_END) != 0)
-        rewind(log);
-    if (log != NULL) {
-        got = fread(out, 1, size - 1, log);
-        (void)fclose(log);
-    }
-    out[got] = '\0';
-}
 
 static bool fail(struct dlt_maria *server, const char *what)
 {
-    int number = errno;
-    char tail[512];
-
-    log_tail(server, tail, sizeof tail);
-    (void)snprintf(server->why, sizeof server->why, "%s: %s; the end of its log: %s", what,
-                   strerror(number), tail);
+    dlt_process_why(server->why, sizeof server->why, server->directory, what);
     return false;
-}
-
-/* Free now; somebody else may be quicker, and then another one is tried. */
-static unsigned port_free(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    if (fd >= 0)
-        (void)close(fd);
-    return port;
-}
-
-/* Runs argv with its output in the file `log` of the server's directory. */
-static pid_t spawn(const struct dlt_maria *server, const char *const *argv)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    if (pid == 0) {
-        char log[96];
-        sigset_t none;
-        int fd = -1;
-
-        (void)snprintf(log, sizeof log, "%s/log", server->directory);
-        fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(127);
-        (void)sigemptyset(&none);
-        (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        (void)dup2(fd, 1);
-        (void)dup2(fd, 2);
-        (void)unsetenv("LD_PRELOAD");
-        (void)execvp(argv[0], (char *const *)argv);
-        _exit(127);
-    }
-    return pid;
 }
 
 static bool run_to_end(struct dlt_maria *server, const char *const *argv)
 {
-    int status = 0;
-    pid_t pid = spawn(server, argv);
-
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        return fail(server, "fork");
-    errno = 0;
-    return status == 0 || fail(server, argv[0]);
+    return dlt_process_run(server->directory, argv) || fail(server, argv[0]);
 }
 
 /* The empty tables of the server are made once in a build tree, and copied for each server. */
@@ -136,8 +60,7 @@ static bool data_make(struct dlt_maria *server)
     char data[96];
     const char *copy[] = {"cp", "-r", DLT_MARIA_TEMPLATE, data, NULL};
 
-    (void)snprintf(server->directory, sizeof server->directory, "/tmp/dlock-mysql-XXXXXX");
-    if (mkdtemp(server->directory) == NULL)
+    if (!dlt_directory_make(server->directory, "mysql"))
         return fail(server, "a directory");
     (void)snprintf(server->socket, sizeof server->socket, "%s/s", server->directory);
     (void)snprintf(data, sizeof data, "%s/data", server->directory);
@@ -172,7 +95,7 @@ static bool run(struct dlt_maria *server)
     (void)snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", server->directory);
     (void)snprintf(tmpdir, sizeof tmpdir, "--tmpdir=%s", server->directory);
     (void)snprintf(port, sizeof port, "--port=%u", server->port);
-    server->pid = spawn(server, argv);
+    server->pid = dlt_process_spawn(server->directory, argv, server->preload);
     return server->pid > 0 || fail(server, "fork");
 }
 
@@ -191,38 +114,19 @@ static MYSQL *root(const struct dlt_maria *server, const char *database)
     return mysql;
 }
 
-/* 1: it answers; 0: not yet; -1: it has ended. */
-static int answers(struct dlt_maria *server)
+static bool answers(void *arg)
 {
-    MYSQL *mysql = root(server, NULL);
+    MYSQL *mysql = root(arg, NULL);
 
-    if (mysql != NULL) {
+    if (mysql != NULL)
         mysql_close(mysql);
-        return 1;
-    }
-    if (waitpid(server->pid, NULL, WNOHANG) != server->pid)
-        return 0;
-    server->pid = 0;
-    return -1;
+    return mysql != NULL;
 }
 
 static bool run_and_wait(struct dlt_maria *server)
 {
-    const struct timespec pause = {.tv_nsec = 10000000};
-
-    if (!run(server))
-        return false;
-    for (int ms = 0; ms < START_MS; ms += 10) {
-        int result = answers(server);
-
-        if (result != 0) {
-            errno = result < 0 ? ECHILD : 0;
-            return result > 0 || fail(server, "mariadbd ended at once");
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-    errno = ETIMEDOUT;
-    return fail(server, "mariadbd does not answer");
+    return run(server) &&
+           (dlt_process_wait(&server->pid, answers, server) || fail(server, "mariadbd"));
 }
 
 static void place_set(struct dlt_maria *server, unsigned port)
@@ -261,7 +165,7 @@ bool dlt_maria_start(struct dlt_maria *server, const char *const *args)
     if (!data_make(server))
         return false;
     for (int i = 0; i < START_TRIES; i++) {
-        place_set(server, port_free());
+        place_set(server, dlt_port_free());
         if (run_and_wait(server))
             return users_make(server);
     }
@@ -287,31 +191,19 @@ bool dlt_maria_again(struct dlt_maria *server)
 
 void dlt_maria_kill(struct dlt_maria *server)
 {
-    if (server->pid > 0) {
-        (void)kill(server->pid, SIGKILL);
-        (void)waitpid(server->pid, NULL, 0);
-    }
-    server->pid = 0;
+    dlt_process_kill(&server->pid);
 }
 
 void dlt_maria_pause(struct dlt_maria *server, bool pause)
 {
-    if (server->pid > 0)
-        (void)kill(server->pid, pause ? SIGSTOP : SIGCONT);
-    if (server->pid > 0 && pause) /* it goes on until it has stopped */
-        (void)waitpid(server->pid, NULL, WUNTRACED);
+    dlt_process_pause(server->pid, pause);
 }
 
 void dlt_maria_stop(struct dlt_maria *server)
 {
-    char command[128];
-
     dlt_maria_kill(server);
-    if (server->directory[0] == '\0' || server->borrowed)
-        return;
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
-    (void)!system(command);
-    server->directory[0] = '\0';
+    if (!server->borrowed)
+        dlt_directory_remove(server->directory);
 }
 
 static void row_print(MYSQL *mysql, char *out, size_t size)

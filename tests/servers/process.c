@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_MS 60000
+#define POLL_MS  5
+
+unsigned dlt_port_free(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unsigned port = 0;
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        port = ntohs(address.sin_port);
+    if (fd >= 0)
+        (void)close(fd);
+    return port;
+}
+
+bool dlt_directory_make(char directory[DLT_DIRECTORY_SIZE], const char *kind)
+{
+    (void)snprintf(directory, DLT_DIRECTORY_SIZE, "/tmp/dlock-%s-XXXXXX", kind);
+    if (mkdtemp(directory) != NULL)
+        return true;
+    directory[0] = '\0';
+    return false;
+}
+
+void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE])
+{
+    char command[DLT_DIRECTORY_SIZE + 16];
+
+    if (directory[0] == '\0')
+        return;
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    (void)!system(command);
+    directory[0] = '\0';
+}
+
+bool dlt_certificates_make(const char *directory)
+{
+    return dlt_process_run(directory, (const char *[]){DLT_CERTIFICATES, directory, NULL});
+}
+
+static void child_run(const char *directory, const char *const *argv, const char *preload)
+{
+    char log[DLT_DIRECTORY_SIZE + 16];
+    sigset_t none;
+    int fd = -1;
+
+    (void)snprintf(log, sizeof log, "%s/log", directory);
+    fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)dup2(open("/dev/null", O_RDONLY), 0);
+    (void)dup2(fd, 1);
+    (void)dup2(fd, 2);
+    (void)unsetenv("LD_PRELOAD");
+    if (preload != NULL)
+        (void)setenv("LD_PRELOAD", preload, 1);
+    (void)execvp(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+pid_t dlt_process_spawn(const char *directory, const char *const *argv, const char *preload)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            child_run(directory, argv, preload);
+        _exit(127);
+    }
+    return pid;
+}
+
+bool dlt_process_run(const char *directory, const char *const *argv)
+{
+    int status = 0;
+    pid_t pid = dlt_process_spawn(directory, argv, NULL);
+
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return false;
+    errno = ECHILD;
+    return status == 0;
+}
+
+void dlt_process_kill(pid_t *pid)
+{
+    if (*pid > 0) {
+        (void)kill(*pid, SIGKILL);
+        (void)waitpid(*pid, NULL, 0);
+    }
+    *pid = 0;
+}
+
+void dlt_process_pause(pid_t pid, bool pause)
+{
+    if (pid <= 0)
+        return;
+    (void)kill(pid, pause ? SIGSTOP : SIGCONT);
+    if (pause) /* it goes on until it has stopped */
+        (void)waitpid(pid, NULL, WUNTRACED);
+}
+
+bool dlt_process_wait(pid_t *pid, bool (*answers)(void *arg), void *arg)
+{
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
+
+    for (int ms = 0; ms < START_MS; ms += POLL_MS) {
+        if (answers(arg))
+            return true;
+        if (waitpid(*pid, NULL, WNOHANG) == *pid) {
+            *pid = 0;
+            errno = ECHILD;
+            return false;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+void dlt_process_why(char *why, size_t size, const char *directory, const char *what)
+{
+    int number = errno;
+    char path[DLT_DIRECTORY_SIZE + 16], tail[512];
+    FILE *log = NULL;
+    size_t got = 0;
+
+    (void)snprintf(path, sizeof path, "%s/log", directory);
+    log = fopen(path, "r");
+    if (log != NULL && fseek(log, -(long)sizeof tail + 1, SEEK_END) != 0)
+        rewind(log);
+    if (log != NULL) {
+        got = fread(tail, 1, sizeof tail - 1, log);
+        (void)fclose(log);
+    }
+    tail[got] = '\0';
+    (void)snprintf(why, size, "%s: %s; the end of its log: %s", what, strerror(number), tail);
+}

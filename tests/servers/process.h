@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* process.h - what servers started by tests have in common: a directory of their own, a free port,
+ * a process that ends with the one that started it. */
+#ifndef DLT_PROCESS_H
+#define DLT_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define DLT_DIRECTORY_SIZE 64
+
+/* Free now, on 127.0.0.1; somebody else may be quicker, and then another one is tried. 0: none. */
+unsigned dlt_port_free(void);
+
+/* Below /tmp; kind is in its name. False: errno, and an empty name. */
+bool dlt_directory_make(char directory[DLT_DIRECTORY_SIZE], const char *kind);
+/* With all that is in it, and forgets the name. Harmless twice. */
+void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE]);
+
+/* Certificates and keys for tests of TLS; the script "certificates" says which. */
+bool dlt_certificates_make(const char *directory);
+
+/* Runs argv with its output in the file "log" of that directory, without LD_PRELOAD but for
+ * `preload` (NULL: none). -1: errno. */
+pid_t dlt_process_spawn(const char *directory, const char *const *argv, const char *preload);
+/* Runs it to its end. */
+bool dlt_process_run(const char *directory, const char *const *argv);
+
+/* SIGKILL, waits for the end, and sets *pid to 0. Harmless twice. */
+void dlt_process_kill(pid_t *pid);
+/* SIGSTOP, and waits until it has stopped; SIGCONT. */
+void dlt_process_pause(pid_t pid, bool pause);
+
+/* Asks `answers` until it says yes. False: errno is ECHILD if the process has ended (then *pid is
+ * 0), and ETIMEDOUT after a minute. */
+bool dlt_process_wait(pid_t *pid, bool (*answers)(void *arg), void *arg);
+
+/* Says what failed, why (errno), and the end of the log. */
+void dlt_process_why(char *why, size_t size, const char *directory, const char *what);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * with_server redis|mariadb [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
+ *
+ * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port of
+ * redis-server with TLS), {socket} and {dir} in the arguments stand for what the first server got,
+ * {port2} and so on for the others. --tls: with certificates in {dir}, and the one named "server".
+ */
+#include "maria_server.h"
+#include "redis_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SERVERS_MAX 9
+#define WORDS_MAX   (2 * 4 * SERVERS_MAX + 1)
+
+struct server {
+    struct dlt_redis redis;
+    struct dlt_maria maria;
+    unsigned port, tls_port;
+    const char *socket, *directory, *why;
+};
+
+struct kind {
+    const char *name;
+    bool (*start)(struct server *server, bool tls, const char *const *args);
+    void (*stop)(struct server *server);
+};
+
+static bool redis_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_redis *redis = &server->redis;
+    bool good =
+        tls ? dlt_redis_start_tls(redis, "server", "optional") : dlt_redis_start(redis, args);
+
+    server->port = redis->port;
+    server->tls_port = redis->tls_port;
+    server->socket = redis->socket;
+    server->directory = redis->directory;
+    server->why = redis->why;
+    return good;
+}
+
+static void redis_stop(struct server *server)
+{
+    dlt_redis_stop(&server->redis);
+}
+
+static bool maria_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_maria *maria = &server->maria;
+    bool good = !tls && dlt_maria_start(maria, args);
+    char port[16];
+
+    server->port = maria->port;
+    server->socket = maria->socket;
+    server->directory = maria->directory;
+    server->why = tls ? "mariadb has no --tls here" : maria->why;
+    (void)snprintf(port, sizeof port, "%u", maria->port);
+    (void)setenv("DLT_MARIA_PORT", port, 1);
+    (void)setenv("DLT_MARIA_DIRECTORY", maria->directory, 1);
+    return good;
+}
+
+static void maria_stop(struct server *server)
+{
+    dlt_maria_stop(&server->maria);
+}
+
+static const struct kind kinds[] = {
+    {"redis", redis_start, redis_stop},
+    {"mariadb", maria_start, maria_stop},
+};
+
+struct word {
+    char name[16], value[96];
+};
+
+/* The text with each of the words in it replaced; not freed, the command begins soon. */
+static char *expand(char *text, const struct word *words)
+{
+    for (; words->name[0] != '\0'; words++) {
+        for (const char *at = strstr(text, words->name); at != NULL;
+             at = strstr(text, words->name)) {
+            char *longer = NULL;
+
+            if (asprintf(&longer, "%.*s%s%s", (int)(at - text), text, words->value,
+                         at + strlen(words->name)) < 0 ||
+                longer == NULL)
+                _exit(71);
+            text = longer;
+        }
+    }
+    return text;
+}
+
+static int run(char **argv, const struct word *words)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    if (pid == 0) {
+        for (size_t i = 0; argv[i] != NULL; i++)
+            argv[i] = expand(argv[i], words);
+        (void)execvp(argv[0], argv);
+        perror(argv[0]);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return 126;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* "{port}" or, with a number, "{port2}". */
+static struct word *name_set(struct word *word, const char *name, int number)
+{
+    if (number > 0)
+        (void)snprintf(word->name, sizeof word->name, "{%s%d}", name, number);
+    else
+        (void)snprintf(word->name, sizeof word->name, "{%s}", name);
+    return word;
+}
+
+static struct word *words_add(struct word *words, const struct server *server, int number)
+{
+    struct word *word = name_set(words++, "port", number);
+
+    (void)snprintf(word->value, sizeof word->value, "%u", server->port);
+    word = name_set(words++, "tls", number);
+    (void)snprintf(word->value, sizeof word->value, "%u", server->tls_port);
+    word = name_set(words++, "socket", number);
+    (void)snprintf(word->value, sizeof word->value, "%s", server->socket);
+    word = name_set(words++, "dir", number);
+    (void)snprintf(word->value, sizeof word->value, "%s", server->directory);
+    return words;
+}
+
+struct order {
+    const struct kind *kind;
+    int count;
+    bool tls;
+    const char *args[DLT_REDIS_ARGS_MAX];
+    char **command;
+};
+
+static bool order_read(struct order *order, char **argv)
+{
+    int args = 0;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (argv[1] != NULL && strcmp(argv[1], kinds[i].name) == 0)
+            order->kind = &kinds[i];
+    if (order->kind == NULL)
+        return false;
+    for (argv += 2; *argv != NULL && strcmp(*argv, "--") != 0; argv++) {
+        if (strcmp(*argv, "--count") == 0 && argv[1] != NULL)
+            order->count = (int)strtol(*++argv, NULL, 10);
+        else if (strcmp(*argv, "--tls") == 0)
+            order->tls = true;
+        else if (args + 1 < DLT_REDIS_ARGS_MAX)
+            order->args[args++] = *argv;
+        else
+            return false;
+    }
+    order->command = *argv != NULL ? argv + 1 : argv;
+    return *order->command != NULL && order->count >= 1 && order->count <= SERVERS_MAX;
+}
+
+int main(int argc, char **argv)
+{
+    static struct server servers[SERVERS_MAX];
+    static struct word words[WORDS_MAX];
+    struct order order = {.count = 1};
+    struct word *end = words;
+    int started = 0, status = 69;
+
+    if (argc < 2 || !order_read(&order, argv)) {
+        (void)fputs("usage: with_server redis|mariadb [--count N] [--tls] [ARGUMENT...] "
+                    "-- COMMAND...\n",
+                    stderr);
+        return 64;
+    }
+    while (started < order.count && order.kind->start(&servers[started], order.tls, order.args)) {
+        if (started == 0)
+            end = words_add(end, &servers[0], 0);
+        end = words_add(end, &servers[started], started + 1);
+        started++;
+    }
+    if (started == order.count)
+        status = run(order.command, words);
+    else
+        (void)fprintf(stderr, "with_server: %s\n", servers[started].why);
+    for (int i = 0; i < order.count && i <= started; i++)
+        order.kind->stop(&servers[i]);
+    return status;
+}
