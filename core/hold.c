@@ -71,6 +71,12 @@ static void look_again_locked(struct dlock *lock)
     dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
 }
 
+void dl_hold_free_to_renew_locked(struct dlock *lock)
+{
+    if (lock->due.place != 0)
+        look_again_locked(lock);
+}
+
 void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant)
 {

@@ -38,6 +38,9 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
 /* Looks at a handle whose time has come. true: renew it now. */
 bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns);
 
+/* The keeper may renew it again: what came due meanwhile is due now. */
+void dl_hold_free_to_renew_locked(struct dlock *lock);
+
 /* Lost; reports it unless it was reported. */
 void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason);
 

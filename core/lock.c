@@ -2,6 +2,7 @@
 #include "lock.h"
 #include "dispatch.h"
 #include "error.h"
+#include "hold.h"
 #include "unlock.h"
 
 #include <stdlib.h>
@@ -145,8 +146,7 @@ void dl_lock_settle_locked(struct dlock *lock)
 void dl_lock_idle_locked(struct dlock *lock)
 {
     lock->phase = DL_PHASE_IDLE;
-    if (lock->due.place != 0) /* it may have come due meanwhile */
-        dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+    dl_hold_free_to_renew_locked(lock);
     (void)pthread_cond_broadcast(&lock->changed);
     if (lock->client->shutdown)
         (void)pthread_cond_broadcast(&lock->client->quiet);

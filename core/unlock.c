@@ -56,6 +56,7 @@ static void await_phase_locked(struct dlock *lock, bool ends)
            !lock->client->closed)
         dl_lock_await_change_locked(lock);
     lock->ending -= ends;
+    dl_hold_free_to_renew_locked(lock); /* should this not be its end after all */
 }
 
 /* What is left to do when the claim has ended. */

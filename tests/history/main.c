@@ -33,6 +33,7 @@ static const char usage_text[] =
     "  --explained   every fault is in the history: UNKNOWN must have one\n"
     "  --told        every loss must have been told\n"
     "  --kept        nobody broke a lock and no store forgot one\n"
+    "  --handoff N   a place may be passed by so many hand-offs in a row (0)\n"
     "  --local-fifo  the order of calls within a process is exact\n";
 
 enum {
@@ -45,19 +46,36 @@ enum {
     OPT_COMPLETE,
     OPT_TOLD,
     OPT_KEPT,
+    OPT_HANDOFF,
     OPT_FIFO
 };
 
-static bool number_of(const char *text, int64_t *ns)
+static bool integer_of(const char *text, long long most, long long *n)
 {
     char *end = NULL;
-    long long ms;
 
     errno = 0;
-    ms = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || ms < 0 || ms > INT64_MAX / NS_PER_MS)
+    *n = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *n >= 0 && *n <= most;
+}
+
+static bool number_of(const char *text, int64_t *ns)
+{
+    long long ms;
+
+    if (!integer_of(text, INT64_MAX / NS_PER_MS, &ms))
         return false;
     *ns = (int64_t)ms * NS_PER_MS;
+    return true;
+}
+
+static bool count_of(const char *text, unsigned *count)
+{
+    long long n;
+
+    if (!integer_of(text, 1000000, &n))
+        return false;
+    *count = (unsigned)n;
     return true;
 }
 
@@ -84,6 +102,8 @@ static bool option_set(struct run *run, int option, const char *text)
         return options->told = true;
     case OPT_KEPT:
         return options->kept = true;
+    case OPT_HANDOFF:
+        return count_of(text, &options->handoff);
     case OPT_FIFO:
         return options->local_fifo = true;
     default:
@@ -103,6 +123,7 @@ static bool arguments_read(struct run *run, int argc, char **argv)
         {"explained", no_argument, NULL, OPT_EXPLAINED},
         {"told", no_argument, NULL, OPT_TOLD},
         {"kept", no_argument, NULL, OPT_KEPT},
+        {"handoff", required_argument, NULL, OPT_HANDOFF},
         {"local-fifo", no_argument, NULL, OPT_FIFO},
         {NULL, 0, NULL, 0},
     };

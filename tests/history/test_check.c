@@ -15,6 +15,7 @@ static const struct dlt_check_options strict = {.slack_ns = 5 * MS,
                                                 .complete = true,
                                                 .told = true,
                                                 .kept = true,
+                                                .handoff = 2,
                                                 .local_fifo = true};
 
 static struct dlt_history history;
@@ -299,6 +300,18 @@ Test(check, C14_a_lease_that_nobody_tried_to_renew_to_its_end)
     expect(DLT_RULE_RENEWAL, 1);
 }
 
+/* It is being tried, by another thread, for as long as the call lasts. */
+Test(check, C14_the_keeper_leaves_a_renewal_to_the_application)
+{
+    locks(0, 1, 1000, 5);
+    add(300, 1, DLT_INV_RENEW, 1, 1, 0, 0);
+    history.records[history.count - 1].tid = 9;
+    add(310, 1, DLT_RET_RENEW, 1, DLOCK_UNAVAILABLE, 0, 0); /* of the keeper */
+    add(1001, 1, DLT_LOST, 1, 0, 0, 0);
+    unlocks(1010, 1, DLOCK_LOST);
+    expect_clean();
+}
+
 Test(check, C4_unknown_needs_a_reason)
 {
     add(1, 1, DLT_INV_LOCK, 1, 0, 0, 0);
@@ -358,6 +371,46 @@ Test(check, C13_overtaken_within_a_process)
     add(33, 7, DLT_INV_UNLOCK, 2, 0, 0, 0);
     add(34, 7, DLT_RET_UNLOCK, 2, DLOCK_OK, 0, 0);
     expect(DLT_RULE_OVERTAKEN, 1);
+}
+
+/* Who gave up lets others in before his call has returned. */
+Test(check, C13_who_stepped_out_of_the_line_is_not_overtaken)
+{
+    add(10, 7, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(20, 7, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    add(21, 7, DLT_LEFT, 2, 1, 0, 0);
+    add(22, 7, DLT_RET_LOCK, 3, DLOCK_OK, 1000, 6);
+    add(23, 7, DLT_RET_LOCK, 2, DLOCK_TIMEOUT, 0, 0);
+    add(30, 7, DLT_INV_UNLOCK, 3, 0, 0, 0);
+    add(31, 7, DLT_RET_UNLOCK, 3, DLOCK_OK, 0, 0);
+    expect_clean();
+}
+
+/* Process 1 takes the lock `times` in a row; process 2 has a place in the store. */
+static void pass_by(unsigned times)
+{
+    add(0, 1, DLT_INV_LOCK, 1, DLT_CALL_WAITS, 0, 0);
+    add(1, 1, DLT_RET_LOCK, 1, DLOCK_OK, 2000, 1);
+    add(2, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(3, 2, DLT_QUEUED, 2, 0, 1900, 0);
+    add(4, 1, DLT_INV_UNLOCK, 1, 0, 0, 0);
+    add(5, 1, DLT_RET_UNLOCK, 1, DLOCK_OK, 0, 0);
+    for (unsigned i = 0; i < times; i++) {
+        add(10 * i + 10, 1, DLT_INV_LOCK, 10 + i, DLT_CALL_WAITS, 0, 0);
+        add(10 * i + 11, 1, DLT_RET_LOCK, 10 + i, DLOCK_OK, 2000, 2 + i);
+        add(10 * i + 12, 1, DLT_INV_UNLOCK, 10 + i, 0, 0, 0);
+        add(10 * i + 13, 1, DLT_RET_UNLOCK, 10 + i, DLOCK_OK, 0, 0);
+    }
+    add(100, 2, DLT_RET_LOCK, 2, DLOCK_OK, 2000, 50);
+    unlocks(110, 2, DLOCK_OK);
+}
+
+Test(check, C13_handoffs_pass_by_a_place_for_a_while)
+{
+    pass_by(2);
+    expect_clean();
+    pass_by(4);
+    expect(DLT_RULE_OVERTAKEN, 2);
 }
 
 Test(check, C13_nobody_gets_what_is_free)

@@ -22,6 +22,7 @@
 struct arguments {
     uint64_t seed, count, calls;
     const char *profile; /* NULL: all */
+    const char *list;    /* NULL: none */
     int kind;
     bool verbose, records, caught;
 };
@@ -44,7 +45,8 @@ static const char usage_text[] =
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"
     "  --records     the whole history\n"
-    "  --caught      the test is that something is found\n";
+    "  --caught      the test is that something is found\n"
+    "  --list FILE   the seeds in there, and no others: profile, store, seed, calls a line\n";
 
 static bool number_of(const char *text, uint64_t *number)
 {
@@ -69,15 +71,11 @@ static bool kind_of(const char *text, int *kind)
 static bool arguments_read(struct arguments *arguments, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"count", required_argument, NULL, 'n'},
-        {"profile", required_argument, NULL, 'p'},
-        {"store", required_argument, NULL, 'k'},
-        {"calls", required_argument, NULL, 'c'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"records", no_argument, NULL, 'r'},
-        {"caught", no_argument, NULL, 'x'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
+        {"profile", required_argument, NULL, 'p'}, {"store", required_argument, NULL, 'k'},
+        {"calls", required_argument, NULL, 'c'},   {"verbose", no_argument, NULL, 'v'},
+        {"records", no_argument, NULL, 'r'},       {"caught", no_argument, NULL, 'x'},
+        {"list", required_argument, NULL, 'l'},    {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -99,6 +97,8 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
             arguments->records = true;
         else if (option == 'x')
             arguments->caught = true;
+        else if (option == 'l')
+            arguments->list = optarg;
         else
             right = false;
     }
@@ -250,25 +250,88 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
     return right != arguments->caught;
 }
 
+static const struct sim_profile *profile_of(const char *name)
+{
+    const struct sim_profile *profile = sim_profiles;
+
+    while (profile->name != NULL && strcmp(profile->name, name) != 0)
+        profile++;
+    return profile->name == NULL ? NULL : profile;
+}
+
+static bool line_read(const char *line, struct sim_run *run)
+{
+    char profile[32], store[32];
+
+    if (sscanf(line, "%31s %31s %" SCNu64 " %" SCNu64, profile, store, &run->seed, &run->calls) !=
+        4)
+        return false;
+    run->profile = profile_of(profile);
+    return run->profile != NULL && kind_of(store, &run->kind);
+}
+
+/* 0: nothing was found; 1; 2: the file cannot be read. */
+static int list_run(const struct arguments *arguments)
+{
+    FILE *file = fopen(arguments->list, "re");
+    struct sums sums = {0};
+    unsigned tests = 0;
+    bool right = true;
+    char line[256];
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        struct sim_run run;
+        bool found;
+
+        if (line[0] == '#')
+            continue;
+        if (!line_read(line, &run)) {
+            (void)fprintf(stderr, "dlock-sim: %s: not a seed: %s", arguments->list, line);
+            tests = 0;
+            break;
+        }
+        found = !seed_run(&run, arguments, &sums);
+        right &= !found;
+        line[strcspn(line, "\n")] = '\0';
+        printf("%sok %u - %s\n", found ? "not " : "", ++tests, line);
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    printf("1..%u\n", tests);
+    if (tests == 0)
+        return 2;
+    return right ? 0 : 1;
+}
+
+static int profiles_run(const struct arguments *arguments)
+{
+    const struct sim_profile *only =
+        arguments->profile == NULL ? NULL : profile_of(arguments->profile);
+    unsigned tests = 0;
+    bool right = true;
+
+    if (arguments->profile != NULL && only == NULL) {
+        (void)fputs(usage_text, stderr);
+        return 2;
+    }
+    for (const struct sim_profile *profile = sim_profiles; profile->name != NULL; profile++)
+        if (only == NULL || only == profile)
+            right &= profile_run(arguments, profile, ++tests);
+    printf("1..%u\n", tests);
+    return right ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {.seed = 1, .count = 1, .calls = 2000, .kind = -1};
-    unsigned tests = 0;
-    bool right = true;
+    int rc;
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (!arguments_read(&arguments, argc, argv)) {
         (void)fputs(usage_text, stderr);
         return 2;
     }
-    for (const struct sim_profile *profile = sim_profiles; profile->name != NULL; profile++)
-        if (arguments.profile == NULL || strcmp(arguments.profile, profile->name) == 0)
-            right &= profile_run(&arguments, profile, ++tests);
-    if (tests == 0) {
-        (void)fputs(usage_text, stderr);
-        return 2;
-    }
-    printf("1..%u\n", tests);
+    rc = arguments.list != NULL ? list_run(&arguments) : profiles_run(&arguments);
     sim_world_end();
-    return right ? 0 : 1;
+    return rc;
 }

@@ -313,7 +313,9 @@ void sim_net_hang_up(struct sim_process *process, const struct sim_ask *ask)
 
     m->n = 1;
     m->asks[0] = *ask;
-    sim_at(sim_now() + (sim_chance(700000) ? usual_ns() : late_ns()), hang_up_seen, m);
+    sim_at(sim_now() +
+               (sim_world.profile->stall_ttls == 0 || sim_chance(700000) ? usual_ns() : late_ns()),
+           hang_up_seen, m);
 }
 
 void sim_net_forget(struct sim_process *process)
@@ -342,12 +344,17 @@ static bool takes_until(int64_t until_ns)
     return at_ns < until_ns;
 }
 
+static void asks_fault(const struct sim_ask *asks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sim_record_nemesis(DLT_NEMESIS_FAULT, 0, asks[i].name);
+}
+
 static bool refused(const struct sim_ask *asks, size_t n)
 {
     if (!happens(sim_world.profile->refuse))
         return false;
-    for (size_t i = 0; i < n; i++)
-        sim_record_nemesis(DLT_NEMESIS_FAULT, 0, asks[i].name);
+    asks_fault(asks, n);
     return true;
 }
 
@@ -361,8 +368,10 @@ enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *
 
     if (process->dead)
         return DLOCK_UNAVAILABLE;
-    if (cut(process) && sim_chance(500000))
+    if (cut(process) && sim_chance(500000)) {
+        asks_fault(asks, n);
         return DLOCK_UNAVAILABLE; /* nobody there, and known at once */
+    }
     if (refused(asks, n)) {
         (void)takes_until(until_ns);
         return DLOCK_UNAVAILABLE;
@@ -378,8 +387,7 @@ enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *
         return DLOCK_UNAVAILABLE;
     if (interruptible != NULL && !exchange.broken)
         return interruptible->interrupted ? DLOCK_CANCELED : DLOCK_TIMEOUT;
-    for (size_t i = 0; i < n; i++)
-        sim_record_nemesis(DLT_NEMESIS_FAULT, 0, asks[i].name);
+    asks_fault(asks, n);
     return DLOCK_UNKNOWN;
 }
 

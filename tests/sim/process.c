@@ -145,14 +145,18 @@ void sim_process_done(struct sim_process *process, unsigned *count)
         sim_process_end(process, false); /* the run is over */
 }
 
-/* What is held is given back by closing the client: its claim ends here. */
+/* What is held is given back by closing the client: its claim ends here. An unlock under way goes on
+ * beside, one after the other: it has no deadline any more. */
 static void claims_end(struct sim_process *process)
 {
-    for (size_t i = 0; i < sim_world.choice.tasks; i++)
-        if (process->handles[i].stage == SIM_HELD) {
-            (void)sim_record(&process->handles[i], DLT_INV_UNLOCK);
-            process->handles[i].stage = SIM_CLOSING;
-        }
+    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+        struct sim_handle *handle = &process->handles[i];
+
+        if (handle->stage == SIM_HELD || handle->stage == SIM_UNLOCKING)
+            (void)sim_record(handle, DLT_INV_UNLOCK);
+        if (handle->stage == SIM_HELD)
+            handle->stage = SIM_CLOSING;
+    }
 }
 
 /* Whether the store heard of it is not known. */
@@ -189,8 +193,10 @@ static void finish(void *arg)
     if (first && !process->dead)
         await(process, &process->tasks);
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
-        dlock_free(process->handles[i].lock);
-        process->handles[i].lock = NULL;
+        struct dlock *lock = process->handles[i].lock;
+
+        process->handles[i].lock = NULL; /* nobody looks at what is being freed */
+        dlock_free(lock);
     }
     if (!first || process->dead)
         dlock_client_close(process->client);

@@ -97,6 +97,17 @@ static void turn_watch(struct sim_handle *handle)
     handle->in_line = in_line;
 }
 
+/* Whoever may be renewed is in the keeper's schedule, and not later than is right. */
+static void schedule_check(struct sim_process *process, const struct dlock *lock)
+{
+    if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->ending > 0 ||
+        sim_mutex_held(&process->client->mutex))
+        return;
+    if (lock->due.place != 0 && lock->due.at_ns > sim_host_now(&process->host) &&
+        lock->due.at_ns > dl_renewal_look_ns(&lock->renewal, &lock->lease))
+        sim_set_misuse("C14: a renewal that is due is not in the schedule");
+}
+
 void sim_record_changes(struct sim_host *host)
 {
     struct sim_process *process = (struct sim_process *)host;
@@ -106,6 +117,7 @@ void sim_record_changes(struct sim_host *host)
 
         if (handle->lock == NULL)
             continue;
+        schedule_check(process, handle->lock);
         if (handle->stage == SIM_HELD)
             lease_watch(handle);
         else if (handle->stage == SIM_LOCKING)

@@ -246,6 +246,8 @@ static enum dlock_status give_once(struct sim_handle *handle)
     handle->stage = SIM_UNLOCKING;
     status = dlock_unlock(handle->lock, &err);
     call_count();
+    if (status == DLOCK_NOT_HELD && handle->process->closing) /* closing was faster */
+        status = handle->told ? DLOCK_LOST : DLOCK_CLOSED;
     record_status(handle, DLT_RET_UNLOCK, status);
     return status;
 }

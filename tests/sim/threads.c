@@ -2,7 +2,6 @@
 #include "threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +194,11 @@ static void mutex_give(struct mutex *mutex)
         sim_set_misuse("a mutex was unlocked by a thread that did not hold it");
     next = line_call(&mutex->line);
     mutex->owner = next == NULL ? NULL : next->fiber;
+}
+
+bool sim_mutex_held(const pthread_mutex_t *mutex)
+{
+    return ((const struct mutex *)(const void *)mutex)->owner != NULL;
 }
 
 int WRAP(pthread_mutex_lock)(pthread_mutex_t *mutex)

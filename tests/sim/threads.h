@@ -11,6 +11,8 @@
 
 #include "fiber.h"
 
+#include <pthread.h>
+
 /* The host of the fiber that runs, and its clock in place of the simulation's. */
 struct sim_host *sim_self_host(void);
 void sim_set_clock(int64_t (*now_ns)(struct sim_host *host),
@@ -22,6 +24,9 @@ int64_t sim_host_to_sim(struct sim_host *host, int64_t host_ns);
 
 /* Started by pthread_create. */
 bool sim_is_library_thread(void);
+
+/* By a fiber. */
+bool sim_mutex_held(const pthread_mutex_t *mutex);
 
 /* How often a wait on a condition ends for no reason. */
 void sim_set_spurious(unsigned per_million);

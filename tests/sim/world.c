@@ -83,6 +83,7 @@ static void look(void *arg)
 
 const char *sim_world_run(const struct sim_run *run)
 {
+    static const int64_t yields[] = {0, 50000, 200000, 500000};
     struct dlt_history history = sim_world.history;
     const char *why;
 
@@ -96,7 +97,7 @@ const char *sim_world_run(const struct sim_run *run)
     sim_set_clock(clock_now, clock_to_sim);
     sim_set_watch(sim_record_changes);
     choose(run->kind);
-    sim_set_yield((unsigned)sim_between(0, 200000), sim_between(10 * SIM_US, 1000 * SIM_US));
+    sim_set_yield((unsigned)one_of(yields, 4), sim_between(10 * SIM_US, 1000 * SIM_US));
     sim_set_spurious(2000);
     for (size_t i = 0; i < sim_world.choice.processes; i++)
         sim_process_start(&sim_world.processes[i]);
