@@ -145,17 +145,19 @@ void sim_process_done(struct sim_process *process, unsigned *count)
         sim_process_end(process, false); /* the run is over */
 }
 
-/* What is held is given back by closing the client: its claim ends here. An unlock under way goes on
- * beside, one after the other: it has no deadline any more. */
+/* What is held is given back by closing the client: its claim ends here. An unlock under way goes
+ * on beside, one after the other: it has no deadline any more. */
 static void claims_end(struct sim_process *process)
 {
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
         struct sim_handle *handle = &process->handles[i];
 
-        if (handle->stage == SIM_HELD || handle->stage == SIM_UNLOCKING)
+        if (handle->stage == SIM_HELD) {
             (void)sim_record(handle, DLT_INV_UNLOCK);
-        if (handle->stage == SIM_HELD)
             handle->stage = SIM_CLOSING;
+        } else if (handle->stage == SIM_UNLOCKING) {
+            sim_world.history.records[handle->unlocking].until_ns = 0;
+        }
     }
 }
 

@@ -241,8 +241,10 @@ static enum dlock_status give_once(struct sim_handle *handle)
     struct dlt_record *record = sim_record(handle, DLT_INV_UNLOCK);
     enum dlock_status status;
 
-    if (record != NULL)
+    if (record != NULL) {
         record->until_ns = sim_in_ms(handle->lock->op_timeout_ms);
+        handle->unlocking = sim_world.history.count - 1;
+    }
     handle->stage = SIM_UNLOCKING;
     status = dlock_unlock(handle->lock, &err);
     call_count();

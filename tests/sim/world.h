@@ -73,6 +73,7 @@ struct sim_handle {
     uint8_t mode;
     int64_t inv_ns;   /* when the call of lock began */
     int64_t until_ns; /* of the lease as last written down, on the host's clock */
+    size_t unlocking; /* the record of the last call of unlock */
 };
 
 /* A token that waits, in the slot of its request. */
