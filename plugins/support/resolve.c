@@ -129,6 +129,8 @@ int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock
     (void)snprintf(service, sizeof service, "%u", (unsigned)port);
     if (look_up(host, service, AI_NUMERICHOST, out) == 0)
         return 0;
+    if (clock->now_ns(clock->ctx) >= deadline_ns)
+        return EAI_AGAIN;
     job = job_new(host, service);
     if (job == NULL)
         return EAI_MEMORY;
