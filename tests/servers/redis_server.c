@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ static bool run_and_wait(struct dlt_redis *server)
 
     args_make(server, ports, args);
     (void)unlink(server->socket);
-    server->pid = dlt_process_spawn(server->directory, args, NULL);
+    server->pid = dlt_process_spawn(server->directory, args, getenv("LD_PRELOAD"));
     if (server->pid < 0)
         return fail(server, "fork");
     return dlt_process_wait(&server->pid, answers, server) || fail(server, "redis-server");

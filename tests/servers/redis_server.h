@@ -24,7 +24,7 @@ struct dlt_redis {
 };
 
 /* Starts one that forgets all when it ends, and waits until it answers. args ends with NULL; it may
- * be NULL, and may change what was set before it. False: why. */
+ * be NULL, and may change what was set before it. It runs with our LD_PRELOAD. False: why. */
 bool dlt_redis_start(struct dlt_redis *server, const char *const *args);
 
 /* The same, with TLS on tls_port, and with dlt_certificates_make's certificates in its directory.
