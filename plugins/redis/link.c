@@ -6,18 +6,6 @@
 
 #define CHUNK 4096
 
-enum dlock_status redis_fail(const struct redis_place *place, struct dlock_error *err,
-                             enum dlock_status status, const char *format, ...)
-{
-    char text[sizeof err->message];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return dlock_fail(err, REDIS_ORIGIN, status, 0, "%.63s: %.180s", place->endpoint, text);
-}
-
 void redis_link_close(struct redis_link *link)
 {
     if (link->place == NULL)
@@ -32,22 +20,6 @@ void redis_link_leave(struct redis_link *link)
 {
     if (link->place != NULL && link->stream.fd >= 0)
         (void)close(link->stream.fd);
-}
-
-static enum dlock_status connect_status(enum stream_result result)
-{
-    switch (result) {
-    case STREAM_OK:
-        return DLOCK_OK;
-    case STREAM_REFUSED:
-        return DLOCK_AUTH;
-    case STREAM_FOREIGN:
-        return DLOCK_PROTOCOL;
-    case STREAM_INVALID:
-        return DLOCK_INVALID;
-    default:
-        return DLOCK_UNAVAILABLE;
-    }
 }
 
 enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
@@ -69,7 +41,7 @@ enum dlock_status redis_link_open(struct redis_link *link, const struct redis_pl
                                place->sni != NULL ? place->sni : place->address.host, deadline_ns);
     if (result == STREAM_OK)
         return DLOCK_OK;
-    return redis_fail(place, err, connect_status(result), "%s", link->stream.why);
+    return redis_fail(place, err, redis_connect_status(result), "%s", link->stream.why);
 }
 
 enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, size_t len,

@@ -32,9 +32,9 @@ static bool database_parse(const char *text, int64_t *out)
     return true;
 }
 
-static enum dlock_status tcp_init(struct redis_place *place, struct dlock_error *err)
+static enum dlock_status tcp_init(struct redis_place *place, const struct dlock_target *target,
+                                  struct dlock_error *err)
 {
-    const struct dlock_target *target = place->target;
     bool option = target->option(target, "db") != NULL;
 
     if (target->hosts[0] == NULL || target->hosts[1] != NULL)
@@ -49,10 +49,9 @@ static enum dlock_status tcp_init(struct redis_place *place, struct dlock_error 
     return DLOCK_OK;
 }
 
-static enum dlock_status unix_init(struct redis_place *place, struct dlock_error *err)
+static enum dlock_status unix_init(struct redis_place *place, const struct dlock_target *target,
+                                   struct dlock_error *err)
 {
-    const struct dlock_target *target = place->target;
-
     if (target->hosts[0] != NULL || target->path[0] != '/')
         return refuse(err,
                       "want the absolute path of a socket, as in redis+unix:///run/redis.sock");
@@ -61,9 +60,9 @@ static enum dlock_status unix_init(struct redis_place *place, struct dlock_error
     return DLOCK_OK;
 }
 
-static enum dlock_status tls_init(struct redis_place *place, struct dlock_error *err)
+static enum dlock_status tls_init(struct redis_place *place, const struct dlock_target *target,
+                                  struct dlock_error *err)
 {
-    const struct dlock_target *target = place->target;
     const char *verify = target->option(target, "verify");
 
     place->tls.ca = target->option(target, "ca");
@@ -88,10 +87,11 @@ static enum dlock_status tls_init(struct redis_place *place, struct dlock_error 
 }
 
 /* Braces would move the hash tag, which the name is. */
-static enum dlock_status prefix_init(struct redis_place *place, struct dlock_error *err)
+static enum dlock_status prefix_init(struct redis_place *place, const struct dlock_target *target,
+                                     struct dlock_error *err)
 {
-    const char *prefix = place->target->option(place->target, "prefix");
-    const char *key = place->target->option(place->target, "key");
+    const char *prefix = target->option(target, "prefix");
+    const char *key = target->option(target, "key");
 
     place->prefix = prefix != NULL ? prefix : "dl:";
     place->raw = key != NULL && strcmp(key, "raw") == 0;
@@ -107,17 +107,19 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
     bool local = scheme_ends(target->scheme, "+unix");
 
     *place = (struct redis_place){
-        .target = target,
+        .origin = REDIS_ORIGIN,
+        .user = target->user,
+        .password = target->password,
         .database = target->number(target, "db"),
         .spin = target->number(target, "spin") != 0,
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
         .restart_guard_ms = target->number(target, "restart_guard"),
         .secure = strcmp(target->scheme, "rediss") == 0 || strcmp(target->scheme, "valkeys") == 0,
     };
-    status = local ? unix_init(place, err) : tcp_init(place, err);
+    status = local ? unix_init(place, target, err) : tcp_init(place, target, err);
     if (status == DLOCK_OK)
-        status = tls_init(place, err);
+        status = tls_init(place, target, err);
     if (status == DLOCK_OK)
-        status = prefix_init(place, err);
+        status = prefix_init(place, target, err);
     return status;
 }

@@ -20,13 +20,12 @@ static void info_fill(struct dlock_session_info *info, const struct redis_sessio
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.endpoint);
 }
 
-/* A restart always ends the connection, so that asking once a connection is enough. The server
- * counts whole seconds. */
+/* A restart always ends the connection, so that asking once a connection is enough. */
 static void guard_set(struct redis_session *session)
 {
-    int64_t left_ms = session->place.restart_guard_ms + 1000 - session->facts.uptime_s * 1000;
+    int64_t left_ms = redis_facts_guard_ms(&session->facts, &session->place);
 
-    if (session->place.restart_guard_ms > 0 && left_ms > 0)
+    if (left_ms > 0)
         session->guard_until_ns =
             session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
 }

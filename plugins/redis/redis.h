@@ -8,10 +8,8 @@
  *   plugin.c  the slots, in the order of plugin.h
  *   place.c   what the URI says
  *   link.c    one connection: a question, an answer
- *   setup.c   making a connection ready: who we are, which database, what the server is
- *   facts.c   what a server says of itself, and what that means for a lock
+ *   setup.c   making a connection ready
  *   script.c  running a script
- *   keys.c    the keys of a name
  *   lease.c   trylock, unlock, leave, break
  *   renew.c   renew
  *   hub.c     what a client has once; hub.h says how grants arrive
@@ -19,44 +17,19 @@
  *   watch.c   waiting for them
  *   look.c    inspect
  *   list.c    list
- *   errmap.c  what an error of the server means
+ *
+ * What it knows of a server without talking to one is in support/redis_peer.h.
  */
 #ifndef REDIS_H
 #define REDIS_H
 
-#include "resp.h"
+#include "redis_peer.h"
 #include "script.h"
-#include "stream.h"
-#include "tls.h"
-
-#include <dlock/plugin.h>
-#include <stdbool.h>
 
 #define REDIS_ORIGIN     "redis"
-#define REDIS_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
-#define REDIS_NAME_MAX   255
-#define REDIS_PREFIX_MAX 64
 #define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
-#define REDIS_NS_PER_MS  INT64_C(1000000)
 
-/* ---- place.c: what the URI says; borrows from the target, and may be copied ---- */
-
-struct redis_place {
-    const struct dlock_target *target;
-    const char *path;       /* of a unix socket; NULL: TCP */
-    struct address address; /* TCP */
-    bool secure;            /* TLS */
-    const char *sni;        /* the name that the server is asked for, and shows a certificate of;
-                               NULL: the host's */
-    struct tls_options tls;
-    int64_t database;
-    const char *prefix;
-    bool raw;  /* the lock's key is the name itself */
-    bool spin; /* look for an answer before sleeping for it */
-    bool unsafe_eviction;
-    int64_t restart_guard_ms;
-    char endpoint[64];
-};
+/* ---- place.c: what the URI says; borrows from the target ---- */
 
 /* OK or INVALID. */
 enum dlock_status redis_place_init(struct redis_place *place, const struct dlock_target *target,
@@ -93,48 +66,6 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
 enum dlock_status redis_link_ask(struct redis_link *link, const struct resp_command *command,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
 
-/* Fills err with "<endpoint>: ..." and returns status. */
-__attribute__((format(printf, 4, 5))) enum dlock_status redis_fail(const struct redis_place *place,
-                                                                   struct dlock_error *err,
-                                                                   enum dlock_status status,
-                                                                   const char *format, ...);
-
-/* ---- errmap.c ---- */
-
-/* What the server's error means for a request, and fills err. Its text is shown, unless a secret
- * may be in it. */
-enum dlock_status redis_error(const struct redis_place *place, const redisReply *reply,
-                              struct dlock_error *err);
-/* The same without its text. */
-enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
-                                    const char *what, struct dlock_error *err);
-bool redis_error_is(const redisReply *reply, const char *code);
-
-/* ---- facts.c ---- */
-
-struct redis_facts {
-    char server[64]; /* "Redis 7.0.15" */
-    char role[16];
-    char policy[32]; /* maxmemory-policy */
-    char fsync[16];  /* appendfsync; "": the user may not know */
-    int64_t max_memory;
-    int64_t uptime_s;
-    bool aof, cluster, loading;
-};
-
-/* Takes what INFO and CONFIG GET answered. */
-void redis_facts_info(struct redis_facts *facts, const char *text, size_t len);
-void redis_facts_config(struct redis_facts *facts, const redisReply *reply);
-
-/* OK and the capabilities in force; UNAVAILABLE, PROTOCOL or CONFIG. */
-enum dlock_status redis_facts_judge(const struct redis_facts *facts,
-                                    const struct redis_place *place, uint32_t *caps,
-                                    struct dlock_error *err);
-
-/* What probe reports. */
-void redis_facts_report(const struct redis_facts *facts, const struct redis_place *place,
-                        dlock_check_fn *fn, void *arg);
-
 /* ---- setup.c ---- */
 
 /* Authenticates, chooses the database and asks for the facts, in one round trip. */
@@ -146,31 +77,6 @@ enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline
 /* Asks for the facts again. */
 enum dlock_status redis_setup_look(struct redis_link *link, int64_t deadline_ns,
                                    struct redis_facts *facts, struct dlock_error *err);
-
-/* ---- keys.c ---- */
-
-#define REDIS_KEY_COUNT 5
-#define REDIS_KEY_MAX   (REDIS_PREFIX_MAX + 3 * REDIS_NAME_MAX + 5)
-
-/* lock, meta, readers, queue and waiters of a name, as name.lua has them. */
-struct redis_keys {
-    char bytes[REDIS_KEY_COUNT][REDIS_KEY_MAX];
-    size_t lens[REDIS_KEY_COUNT];
-};
-
-void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
-                     const unsigned char *name, uint32_t name_len);
-
-/* What all keys of names with this prefix begin with, as SCAN matches. pattern holds
- * 2 * REDIS_KEY_MAX. */
-void redis_keys_pattern(char *pattern, const struct redis_place *place, const unsigned char *prefix,
-                        uint32_t prefix_len);
-
-/* The name of which this is the lock's or the readers' key. False: it is another one. */
-bool redis_keys_name(const struct redis_place *place, const char *key, size_t len,
-                     unsigned char *name, uint32_t *name_len);
-
-void redis_hex(char *hex, const unsigned char *token);
 
 /* ---- script.c ---- */
 
@@ -190,28 +96,6 @@ void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
  */
 enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
-
-/* The i-th element of an array, if it is an integer within the bounds. */
-bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out);
-/* The i-th element, if it is a string; NULL: it is not. */
-const redisReply *redis_reply_text(const redisReply *reply, size_t i);
-/* It is an array of so many. */
-bool redis_reply_array(const redisReply *reply, size_t count);
-
-/* That a server may count, that core asks for, and bytes of a number as text. */
-#define REDIS_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
-#define REDIS_TTL_MAX_MS   (INT64_C(7) * 24 * 3600 * 1000)
-#define REDIS_DIGITS       24
-
-/* The number in out, which holds REDIS_DIGITS. */
-const char *redis_number(char *out, int64_t number);
-
-/* What of a lease that the server counts is to be relied on: a clock that was set back makes it
- * longer than anybody asked for, until it is set right again. */
-int64_t redis_lease(int64_t counted_ms);
-
-/* PROTOCOL: an answer, but not to this question. */
-enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err);
 
 /* ---- a session ---- */
 

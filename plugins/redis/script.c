@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys)
@@ -46,42 +45,4 @@ enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *cal
         *out = NULL;
     }
     return status;
-}
-
-const char *redis_number(char *out, int64_t number)
-{
-    (void)snprintf(out, REDIS_DIGITS, "%" PRId64, number);
-    return out;
-}
-
-int64_t redis_lease(int64_t counted_ms)
-{
-    return counted_ms < REDIS_TTL_MAX_MS ? counted_ms : REDIS_TTL_MAX_MS;
-}
-
-enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
-{
-    return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
-}
-
-bool redis_reply_array(const redisReply *reply, size_t count)
-{
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
-}
-
-bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out)
-{
-    const redisReply *element = reply->element[i];
-
-    if (element->type != REDIS_REPLY_INTEGER || element->integer < least || element->integer > most)
-        return false;
-    *out = element->integer;
-    return true;
-}
-
-const redisReply *redis_reply_text(const redisReply *reply, size_t i)
-{
-    const redisReply *element = reply->element[i];
-
-    return element->type == REDIS_REPLY_STRING ? element : NULL;
 }

@@ -7,7 +7,7 @@
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H
 
-#include <stddef.h>
+#include "redis_peer.h"
 
 enum redis_script_id {
     REDIS_SCRIPT_ACQUIRE,
@@ -16,13 +16,6 @@ enum redis_script_id {
     REDIS_SCRIPT_INSPECT
 };
 #define REDIS_SCRIPT_COUNT 4
-
-struct redis_script {
-    const char *sha; /* 40 hex digits */
-    const char *body;
-    size_t len;
-    const char *name;
-};
 
 extern const struct redis_script redis_scripts[REDIS_SCRIPT_COUNT];
 

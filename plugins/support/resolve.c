@@ -15,7 +15,7 @@
 #define NS_PER_S INT64_C(1000000000)
 
 /* One look-up. The last of the two who know it frees it. */
-struct job {
+struct resolve_job {
     pthread_mutex_t mutex;
     pthread_cond_t done_changed;
     bool done, abandoned;
@@ -25,7 +25,7 @@ struct job {
     char host[]; /* the name */
 };
 
-static void job_free(struct job *job)
+static void job_free(struct resolve_job *job)
 {
     if (job->found != NULL)
         freeaddrinfo(job->found);
@@ -48,7 +48,7 @@ static int look_up(const char *host, const char *port, int flags, struct addrinf
 
 static void *job_run(void *arg)
 {
-    struct job *job = arg;
+    struct resolve_job *job = arg;
     struct addrinfo *found = NULL;
     int result = look_up(job->host, job->port, AI_ADDRCONFIG, &found);
     bool abandoned = false;
@@ -66,7 +66,7 @@ static void *job_run(void *arg)
 }
 
 /* Signals are for the threads of the application. */
-static int thread_start(struct job *job)
+static int thread_start(struct resolve_job *job)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -84,10 +84,10 @@ static int thread_start(struct job *job)
     return failure;
 }
 
-static struct job *job_new(const char *host, const char *port)
+static struct resolve_job *job_new(const char *host, const char *port)
 {
-    size_t size = sizeof(struct job) + strlen(host) + 1;
-    struct job *job = calloc(1, size);
+    size_t size = sizeof(struct resolve_job) + strlen(host) + 1;
+    struct resolve_job *job = calloc(1, size);
 
     if (job == NULL)
         return NULL;
@@ -99,7 +99,7 @@ static struct job *job_new(const char *host, const char *port)
 }
 
 /* With the mutex held. A condition variable runs on another clock: look again after each sleep. */
-static void job_wait(struct job *job, const struct dlock_host *clock, int64_t deadline_ns)
+static void job_wait(struct resolve_job *job, const struct dlock_host *clock, int64_t deadline_ns)
 {
     while (!job->done) {
         int64_t left_ns = deadline_ns - clock->now_ns(clock->ctx);
@@ -118,37 +118,83 @@ static void job_wait(struct job *job, const struct dlock_host *clock, int64_t de
     }
 }
 
-int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock,
-                 int64_t deadline_ns, struct addrinfo **out)
+static const char *service_of(char *out, size_t size, uint16_t port)
+{
+    (void)snprintf(out, size, "%u", (unsigned)port);
+    return out;
+}
+
+int resolve_number(const char *host, uint16_t port, struct addrinfo **out)
 {
     char service[8];
-    struct job *job = NULL;
-    int result = EAI_AGAIN;
-    bool done = false;
 
-    (void)snprintf(service, sizeof service, "%u", (unsigned)port);
-    if (look_up(host, service, AI_NUMERICHOST, out) == 0)
-        return 0;
-    if (clock->now_ns(clock->ctx) >= deadline_ns)
-        return EAI_AGAIN;
-    job = job_new(host, service);
-    if (job == NULL)
-        return EAI_MEMORY;
-    if (thread_start(job) != 0) {
+    return look_up(host, service_of(service, sizeof service, port), AI_NUMERICHOST, out);
+}
+
+struct resolve_job *resolve_begin(const char *host, uint16_t port)
+{
+    char service[8];
+    struct resolve_job *job = job_new(host, service_of(service, sizeof service, port));
+
+    if (job != NULL && thread_start(job) != 0) {
         job_free(job);
-        return EAI_MEMORY;
+        job = NULL;
     }
-    (void)pthread_mutex_lock(&job->mutex);
-    job_wait(job, clock, deadline_ns);
-    done = job->done;
+    return job;
+}
+
+/* With the mutex held, which it gives up. */
+static bool job_take(struct resolve_job *job, int *result, struct addrinfo **out)
+{
+    bool done = job->done;
+
     if (done) {
-        result = job->result;
+        *result = job->result;
         *out = job->found;
         job->found = NULL;
     }
-    job->abandoned = !done;
     (void)pthread_mutex_unlock(&job->mutex);
     if (done)
         job_free(job);
+    return done;
+}
+
+bool resolve_look(struct resolve_job *job, int *result, struct addrinfo **out)
+{
+    (void)pthread_mutex_lock(&job->mutex);
+    return job_take(job, result, out);
+}
+
+void resolve_abandon(struct resolve_job *job)
+{
+    bool done = false;
+
+    if (job == NULL)
+        return;
+    (void)pthread_mutex_lock(&job->mutex);
+    done = job->done;
+    job->abandoned = true;
+    (void)pthread_mutex_unlock(&job->mutex);
+    if (done)
+        job_free(job);
+}
+
+int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock,
+                 int64_t deadline_ns, struct addrinfo **out)
+{
+    struct resolve_job *job = NULL;
+    int result = EAI_AGAIN;
+
+    if (resolve_number(host, port, out) == 0)
+        return 0;
+    if (clock->now_ns(clock->ctx) >= deadline_ns)
+        return EAI_AGAIN;
+    job = resolve_begin(host, port);
+    if (job == NULL)
+        return EAI_MEMORY;
+    (void)pthread_mutex_lock(&job->mutex);
+    job_wait(job, clock, deadline_ns);
+    if (!job_take(job, &result, out))
+        resolve_abandon(job);
     return result;
 }

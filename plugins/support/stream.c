@@ -46,32 +46,75 @@ enum stream_result stream_poll(struct stream *stream, short events, int64_t dead
     }
 }
 
-static enum stream_result closed(struct stream *stream)
+static const char closed[] = "the server closed the connection";
+
+/* STREAM_TIMEOUT: not now. */
+static enum stream_result step_failed(struct stream_step *step, const char *what, short events)
 {
-    (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection");
-    return STREAM_CLOSED;
+    char text[64];
+
+    step->events = events;
+    if (errno == EAGAIN)
+        return STREAM_TIMEOUT;
+    (void)snprintf(step->why, sizeof step->why, "%s: %s", what,
+                   strerror_r(errno, text, sizeof text));
+    return STREAM_FAILED;
 }
 
-static enum stream_result send_plain(struct stream *stream, const char *bytes, size_t len,
-                                     int64_t deadline_ns, bool *begun)
+static enum stream_result try_send_plain(struct stream *stream, const void *bytes, size_t len,
+                                         struct stream_step *step)
 {
-    while (len > 0) {
-        ssize_t sent = send(stream->fd, bytes, len, MSG_NOSIGNAL);
+    ssize_t sent = 0;
 
-        if (sent >= 0) {
-            *begun = true;
-            bytes += sent;
-            len -= (size_t)sent;
-        } else if (errno == EAGAIN) {
-            enum stream_result result = stream_poll(stream, POLLOUT, deadline_ns);
-
-            if (result != STREAM_OK)
-                return result;
-        } else if (errno != EINTR) {
-            return stream_errno(stream, "send", errno);
-        }
-    }
+    do
+        sent = send(stream->fd, bytes, len, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return step_failed(step, "send", POLLOUT);
+    step->done = (size_t)sent;
     return STREAM_OK;
+}
+
+static enum stream_result try_receive_plain(struct stream *stream, void *bytes, size_t size,
+                                            struct stream_step *step)
+{
+    ssize_t got = 0;
+
+    do
+        got = recv(stream->fd, bytes, size, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return step_failed(step, "receive", POLLIN);
+    if (got == 0) {
+        (void)snprintf(step->why, sizeof step->why, "%s", closed);
+        return STREAM_CLOSED;
+    }
+    step->done = (size_t)got;
+    return STREAM_OK;
+}
+
+enum stream_result stream_try_send(struct stream *stream, const void *bytes, size_t len,
+                                   struct stream_step *step)
+{
+    return stream->ssl != NULL ? tls_try_send(stream, bytes, len, step)
+                               : try_send_plain(stream, bytes, len, step);
+}
+
+enum stream_result stream_try_receive(struct stream *stream, void *bytes, size_t size,
+                                      struct stream_step *step)
+{
+    return stream->ssl != NULL ? tls_try_receive(stream, bytes, size, step)
+                               : try_receive_plain(stream, bytes, size, step);
+}
+
+/* What a step said, or that it may be repeated. */
+static enum stream_result step_wait(struct stream *stream, enum stream_result result,
+                                    const struct stream_step *step, int64_t deadline_ns)
+{
+    if (result == STREAM_TIMEOUT)
+        return stream_poll(stream, step->events, deadline_ns);
+    (void)snprintf(stream->why, sizeof stream->why, "%s", step->why);
+    return result;
 }
 
 static int64_t monotonic_ns(void)
@@ -82,60 +125,62 @@ static int64_t monotonic_ns(void)
     return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* Looks, for a while if that is worth it, and sleeps. */
-static enum stream_result receive_plain(struct stream *stream, void *bytes, size_t size,
-                                        int64_t deadline_ns, size_t *received)
-{
-    for (;;) {
-        ssize_t got = recv(stream->fd, bytes, size, 0);
-
-        if (got > 0) {
-            *received = (size_t)got;
-            return STREAM_OK;
-        }
-        if (got == 0)
-            return closed(stream);
-        if (errno == EAGAIN && spin_more(&stream->spin, monotonic_ns())) {
-            (void)sched_yield();
-        } else if (errno == EAGAIN) {
-            enum stream_result result = stream_poll(stream, POLLIN, deadline_ns);
-
-            if (result != STREAM_OK)
-                return result;
-        } else if (errno != EINTR) {
-            return stream_errno(stream, "receive", errno);
-        }
-    }
-}
-
-static enum stream_result receive_spinning(struct stream *stream, void *bytes, size_t size,
-                                           int64_t deadline_ns, size_t *received)
-{
-    enum stream_result result = STREAM_FAILED;
-
-    if (stream->spin.processors < 2)
-        return receive_plain(stream, bytes, size, deadline_ns, received);
-    spin_begin(&stream->spin, monotonic_ns());
-    result = receive_plain(stream, bytes, size, deadline_ns, received);
-    spin_end(&stream->spin, monotonic_ns(), result == STREAM_OK);
-    return result;
-}
-
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
                                int64_t deadline_ns, bool *begun)
 {
-    *begun = false;
-    if (stream->ssl != NULL)
-        return tls_send(stream, bytes, len, deadline_ns, begun);
-    return send_plain(stream, bytes, len, deadline_ns, begun);
+    const char *at = bytes;
+
+    *begun = stream->ssl != NULL; /* OpenSSL does not say whether a part of a record has left */
+    while (len > 0) {
+        struct stream_step step;
+        enum stream_result result = stream_try_send(stream, at, len, &step);
+
+        if (result == STREAM_OK) {
+            *begun = true;
+            at += step.done;
+            len -= step.done;
+            continue;
+        }
+        result = step_wait(stream, result, &step, deadline_ns);
+        if (result != STREAM_OK)
+            return result;
+    }
+    return STREAM_OK;
+}
+
+/* Looks, for a while if that is worth it, and sleeps. */
+static enum stream_result receive(struct stream *stream, void *bytes, size_t size,
+                                  int64_t deadline_ns, size_t *received)
+{
+    for (;;) {
+        struct stream_step step;
+        enum stream_result result = stream_try_receive(stream, bytes, size, &step);
+
+        if (result == STREAM_OK) {
+            *received = step.done;
+            return STREAM_OK;
+        }
+        if (result == STREAM_TIMEOUT && spin_more(&stream->spin, monotonic_ns())) {
+            (void)sched_yield();
+            continue;
+        }
+        result = step_wait(stream, result, &step, deadline_ns);
+        if (result != STREAM_OK)
+            return result;
+    }
 }
 
 enum stream_result stream_receive(struct stream *stream, void *bytes, size_t size,
                                   int64_t deadline_ns, size_t *received)
 {
-    if (stream->ssl != NULL)
-        return tls_receive(stream, bytes, size, deadline_ns, received);
-    return receive_spinning(stream, bytes, size, deadline_ns, received);
+    enum stream_result result = STREAM_FAILED;
+
+    if (stream->spin.processors < 2)
+        return receive(stream, bytes, size, deadline_ns, received);
+    spin_begin(&stream->spin, monotonic_ns());
+    result = receive(stream, bytes, size, deadline_ns, received);
+    spin_end(&stream->spin, monotonic_ns(), result == STREAM_OK);
+    return result;
 }
 
 bool stream_idle(struct stream *stream)
@@ -153,7 +198,7 @@ bool stream_idle(struct stream *stream)
     if (got < 0)
         (void)stream_errno(stream, "receive", errno);
     else if (got == 0)
-        (void)closed(stream);
+        (void)snprintf(stream->why, sizeof stream->why, "%s", closed);
     else
         (void)snprintf(stream->why, sizeof stream->why, "the server spoke without being asked");
     return false;

@@ -14,6 +14,7 @@
 #include "spin.h"
 
 #include <dlock/plugin.h>
+#include <netdb.h>
 #include <stdbool.h>
 
 #define STREAM_WHY_SIZE 160
@@ -35,7 +36,7 @@ struct stream {
     void *ssl;  /* SSL of OpenSSL; NULL: plain */
     bool asked; /* TLS: the server asked for a certificate, and we have none */
     const struct dlock_host *host;
-    struct spin spin;          /* never, unless spin_init says otherwise; plain streams only */
+    struct spin spin;          /* never, unless spin_init says otherwise */
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */
 };
 
@@ -54,6 +55,17 @@ enum stream_result stream_connect_unix(struct stream *stream, const char *path,
 enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
                                  int64_t deadline_ns);
 
+/*
+ * The same in steps that wait for nothing. After a begin that returned STREAM_OK the step is to be
+ * repeated when poll finds *events, until it does not return STREAM_TIMEOUT.
+ */
+enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to);
+enum stream_result stream_connect_step(struct stream *stream, short *events);
+enum stream_result stream_secure_begin(struct stream *stream, const struct tls *tls,
+                                       const char *name);
+enum stream_result stream_secure_step(struct stream *stream, const struct tls *tls,
+                                      const char *name, short *events);
+
 /* Sends all of it. *begun: a byte may have left. */
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
                                int64_t deadline_ns, bool *begun);
@@ -61,6 +73,23 @@ enum stream_result stream_send(struct stream *stream, const void *bytes, size_t 
 /* At least one byte. */
 enum stream_result stream_receive(struct stream *stream, void *bytes, size_t size,
                                   int64_t deadline_ns, size_t *received);
+
+/*
+ * Steps of the same that wait for nothing, for a connection that threads share: of plain streams
+ * one thread may send while another one receives; of TLS only one does either.
+ *
+ * STREAM_OK: `done` bytes, at least one. STREAM_TIMEOUT: none now; poll for `events`, and then
+ * begin with the same bytes, to which more may have been added. Anything else: `why`.
+ */
+struct stream_step {
+    size_t done;
+    short events;
+    char why[STREAM_WHY_SIZE];
+};
+enum stream_result stream_try_send(struct stream *stream, const void *bytes, size_t len,
+                                   struct stream_step *step);
+enum stream_result stream_try_receive(struct stream *stream, void *bytes, size_t size,
+                                      struct stream_step *step);
 
 /*
  * Whether the stream is open and silent, as it is between an answer and the next request: bytes

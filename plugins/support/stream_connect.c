@@ -31,20 +31,25 @@ static void keep_alive(int fd)
                          sizeof options[i].value);
 }
 
+/* What became of a connect() that was not done at once. */
+static enum stream_result connect_result(struct stream *stream)
+{
+    int code = 0;
+    socklen_t size = sizeof code;
+
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
+        code = errno;
+    return code == 0 ? STREAM_OK : stream_errno(stream, "connect", code);
+}
+
 /* After connect() said EINPROGRESS, or was interrupted. */
 static enum stream_result connect_wait(struct stream *stream, int64_t deadline_ns)
 {
     enum stream_result result = stream_poll(stream, POLLOUT, deadline_ns);
-    int code = 0;
-    socklen_t size = sizeof code;
 
     if (result == STREAM_TIMEOUT)
         (void)snprintf(stream->why, sizeof stream->why, "no connection in time");
-    if (result != STREAM_OK)
-        return result;
-    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
-        code = errno;
-    return code == 0 ? STREAM_OK : stream_errno(stream, "connect", code);
+    return result == STREAM_OK ? connect_result(stream) : result;
 }
 
 static enum stream_result connect_to(struct stream *stream, const struct sockaddr *to,
@@ -119,4 +124,30 @@ enum stream_result stream_connect_unix(struct stream *stream, const char *path, 
     stream_close(stream);
     return connect_to(stream, (const struct sockaddr *)&to,
                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1), deadline_ns);
+}
+
+enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to)
+{
+    stream_close(stream);
+    stream->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (stream->fd < 0)
+        return stream_errno(stream, "socket", errno);
+    if (connect(stream->fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS &&
+        errno != EINTR)
+        return stream_errno(stream, "connect", errno);
+    return STREAM_OK;
+}
+
+enum stream_result stream_connect_step(struct stream *stream, short *events)
+{
+    struct pollfd fd = {.fd = stream->fd, .events = POLLOUT};
+    enum stream_result result = STREAM_FAILED;
+
+    *events = POLLOUT;
+    if (poll(&fd, 1, 0) <= 0)
+        return STREAM_TIMEOUT;
+    result = connect_result(stream);
+    if (result == STREAM_OK)
+        keep_alive(stream->fd);
+    return result;
 }

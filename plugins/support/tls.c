@@ -81,6 +81,8 @@ struct tls *tls_new(const struct tls_options *options, char *why, size_t why_siz
         SSL_CTX_set_verify(tls->context,
                            options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER,
                            NULL);
+        (void)SSL_CTX_set_mode(tls->context,
+                               SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         if (options->cert == NULL)
             SSL_CTX_set_client_cert_cb(tls->context, certificate_asked);
         return tls;
@@ -99,18 +101,20 @@ void tls_free(struct tls *tls)
     free(tls);
 }
 
-/* A call of OpenSSL on this stream returned `result` <= 0. STREAM_OK: try again. */
-static enum stream_result wait_or_fail(struct stream *stream, int result, const char *what,
-                                       int64_t deadline_ns)
+/* A call of OpenSSL on this stream returned `result` <= 0. STREAM_TIMEOUT: it wants *events. */
+static enum stream_result failure(struct stream *stream, int result, const char *what,
+                                  short *events)
 {
     int code = errno;
     char text[96];
 
     switch (SSL_get_error(stream->ssl, result)) {
     case SSL_ERROR_WANT_READ:
-        return stream_poll(stream, POLLIN, deadline_ns);
+        *events = POLLIN;
+        return STREAM_TIMEOUT;
     case SSL_ERROR_WANT_WRITE:
-        return stream_poll(stream, POLLOUT, deadline_ns);
+        *events = POLLOUT;
+        return STREAM_TIMEOUT;
     case SSL_ERROR_ZERO_RETURN:
         (void)snprintf(stream->why, sizeof stream->why, "the server closed the connection");
         return STREAM_CLOSED;
@@ -128,6 +132,16 @@ static enum stream_result wait_or_fail(struct stream *stream, int result, const 
         (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what, text, hint(stream));
         return STREAM_FAILED;
     }
+}
+
+/* The same. STREAM_OK: try again. */
+static enum stream_result wait_or_fail(struct stream *stream, int result, const char *what,
+                                       int64_t deadline_ns)
+{
+    short events = 0;
+    enum stream_result failed = failure(stream, result, what, &events);
+
+    return failed == STREAM_TIMEOUT ? stream_poll(stream, events, deadline_ns) : failed;
 }
 
 /* What the certificate has to say, and whom we ask for. */
@@ -150,8 +164,9 @@ static bool name_set(SSL *ssl, const struct tls *tls, const char *name)
 
 /* The handshake failed: is it the certificate, the other protocol, or the network? */
 static enum stream_result handshake_failure(struct stream *stream, const struct tls *tls,
-                                            const char *name, int result, int64_t deadline_ns)
+                                            const char *name, int result)
 {
+    short events = 0;
     long verdict = SSL_get_verify_result(stream->ssl);
     unsigned long code = ERR_peek_error();
     int reason = ERR_GET_REASON(code);
@@ -170,12 +185,12 @@ static enum stream_result handshake_failure(struct stream *stream, const struct 
         (void)snprintf(stream->why, sizeof stream->why, "the server does not speak TLS");
         return STREAM_FOREIGN;
     }
-    (void)wait_or_fail(stream, result, "TLS handshake", deadline_ns);
+    (void)failure(stream, result, "TLS handshake", &events);
     return code != 0 && reason >= SSL_AD_REASON_OFFSET ? STREAM_REFUSED : STREAM_FAILED;
 }
 
-enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
-                                 int64_t deadline_ns)
+enum stream_result stream_secure_begin(struct stream *stream, const struct tls *tls,
+                                       const char *name)
 {
     BIO *bio = NULL;
 
@@ -189,64 +204,76 @@ enum stream_result stream_secure(struct stream *stream, const struct tls *tls, c
     }
     SSL_set_bio(stream->ssl, bio, bio);
     (void)SSL_set_app_data(stream->ssl, stream);
-    for (;;) {
-        int result = 0, error = 0;
-        enum stream_result waited = STREAM_FAILED;
-
-        errno = 0;
-        result = SSL_connect(stream->ssl);
-        if (result == 1)
-            return STREAM_OK;
-        error = SSL_get_error(stream->ssl, result);
-        if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
-            return handshake_failure(stream, tls, name, result, deadline_ns);
-        waited = wait_or_fail(stream, result, "TLS handshake", deadline_ns);
-        if (waited == STREAM_TIMEOUT)
-            (void)snprintf(stream->why, sizeof stream->why,
-                           "no answer to a TLS handshake in time: does the server speak TLS?");
-        if (waited != STREAM_OK)
-            return waited;
-    }
-}
-
-enum stream_result tls_send(struct stream *stream, const void *bytes, size_t len,
-                            int64_t deadline_ns, bool *begun)
-{
-    size_t sent = 0;
-
-    ERR_clear_error();
-    while (len > 0) {
-        int result = 0;
-
-        errno = 0;
-        *begun = true; /* OpenSSL does not say whether a part of a record has left */
-        result = SSL_write_ex(stream->ssl, bytes, len, &sent);
-        if (result == 1)
-            return STREAM_OK; /* without partial writes it is all or nothing */
-        enum stream_result waited = wait_or_fail(stream, result, "send", deadline_ns);
-
-        if (waited != STREAM_OK)
-            return waited;
-    }
     return STREAM_OK;
 }
 
-enum stream_result tls_receive(struct stream *stream, void *bytes, size_t size, int64_t deadline_ns,
-                               size_t *received)
+enum stream_result stream_secure_step(struct stream *stream, const struct tls *tls,
+                                      const char *name, short *events)
 {
-    ERR_clear_error();
-    for (;;) {
-        enum stream_result waited = STREAM_FAILED;
-        int result = 0;
+    int result = 0, error = 0;
 
-        errno = 0;
-        result = SSL_read_ex(stream->ssl, bytes, size, received);
-        if (result == 1)
-            return STREAM_OK;
-        waited = wait_or_fail(stream, result, "receive", deadline_ns);
-        if (waited != STREAM_OK)
-            return waited;
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_connect(stream->ssl);
+    if (result == 1)
+        return STREAM_OK;
+    error = SSL_get_error(stream->ssl, result);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        *events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        return STREAM_TIMEOUT;
     }
+    return handshake_failure(stream, tls, name, result);
+}
+
+enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
+                                 int64_t deadline_ns)
+{
+    enum stream_result result = stream_secure_begin(stream, tls, name);
+
+    while (result == STREAM_OK) {
+        short events = 0;
+
+        result = stream_secure_step(stream, tls, name, &events);
+        if (result != STREAM_TIMEOUT)
+            return result;
+        result = stream_poll(stream, events, deadline_ns);
+        if (result == STREAM_TIMEOUT)
+            (void)snprintf(stream->why, sizeof stream->why,
+                           "no answer to a TLS handshake in time: does the server speak TLS?");
+    }
+    return result;
+}
+
+static enum stream_result step_failed(struct stream *stream, int result, const char *what,
+                                      struct stream_step *step)
+{
+    enum stream_result failed = failure(stream, result, what, &step->events);
+
+    if (failed != STREAM_TIMEOUT)
+        (void)snprintf(step->why, sizeof step->why, "%s", stream->why);
+    return failed;
+}
+
+enum stream_result tls_try_send(struct stream *stream, const void *bytes, size_t len,
+                                struct stream_step *step)
+{
+    int result = 0;
+
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_write_ex(stream->ssl, bytes, len, &step->done);
+    return result == 1 ? STREAM_OK : step_failed(stream, result, "send", step);
+}
+
+enum stream_result tls_try_receive(struct stream *stream, void *bytes, size_t size,
+                                   struct stream_step *step)
+{
+    int result = 0;
+
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_read_ex(stream->ssl, bytes, size, &step->done);
+    return result == 1 ? STREAM_OK : step_failed(stream, result, "receive", step);
 }
 
 bool tls_idle(struct stream *stream)

@@ -26,10 +26,10 @@ void tls_free(struct tls *tls);
 
 /* ---- for stream.c ---- */
 
-enum stream_result tls_send(struct stream *stream, const void *bytes, size_t len,
-                            int64_t deadline_ns, bool *begun);
-enum stream_result tls_receive(struct stream *stream, void *bytes, size_t size, int64_t deadline_ns,
-                               size_t *received);
+enum stream_result tls_try_send(struct stream *stream, const void *bytes, size_t len,
+                                struct stream_step *step);
+enum stream_result tls_try_receive(struct stream *stream, void *bytes, size_t size,
+                                   struct stream_step *step);
 bool tls_idle(struct stream *stream);
 void tls_end(struct stream *stream);
 

@@ -6,7 +6,7 @@
  *
  * With key=raw the lock's key is the name, as other programs write it; the rest stays.
  */
-#include "redis.h"
+#include "redis_peer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "redis.h"
+#include "redis_peer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +59,8 @@ void redis_facts_info(struct redis_facts *facts, const char *text, size_t len)
     flag(text, len, "aof_enabled", "1", &facts->aof);
     flag(text, len, "loading", "1", &facts->loading);
     (void)field(text, len, "role", facts->role, sizeof facts->role);
+    (void)field(text, len, "run_id", facts->run_id, sizeof facts->run_id);
+    number(text, len, "server_time_usec", &facts->clock_us);
 }
 
 void redis_facts_config(struct redis_facts *facts, const redisReply *reply)
@@ -136,4 +138,11 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
 
     for (size_t i = 0; fn != NULL && i < sizeof checks / sizeof checks[0]; i++)
         fn(arg, &checks[i]);
+}
+
+int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis_place *place)
+{
+    int64_t left_ms = place->restart_guard_ms + 1000 - facts->uptime_s * 1000;
+
+    return place->restart_guard_ms > 0 && left_ms > 0 ? left_ms : 0;
 }

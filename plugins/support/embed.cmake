@@ -1,9 +1,10 @@
-# cmake -DDIR=... -DOUT=... "-DSCRIPTS=acquire=fence+name+acquire;..." -P embed.cmake
+# cmake -DDIR=... -DOUT=... -DPREFIX=redis "-DSCRIPTS=acquire=fence+name+acquire;..." -P embed.cmake
 #
-# Writes OUT, a C file with each script, put together from the files named, and its SHA1, by which the
-# server knows it.
+# Writes OUT, a C file with the table <prefix>_scripts of script.h: each script, put together from the
+# files named, and its SHA1, by which the server knows it.
 set(text "/* SPDX-License-Identifier: MIT */\n#include \"script.h\"\n\n")
 set(table "")
+string(TOUPPER ${PREFIX} upper_prefix)
 foreach(script ${SCRIPTS})
   string(REGEX REPLACE "=.*" "" name "${script}")
   string(REGEX REPLACE ".*=" "" parts "${script}")
@@ -21,7 +22,7 @@ foreach(script ${SCRIPTS})
   string(APPEND text "static const char ${name}_body[] = {${bytes}};\n")
   string(TOUPPER ${name} upper)
   string(APPEND table
-    "    [REDIS_SCRIPT_${upper}] = {\"${sha}\", ${name}_body, sizeof ${name}_body, \"${name}\"},\n")
+    "    [${upper_prefix}_SCRIPT_${upper}] = {\"${sha}\", ${name}_body, sizeof ${name}_body, \"${name}\"},\n")
 endforeach()
-string(APPEND text "\nconst struct redis_script redis_scripts[REDIS_SCRIPT_COUNT] = {\n${table}};\n")
+string(APPEND text "\nconst struct redis_script ${PREFIX}_scripts[${upper_prefix}_SCRIPT_COUNT] = {\n${table}};\n")
 file(WRITE ${OUT} "${text}")

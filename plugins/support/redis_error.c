@@ -1,7 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-#include "redis.h"
+#include "redis_peer.h"
 
 #include <string.h>
+
+enum dlock_status redis_fail(const struct redis_place *place, struct dlock_error *err,
+                             enum dlock_status status, const char *format, ...)
+{
+    char text[sizeof err->message];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return dlock_fail(err, place->origin, status, 0, "%.63s: %.180s", place->endpoint, text);
+}
+
+enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
+{
+    return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
+}
+
+enum dlock_status redis_connect_status(enum stream_result result)
+{
+    switch (result) {
+    case STREAM_OK:
+        return DLOCK_OK;
+    case STREAM_REFUSED:
+        return DLOCK_AUTH;
+    case STREAM_FOREIGN:
+        return DLOCK_PROTOCOL;
+    case STREAM_INVALID:
+        return DLOCK_INVALID;
+    default:
+        return DLOCK_UNAVAILABLE;
+    }
+}
 
 /*
  * Errors with which the server says that nothing was done. Whatever is not here may come from the

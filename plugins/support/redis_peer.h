@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis_peer.h - what plugins know of one Redis server: where it is, what it says of itself, what
+ * its errors mean, how the keys of a name are called, and what a new connection has to be told.
+ *
+ *   redis_error.c  errors, of ours and of the server
+ *   redis_facts.c  what a server says of itself, and what that means for a lock
+ *   redis_keys.c   the keys of a name
+ *   redis_reply.c  taking answers apart
+ *   redis_setup.c  making a connection ready
+ */
+#ifndef SUPPORT_REDIS_PEER_H
+#define SUPPORT_REDIS_PEER_H
+
+#include "resp.h"
+#include "stream.h"
+#include "tls.h"
+
+#include <dlock/plugin.h>
+#include <stdbool.h>
+
+#define REDIS_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
+#define REDIS_NAME_MAX   255
+#define REDIS_PREFIX_MAX 64
+#define REDIS_NS_PER_MS  INT64_C(1000000)
+
+/* Where it is and how it is spoken to. The texts are borrowed; it may be copied. */
+struct redis_place {
+    const char *origin; /* the plugin, for errors */
+    const char *user, *password;
+    const char *path;       /* of a unix socket; NULL: TCP */
+    struct address address; /* TCP */
+    bool secure;            /* TLS */
+    const char *sni;        /* the name that the server is asked for, and shows a certificate of;
+                               NULL: the host's */
+    struct tls_options tls;
+    int64_t database;
+    const char *prefix;
+    bool raw;  /* the lock's key is the name itself */
+    bool spin; /* look for an answer before sleeping for it */
+    bool unsafe_eviction;
+    int64_t restart_guard_ms;
+    char endpoint[64];
+};
+
+/* The script's text and the SHA1 that a server knows it by; made by embed.cmake. */
+struct redis_script {
+    const char *sha; /* 40 hex digits */
+    const char *body;
+    size_t len;
+    const char *name;
+};
+
+/* ---- redis_error.c ---- */
+
+/* Fills err with "<endpoint>: ..." and returns status. */
+__attribute__((format(printf, 4, 5))) enum dlock_status redis_fail(const struct redis_place *place,
+                                                                   struct dlock_error *err,
+                                                                   enum dlock_status status,
+                                                                   const char *format, ...);
+/* PROTOCOL: an answer, but not to this question. */
+enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err);
+
+/* What the server's error means for a request, and fills err. Its text is shown, unless a secret
+ * may be in it. */
+enum dlock_status redis_error(const struct redis_place *place, const redisReply *reply,
+                              struct dlock_error *err);
+/* The same without its text. */
+enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
+                                    const char *what, struct dlock_error *err);
+bool redis_error_is(const redisReply *reply, const char *code);
+
+/* What a failed connect, or a failed handshake, means. */
+enum dlock_status redis_connect_status(enum stream_result result);
+
+/* ---- redis_reply.c ---- */
+
+/* The i-th element of an array, if it is an integer within the bounds. */
+bool redis_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t most, int64_t *out);
+/* The i-th element, if it is a string; NULL: it is not. */
+const redisReply *redis_reply_text(const redisReply *reply, size_t i);
+/* It is an array of so many. */
+bool redis_reply_array(const redisReply *reply, size_t count);
+
+/* That a server may count, that core asks for, and bytes of a number as text. */
+#define REDIS_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
+#define REDIS_TTL_MAX_MS   (INT64_C(7) * 24 * 3600 * 1000)
+#define REDIS_DIGITS       24
+
+/* The number in out, which holds REDIS_DIGITS. */
+const char *redis_number(char *out, int64_t number);
+
+/* What of a lease that the server counts is to be relied on: a clock that was set back makes it
+ * longer than anybody asked for, until it is set right again. */
+int64_t redis_lease(int64_t counted_ms);
+
+/* ---- redis_facts.c ---- */
+
+struct redis_facts {
+    char server[64]; /* "Redis 7.0.15" */
+    char role[16];
+    char policy[32]; /* maxmemory-policy */
+    char fsync[16];  /* appendfsync; "": the user may not know */
+    char run_id[48]; /* another one after each start; "": unknown */
+    int64_t max_memory;
+    int64_t uptime_s;
+    int64_t clock_us; /* the server's wall clock; 0: it does not say */
+    bool aof, cluster, loading;
+};
+
+/* Takes what INFO and CONFIG GET answered. */
+void redis_facts_info(struct redis_facts *facts, const char *text, size_t len);
+void redis_facts_config(struct redis_facts *facts, const redisReply *reply);
+
+/* OK and the capabilities in force; UNAVAILABLE, PROTOCOL or CONFIG. */
+enum dlock_status redis_facts_judge(const struct redis_facts *facts,
+                                    const struct redis_place *place, uint32_t *caps,
+                                    struct dlock_error *err);
+
+/* What probe reports. */
+void redis_facts_report(const struct redis_facts *facts, const struct redis_place *place,
+                        dlock_check_fn *fn, void *arg);
+
+/* How long from now the server, which has just told its facts, may grant nothing [restart_guard].
+ * It counts whole seconds. 0: it may. */
+int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis_place *place);
+
+/* ---- redis_setup.c ---- */
+
+/*
+ * Everything that a new connection needs goes out in one piece, and is answered in one: the way to
+ * the first lock is short. What was asked is remembered, to know which answer is which.
+ */
+#define REDIS_SETUP_MAX 12
+struct redis_setup {
+    const struct redis_place *place;
+    struct redis_facts *facts;
+    char *bytes; /* to be sent; wiped by redis_setup_end */
+    size_t len;
+    int questions[REDIS_SETUP_MAX];
+    size_t count, answered;
+};
+
+/* identity: authenticates and chooses the database. facts, NULL: does not ask for them. False: no
+ * memory. Ended by redis_setup_end in either case. */
+bool redis_setup_begin(struct redis_setup *setup, const struct redis_place *place, bool identity,
+                       struct redis_facts *facts);
+/* The next answer, which stays the caller's. OK; or why the connection cannot be used. */
+enum dlock_status redis_setup_take(struct redis_setup *setup, const redisReply *reply,
+                                   struct dlock_error *err);
+bool redis_setup_done(const struct redis_setup *setup);
+void redis_setup_end(struct redis_setup *setup);
+
+/* ---- redis_keys.c ---- */
+
+#define REDIS_KEY_COUNT 5
+#define REDIS_KEY_MAX   (REDIS_PREFIX_MAX + 3 * REDIS_NAME_MAX + 5)
+
+/* lock, meta, readers, queue and waiters of a name; the plugins' name.lua say what is in them. */
+struct redis_keys {
+    char bytes[REDIS_KEY_COUNT][REDIS_KEY_MAX];
+    size_t lens[REDIS_KEY_COUNT];
+};
+
+void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
+                     const unsigned char *name, uint32_t name_len);
+
+/* What all keys of names with this prefix begin with, as SCAN matches. pattern holds
+ * 2 * REDIS_KEY_MAX. */
+void redis_keys_pattern(char *pattern, const struct redis_place *place, const unsigned char *prefix,
+                        uint32_t prefix_len);
+
+/* The name of which this is the lock's or the readers' key. False: it is another one. */
+bool redis_keys_name(const struct redis_place *place, const char *key, size_t len,
+                     unsigned char *name, uint32_t *name_len);
+
+void redis_hex(char *hex, const unsigned char *token);
+
+#endif
