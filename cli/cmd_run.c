@@ -49,7 +49,7 @@ struct run {
     char shown[CLI_PRINTABLE_SIZE]; /* the name, printable */
     char **command;
     bool name_in_hex;
-    bool warn_only;
+    bool warn_only, nowait, timed;
     int64_t kill_after_ms;
     long conflict_code;
 
@@ -75,9 +75,11 @@ static bool run_option_take(struct run *run, int option)
         return duration_take(&acquire->options.ttl_ms);
     case RUN_WAIT:
         acquire->how = ACQUIRE_TIMED;
+        run->timed = true;
         return cli_args_duration(optarg, &acquire->wait_ms);
     case RUN_NOWAIT:
         acquire->how = ACQUIRE_TRY;
+        run->nowait = true;
         return true;
     case RUN_SHARED:
         acquire->shared = true;
@@ -118,6 +120,8 @@ static int run_options_read(struct run *run, int argc, char **argv)
     }
     if (run->cli->json)
         return cli_args_usage(run->cli, "--json is not for run, whose output is the command's");
+    if (run->timed && run->nowait)
+        return cli_args_usage(run->cli, "--wait and --nowait exclude each other");
     if (optind >= argc)
         return cli_args_usage(run->cli, "run: NAME is missing");
     if (!cli_args_name(argv[optind], run->name_in_hex, &run->name))

@@ -136,7 +136,7 @@ enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, c
 static enum dlock_status not_in_range(struct dlock_error *err, const char *member, int64_t value,
                                       const char *range)
 {
-    return dl_error(err, DLOCK_INVALID, "dlock_options.%s is %lld, want %s", member,
+    return dl_error(err, DLOCK_INVALID, "option %s is %lld, want %s", member,
                     (long long)value, range);
 }
 
@@ -190,7 +190,7 @@ static enum dlock_status label_apply(const char *label, struct dl_settings *out,
         return DLOCK_OK;
     if (strnlen(label, DL_LABEL_MAX + 1) > DL_LABEL_MAX || !printable(label))
         return dl_error(err, DLOCK_INVALID,
-                        "dlock_options.label is not at most %d printable ASCII characters",
+                        "option label is not at most %d printable ASCII characters",
                         DL_LABEL_MAX);
     (void)snprintf(out->label, sizeof out->label, "%s", label);
     return DLOCK_OK;

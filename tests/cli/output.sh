@@ -13,7 +13,7 @@ usage_errors() {
     for args in '' 'frobnicate' 'run' 'run x' 'run x --' '--bogus list' 'run --bogus x true' 'run x -v' \
         'run --ttl 5 x true' 'run --ttl -1s x true' 'run --ttl 0s x true' 'run --ttl 1ms x true' \
         'run --ttl 8d x true' 'run --ttl 9223372036854775808ms x true' 'run --ttl 99999999999999999d x true' \
-        'run --wait soon x true' 'run --wait -1s x true' 'run --on-lost cry x true' \
+        'run --wait soon x true' 'run --wait -1s x true' 'run --wait 1s --nowait x true' 'run --on-lost cry x true' \
         'run --conflict-exit-code 256 x true' 'run --name-hex 0 x true' 'run --name-hex xy x true' \
         'inspect' 'inspect a b' 'list a b' 'break' 'break x' 'break a b --yes' 'backends x' \
         'run --json x true' '-u nonsense list' '-u foo://x list' '-u sqlite:///x?ttl=3 list' \
