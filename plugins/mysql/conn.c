@@ -26,6 +26,7 @@ enum dlock_status my_conn_open(struct my_conn *conn, const struct my_place *plac
     conn->host = host;
     conn->deadline_ns = deadline_ns;
     conn->tls = place->tls;
+    spin_init(&conn->spin, place->spin && !conn->queue ? spin_processors() : 0);
     status = my_dial(conn, err);
     conn->transaction = 1; /* nothing that is lost in here has taken a lock */
     if (status == DLOCK_OK)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -88,8 +89,20 @@ static void wake_take(const struct my_conn *conn)
     (void)got;
 }
 
+/* How many have something to say; 0: none of them at once. */
+static int spin_for(struct my_conn *conn, struct pollfd fds[2])
+{
+    int count = 0;
+
+    while (count == 0 && spin_more(&conn->spin, conn->host->now_ns(conn->host->ctx))) {
+        (void)sched_yield();
+        count = poll(fds, 2, 0);
+    }
+    return count;
+}
+
 /* *ready is what happened, of what the library waits for. */
-static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
+static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
 {
     struct pollfd fds[2] = {{.fd = mysql_get_socket(conn->mysql), .events = events_of(wait)},
                             {.fd = conn->stop != NULL ? conn->wake_fd : -1, .events = POLLIN}};
@@ -103,7 +116,9 @@ static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
             return DLOCK_CANCELED;
         if (left_ns <= 0)
             left = (struct timespec){0}; /* what has arrived counts */
-        count = ppoll(fds, 2, &left, NULL);
+        count = spin_for(conn, fds);
+        if (count == 0)
+            count = ppoll(fds, 2, &left, NULL);
         if (count > 0 && fds[0].revents != 0) {
             *ready = ready_of(wait, fds[0].revents);
             return DLOCK_OK;
@@ -113,6 +128,19 @@ static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
         if (count > 0)
             wake_take(conn);
     }
+}
+
+/* Who waits for a row says so by conn->stop, and nothing of that is known from other answers. */
+static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (conn->stop != NULL || conn->spin.processors < 2)
+        return sleep_for(conn, wait, ready);
+    spin_begin(&conn->spin, conn->host->now_ns(conn->host->ctx));
+    status = sleep_for(conn, wait, ready);
+    spin_end(&conn->spin, conn->host->now_ns(conn->host->ctx), status == DLOCK_OK);
+    return status;
 }
 
 /* OpenSSL writes without MSG_NOSIGNAL: a dead peer must not end the process. */

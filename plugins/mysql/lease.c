@@ -68,20 +68,36 @@ static enum dlock_status row_first(struct my_conn *conn, const struct dlock_requ
     return my_lease_contended(status, err);
 }
 
+/* OK and *taken, or it is held. */
+static enum dlock_status row_take(struct my_conn *conn, enum my_statement which, int *taken,
+                                  struct dlock_error *err)
+{
+    enum dlock_status status = my_conn_execute(conn, which, err);
+
+    *taken = status == DLOCK_OK && conn->affected > 0;
+    return my_lease_contended(status, err);
+}
+
 static enum dlock_status row_try(struct my_conn *conn, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err)
 {
-    enum dlock_status status = my_conn_execute(conn, MY_TAKE, err);
-    int there = 0;
+    const struct my_slot *slot = req->slot;
+    int there = 0, taken = 0;
+    enum dlock_status status =
+        row_take(conn, slot->queue != NULL ? MY_TAKE_AGAIN : MY_TAKE, &taken, err);
 
-    if (status != DLOCK_OK)
-        return my_lease_contended(status, err);
-    if (conn->affected > 0)
-        return granted(conn, req, grant);
+    if (status != DLOCK_OK || taken)
+        return status == DLOCK_OK ? granted(conn, req, grant) : status;
     status = look(conn, grant, &there, err);
     if (status != DLOCK_OK)
         return status;
-    return there ? DLOCK_BUSY : row_first(conn, req, grant, err);
+    if (!there)
+        return row_first(conn, req, grant, err);
+    if (conn->row.number[0] != 0 && conn->row.number[1] > 0) /* an answer was lost */
+        status = row_take(conn, MY_TAKE_AGAIN, &taken, err);
+    if (status != DLOCK_OK)
+        return status;
+    return taken ? granted(conn, req, grant) : DLOCK_BUSY;
 }
 
 /* The row is ours; the number follows, and without it the row is given back. The numbers of one

@@ -29,6 +29,8 @@
 #ifndef MY_H
 #define MY_H
 
+#include "spin.h"
+
 #include <dlock/plugin.h>
 #include <mysql.h>
 #include <stdatomic.h>
@@ -78,7 +80,7 @@ struct my_place {
     char database[65];
     char prefix[MY_PREFIX_MAX + 1];
     char endpoint[64]; /* for messages */
-    int create, galera, tls;
+    int create, galera, tls, spin;
     const char *tls_ca, *tls_cert, *tls_key;
     int64_t grace_ms; /* session: how long a claim lasts without a ping */
 };
@@ -90,7 +92,8 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
 /* ---- statements.c ---- */
 
 enum my_statement {
-    MY_TAKE,
+    MY_TAKE,       /* what is free and nobody's turn */
+    MY_TAKE_AGAIN, /* row: or is ours, or our turn */
     MY_CREATE,     /* row: the first time of a name */
     MY_ENSURE,     /* row: a free row, for readers */
     MY_LOOK,       /* row, insert: who holds it */
@@ -172,8 +175,9 @@ struct my_conn {
     int64_t deadline_ns; /* of the call that runs */
     int64_t answered_ns; /* the last sign of life */
     const atomic_int
-        *stop;   /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
-    int wake_fd; /* eventfd; -1: none */
+        *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
+    int wake_fd;      /* eventfd; -1: none */
+    struct spin spin; /* not of a queue session, which waits for long */
     int tls;
     int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
     int transaction;      /* inside of one: what is lost now has not happened */

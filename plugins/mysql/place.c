@@ -151,6 +151,7 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
         .socket = target->option(target, "unix_socket"),
         .create = create == NULL || target->number(target, "create") != 0,
         .galera = target->number(target, "unsafe_galera") != 0,
+        .spin = target->number(target, "spin") != 0,
         .grace_ms = target->number(target, "session_grace"),
     };
     status = strategy_find(place, err);

@@ -31,6 +31,9 @@ static const struct dlock_option_spec options[] = {
     {"tls_cert", "text", NULL, "1..4096",
      "file with a certificate of our own, for the server to see"},
     {"tls_key", "text", NULL, "1..4096", "file with its key"},
+    {"spin", "bool", "on", NULL,
+     "look for an answer for some microseconds before sleeping for it, where answers come that "
+     "fast"},
     {"unsafe_galera", "bool", "off", NULL,
      "accept a Galera node; locks are safe only if all clients use this one node"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -7,8 +7,6 @@
 #include "hub.h"
 #include "redis.h"
 
-#include <sched.h>
-
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
@@ -28,14 +26,6 @@ static void guard_set(struct redis_session *session)
     if (left_ms > 0)
         session->guard_until_ns =
             session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
-}
-
-/* That this process may run on. */
-static unsigned processors(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
@@ -61,7 +51,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     if (status != DLOCK_OK)
         return status;
     guard_set(session);
-    spin_init(&session->link.stream.spin, session->place.spin ? processors() : 0);
+    spin_init(&session->link.stream.spin, session->place.spin ? spin_processors() : 0);
     info_fill(info, session);
     return DLOCK_OK;
 }

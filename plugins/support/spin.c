@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "spin.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #define WEIGHT 8 /* of the past against one answer */
 
 static _Atomic unsigned spinning;
+
+unsigned spin_processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
 
 void spin_init(struct spin *spin, unsigned processors)
 {

@@ -33,6 +33,9 @@ struct spin {
     unsigned rest; /* waits to sleep through */
 };
 
+/* That this process may run on. */
+unsigned spin_processors(void);
+
 /* processors: 0 for never. */
 void spin_init(struct spin *spin, unsigned processors);
 

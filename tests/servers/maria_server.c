@@ -95,7 +95,7 @@ static bool run(struct dlt_maria *server)
     (void)snprintf(pid_file, sizeof pid_file, "--pid-file=%s/pid", server->directory);
     (void)snprintf(tmpdir, sizeof tmpdir, "--tmpdir=%s", server->directory);
     (void)snprintf(port, sizeof port, "--port=%u", server->port);
-    server->pid = dlt_process_spawn(server->directory, argv, server->preload);
+    server->pid = dlt_process_spawn(server->directory, argv, getenv("LD_PRELOAD"));
     return server->pid > 0 || fail(server, "fork");
 }
 

@@ -19,11 +19,11 @@ struct dlt_maria {
     char address[32];                     /* "127.0.0.1:PORT" */
     char why[768];                        /* after a false */
     const char *args[DLT_MARIA_ARGS_MAX]; /* borrowed: "--sql-mode=", ..., NULL */
-    const char *preload; /* borrowed: what LD_PRELOAD is when it runs; NULL: unset */
-    bool borrowed;       /* somebody else's */
+    bool borrowed;                        /* somebody else's */
 };
 
-/* Makes one, and waits until it answers. args ends with NULL, and may be NULL. False: why. */
+/* Makes one, which runs with our LD_PRELOAD, and waits until it answers. args ends with NULL, and
+ * may be NULL. False: why. */
 bool dlt_maria_start(struct dlt_maria *server, const char *const *args);
 
 /* The one that with_server started; one of its own if there is none. */
