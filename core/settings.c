@@ -136,8 +136,8 @@ enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, c
 static enum dlock_status not_in_range(struct dlock_error *err, const char *member, int64_t value,
                                       const char *range)
 {
-    return dl_error(err, DLOCK_INVALID, "option %s is %lld, want %s", member,
-                    (long long)value, range);
+    return dl_error(err, DLOCK_INVALID, "option %s is %lld, want %s", member, (long long)value,
+                    range);
 }
 
 static enum dlock_status wait_apply(int64_t wait_ms, struct dl_settings *out,
@@ -190,8 +190,7 @@ static enum dlock_status label_apply(const char *label, struct dl_settings *out,
         return DLOCK_OK;
     if (strnlen(label, DL_LABEL_MAX + 1) > DL_LABEL_MAX || !printable(label))
         return dl_error(err, DLOCK_INVALID,
-                        "option label is not at most %d printable ASCII characters",
-                        DL_LABEL_MAX);
+                        "option label is not at most %d printable ASCII characters", DL_LABEL_MAX);
     (void)snprintf(out->label, sizeof out->label, "%s", label);
     return DLOCK_OK;
 }
