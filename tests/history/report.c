@@ -5,15 +5,20 @@
 
 #define LINES_MOST 60
 
+static bool near_to(const struct dlt_record *r, const struct dlt_violation *v, int64_t window_ns)
+{
+    return r->clock_ns >= v->clock_ns - window_ns && r->clock_ns <= v->clock_ns + window_ns;
+}
+
 static bool concerns(const struct dlt_record *r, const struct dlt_violation *v, int64_t window_ns)
 {
-    bool near = r->clock_ns >= v->clock_ns - window_ns && r->clock_ns <= v->clock_ns + window_ns;
-
     if (r->event >= DLT_NEMESIS_STOP)
-        return near &&
+        return near_to(r, v, window_ns) &&
                (r->name_id == v->name_id || r->name_id == DLT_ALL_NAMES || v->attempt_id == 0);
     if (v->attempt_id == 0)
         return r->clock_ns == v->clock_ns;
+    if (r->event >= DLT_HELD_STAMP && !near_to(r, v, window_ns / 20)) /* there are so many */
+        return false;
     return r->attempt_id == v->attempt_id || (v->other_id != 0 && r->attempt_id == v->other_id);
 }
 

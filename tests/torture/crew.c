@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "crew.h"
+#include "oracle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEAVE_MS 15000
+
+static void note(struct crew *crew, enum dlt_event event, unsigned client)
+{
+    dlt_log_write(crew->log, &(struct dlt_record){.event = (uint8_t)event,
+                                                  .pid = crew->members[client].pid,
+                                                  .name_id = DLT_ALL_NAMES});
+}
+
+static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_t parent)
+{
+    char uri[256], words[7][24];
+    const char *argv[] = {
+        "dlock-torture", "--client", uri,      crew->directory, words[0], words[1],
+        words[2],        words[3],   words[4], words[5],        words[6], NULL,
+    };
+    const struct member *member = &crew->members[client];
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    store_uri(crew->store, client, uri, sizeof uri);
+    (void)snprintf(words[0], sizeof words[0], "%" PRIu64, crew->seed);
+    (void)snprintf(words[1], sizeof words[1], "%" PRId64, crew->ttl_ms);
+    (void)snprintf(words[2], sizeof words[2], "%" PRId64, crew->think_us);
+    (void)snprintf(words[3], sizeof words[3], "%u", client);
+    (void)snprintf(words[4], sizeof words[4], "%u", member->generation);
+    (void)snprintf(words[5], sizeof words[5], "%u", crew->threads);
+    (void)snprintf(words[6], sizeof words[6], "%u", crew->names);
+    (void)execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+bool crew_start(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+    pid_t parent = getpid();
+
+    (void)fflush(NULL);
+    if (member->pid != 0)
+        return false;
+    member->stopped = member->leaving = member->left = false;
+    member->pid = fork();
+    if (member->pid == 0)
+        member_exec(crew, client, parent);
+    if (member->pid < 0)
+        member->pid = 0;
+    return member->pid > 0;
+}
+
+/* What a process that is no more has claimed. */
+static void claims_end(struct crew *crew, unsigned client)
+{
+    for (uint32_t name = 0; name < crew->names; name++)
+        for (unsigned i = 0; i < crew->threads; i++)
+            oracle_leave(crew->shared, name, client * crew->threads + i);
+}
+
+static void member_over(struct crew *crew, unsigned client)
+{
+    claims_end(crew, client);
+    crew->members[client].pid = 0;
+    crew->members[client].generation++;
+}
+
+/* It stands still when this returns true, so that what it did comes before what is noted next. */
+static bool stand_still(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+    int status = 0;
+
+    if (member->pid == 0 || member->stopped || kill(member->pid, SIGSTOP) != 0)
+        return false;
+    while (waitpid(member->pid, &status, WUNTRACED) < 0)
+        if (errno != EINTR)
+            return false;
+    if (!WIFSTOPPED(status)) {
+        crew->broken++;
+        member_over(crew, client);
+        return false;
+    }
+    member->stopped = true;
+    return true;
+}
+
+bool crew_stop(struct crew *crew, unsigned client)
+{
+    bool stopped = stand_still(crew, client);
+
+    if (stopped)
+        note(crew, DLT_NEMESIS_STOP, client);
+    return stopped;
+}
+
+bool crew_cont(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+
+    if (member->pid == 0 || !member->stopped)
+        return false;
+    note(crew, DLT_NEMESIS_CONT, client);
+    member->stopped = false;
+    return kill(member->pid, SIGCONT) == 0;
+}
+
+bool crew_kill(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+    int status = 0;
+
+    if (!stand_still(crew, client))
+        return false;
+    note(crew, DLT_NEMESIS_KILL, client);
+    claims_end(crew, client);
+    (void)kill(member->pid, SIGKILL);
+    while (waitpid(member->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    member_over(crew, client);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* 1: it has ended, and well; 0: it runs; -1: badly. */
+static int ended(struct crew *crew, unsigned client)
+{
+    int status = 0;
+
+    if (waitpid(crew->members[client].pid, &status, WNOHANG) != crew->members[client].pid)
+        return 0;
+    (void)fflush(stdout);
+    if (status != 0)
+        (void)fprintf(stderr, "dlock-torture: client %u (pid %d) ended with %s %d\n", client,
+                      (int)crew->members[client].pid, WIFSIGNALED(status) ? "signal" : "status",
+                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    member_over(crew, client);
+    crew->members[client].left = status == 0;
+    crew->broken += status != 0;
+    return status == 0 ? 1 : -1;
+}
+
+static bool wait_for_end(struct crew *crew, unsigned client, int64_t until_ns)
+{
+    for (;;) {
+        int result = ended(crew, client);
+
+        if (result != 0)
+            return result > 0;
+        if (dlt_log_now_ns() > until_ns)
+            return false;
+        (void)poll(NULL, 0, 5);
+    }
+}
+
+bool crew_leave(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+
+    member->leaving = member->pid != 0 && !member->stopped && kill(member->pid, SIGTERM) == 0;
+    return member->leaving;
+}
+
+bool crew_left(struct crew *crew, unsigned client)
+{
+    struct member *member = &crew->members[client];
+
+    if (member->pid == 0)
+        return member->left;
+    if (wait_for_end(crew, client, dlt_log_now_ns() + LEAVE_MS * INT64_C(1000000)))
+        return true;
+    if (member->pid != 0) {
+        (void)fprintf(stderr, "dlock-torture: client %u does not close\n", client);
+        crew->broken++;
+        (void)crew_kill(crew, client);
+    }
+    return false;
+}
+
+void crew_look(struct crew *crew)
+{
+    for (unsigned i = 0; i < crew->clients; i++)
+        if (crew->members[i].pid != 0 && ended(crew, i) > 0 && !crew->members[i].leaving)
+            crew->broken++;
+}
+
+bool crew_end(struct crew *crew, int64_t limit_ms)
+{
+    int64_t until_ns = dlt_log_now_ns() + limit_ms * INT64_C(1000000);
+    bool right = true;
+
+    for (unsigned i = 0; i < crew->clients; i++) {
+        if (crew->members[i].pid == 0 || wait_for_end(crew, i, until_ns))
+            continue;
+        right = false;
+        if (crew->members[i].pid != 0) {
+            (void)fprintf(stderr, "dlock-torture: client %u does not end\n", i);
+            (void)crew_kill(crew, i);
+        }
+    }
+    return right;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * crew.h - the client processes of a run, as seen by the one that starts and ends them. Each is
+ * this program again, and ends with it.
+ */
+#ifndef TORTURE_CREW_H
+#define TORTURE_CREW_H
+
+#include "shared.h"
+#include "store.h"
+
+#include "../history/log.h"
+#include <sys/types.h>
+
+struct member {
+    pid_t pid; /* 0: it does not run */
+    unsigned generation;
+    bool stopped;
+    bool leaving, left; /* was asked to end; did so, and well */
+};
+
+struct crew {
+    const struct store *store;
+    struct shared *shared;
+    struct dlt_log *log; /* of what is done to them */
+    const char *directory;
+    uint64_t seed;
+    int64_t ttl_ms, think_us;
+    unsigned clients, threads, names;
+    struct member members[CLIENTS_MOST];
+    unsigned broken; /* ended by themselves, or badly */
+};
+
+/* Each of these: true if that is so now. They note what they did. */
+bool crew_start(struct crew *crew, unsigned client);
+bool crew_stop(struct crew *crew, unsigned client);
+bool crew_cont(struct crew *crew, unsigned client);
+bool crew_kill(struct crew *crew, unsigned client);
+/* Asks it to close; waits for that. */
+bool crew_leave(struct crew *crew, unsigned client);
+bool crew_left(struct crew *crew, unsigned client);
+
+/* Counts those that ended though nobody had told them to. */
+void crew_look(struct crew *crew);
+
+/* Waits for all, which were told to end; kills those that do not within limit_ms. False: some. */
+bool crew_end(struct crew *crew, int64_t limit_ms);
+
+#endif

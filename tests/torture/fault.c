@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "nemesis.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BUSY_MS 2000
+
+/* ---- processors ---- */
+
+static _Noreturn void burn(void)
+{
+    volatile unsigned long turns = 0;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        turns++;
+}
+
+static void burners_start(struct active *active)
+{
+    (void)fflush(NULL);
+    for (size_t i = 0; i < BURNERS; i++) {
+        active->burners[i] = fork();
+        if (active->burners[i] == 0)
+            burn();
+    }
+}
+
+static bool burners_end(const struct active *active)
+{
+    bool burnt = false;
+
+    for (size_t i = 0; i < BURNERS; i++) {
+        struct rusage usage = {0};
+
+        if (active->burners[i] <= 0)
+            continue;
+        (void)kill(active->burners[i], SIGKILL);
+        (void)wait4(active->burners[i], NULL, 0, &usage);
+        burnt |= usage.ru_utime.tv_sec > 0 || usage.ru_utime.tv_usec > 0;
+    }
+    return burnt;
+}
+
+/* ---- the file ---- */
+
+static bool file_lock(struct nemesis *nemesis, struct active *active)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/locks.db", nemesis->store->directory);
+    if (sqlite3_open_v2(path, &active->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        return false;
+    (void)sqlite3_busy_timeout(active->db, BUSY_MS);
+    return sqlite3_exec(active->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* ---- all ---- */
+
+static bool clock_step(struct nemesis *nemesis)
+{
+    if (nemesis->clocks == NULL)
+        return false;
+    dlt_skew_step(nemesis->clocks, CLOCK_REALTIME, nemesis->lease_ms * 2 * INT64_C(1000000));
+    return dlt_skew_reads(nemesis->clocks, CLOCK_REALTIME) > 0;
+}
+
+void fault_begin(struct nemesis *nemesis, struct active *active)
+{
+    const struct fault *fault = active->fault;
+
+    switch (fault->kind) {
+    case FAULT_CLIENT_STOP:
+        active->effective = crew_stop(nemesis->crew, fault->client);
+        break;
+    case FAULT_CLIENT_KILL:
+        active->effective = crew_kill(nemesis->crew, fault->client);
+        break;
+    case FAULT_CLIENT_LEAVE:
+        active->effective = crew_leave(nemesis->crew, fault->client);
+        break;
+    case FAULT_SERVER_STOP:
+        active->effective = store_pause(nemesis->store, fault->node, true);
+        break;
+    case FAULT_SERVER_KILL:
+        active->effective = store_kill(nemesis->store, fault->node);
+        break;
+    case FAULT_SERVER_KICK:
+        active->effective = store_kick(nemesis->store, fault->node) > 0;
+        break;
+    case FAULT_SCRIPT_FLUSH:
+        active->effective = store_flush(nemesis->store, fault->node) > 0;
+        break;
+    case FAULT_FORGET:
+        active->effective = store_forget(nemesis->store, fault->node) > 0;
+        break;
+    case FAULT_STORE_BUSY:
+        active->effective = file_lock(nemesis, active);
+        break;
+    case FAULT_CPU_BURST:
+        burners_start(active);
+        break;
+    case FAULT_CLOCK_STEP:
+        active->effective = clock_step(nemesis);
+        break;
+    default:
+        net_begin(nemesis->store, active, nemesis->lease_ms);
+    }
+}
+
+void fault_end(struct nemesis *nemesis, struct active *active)
+{
+    const struct fault *fault = active->fault;
+
+    switch (fault->kind) {
+    case FAULT_CLIENT_STOP:
+        if (active->effective)
+            active->effective = crew_cont(nemesis->crew, fault->client);
+        break;
+    case FAULT_CLIENT_LEAVE:
+        active->effective = active->effective && crew_left(nemesis->crew, fault->client);
+        (void)crew_start(nemesis->crew, fault->client);
+        break;
+    case FAULT_CLIENT_KILL:
+        (void)crew_start(nemesis->crew, fault->client);
+        break;
+    case FAULT_SERVER_STOP:
+        active->effective = store_pause(nemesis->store, fault->node, false) && active->effective;
+        break;
+    case FAULT_SERVER_KILL:
+        nemesis->broken |= !store_again(nemesis->store, fault->node);
+        break;
+    case FAULT_STORE_BUSY:
+        (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);
+        (void)sqlite3_close(active->db);
+        break;
+    case FAULT_CPU_BURST:
+        active->effective = burners_end(active);
+        break;
+    case FAULT_SERVER_KICK:
+    case FAULT_SCRIPT_FLUSH:
+    case FAULT_FORGET:
+    case FAULT_CLOCK_STEP:
+        break;
+    default:
+        net_end(nemesis->store, active);
+    }
+}

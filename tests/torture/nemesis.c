@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "nemesis.h"
+
+#include <poll.h>
+
+#define TICK_MS 100
+
+static int64_t elapsed_ms(const struct nemesis *nemesis)
+{
+    return (dlt_log_now_ns() - nemesis->start_ns) / 1000000;
+}
+
+/* Faults concern all names: who knows which one a message was about. */
+static void note(struct nemesis *nemesis)
+{
+    dlt_log_write(
+        nemesis->crew->log,
+        &(struct dlt_record){.event = DLT_NEMESIS_FAULT, .pid = -1, .name_id = DLT_ALL_NAMES});
+}
+
+static void begin(struct nemesis *nemesis, const struct fault *fault)
+{
+    for (size_t i = 0; i < ACTIVE_MOST; i++) {
+        struct active *active = &nemesis->active[i];
+
+        if (active->fault != NULL)
+            continue;
+        *active = (struct active){.fault = fault};
+        nemesis->tried[fault->kind]++;
+        note(nemesis);
+        fault_begin(nemesis, active);
+        note(nemesis);
+        return;
+    }
+}
+
+static void end(struct nemesis *nemesis, struct active *active)
+{
+    note(nemesis);
+    fault_end(nemesis, active);
+    note(nemesis);
+    nemesis->effective[active->fault->kind] += active->effective;
+    active->fault = NULL;
+}
+
+static int64_t end_ms(const struct active *active)
+{
+    return active->fault->start_ms + active->fault->length_ms;
+}
+
+/* The fault in force that ends first; NULL: there is none. */
+static struct active *next_to_end(struct nemesis *nemesis)
+{
+    struct active *first = NULL;
+
+    for (size_t i = 0; i < ACTIVE_MOST; i++) {
+        struct active *active = &nemesis->active[i];
+
+        if (active->fault != NULL && (first == NULL || end_ms(active) < end_ms(first)))
+            first = active;
+    }
+    return first;
+}
+
+static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile int *interrupted)
+{
+    for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !*interrupted;
+         left_ms = at_ms - elapsed_ms(nemesis)) {
+        (void)poll(NULL, 0, (int)(left_ms < TICK_MS ? left_ms : TICK_MS));
+        crew_look(nemesis->crew);
+        if (nemesis->progress != NULL)
+            nemesis->progress(nemesis->arg);
+    }
+}
+
+void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatile int *interrupted)
+{
+    size_t next = 0;
+
+    for (;;) {
+        struct active *ending = next_to_end(nemesis);
+        bool more = next < plan->count && !*interrupted && !nemesis->broken;
+
+        if (ending == NULL && !more)
+            return;
+        if (more && (ending == NULL || plan->faults[next].start_ms <= end_ms(ending))) {
+            wait_until(nemesis, plan->faults[next].start_ms, interrupted);
+            begin(nemesis, &plan->faults[next++]);
+        } else {
+            wait_until(nemesis, end_ms(ending), interrupted);
+            end(nemesis, ending);
+        }
+    }
+}
+
+void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted)
+{
+    wait_until(nemesis, elapsed_ms(nemesis) + ms, interrupted);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* nemesis.h - carries out a plan, and counts what came of it. */
+#ifndef TORTURE_NEMESIS_H
+#define TORTURE_NEMESIS_H
+
+#include "crew.h"
+#include "plan.h"
+
+#include <skew.h>
+
+#define ACTIVE_MOST 8
+#define BURNERS     3
+
+struct sqlite3;
+
+/* A fault in force. */
+struct active {
+    const struct fault *fault; /* NULL: none */
+    bool effective;
+    int64_t seen, written, held, cuts, accepted; /* at the proxies, before */
+    pid_t burners[BURNERS];
+    struct sqlite3 *db;
+};
+
+struct nemesis {
+    struct crew *crew;
+    struct store *store;
+    struct dlt_skew *clocks; /* NULL: servers have the true time */
+    int64_t lease_ms;
+    int64_t start_ns;
+    struct active active[ACTIVE_MOST];
+    uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
+    bool broken; /* a server did not come up again */
+    void (*progress)(void *arg);
+    void *arg;
+};
+
+/* Carries out the plan from start_ns on. Returns when nothing is wrong any more, or `interrupted`
+ * is set. */
+void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatile int *interrupted);
+
+/* Nothing happens for so long. */
+void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted);
+
+/* fault.c: begins and ends one. What is `effective` then has been seen. */
+void fault_begin(struct nemesis *nemesis, struct active *active);
+void fault_end(struct nemesis *nemesis, struct active *active);
+
+/* fault_net.c: the same for those that hit the ways to the servers. */
+void net_begin(struct store *store, struct active *active, int64_t lease_ms);
+void net_end(struct store *store, struct active *active);
+
+#endif

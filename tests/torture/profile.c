@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "profile.h"
+
+#include <string.h>
+
+#define CLIENT_FAULTS (FAULT_BIT(CLIENT_STOP) | FAULT_BIT(CLIENT_KILL) | FAULT_BIT(CLIENT_LEAVE))
+#define SLOW_FAULTS                                                             \
+    (FAULT_BIT(SERVER_STOP) | FAULT_BIT(NET_BLACKHOLE) | FAULT_BIT(NET_DELAY) | \
+     FAULT_BIT(NET_SLICE) | FAULT_BIT(NET_HOLD))
+/* Of which the server notices that a connection is gone. */
+#define ENDING_FAULTS                                                       \
+    (FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK) | FAULT_BIT(NET_CUT) | \
+     FAULT_BIT(NET_CUT_INSIDE) | FAULT_BIT(NET_REFUSE))
+
+/* Two at once; told "not yours". */
+#define TWO_AT_ONCE (RULE_BIT(OVERLAP) | RULE_BIT(TAKEN))
+
+static const struct profile profiles[] = {
+    {.name = "P", .text = "all assumptions hold"},
+    {.name = "C-amnesia",
+     .text = "a server forgets its locks when it crashes",
+     .breaks = FAULT_BIT(SERVER_KILL),
+     .forgets = true,
+     .found = TWO_AT_ONCE},
+    {.name = "C-stranger",
+     .text = "somebody deletes locks in the store",
+     .breaks = FAULT_BIT(FORGET),
+     .found = TWO_AT_ONCE},
+    {.name = "C-clock",
+     .text = "the server's clock steps forward",
+     .breaks = FAULT_BIT(CLOCK_STEP),
+     .clocks = true,
+     .found = TWO_AT_ONCE},
+    {.name = "C-sessions",
+     .text = "the server ends sessions that hold locks",
+     .breaks = ENDING_FAULTS,
+     .found = TWO_AT_ONCE},
+};
+
+#define PROFILES (sizeof profiles / sizeof profiles[0])
+
+const struct profile *profile_find(const char *name)
+{
+    for (size_t i = 0; i < PROFILES; i++)
+        if (strcmp(profiles[i].name, name) == 0)
+            return &profiles[i];
+    return NULL;
+}
+
+const char *profile_names(void)
+{
+    static char names[256];
+    size_t used = 0;
+
+    for (size_t i = 0; i < PROFILES && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                                 profiles[i].name);
+    return names;
+}
+
+static uint32_t faults_of(const struct backend *backend)
+{
+    uint32_t faults = CLIENT_FAULTS | FAULT_BIT(CPU_BURST);
+
+    switch (backend->kind) {
+    case STORE_MEMORY:
+        return FAULT_BIT(CLIENT_STOP) | FAULT_BIT(CPU_BURST);
+    case STORE_SQLITE:
+        return faults | FAULT_BIT(STORE_BUSY);
+    case STORE_REDIS:
+        return faults | SLOW_FAULTS | ENDING_FAULTS | FAULT_BIT(SCRIPT_FLUSH);
+    case STORE_MYSQL:
+        return faults | SLOW_FAULTS | (backend->session ? 0 : ENDING_FAULTS);
+    }
+    return 0;
+}
+
+static bool applies(const struct profile *profile, const struct backend *backend)
+{
+    if (profile->breaks == 0)
+        return true;
+    if (backend->nodes == 0)
+        return false;
+    if (backend->session)
+        return profile->breaks == ENDING_FAULTS;
+    return profile->breaks != ENDING_FAULTS && (!profile->forgets || backend->kind == STORE_REDIS);
+}
+
+uint32_t profile_faults(const struct profile *profile, const struct backend *backend)
+{
+    return applies(profile, backend) ? faults_of(backend) | profile->breaks : 0;
+}

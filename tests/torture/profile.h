@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile.h - what a run does to a store, and what its history may look like then.
+ *
+ * P keeps every assumption of docs/guarantees.md: nothing may be found. Each C breaks one: what is
+ * documented for that has to be found, and nothing else.
+ */
+#ifndef TORTURE_PROFILE_H
+#define TORTURE_PROFILE_H
+
+#include "plan.h"
+#include "store.h"
+
+#include <check.h>
+
+#define RULE_BIT(name) (UINT32_C(1) << DLT_RULE_##name)
+
+struct profile {
+    const char *name, *text;
+    uint32_t breaks; /* faults that break the assumption; FAULT_BIT */
+    bool forgets;    /* servers that are killed lose their locks */
+    bool clocks;     /* servers run with clocks that can be set */
+    uint32_t found;  /* rules of which one has to be broken, and all may be; RULE_BIT */
+};
+
+const struct profile *profile_find(const char *name);
+const char *profile_names(void);
+
+/* The faults that this profile has for this backend; 0: there is no such profile for it. */
+uint32_t profile_faults(const struct profile *profile, const struct backend *backend);
+
+#endif

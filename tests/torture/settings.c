@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "settings.h"
+
+#include "shared.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_MS 200
+
+static void usage(void)
+{
+    (void)fprintf(stderr,
+                  "usage: dlock-torture --backend B [OPTION...]\n"
+                  "  --backend B      %s\n"
+                  "  --profile P      %s (P)\n"
+                  "  --seed N         of the plan and of what clients do (1)\n"
+                  "  --duration T     with faults: 60s, 30m (10s)\n"
+                  "  --processes N    clients (4)\n"
+                  "  --threads N      in each (4)\n"
+                  "  --names N        that they want (3)\n"
+                  "  --ttl MS         of their leases (1000)\n"
+                  "  --think US       pause between two locks of a thread, on average (3000)\n"
+                  "  --slack MS       how late a call may return and a loss be told (1500)\n"
+                  "  --keep DIR       a new directory for logs and pictures\n"
+                  "  --plan           prints what would be done, and when\n",
+                  backend_names(), profile_names());
+}
+
+static bool number_of(const char *text, int64_t least, int64_t most, int64_t *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *out >= least && *out <= most;
+}
+
+static bool count_of(const char *text, int64_t most, unsigned *out)
+{
+    int64_t number = 0;
+    bool right = number_of(text, 1, most, &number);
+
+    *out = (unsigned)number;
+    return right;
+}
+
+static bool duration_of(const char *text, int64_t *ms)
+{
+    static const struct {
+        const char *unit;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    char *end = NULL;
+    long long number = strtoll(text, &end, 10);
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (end != text && number > 0 && number < 1000000 && strcmp(end, units[i].unit) == 0) {
+            *ms = number * units[i].ms;
+            return true;
+        }
+    return false;
+}
+
+static bool option_set(struct settings *settings, int option, const char *text)
+{
+    switch (option) {
+    case 'b':
+        settings->backend = backend_find(text);
+        return settings->backend != NULL;
+    case 'p':
+        settings->profile = profile_find(text);
+        return settings->profile != NULL;
+    case 's': {
+        int64_t seed = 0;
+        bool right = number_of(text, 0, INT64_MAX, &seed);
+
+        settings->seed = (uint64_t)seed;
+        return right;
+    }
+    case 'd':
+        return duration_of(text, &settings->duration_ms);
+    case 'c':
+        return count_of(text, CLIENTS_MOST, &settings->processes);
+    case 't':
+        return count_of(text, PLACES_MOST, &settings->threads);
+    case 'n':
+        return count_of(text, NAMES_MOST, &settings->names);
+    case 'l':
+        return number_of(text, 100, 60000, &settings->ttl_ms);
+    case 'u':
+        return number_of(text, 0, 10000000, &settings->think_us);
+    case 'k':
+        return number_of(text, 1, 60000, &settings->slack_ms);
+    case 'o':
+        settings->keep = text;
+        return true;
+    case 'x':
+        return settings->plan_only = true;
+    default:
+        return false;
+    }
+}
+
+static bool sensible(struct settings *settings)
+{
+    if (settings->backend == NULL)
+        return false;
+    if (settings->backend->kind == STORE_MEMORY) { /* it reaches no other process */
+        settings->threads *= settings->processes;
+        settings->processes = 1;
+    }
+    if (settings->processes * settings->threads > PLACES_MOST)
+        return false;
+    if (profile_faults(settings->profile, settings->backend) != 0)
+        return true;
+    (void)fprintf(stderr, "dlock-torture: no profile %s for %s\n", settings->profile->name,
+                  settings->backend->name);
+    return false;
+}
+
+bool settings_read(struct settings *settings, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"backend", required_argument, NULL, 'b'},
+        {"profile", required_argument, NULL, 'p'},
+        {"seed", required_argument, NULL, 's'},
+        {"duration", required_argument, NULL, 'd'},
+        {"processes", required_argument, NULL, 'c'},
+        {"threads", required_argument, NULL, 't'},
+        {"names", required_argument, NULL, 'n'},
+        {"ttl", required_argument, NULL, 'l'},
+        {"think", required_argument, NULL, 'u'},
+        {"slack", required_argument, NULL, 'k'},
+        {"keep", required_argument, NULL, 'o'},
+        {"plan", no_argument, NULL, 'x'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+    bool right = true;
+
+    *settings = (struct settings){.profile = profile_find("P"),
+                                  .seed = 1,
+                                  .duration_ms = 10000,
+                                  .ttl_ms = 1000,
+                                  .slack_ms = 1500,
+                                  .think_us = 3000,
+                                  .processes = 4,
+                                  .threads = 4,
+                                  .names = 3};
+    while (right && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        right = option_set(settings, option, optarg);
+    right = right && optind == argc && sensible(settings);
+    if (!right)
+        usage();
+    return right;
+}
+
+int64_t settings_stall_ms(const struct settings *settings)
+{
+    int64_t lease_ms = settings->backend->lease_ms;
+
+    return (lease_ms > 0 ? lease_ms : settings->ttl_ms) + settings->backend->place_ms + POLL_MS +
+           settings->slack_ms;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* settings.h - what a run is to be, from the command line. */
+#ifndef TORTURE_SETTINGS_H
+#define TORTURE_SETTINGS_H
+
+#include "profile.h"
+
+struct settings {
+    const struct backend *backend;
+    const struct profile *profile;
+    uint64_t seed;
+    int64_t duration_ms; /* with faults */
+    int64_t ttl_ms, slack_ms, think_us;
+    unsigned processes, threads, names;
+    const char *keep; /* a directory to leave everything in; NULL: only what went wrong */
+    bool plan_only;
+};
+
+/* False: a usage was printed. */
+bool settings_read(struct settings *settings, int argc, char **argv);
+
+/* How long a wanted name may be free at most when nothing is wrong any more: until the end of what
+ * a dead holder had, that of a dead waiter, and the next look. */
+int64_t settings_stall_ms(const struct settings *settings);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "store.h"
+
+#include <skew.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SESSION_GRACE_MS 2000
+
+static const struct backend backends[] = {
+    {.name = "memory", .kind = STORE_MEMORY, .fences = true, .place_ms = 1000},
+    {.name = "sqlite", .kind = STORE_SQLITE, .fences = true, .place_ms = 1000},
+    {.name = "redis", .kind = STORE_REDIS, .nodes = 1, .fences = true, .place_ms = 1000},
+    {.name = "mysql-row",
+     .kind = STORE_MYSQL,
+     .strategy = "row",
+     .nodes = 1,
+     .fences = true,
+     .place_ms = 3000},
+    {.name = "mysql-insert",
+     .kind = STORE_MYSQL,
+     .strategy = "insert",
+     .nodes = 1,
+     .fences = true,
+     .place_ms = 3000},
+    {.name = "mysql-session",
+     .kind = STORE_MYSQL,
+     .strategy = "session",
+     .nodes = 1,
+     .session = true,
+     .fences = true,
+     .lease_ms = SESSION_GRACE_MS,
+     .place_ms = 3000},
+};
+
+#define BACKENDS (sizeof backends / sizeof backends[0])
+
+const struct backend *backend_find(const char *name)
+{
+    for (size_t i = 0; i < BACKENDS; i++)
+        if (strcmp(backends[i].name, name) == 0)
+            return &backends[i];
+    return NULL;
+}
+
+const char *backend_names(void)
+{
+    static char names[256];
+    size_t used = 0;
+
+    for (size_t i = 0; i < BACKENDS && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                                 backends[i].name);
+    return names;
+}
+
+/* ---- servers ---- */
+
+static bool redis_start(struct store *store, unsigned node, const struct store_options *options)
+{
+    static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    bool right = dlt_redis_start(&store->redis[node], options->forgets ? NULL : durable);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->redis[node].why);
+    return right;
+}
+
+static bool maria_start(struct store *store)
+{
+    bool right = dlt_maria_start(&store->maria, NULL);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->maria.why);
+    return right;
+}
+
+static bool servers_start(struct store *store, const struct store_options *options)
+{
+    bool right = options->clocks == NULL || dlt_skew_preload(options->clocks);
+
+    if (store->backend->kind == STORE_MYSQL)
+        return right && maria_start(store);
+    for (unsigned i = 0; right && i < store->backend->nodes; i++)
+        right = redis_start(store, i, options);
+    return right;
+}
+
+static bool ways_start(struct store *store)
+{
+    bool redis = store->backend->kind == STORE_REDIS;
+
+    for (unsigned client = 0; client < store->clients; client++) {
+        for (unsigned node = 0; node < store->backend->nodes; node++) {
+            struct dlt_proxy *way = &store->ways[client][node];
+            const char *address = redis ? store->redis[node].address : store->maria.address;
+
+            if (!dlt_proxy_start(way, address, redis ? "resp" : "mysql", NULL)) {
+                (void)snprintf(store->why, sizeof store->why, "a proxy: %.200s", way->answer);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool store_start(struct store *store, const struct store_options *options)
+{
+    *store = (struct store){.backend = options->backend, .clients = options->clients};
+    (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);
+    return servers_start(store, options) && ways_start(store);
+}
+
+void store_stop(struct store *store)
+{
+    for (unsigned client = 0; client < store->clients; client++)
+        for (unsigned node = 0; node < store->backend->nodes; node++)
+            if (store->ways[client][node].pid > 0)
+                (void)dlt_proxy_stop(&store->ways[client][node]);
+    for (unsigned node = 0; node < store->backend->nodes; node++)
+        if (store->redis[node].pid > 0 || store->redis[node].directory[0] != '\0')
+            dlt_redis_stop(&store->redis[node]);
+    if (store->maria.directory[0] != '\0')
+        dlt_maria_stop(&store->maria);
+}
+
+void store_uri(const struct store *store, unsigned client, char *uri, size_t size)
+{
+    const struct dlt_proxy *way = &store->ways[client][0];
+
+    switch (store->backend->kind) {
+    case STORE_MEMORY:
+        (void)snprintf(uri, size, "memory://torture?waiter_lease=1s");
+        break;
+    case STORE_SQLITE:
+        (void)snprintf(uri, size, "sqlite://%s/locks.db?waiter_lease=1s", store->directory);
+        break;
+    case STORE_REDIS:
+        (void)snprintf(uri, size, "redis://%s?waiter_lease=1s", way->address);
+        break;
+    case STORE_MYSQL:
+        (void)snprintf(uri, size, "mysql://u:secret@%s/locks?strategy=%s", way->address,
+                       store->backend->strategy);
+        if (store->backend->session)
+            (void)snprintf(uri + strlen(uri), size - strlen(uri), "&session_grace=%dms",
+                           SESSION_GRACE_MS);
+        break;
+    }
+}
+
+/* ---- what can be done to them ---- */
+
+/* The state letter of a process in /proc; 0: there is none. */
+static char process_state(pid_t pid)
+{
+    char path[64], text[512] = "";
+    const char *end;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    (void)!fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' ? end[2] : 0;
+}
+
+static pid_t server_pid(const struct store *store, unsigned node)
+{
+    return store->backend->kind == STORE_MYSQL ? store->maria.pid : store->redis[node].pid;
+}
+
+bool store_pause(struct store *store, unsigned node, bool pause)
+{
+    if (store->backend->kind == STORE_MYSQL)
+        dlt_maria_pause(&store->maria, pause);
+    else
+        dlt_redis_pause(&store->redis[node], pause);
+    for (int i = 0; i < 1000; i++)
+        if ((process_state(server_pid(store, node)) == 'T') == pause)
+            return true;
+    return false;
+}
+
+bool store_kill(struct store *store, unsigned node)
+{
+    pid_t pid = server_pid(store, node);
+
+    if (store->backend->kind == STORE_MYSQL)
+        dlt_maria_kill(&store->maria);
+    else
+        dlt_redis_kill(&store->redis[node]);
+    return pid > 0 && process_state(pid) == 0;
+}
+
+bool store_again(struct store *store, unsigned node)
+{
+    if (store->backend->kind == STORE_MYSQL)
+        return dlt_maria_again(&store->maria);
+    return dlt_redis_again(&store->redis[node]);
+}
+
+static unsigned number_of(const char *answer)
+{
+    return (unsigned)strtoul(answer, NULL, 10);
+}
+
+unsigned store_kick(struct store *store, unsigned node)
+{
+    char ids[1024], *rest = ids;
+    unsigned count = 0;
+
+    if (store->backend->kind == STORE_REDIS)
+        return number_of(dlt_redis_ask(&store->redis[node], "CLIENT KILL TYPE %s", "normal")) +
+               number_of(dlt_redis_ask(&store->redis[node], "CLIENT KILL TYPE %s", "pubsub"));
+    (void)snprintf(ids, sizeof ids, "%s",
+                   dlt_maria_ask(&store->maria, "SELECT GROUP_CONCAT(id SEPARATOR ' ') FROM "
+                                                "information_schema.processlist WHERE user = 'u'"));
+    for (char *id = strsep(&rest, " "); id != NULL; id = strsep(&rest, " "))
+        if (number_of(id) > 0 && *dlt_maria_ask(&store->maria, "KILL CONNECTION %s", id) == '\0')
+            count++;
+    return count;
+}
+
+unsigned store_flush(struct store *store, unsigned node)
+{
+    const char *info = dlt_redis_ask(&store->redis[node], "INFO %s", "memory");
+    const char *at = strstr(info, "number_of_cached_scripts:");
+    unsigned scripts = at != NULL ? number_of(at + strlen("number_of_cached_scripts:")) : 0;
+
+    (void)dlt_redis_ask(&store->redis[node], "SCRIPT FLUSH");
+    return scripts;
+}
+
+unsigned store_forget(struct store *store, unsigned node)
+{
+    unsigned keys;
+
+    if (store->backend->kind == STORE_REDIS) {
+        keys = number_of(dlt_redis_ask(&store->redis[node], "DBSIZE"));
+        (void)dlt_redis_ask(&store->redis[node], "FLUSHALL");
+        return keys;
+    }
+    keys = number_of(dlt_maria_ask(&store->maria, "SELECT COUNT(*) FROM dlock_names"));
+    return *dlt_maria_ask(&store->maria, "UPDATE dlock_names SET until_us = 1, readers_us = 1") ==
+                   '\0'
+               ? keys
+               : 0;
+}

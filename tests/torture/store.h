@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - where the locks of a run are: servers of its own, each client with a way of its own to
+ * each of them that can be made bad, or a file.
+ */
+#ifndef TORTURE_STORE_H
+#define TORTURE_STORE_H
+
+#include <maria_server.h>
+#include <proxy_client.h>
+#include <redis_server.h>
+#include <stdint.h>
+
+#define NODES_MOST   5
+#define CLIENTS_MOST 32
+
+enum store_kind { STORE_MEMORY, STORE_SQLITE, STORE_REDIS, STORE_MYSQL };
+
+/* A backend as --backend names it. */
+struct backend {
+    const char *name;
+    enum store_kind kind;
+    const char *strategy; /* mysql */
+    unsigned nodes;       /* servers */
+    bool session;
+    bool fences;      /* every exclusive acquisition has a token */
+    int64_t lease_ms; /* after so long the server ends what a silent holder has; 0: the ttl */
+    int64_t place_ms; /* what a dead waiter costs the others */
+};
+
+const struct backend *backend_find(const char *name); /* NULL: unknown */
+const char *backend_names(void);                      /* "memory, sqlite, ..." */
+
+struct store {
+    const struct backend *backend;
+    unsigned clients;
+    char directory[128];
+    struct dlt_redis redis[NODES_MOST];
+    struct dlt_maria maria;
+    struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
+    char why[768]; /* after a false */
+};
+
+struct store_options {
+    const struct backend *backend;
+    const char *directory; /* there is one */
+    unsigned clients;
+    bool forgets;       /* a server that is killed loses its locks */
+    const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */
+};
+
+/* False: why. End it with store_stop in either case. */
+bool store_start(struct store *store, const struct store_options *options);
+void store_stop(struct store *store);
+
+/* The URI for this client. */
+void store_uri(const struct store *store, unsigned client, char *uri, size_t size);
+
+/* A server stands still, or is gone, or is there again. True: that is so now. */
+bool store_pause(struct store *store, unsigned node, bool pause);
+bool store_kill(struct store *store, unsigned node);
+bool store_again(struct store *store, unsigned node);
+
+/* What they did: 0, nothing. */
+unsigned store_kick(struct store *store, unsigned node);   /* connections ended */
+unsigned store_flush(struct store *store, unsigned node);  /* scripts forgotten */
+unsigned store_forget(struct store *store, unsigned node); /* locks deleted */
+
+#endif

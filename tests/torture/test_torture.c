@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Do the parts of dlock-torture see what they are there for? */
+#include "figures.h"
+#include "oracle.h"
+#include "plan.h"
+#include "profile.h"
+#include "resource.h"
+
+#include <criterion/criterion.h>
+#include <dlock/status.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+
+static const struct plan_terms terms = {.seed = 7,
+                                        .duration_ms = 60000,
+                                        .lease_ms = 1000,
+                                        .clients = 4,
+                                        .nodes = 3,
+                                        .kinds = (UINT32_C(1) << FAULT_KINDS) - 1};
+
+Test(plan, follows_from_its_seed)
+{
+    struct plan_terms others = terms;
+    struct plan plan, again, other;
+
+    others.seed++;
+    cr_assert(plan_make(&terms, &plan) && plan_make(&terms, &again) && plan_make(&others, &other));
+    cr_assert_gt(plan.count, 30);
+    cr_assert_eq(plan.count, again.count);
+    cr_assert_eq(memcmp(plan.faults, again.faults, plan.count * sizeof *plan.faults), 0);
+    cr_assert(plan.count != other.count ||
+              memcmp(plan.faults, other.faults, plan.count * sizeof *plan.faults) != 0);
+    plan_fini(&plan);
+    plan_fini(&again);
+    plan_fini(&other);
+}
+
+static unsigned in_force(const struct plan *plan, int64_t ms)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < plan->count; i++)
+        count += plan->faults[i].start_ms <= ms &&
+                 ms <= plan->faults[i].start_ms + plan->faults[i].length_ms;
+    return count;
+}
+
+Test(plan, has_two_faults_at_a_time_at_most_and_ends)
+{
+    struct plan plan;
+    unsigned most = 0;
+
+    cr_assert(plan_make(&terms, &plan));
+    for (size_t i = 0; i < plan.count; i++) {
+        const struct fault *fault = &plan.faults[i];
+        unsigned count = in_force(&plan, fault->start_ms);
+
+        most = count > most ? count : most;
+        cr_assert_leq(fault->start_ms + fault->length_ms, terms.duration_ms);
+        cr_assert(i == 0 || plan.faults[i - 1].start_ms <= fault->start_ms);
+    }
+    cr_assert_eq(most, 2);
+    plan_fini(&plan);
+}
+
+Test(profile, P_breaks_no_assumption)
+{
+    static const char *const names[] = {"redis", "mysql-row", "mysql-insert", "sqlite", "memory"};
+    uint32_t session = profile_faults(profile_find("P"), backend_find("mysql-session"));
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        uint32_t faults = profile_faults(profile_find("P"), backend_find(names[i]));
+
+        cr_assert_neq(faults, 0);
+        cr_assert_eq(faults & (FAULT_BIT(FORGET) | FAULT_BIT(CLOCK_STEP)), 0, "%s", names[i]);
+    }
+    cr_assert_eq(session & (FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK) | FAULT_BIT(NET_CUT)),
+                 0);
+    cr_assert_eq(profile_faults(profile_find("C-clock"), backend_find("sqlite")), 0);
+}
+
+/* ---- what processes share ---- */
+
+static char directory[] = "/tmp/dlock-torture-XXXXXX";
+static struct shared *shared;
+static struct dlt_log *tape;
+
+static void set_up(void)
+{
+    char path[64];
+
+    cr_assert_not_null(mkdtemp(directory));
+    shared = shared_open(directory, true);
+    (void)snprintf(path, sizeof path, "%s/log", directory);
+    tape = dlt_log_open(path, 100);
+    cr_assert(shared != NULL && tape != NULL);
+}
+
+static void tear_down(void)
+{
+    char path[64];
+
+    shared_close(shared);
+    dlt_log_close(tape);
+    (void)snprintf(path, sizeof path, "%s/log", directory);
+    (void)unlink(path);
+    (void)snprintf(path, sizeof path, "%s/shared", directory);
+    (void)unlink(path);
+    (void)rmdir(directory);
+}
+
+TestSuite(shared, .init = set_up, .fini = tear_down);
+
+static void enter(unsigned place, uint32_t mode, int64_t left_ms)
+{
+    oracle_enter(shared, 1, place, place + 1, mode, dlt_log_now_ns() + left_ms * MS);
+}
+
+Test(shared, oracle_sees_two_claims_at_once)
+{
+    enter(0, DLOCK_SHARED, 60000);
+    enter(1, DLOCK_SHARED, 60000);
+    cr_assert_eq(shared->witness_count, 0, "readers may");
+    enter(2, DLOCK_EXCLUSIVE, 60000);
+    cr_assert_eq(shared->witness_count, 2);
+    cr_assert_eq(shared->witnesses[0].attempt, 3);
+}
+
+Test(shared, oracle_forgets_what_has_ended)
+{
+    enter(0, DLOCK_EXCLUSIVE, -1);
+    enter(1, DLOCK_EXCLUSIVE, 60000);
+    oracle_leave(shared, 1, 1);
+    enter(2, DLOCK_EXCLUSIVE, 60000);
+    cr_assert_eq(shared->witness_count, 0);
+    oracle_downgrade(shared, 1, 2);
+    enter(3, DLOCK_SHARED, 60000);
+    cr_assert_eq(shared->witness_count, 0);
+}
+
+Test(shared, oracle_sees_a_claim_that_is_extended_into_another)
+{
+    enter(0, DLOCK_EXCLUSIVE, -1);
+    enter(1, DLOCK_EXCLUSIVE, 60000);
+    oracle_extend(shared, 1, 0, dlt_log_now_ns() + 60000 * MS);
+    cr_assert_eq(shared->witness_count, 1);
+}
+
+Test(shared, resource_refuses_what_is_stale)
+{
+    struct dlt_record record = {.name_id = 2, .fence = 10};
+
+    cr_assert(resource_write(shared, tape, &record));
+    cr_assert(resource_write(shared, tape, &record));
+    record.fence = 9;
+    cr_assert_not(resource_write(shared, tape, &record));
+    cr_assert_eq(shared->resources[2].rejected, 1);
+}
+
+/* ---- figures ---- */
+
+static void add(struct dlt_history *history, enum dlt_event event, int64_t ms, uint64_t attempt,
+                enum dlock_status status, int64_t until_ms)
+{
+    struct dlt_record *record = dlt_history_add(history);
+
+    record->event = (uint8_t)event;
+    record->clock_ns = ms * MS;
+    record->attempt_id = attempt;
+    record->status = (uint16_t)status;
+    record->until_ns = until_ms * MS;
+}
+
+Test(figures, say_how_late_and_how_long)
+{
+    struct dlt_history history = {0};
+    struct figures figures;
+
+    add(&history, DLT_INV_LOCK, 1000, 1, DLOCK_OK, 1100);
+    add(&history, DLT_INV_LOCK, 1001, 2, DLOCK_OK, 0);
+    add(&history, DLT_RET_LOCK, 1105, 1, DLOCK_UNKNOWN, 0);
+    add(&history, DLT_NEMESIS_FAULT, 5000, 0, DLOCK_OK, 0);
+    add(&history, DLT_INV_LOCK, 5001, 3, DLOCK_OK, 0);
+    add(&history, DLT_RET_LOCK, 5030, 3, DLOCK_OK, 7000);
+    add(&history, DLT_INV_UNLOCK, 5040, 3, DLOCK_OK, 9000);
+    add(&history, DLT_RET_LOCK, 5041, 2, DLOCK_OK, 7000);
+    add(&history, DLT_LOST, 7004, 2, DLOCK_OK, 0);
+    cr_assert(figures_make(&history, &figures));
+    cr_assert_eq(figures.overrun_ns, 5 * MS);
+    cr_assert_eq(figures.unexplained, 1);
+    cr_assert_eq(figures.overtaken, 1);
+    cr_assert_eq(figures.recoveries, 1);
+    cr_assert_eq(figures.recovery_most_ns, 30 * MS);
+    cr_assert_eq(figures.late_loss_ns, 4 * MS);
+    dlt_history_fini(&history);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "verdict.h"
+
+#include "../history/log.h"
+#include "../history/report.h"
+#include <glob.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <timeline.h>
+
+#define NS_PER_MS     INT64_C(1000000)
+#define REPORTED_MOST 5
+#define WINDOW_NS     (1000 * NS_PER_MS)
+#define LONG_MS       30000 /* from then on a run has to have shown everything */
+
+struct court {
+    const struct verdict *verdict;
+    struct dlt_history history;
+    struct dlt_check_figures check;
+    struct figures figures;
+    uint64_t expected, unexpected; /* violations */
+    uint64_t overlapped;           /* the attempt of the last OVERLAP */
+    unsigned reported, tests, failed;
+};
+
+static void test(struct court *court, bool right, const char *text)
+{
+    court->failed += !right;
+    printf("%sok %u - %s\n", right ? "" : "not ", ++court->tests, text);
+}
+
+static bool logs_read(struct court *court)
+{
+    char pattern[PATH_MAX], why[512];
+    glob_t files = {0};
+    bool right = true;
+
+    (void)snprintf(pattern, sizeof pattern, "%s/*.log", court->verdict->directory);
+    if (glob(pattern, 0, NULL, &files) != 0)
+        return false;
+    for (size_t i = 0; right && i < files.gl_pathc; i++) {
+        right = dlt_log_read(files.gl_pathv[i], &court->history, why, sizeof why) == 0;
+        if (!right)
+            printf("# %s\n", why);
+    }
+    globfree(&files);
+    dlt_history_sort(&court->history);
+    return right;
+}
+
+/* With two claims at once the answers may come in another order than the grants. */
+static bool is_expected(struct court *court, const struct dlt_violation *violation)
+{
+    uint32_t found = court->verdict->settings->profile->found;
+
+    if (violation->rule == DLT_RULE_OVERLAP)
+        court->overlapped = violation->attempt_id;
+    if (violation->rule == DLT_RULE_FENCE && found != 0)
+        return violation->attempt_id == court->overlapped;
+    return (found >> violation->rule & 1) != 0;
+}
+
+static void picture(const struct court *court, const struct dlt_violation *violation)
+{
+    char path[PATH_MAX];
+
+    (void)snprintf(path, sizeof path, "%s/violation-%u.svg", court->verdict->directory,
+                   court->reported);
+    if (dlt_timeline_write(path, &court->history, violation, WINDOW_NS))
+        printf("# picture: %s\n", path);
+}
+
+static void on_violation(void *arg, const struct dlt_violation *violation)
+{
+    struct court *court = arg;
+    bool expected = is_expected(court, violation);
+
+    court->expected += expected;
+    court->unexpected += !expected;
+    if (expected ? court->reported > 0 : court->reported >= REPORTED_MOST)
+        return;
+    court->reported++;
+    dlt_report_violation(stdout, &court->history, violation, WINDOW_NS);
+    picture(court, violation);
+}
+
+/* A session may end while the lease runs, when an answer does not come. */
+bool verdict_kept(const struct settings *settings)
+{
+    return !settings->backend->session || settings->profile->found != 0;
+}
+
+static bool history_check(struct court *court)
+{
+    const struct settings *settings = court->verdict->settings;
+    struct dlt_check_options options = {.slack_ns = settings->slack_ms * NS_PER_MS,
+                                        .busy_ns = settings->ttl_ms * NS_PER_MS / 2,
+                                        .stall_ns = settings_stall_ms(settings) * NS_PER_MS,
+                                        .complete = true,
+                                        .told = true,
+                                        .kept = verdict_kept(settings),
+                                        .report = on_violation,
+                                        .arg = court};
+
+    return dlt_check(&court->history, &options, &court->check) == 0 &&
+           figures_make(&court->history, &court->figures);
+}
+
+/* ---- what was seen ---- */
+
+static uint64_t faults_print(const struct nemesis *nemesis)
+{
+    uint64_t sum = 0;
+
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        if (nemesis->tried[kind] == 0)
+            continue;
+        sum += nemesis->effective[kind];
+        printf("#   %-32s %6" PRIu64 " effective of %" PRIu64 "\n",
+               fault_text((enum fault_kind)kind), nemesis->effective[kind], nemesis->tried[kind]);
+    }
+    return sum;
+}
+
+static double ms(int64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static void witnesses_print(const struct shared *shared)
+{
+    uint32_t count = atomic_load(&shared->witness_count);
+
+    for (uint32_t i = 0; i < count && i < REPORTED_MOST; i++) {
+        const struct oracle_witness *w = &shared->witnesses[i];
+
+        printf("# two at once: name %u, attempts %" PRIx64 " (to %" PRId64 ") and %" PRIx64
+               " (to %" PRId64 ") at %" PRId64 "\n",
+               w->name, w->attempt, w->until_ns, w->other, w->other_until_ns, w->clock_ns);
+    }
+}
+
+static void figures_print(const struct court *court, uint64_t faults)
+{
+    const struct settings *settings = court->verdict->settings;
+    const struct dlt_check_figures *check = &court->check;
+    const struct figures *figures = &court->figures;
+    const struct shared *shared = court->verdict->shared;
+
+    printf("# %s, profile %s (%s), seed %" PRIu64 ": %.1f s, %u processes of %u threads, %u names, "
+           "ttl %" PRId64 " ms\n",
+           settings->backend->name, settings->profile->name, settings->profile->text,
+           settings->seed, court->verdict->took_s, settings->processes, settings->threads,
+           settings->names, settings->ttl_ms);
+    printf("# lock calls %" PRIu64 ", acquisitions %" PRIu64 ", UNKNOWN %" PRIu64
+           " (unexplained %" PRIu64 "), LOST %" PRIu64 "\n",
+           check->locks, check->acquired, check->unknown, figures->unexplained, check->lost);
+    printf("# overlaps %" PRIu64 " by history, %u by shared memory in %" PRIu64 " looks\n",
+           check->violations[DLT_RULE_OVERLAP], atomic_load(&shared->witness_count),
+           (uint64_t)atomic_load(&shared->scans));
+    if (check->smallest_gap_ns != INT64_MAX)
+        printf("# smallest gap between claims that exclude each other %.3f ms\n",
+               ms(check->smallest_gap_ns));
+    printf("# protected writes %" PRIu64 ", stale ones refused %" PRIu64
+           ", fence regressions %" PRIu64 "\n",
+           check->accepted, check->rejected, check->violations[DLT_RULE_FENCE]);
+    printf(
+        "# latest return after a deadline %.1f ms, latest news of a loss %.1f ms after the lease, "
+        "most overtaken %u\n",
+        ms(figures->overrun_ns), ms(figures->late_loss_ns), figures->overtaken);
+    printf("# from a fault to the next lock of the first name: median %.1f ms, 99%% %.1f ms, most "
+           "%.1f ms, of %" PRIu64 "\n",
+           ms(figures->recovery_median_ns), ms(figures->recovery_p99_ns),
+           ms(figures->recovery_most_ns), figures->recoveries);
+    if (court->unexpected == 0 && faults > 0 && settings->profile->found == 0)
+        printf("# no violation in %" PRIu64 " effective faults: below %.4f a fault, with 95 %%\n",
+               faults, 3.0 / (double)faults);
+}
+
+/* ---- judgement ---- */
+
+static void judge_history(struct court *court)
+{
+    const struct settings *settings = court->verdict->settings;
+    uint32_t found = settings->profile->found;
+    bool overlaps = (found & RULE_BIT(OVERLAP)) != 0;
+
+    test(court, court->unexpected == 0,
+         found == 0 ? "the history is that of a lock" : "nothing else was found in the history");
+    if (found != 0)
+        test(court, court->expected > 0, "what the broken assumption does was seen");
+    test(court, overlaps || atomic_load(&court->verdict->shared->witness_count) == 0,
+         "shared memory saw no two claims at once that it should not");
+}
+
+static void judge(struct court *court, uint64_t faults)
+{
+    const struct settings *settings = court->verdict->settings;
+    bool is_long = settings->duration_ms >= LONG_MS;
+    bool remote = settings->backend->nodes > 0;
+
+    judge_history(court);
+    test(court, court->verdict->ended && court->verdict->nemesis->crew->broken == 0,
+         "all clients ended by themselves, and well");
+    test(court, !court->verdict->nemesis->broken, "all servers came up again");
+    test(court, faults > (is_long ? 30 : 0), "faults had an effect");
+    test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
+    if (is_long) {
+        test(court, court->check.lost > 0, "leases were lost");
+        test(court, !remote || court->check.unknown > 0, "outcomes were unknown");
+        test(court, court->check.rejected > 0, "stale writes were refused");
+    }
+    printf("1..%u\n", court->tests);
+}
+
+bool verdict_print(const struct verdict *verdict)
+{
+    struct court court = {.verdict = verdict};
+    bool readable = logs_read(&court) && history_check(&court);
+    uint64_t faults;
+
+    witnesses_print(verdict->shared);
+    printf("# faults:\n");
+    faults = faults_print(verdict->nemesis);
+    figures_print(&court, faults);
+    test(&court, readable, "the logs are whole");
+    judge(&court, faults);
+    dlt_history_fini(&court.history);
+    return court.failed == 0;
+}

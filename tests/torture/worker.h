@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.h - a client process of a run: threads that take, hold and give back a few names in all
+ * the ways there are, and write down what they did and were told.
+ */
+#ifndef TORTURE_WORKER_H
+#define TORTURE_WORKER_H
+
+#include "chance.h"
+#include "shared.h"
+
+#include "../history/log.h"
+#include <dlock/dlock.h>
+
+#define NS_PER_MS INT64_C(1000000)
+
+struct worker_order {
+    const char *uri, *directory;
+    uint64_t seed;
+    int64_t ttl_ms, think_us;
+    unsigned number, generation; /* which client, and how often it was started before */
+    unsigned threads, names;
+    bool session; /* leases live in sessions: see actor.c */
+};
+
+struct worker {
+    const struct worker_order *order;
+    struct shared *shared;
+    struct dlt_log *log;
+    struct dlock_client *client;
+    uint32_t caps;
+    struct actor *actors; /* order->threads of them */
+    int64_t op_timeout_ms;
+    bool polls_events; /* losses by event descriptor, not by callback */
+};
+
+/* No new turns: the run is over, or this client is to leave (SIGTERM). */
+bool worker_stopping(const struct worker *worker);
+
+/* Of a handle, as its thread sees it. */
+enum grip_stage { GRIP_FREE, GRIP_TAKING, GRIP_HELD, GRIP_GIVING };
+
+/* One handle. The guard orders the thread that uses it and the news of losses. */
+struct grip {
+    struct actor *actor;
+    struct dlock *lock;
+    pthread_mutex_t guard;
+    enum grip_stage stage;
+    bool told, early; /* of a loss; before the thread had noted that it held */
+    bool renewed;
+    struct dlt_record record; /* what the records of the attempt have in common */
+};
+
+struct actor {
+    struct worker *worker;
+    unsigned place; /* among the threads of all clients */
+    struct chance chance;
+    struct grip grips[NAMES_MOST];
+};
+
+/* The whole life of the process. Its exit status: 0, or 1 with the reason on standard error. */
+int worker_main(const struct worker_order *order);
+
+/* actor.c: one thread. */
+bool actor_init(struct actor *actor, struct worker *worker, unsigned place);
+void actor_fini(struct actor *actor);
+void *actor_run(void *actor);
+
+/* The news of a loss; event->user is a grip. */
+void actor_lost(void *worker, const struct dlock_event *event);
+
+#endif
