@@ -12,6 +12,7 @@
 #define NS_PER_S   INT64_C(1000000000)
 #define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
 #define CHUNK_SIZE 4096
+#define DRAIN_MOST 16 /* chunks; a flood is left to those who watch */
 
 static int64_t now(const struct redis_hub *hub)
 {
@@ -163,11 +164,11 @@ static enum dlock_status subscribe_answer(struct redis_hub *hub, int64_t deadlin
     if (status != DLOCK_OK)
         return status;
     if (reply->type == REDIS_REPLY_ERROR) {
-        status = redis_error(&hub->place, reply, err);
+        status = redis_error(hub->place, reply, err);
     } else {
         kind = redis_reply_array(reply, 3) ? redis_reply_text(reply, 0) : NULL;
         if (kind == NULL || strcmp(kind->str, "subscribe") != 0)
-            status = redis_fail(&hub->place, err, DLOCK_PROTOCOL, "not an answer to SUBSCRIBE");
+            status = redis_fail(hub->place, err, DLOCK_PROTOCOL, "not an answer to SUBSCRIBE");
     }
     freeReplyObject(reply);
     return status;
@@ -180,7 +181,7 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     size_t len = 0;
     char *bytes = NULL;
     enum dlock_status status =
-        redis_link_open(&hub->link, &hub->place, hub->tls, hub->host, deadline_ns, err);
+        redis_link_open(&hub->link, hub->place, hub->tls, hub->host, deadline_ns, err);
 
     if (status == DLOCK_OK)
         status = redis_setup_identity(&hub->link, deadline_ns, err);
@@ -191,7 +192,7 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     resp_command_text(&command, hub->channel);
     bytes = resp_command_format(&command, &len);
     if (bytes == NULL)
-        return redis_fail(&hub->place, err, DLOCK_NOMEM, "no memory for a command");
+        return redis_fail(hub->place, err, DLOCK_NOMEM, "no memory for a command");
     status = redis_link_send(&hub->link, bytes, len, deadline_ns, err);
     free(bytes);
     return status == DLOCK_OK ? subscribe_answer(hub, deadline_ns, err) : status;
@@ -240,7 +241,7 @@ void redis_hub_drain(struct redis_hub *hub)
     if (hub->reading || !hub->up)
         return;
     hub->reading = true;
-    while (hub->up && take_in(hub) == STREAM_OK)
+    for (int i = 0; i < DRAIN_MOST && hub->up && take_in(hub) == STREAM_OK; i++)
         ;
     hub->reading = false;
     redis_hub_hand_over(hub);

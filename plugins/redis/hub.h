@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hub.h - what a client has once for all its sessions: the certificates, and the place where grants
- * arrive.
+ * hub.h - the place of a client where grants arrive.
  *
  * The server grants a name to a waiter by a message on the client's channel, which one connection
  * of the client is subscribed to from the first watch on; that watch ends at once, because a grant
@@ -20,8 +19,6 @@
 
 #include <pthread.h>
 
-struct redis_hub;
-
 /* dlock_request.slot: one attempt. Zeroed by core; guarded by the hub's mutex. */
 struct redis_waiter {
     struct redis_waiter *next;
@@ -36,15 +33,31 @@ struct redis_waiter {
     pthread_cond_t wake; /* exists while it is listed */
 };
 
-/* The hub of this client, made if need be, which the caller then is one user of. NULL: err says why
- * (NOMEM; INVALID: certificates). */
-struct redis_hub *redis_hub_join(const struct dlock_host *host, const struct redis_place *place,
-                                 struct dlock_error *err);
-void redis_hub_leave(struct redis_hub *hub);
-/* In a forked child, instead of leave: gives descriptors back, and no memory. */
-void redis_hub_abandon(struct redis_hub *hub);
+struct redis_hub {
+    const struct dlock_host *host;
+    const struct redis_place *place;
+    const struct tls *tls;
+    char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
+    int wake_fd; /* eventfd: the reading thread has something else to do */
 
-const struct tls *redis_hub_tls(const struct redis_hub *hub);
+    pthread_mutex_t mutex; /* guards the rest */
+    struct redis_waiter *waiters;
+    bool reading;     /* a thread has the link to itself, with the mutex released */
+    bool up;          /* subscribed */
+    bool told;        /* the log has why not */
+    uint64_t round;   /* counts subscriptions */
+    int64_t retry_ns; /* no earlier than that after a failure */
+    struct redis_link link;
+    char why[160]; /* it is not up */
+};
+
+/* OK or NOMEM; redis_hub_fini in either case. */
+enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host *host,
+                                 const struct redis_place *place, const struct tls *tls,
+                                 struct dlock_error *err);
+void redis_hub_fini(struct redis_hub *hub);
+/* In a forked child, instead of fini: gives descriptors back, and no memory. */
+void redis_hub_abandon(struct redis_hub *hub);
 
 /* Before a request for a place leaves: lists the waiter. Returns the channel to be told by. */
 const char *redis_hub_expect(struct redis_hub *hub, struct redis_waiter *waiter,

@@ -5,26 +5,6 @@
 
 #include "hub.h"
 
-struct redis_hub {
-    struct redis_hub *next;        /* under the registry's mutex, as users */
-    unsigned users;                /* sessions and waiters */
-    const struct dlock_host *host; /* the client [HST-1] */
-    struct redis_place place;
-    struct tls *tls;
-    char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
-    int wake_fd; /* eventfd: the reading thread has something else to do */
-
-    pthread_mutex_t mutex; /* guards the rest */
-    struct redis_waiter *waiters;
-    bool reading;     /* a thread has the link to itself, with the mutex released */
-    bool up;          /* subscribed */
-    bool told;        /* the log has why not */
-    uint64_t round;   /* counts subscriptions */
-    int64_t retry_ns; /* no earlier than that after a failure */
-    struct redis_link link;
-    char why[160]; /* it is not up */
-};
-
 /* Takes in what has arrived, and notices an end. With the mutex held, which it releases meanwhile.
  */
 void redis_hub_drain(struct redis_hub *hub);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking, keeping and giving back a name: each one script. */
-#include "hub.h"
-#include "redis.h"
+#include "session.h"
 
 #include <string.h>
 
@@ -26,7 +25,7 @@ static enum dlock_status grant_read(const struct redis_session *session, const r
 }
 
 /* Whether there is a place, and since which number grants to it count. */
-static enum dlock_status busy_read(const struct redis_session *session, const redisReply *reply,
+static enum dlock_status busy_read(struct redis_session *session, const redisReply *reply,
                                    struct redis_waiter *waiter, struct dlock_grant *grant,
                                    struct dlock_error *err)
 {
@@ -45,7 +44,7 @@ static enum dlock_status busy_read(const struct redis_session *session, const re
         grant->flags |= DLOCK_GRANT_QUEUED;
         grant->fence = (uint64_t)counter;
         grant->lease_ms = session->waiter_lease_ms;
-        redis_hub_queued(session->hub, waiter, grant->fence);
+        redis_hub_queued(&session->hub, waiter, grant->fence);
     }
     return DLOCK_BUSY;
 }
@@ -53,13 +52,15 @@ static enum dlock_status busy_read(const struct redis_session *session, const re
 /* A server that was started a moment ago may have forgotten what it granted. */
 static enum dlock_status guarded(const struct redis_session *session, struct dlock_error *err)
 {
-    int64_t left_ns = session->guard_until_ns - session->host->now_ns(session->host->ctx);
+    int64_t until_ns = atomic_load(&session->pool.guard_until_ns);
+    int64_t left_ns = until_ns - session->host->now_ns(session->host->ctx);
 
     if (left_ns <= 0)
         return DLOCK_OK;
     return redis_fail(&session->place, err, DLOCK_UNAVAILABLE,
-                      "no new locks for %lld ms: was up for %lld s, restart_guard is %lld s",
-                      (long long)left_ns / REDIS_NS_PER_MS + 1, (long long)session->facts.uptime_s,
+                      "no new locks for %lld ms: the server was just started, restart_guard is "
+                      "%lld s",
+                      (long long)left_ns / REDIS_NS_PER_MS + 1,
                       (long long)session->place.restart_guard_ms / 1000);
 }
 
@@ -88,7 +89,7 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     resp_command_text(&call.command, redis_number(place, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
     resp_command_text(&call.command, req->label != NULL ? req->label : "");
-    return redis_call_run(&session->link, &call, req->deadline_ns, reply, err);
+    return redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
 }
 
 enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
@@ -103,12 +104,12 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
 
     if (status != DLOCK_OK)
         return status;
-    if (req->mode == DLOCK_SHARED && (session->caps & DLOCK_CAP_RWLOCK) == 0)
+    if (req->mode == DLOCK_SHARED && session->place.raw)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         waiter = req->slot;
-        channel = redis_hub_expect(session->hub, waiter, req->token);
+        channel = redis_hub_expect(&session->hub, waiter, req->token);
     }
     status = try_run(session, req, channel, &reply, err);
     if (status != DLOCK_OK)
@@ -140,7 +141,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     redis_call_keys(&call, &keys);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
-    status = redis_call_run(&session->link, &call, deadline_ns, &reply, err);
+    status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
     if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed) ||

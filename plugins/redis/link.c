@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #define CHUNK 4096
@@ -76,31 +75,4 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
         return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for an answer");
     return redis_fail(link->place, err, DLOCK_PROTOCOL, "an answer that makes no sense: %s",
                       link->reader.why);
-}
-
-enum dlock_status redis_link_ask(struct redis_link *link, const struct resp_command *command,
-                                 int64_t deadline_ns, redisReply **out, struct dlock_error *err)
-{
-    enum dlock_status status = DLOCK_INTERNAL;
-    size_t len = 0;
-    char *bytes = NULL;
-
-    *out = NULL;
-    if (!stream_idle(&link->stream))
-        return redis_fail(link->place, err, DLOCK_UNAVAILABLE, "not sent: %s", link->stream.why);
-    bytes = resp_command_format(command, &len);
-    if (bytes == NULL)
-        return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for a command");
-    status = redis_link_send(link, bytes, len, deadline_ns, err);
-    free(bytes);
-    if (status == DLOCK_OK)
-        status = redis_link_read(link, deadline_ns, out, err);
-    if (status == DLOCK_NOMEM) /* there may have been an answer */
-        status = err->status = DLOCK_UNKNOWN;
-    if (status == DLOCK_OK && resp_reader_pending(&link->reader)) {
-        freeReplyObject(*out);
-        *out = NULL;
-        return redis_fail(link->place, err, DLOCK_PROTOCOL, "two answers to one question");
-    }
-    return status;
 }

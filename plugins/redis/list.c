@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The live holders of many names, a page of SCAN at a time: KEYS would stop the server. */
-#include "redis.h"
+#include "session.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -123,9 +123,8 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_text(&command, listing->pattern);
     resp_command_text(&command, "COUNT");
     resp_command_text(&command, PAGE);
-    session->link.reader.reply_max = ANSWER_MAX_BYTES;
-    status = redis_link_ask(&session->link, &command, listing->deadline_ns, &reply, err);
-    session->link.reader.reply_max = RESP_REPLY_MAX;
+    status = redis_pool_ask(&session->pool, &command, ANSWER_MAX_BYTES, listing->deadline_ns,
+                            &reply, err);
     if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
         status = redis_error(&session->place, reply, err);
     if (status == DLOCK_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at one name. */
-#include "redis.h"
+#include "session.h"
 
 #define HOLDERS_MAX      "200" /* that one answer may tell of */
 #define HOLDER_ELEMENTS  6
@@ -62,9 +62,8 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
     redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT);
     redis_call_keys(&call, &keys);
     resp_command_text(&call.command, HOLDERS_MAX);
-    session->link.reader.reply_max = ANSWER_MAX_BYTES;
-    status = redis_call_run(&session->link, &call, deadline_ns, &reply, err);
-    session->link.reader.reply_max = RESP_REPLY_MAX;
+    call.reply_max = ANSWER_MAX_BYTES;
+    status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
     if (status == DLOCK_OK)
         status = holders_tell(session, reply, &lease, fn, arg, stopped, err);
     freeReplyObject(reply);

@@ -4,28 +4,29 @@
  * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
  * set up like, and what can be relied on.
  */
-#include "hub.h"
-#include "redis.h"
+#include "session.h"
 
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
-     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
 
-static void info_fill(struct dlock_session_info *info, const struct redis_session *session)
+static void info_fill(struct dlock_session_info *info, const struct redis_session *session,
+                      const struct redis_facts *facts, uint32_t caps)
 {
-    info->caps = session->caps;
-    (void)snprintf(info->server, sizeof info->server, "%s", session->facts.server);
+    info->caps = caps | DLOCK_CAP_CONCURRENT;
+    (void)snprintf(info->server, sizeof info->server, "%s", facts->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.endpoint);
 }
 
-/* A restart always ends the connection, so that asking once a connection is enough. */
-static void guard_set(struct redis_session *session)
+static enum dlock_status tls_make(struct redis_session *session, struct dlock_error *err)
 {
-    int64_t left_ms = redis_facts_guard_ms(&session->facts, &session->place);
+    char why[160];
 
-    if (left_ms > 0)
-        session->guard_until_ns =
-            session->host->now_ns(session->host->ctx) + left_ms * REDIS_NS_PER_MS;
+    if (!session->place.secure)
+        return DLOCK_OK;
+    session->tls = tls_new(&session->place.tls, why, sizeof why);
+    return session->tls != NULL ? DLOCK_OK
+                                : redis_fail(&session->place, err, DLOCK_INVALID, "%s", why);
 }
 
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
@@ -33,27 +34,24 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
     struct redis_session *session = self;
+    struct redis_facts facts;
+    uint32_t caps = 0;
     enum dlock_status status = redis_place_init(&session->place, target, err);
 
-    if (status != DLOCK_OK)
-        return status;
     session->host = host;
     session->waiter_lease_ms = target->number(target, "waiter_lease");
-    session->hub = redis_hub_join(host, &session->place, err);
-    if (session->hub == NULL)
-        return err->status;
-    status = redis_link_open(&session->link, &session->place, redis_hub_tls(session->hub), host,
-                             deadline_ns, err);
     if (status == DLOCK_OK)
-        status = redis_setup(&session->link, deadline_ns, &session->facts, err);
+        status = tls_make(session, err);
     if (status == DLOCK_OK)
-        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
+        status = redis_hub_init(&session->hub, host, &session->place, session->tls, err);
     if (status != DLOCK_OK)
         return status;
-    guard_set(session);
-    spin_init(&session->link.stream.spin, session->place.spin ? spin_processors() : 0);
-    info_fill(info, session);
-    return DLOCK_OK;
+    redis_pool_init(&session->pool, host, &session->place, session->tls,
+                    target->number(target, "sockets"));
+    status = redis_pool_connect(&session->pool, true, deadline_ns, &facts, &caps, err);
+    if (status == DLOCK_OK)
+        info_fill(info, session, &facts, caps);
+    return status;
 }
 
 static void redis_close(void *self, int forked)
@@ -61,15 +59,13 @@ static void redis_close(void *self, int forked)
     struct redis_session *session = self;
 
     if (forked) {
-        redis_link_leave(&session->link);
-        if (session->hub != NULL)
-            redis_hub_abandon(session->hub);
+        redis_pool_leave(&session->pool);
+        redis_hub_abandon(&session->hub);
         return;
     }
-    redis_link_close(&session->link);
-    if (session->hub != NULL)
-        redis_hub_leave(session->hub);
-    session->hub = NULL;
+    redis_pool_fini(&session->pool);
+    redis_hub_fini(&session->hub);
+    tls_free(session->tls);
 }
 
 static void redis_forget(void *self, const struct dlock_request *req)
@@ -83,29 +79,31 @@ static enum dlock_status redis_watch(void *self, const struct dlock_request *req
 {
     struct redis_session *session = self;
 
-    return redis_hub_watch(session->hub, req, grant, err);
+    return redis_hub_watch(&session->hub, req, grant, err);
 }
 
 static void redis_interrupt(void *self, const struct dlock_request *req)
 {
     struct redis_session *session = self;
 
-    redis_hub_interrupt(session->hub, req->slot);
+    redis_hub_interrupt(&session->hub, req->slot);
 }
 
+/* With a connection of its own, so that it sees what the next one would. */
 static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
                                      struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
     struct redis_session *session = self;
-    enum dlock_status status = redis_setup_look(&session->link, deadline_ns, &session->facts, err);
+    struct redis_facts facts;
+    uint32_t caps = 0;
+    enum dlock_status status =
+        redis_pool_connect(&session->pool, false, deadline_ns, &facts, &caps, err);
 
-    if (status == DLOCK_OK)
-        status = redis_facts_judge(&session->facts, &session->place, &session->caps, err);
     if (status != DLOCK_OK)
         return status;
-    redis_facts_report(&session->facts, &session->place, fn, arg);
-    info_fill(info, session);
+    redis_facts_report(&facts, &session->place, fn, arg);
+    info_fill(info, session, &facts, caps);
     return DLOCK_OK;
 }
 
@@ -144,6 +142,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},
+    {"sockets", "int", "4", "1..64",
+     "connections for questions, at most; threads beyond that share them, and waiting takes one "
+     "more"},
     {"waiter_lease", "duration", "3s", "500ms..60s",
      "how long a place in a queue lasts when it is not refreshed, and a lock that is granted to "
      "it"},

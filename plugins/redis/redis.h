@@ -2,17 +2,20 @@
 /*
  * redis.h - what the files of the redis plugin share.
  *
- * A session is one connection, used by one call at a time. Every operation on a lock is one script
- * in the server and one round trip; what the scripts store is said in name.lua.
+ * A client has one session, which all its threads use at once; the session has a few connections.
+ * Every operation on a lock is one script in the server and one round trip; what the scripts store
+ * is said in name.lua.
  *
  *   plugin.c  the slots, in the order of plugin.h
  *   place.c   what the URI says
- *   link.c    one connection: a question, an answer
+ *   pool.c    the connections of a session, and which of them a question takes
+ *   wire.c    one of them, shared by threads
+ *   link.c    what a connection is made of, and how it begins
  *   setup.c   making a connection ready
  *   script.c  running a script
  *   lease.c   trylock, unlock, leave, break
  *   renew.c   renew
- *   hub.c     what a client has once; hub.h says how grants arrive
+ *   hub.c     who waits in this client; hub.h says how grants arrive
  *   channel.c the connection that they arrive on
  *   watch.c   waiting for them
  *   look.c    inspect
@@ -62,10 +65,6 @@ enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, si
 enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, redisReply **out,
                                   struct dlock_error *err);
 
-/* One command, one answer. What is no answer to it, before or after, ends the connection's life. */
-enum dlock_status redis_link_ask(struct redis_link *link, const struct resp_command *command,
-                                 int64_t deadline_ns, redisReply **out, struct dlock_error *err);
-
 /* ---- setup.c ---- */
 
 /* Authenticates, chooses the database and asks for the facts, in one round trip. */
@@ -74,17 +73,17 @@ enum dlock_status redis_setup(struct redis_link *link, int64_t deadline_ns,
 /* The first two only. */
 enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline_ns,
                                        struct dlock_error *err);
-/* Asks for the facts again. */
-enum dlock_status redis_setup_look(struct redis_link *link, int64_t deadline_ns,
-                                   struct redis_facts *facts, struct dlock_error *err);
 
 /* ---- script.c ---- */
+
+struct redis_pool;
 
 /* Begins a command that runs a script; keys and arguments are added by resp_command_add. The number
  * of keys has to be count. */
 struct redis_call {
     const struct redis_script *script;
     char count[12];
+    size_t reply_max; /* bytes of the answer; RESP_REPLY_MAX */
     struct resp_command command;
 };
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys);
@@ -94,23 +93,8 @@ void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
  * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE or PROTOCOL of the connection;
  * or what the server's error means. A server that does not know the script is given it.
  */
-enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *call,
+enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
-
-/* ---- a session ---- */
-
-struct redis_hub;
-
-struct redis_session {
-    const struct dlock_host *host;
-    struct redis_place place;
-    struct redis_link link;
-    struct redis_hub *hub;
-    struct redis_facts facts;
-    uint32_t caps;
-    int64_t guard_until_ns;  /* no new lock before [restart_guard] */
-    int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
-};
 
 /* ---- lease.c, renew.c, look.c, list.c: slots of plugin.h ---- */
 
@@ -129,10 +113,5 @@ enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t 
 enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                              struct dlock_error *err);
-
-/* What redis_inspect does; *stopped: fn wanted no more. */
-enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
-                             uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                             bool *stopped, struct dlock_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeping many names: a script for each RENEW_AT_ONCE of them. */
-#include "redis.h"
+#include "session.h"
 
 #include <stdlib.h>
 
@@ -75,7 +75,7 @@ static enum dlock_status batch_run(struct redis_session *session, struct batch *
     enum dlock_status status = DLOCK_INTERNAL;
 
     batch_fill(batch, session, ops, n);
-    status = renew_error(redis_call_run(&session->link, &batch->call, deadline_ns, &reply, err));
+    status = renew_error(redis_call_run(&session->pool, &batch->call, deadline_ns, &reply, err));
     if (status == DLOCK_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)) {
         freeReplyObject(reply);
         status = redis_nonsense(&session->place, err);

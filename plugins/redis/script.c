@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "redis.h"
+#include "pool.h"
 
 #include <string.h>
 
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys)
 {
     call->script = &redis_scripts[script];
+    call->reply_max = RESP_REPLY_MAX;
     (void)snprintf(call->count, sizeof call->count, "%u", keys);
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
@@ -20,7 +21,7 @@ void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
 }
 
 /* A script that the server does not know has not been run: there is nothing to be unsure about. */
-static enum dlock_status run_with_body(struct redis_link *link, struct redis_call *call,
+static enum dlock_status run_with_body(struct redis_pool *pool, struct redis_call *call,
                                        int64_t deadline_ns, redisReply **out,
                                        struct dlock_error *err)
 {
@@ -29,18 +30,19 @@ static enum dlock_status run_with_body(struct redis_link *link, struct redis_cal
     call->command.lens[0] = strlen("EVAL");
     call->command.words[1] = call->script->body;
     call->command.lens[1] = call->script->len;
-    return redis_link_ask(link, &call->command, deadline_ns, out, err);
+    return redis_pool_ask(pool, &call->command, call->reply_max, deadline_ns, out, err);
 }
 
-enum dlock_status redis_call_run(struct redis_link *link, struct redis_call *call,
+enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err)
 {
-    enum dlock_status status = redis_link_ask(link, &call->command, deadline_ns, out, err);
+    enum dlock_status status =
+        redis_pool_ask(pool, &call->command, call->reply_max, deadline_ns, out, err);
 
     if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT"))
-        status = run_with_body(link, call, deadline_ns, out, err);
+        status = run_with_body(pool, call, deadline_ns, out, err);
     if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        status = redis_error(link->place, *out, err);
+        status = redis_error(pool->place, *out, err);
         freeReplyObject(*out);
         *out = NULL;
     }

@@ -21,13 +21,13 @@ static enum dlock_status answers(struct redis_link *link, struct redis_setup *se
     return DLOCK_OK;
 }
 
-static enum dlock_status run(struct redis_link *link, bool identity, int64_t deadline_ns,
+static enum dlock_status run(struct redis_link *link, int64_t deadline_ns,
                              struct redis_facts *facts, struct dlock_error *err)
 {
     struct redis_setup setup;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (!redis_setup_begin(&setup, link->place, identity, facts))
+    if (!redis_setup_begin(&setup, link->place, true, facts))
         status = redis_fail(link->place, err, DLOCK_NOMEM, "no memory for a command");
     else
         status = redis_link_send(link, setup.bytes, setup.len, deadline_ns, err);
@@ -37,20 +37,14 @@ static enum dlock_status run(struct redis_link *link, bool identity, int64_t dea
     return status == DLOCK_OK ? answers(link, &setup, deadline_ns, err) : status;
 }
 
-enum dlock_status redis_setup_look(struct redis_link *link, int64_t deadline_ns,
-                                   struct redis_facts *facts, struct dlock_error *err)
-{
-    return run(link, false, deadline_ns, facts, err);
-}
-
 enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    return run(link, true, deadline_ns, NULL, err);
+    return run(link, deadline_ns, NULL, err);
 }
 
 enum dlock_status redis_setup(struct redis_link *link, int64_t deadline_ns,
                               struct redis_facts *facts, struct dlock_error *err)
 {
-    return run(link, true, deadline_ns, facts, err);
+    return run(link, deadline_ns, facts, err);
 }

@@ -112,8 +112,8 @@ enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_requ
     status = watch_locked(hub, req, grant);
     (void)pthread_mutex_unlock(&hub->mutex);
     if (status == DLOCK_UNAVAILABLE)
-        return redis_fail(&hub->place, err, status, "nothing tells of grants: no place in a queue");
+        return redis_fail(hub->place, err, status, "nothing tells of grants: no place in a queue");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
-        return redis_fail(&hub->place, err, status, "the wait ended before the name was granted");
+        return redis_fail(hub->place, err, status, "the wait ended before the name was granted");
     return status;
 }

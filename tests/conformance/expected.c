@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REDIS_CAPS \
-    (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+#define REDIS_CAPS                                                                \
+    (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | \
+     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
 #define MYSQL_ROWS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
@@ -26,7 +27,8 @@ static const struct {
     {"sqlite", NULL, 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |
          DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE},
-    {"redis", "key=raw", 0, DLOCK_CAP_FENCE}, /* of a server that forgets when it crashes */
+    {"redis", "key=raw", 0,
+     DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT}, /* of a server that forgets when it crashes */
     {"redis", NULL, 0, REDIS_CAPS},
     {"rediss", NULL, 0, REDIS_CAPS},
     {"redis+unix", NULL, 0, REDIS_CAPS},

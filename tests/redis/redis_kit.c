@@ -37,6 +37,7 @@ void dlt_session_init(struct dlt_session *session, const char *scheme, const cha
     (void)snprintf(session->address, sizeof session->address, "%s", where);
     session->hosts[0] = local ? NULL : session->address;
     dlt_session_option(session, "waiter_lease", "3000");
+    dlt_session_option(session, "sockets", "4");
     session->target = (struct dlock_target){
         .scheme = scheme,
         .path = local ? session->address : "",
@@ -83,9 +84,10 @@ enum dlock_status dlt_session_open(struct dlt_session *session)
 
 void dlt_session_close(struct dlt_session *session)
 {
-    if (session->self != NULL)
+    if (session->self != NULL && !session->joined) {
         session->ops->close(session->self, 0);
-    free(session->self);
+        free(session->self);
+    }
     session->self = NULL;
 }
 
@@ -100,15 +102,13 @@ enum dlock_status dlt_session_start(struct dlt_session *session, const struct dl
     return status;
 }
 
-enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first)
+void dlt_session_join(struct dlt_session *session, struct dlt_session *first)
 {
     dlt_session_init(session, first->target.scheme, first->address);
-    memcpy(session->options, first->options, sizeof session->options);
-    session->target.user = first->target.user;
-    session->target.password = first->target.password;
     session->shared = first->shared;
     session->subscribed = first->subscribed;
-    return dlt_session_open(session);
+    session->self = first->self;
+    session->joined = true;
 }
 
 enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request)

@@ -23,6 +23,7 @@ struct dlt_session {
     struct dlock_grant grant;
     int64_t call_ms; /* bound of each call: 2 s */
     bool subscribed; /* dlt_queue_up has watched once */
+    bool joined;     /* self is another one's */
     void *self;
 };
 
@@ -38,8 +39,8 @@ enum dlock_status dlt_session_open(struct dlt_session *session);
 void dlt_session_close(struct dlt_session *session);
 /* init and open on a server; on failure prints why. */
 enum dlock_status dlt_session_start(struct dlt_session *session, const struct dlt_redis *server);
-/* Another session of the same client. */
-enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first);
+/* Another thread's view of the same session: it is CONCURRENT. */
+void dlt_session_join(struct dlt_session *session, struct dlt_session *first);
 
 enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request);
 /* dlt_try with DLOCK_REQ_ENQUEUE, and with DLOCK_REQ_REFRESH. */

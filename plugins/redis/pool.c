@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+#include "pool.h"
+#include "wire.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define NS_PER_S INT64_C(1000000000)
+#define RETRY_NS (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
+
+static int64_t now(const struct redis_pool *pool)
+{
+    return pool->host->now_ns(pool->host->ctx);
+}
+
+void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
+                     const struct redis_place *place, const struct tls *tls, int64_t limit)
+{
+    pthread_condattr_t attr;
+
+    pool->host = host;
+    pool->place = place;
+    pool->tls = tls;
+    pool->limit = limit > 0 ? (unsigned)limit : 1;
+    pool->processors = place->spin ? spin_processors() : 0;
+    (void)pthread_mutex_init(&pool->mutex, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&pool->changed, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+static void wires_close(struct redis_wire *wire)
+{
+    while (wire != NULL) {
+        struct redis_wire *next = wire->next;
+
+        redis_wire_close(wire);
+        wire = next;
+    }
+}
+
+void redis_pool_fini(struct redis_pool *pool)
+{
+    if (pool->host == NULL)
+        return;
+    wires_close(pool->wires);
+    (void)pthread_cond_destroy(&pool->changed);
+    (void)pthread_mutex_destroy(&pool->mutex);
+}
+
+void redis_pool_leave(struct redis_pool *pool)
+{
+    for (struct redis_wire *wire = pool->wires; wire != NULL; wire = wire->next)
+        redis_wire_leave(wire);
+}
+
+/* ---- connecting ---- */
+
+/* A restart always ends the connection, so that asking once a connection is enough. */
+static void guard_set(struct redis_pool *pool, const struct redis_facts *facts)
+{
+    int64_t left_ms = redis_facts_guard_ms(facts, pool->place);
+    int64_t until_ns = now(pool) + left_ms * REDIS_NS_PER_MS;
+
+    if (left_ms > 0 && until_ns > atomic_load(&pool->guard_until_ns))
+        atomic_store(&pool->guard_until_ns, until_ns);
+}
+
+static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
+                                   struct redis_facts *facts, uint32_t *caps,
+                                   struct redis_wire **out, struct dlock_error *err)
+{
+    enum dlock_status status =
+        redis_wire_open(out, pool->place, pool->tls, pool->host, deadline_ns, facts, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = redis_facts_judge(facts, pool->place, caps, err);
+    if (status != DLOCK_OK) {
+        redis_wire_close(*out);
+        *out = NULL;
+        return status;
+    }
+    guard_set(pool, facts);
+    spin_init(&(*out)->link.stream.spin, pool->processors);
+    return DLOCK_OK;
+}
+
+/* With the mutex held, as all below that does not connect. */
+static void wire_list(struct redis_pool *pool, struct redis_wire *wire, unsigned users)
+{
+    struct redis_wire **at = &pool->wires;
+
+    while (*at != NULL)
+        at = &(*at)->next;
+    wire->users = users;
+    *at = wire;
+}
+
+enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
+                                     struct redis_facts *facts, uint32_t *caps,
+                                     struct dlock_error *err)
+{
+    struct redis_wire *wire = NULL;
+    enum dlock_status status = wire_make(pool, deadline_ns, facts, caps, &wire, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!keep) {
+        redis_wire_close(wire);
+        return DLOCK_OK;
+    }
+    (void)pthread_mutex_lock(&pool->mutex);
+    wire_list(pool, wire, 0);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return DLOCK_OK;
+}
+
+/* ---- choosing ---- */
+
+/* The one with the fewest questions; NULL: there is none that may be asked. */
+static struct redis_wire *wire_find(const struct redis_pool *pool, unsigned *count)
+{
+    struct redis_wire *found = NULL;
+
+    *count = 0;
+    for (struct redis_wire *wire = pool->wires; wire != NULL; wire = wire->next) {
+        if (atomic_load(&wire->dead))
+            continue;
+        ++*count;
+        if (found == NULL || wire->users < found->users)
+            found = wire;
+    }
+    return found;
+}
+
+static void await_change(struct redis_pool *pool, int64_t left_ns)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += left_ns / NS_PER_S;
+    until.tv_nsec += left_ns % NS_PER_S;
+    if (until.tv_nsec >= NS_PER_S) {
+        until.tv_nsec -= NS_PER_S;
+        until.tv_sec++;
+    }
+    (void)pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
+}
+
+/* A further connection that cannot be had is done without for a while. */
+static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_ns,
+                                     struct redis_wire **out, struct dlock_error *err)
+{
+    struct redis_facts facts;
+    uint32_t caps = 0, chance = 0;
+    unsigned count = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    pool->connecting = true;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    status = wire_make(pool, deadline_ns, &facts, &caps, out, err);
+    (void)pool->host->random(pool->host->ctx, &chance, sizeof chance);
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->connecting = false;
+    (void)pthread_cond_broadcast(&pool->changed);
+    if (status == DLOCK_OK) {
+        wire_list(pool, *out, 1);
+        return status;
+    }
+    *out = wire_find(pool, &count);
+    if (*out == NULL)
+        return status;
+    pool->retry_ns = now(pool) + RETRY_NS + chance % RETRY_NS;
+    (*out)->users++;
+    return DLOCK_OK;
+}
+
+/* *fresh: it was made here. */
+static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
+                                   struct redis_wire **out, bool *fresh, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    *fresh = false;
+    (void)pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        unsigned count = 0;
+        struct redis_wire *wire = wire_find(pool, &count);
+        int64_t now_ns = 0;
+
+        *out = wire;
+        if (wire != NULL && (wire->users == 0 || count >= pool->limit || pool->connecting))
+            break;
+        now_ns = now(pool);
+        if (wire != NULL && now_ns < pool->retry_ns)
+            break;
+        if (!pool->connecting) {
+            *fresh = true;
+            status = connect_one(pool, deadline_ns, out, err);
+            (void)pthread_mutex_unlock(&pool->mutex);
+            return status;
+        }
+        if (now_ns >= deadline_ns) {
+            (void)pthread_mutex_unlock(&pool->mutex);
+            return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
+        }
+        await_change(pool, deadline_ns - now_ns);
+    }
+    (*out)->users++;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return status;
+}
+
+/* Takes out of the list what nobody uses and is dead, or is to be. */
+static struct redis_wire *wires_unused(struct redis_pool *pool, bool all)
+{
+    struct redis_wire **at = &pool->wires, *unused = NULL;
+
+    while (*at != NULL) {
+        struct redis_wire *wire = *at;
+
+        if (wire->users > 0 || (!all && !atomic_load(&wire->dead))) {
+            at = &wire->next;
+            continue;
+        }
+        *at = wire->next;
+        wire->next = unused;
+        unused = wire;
+    }
+    return unused;
+}
+
+/* When one has died, those that idle may be as dead without knowing. */
+static void wire_put(struct redis_pool *pool, struct redis_wire *wire)
+{
+    struct redis_wire *unused = NULL;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    wire->users--;
+    if (atomic_load(&wire->dead))
+        unused = wires_unused(pool, true);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    wires_close(unused);
+}
+
+/* ---- asking ---- */
+
+static enum dlock_status exchanged(const struct redis_pool *pool,
+                                   const struct redis_exchange *exchange, struct dlock_error *err)
+{
+    const char *what = exchange->status == DLOCK_UNAVAILABLE ? "not sent: " : "";
+
+    if (exchange->status == DLOCK_OK)
+        return DLOCK_OK;
+    return redis_fail(pool->place, err, exchange->status, "%s%s", what, exchange->why);
+}
+
+/* A server that became a replica, or forgot us, is looked at afresh. */
+static bool is_over(const struct redis_exchange *exchange)
+{
+    return exchange->status == DLOCK_OK && (redis_error_is(exchange->reply, "READONLY") ||
+                                            redis_error_is(exchange->reply, "NOAUTH"));
+}
+
+enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
+                                 size_t reply_max, int64_t deadline_ns, redisReply **out,
+                                 struct dlock_error *err)
+{
+    struct redis_exchange exchange = {.reply_max = reply_max, .deadline_ns = deadline_ns};
+    char *bytes = resp_command_format(command, &exchange.len);
+    enum dlock_status status = DLOCK_INTERNAL;
+    bool asked = false, fresh = false;
+
+    *out = NULL;
+    if (bytes == NULL)
+        return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
+    exchange.bytes = bytes;
+    while (!asked && !fresh) {
+        struct redis_wire *wire = NULL;
+
+        status = wire_take(pool, deadline_ns, &wire, &fresh, err);
+        if (status != DLOCK_OK)
+            break;
+        asked = redis_wire_ask(wire, &exchange);
+        if (asked && is_over(&exchange))
+            atomic_store(&wire->dead, true);
+        wire_put(pool, wire);
+    }
+    free(bytes);
+    if (asked)
+        status = exchanged(pool, &exchange, err);
+    else if (status == DLOCK_OK)
+        status = redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
+                            "not sent: the server closed the connection");
+    *out = exchange.reply;
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.h - the connections of a session for questions.
+ *
+ * As long as there are no more questions at a time than connections allowed, each has one to
+ * itself; beyond that they share. A connection is made when a question finds all others in use, by
+ * whoever asks it and inside its deadline, one at a time.
+ */
+#ifndef REDIS_POOL_H
+#define REDIS_POOL_H
+
+#include "redis.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct redis_wire;
+
+struct redis_pool {
+    const struct dlock_host *host;
+    const struct redis_place *place;
+    const struct tls *tls;
+    unsigned limit;                 /* of connections */
+    unsigned processors;            /* to spin on; 0: never */
+    _Atomic int64_t guard_until_ns; /* no new lock before [restart_guard] */
+
+    pthread_mutex_t mutex; /* guards the rest; a leaf */
+    pthread_cond_t changed;
+    struct redis_wire *wires;
+    bool connecting;
+    int64_t retry_ns; /* no further connection before that */
+};
+
+void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
+                     const struct redis_place *place, const struct tls *tls, int64_t limit);
+/* Nobody asks any more. */
+void redis_pool_fini(struct redis_pool *pool);
+/* In a forked child, instead of fini: gives descriptors back, and no memory. */
+void redis_pool_leave(struct redis_pool *pool);
+
+/* Makes a connection, looks at the server and judges it [OPN-1]: as slot open. `keep` it for
+ * questions, or was it for the sake of the look? */
+enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
+                                     struct redis_facts *facts, uint32_t *caps,
+                                     struct dlock_error *err);
+
+/*
+ * One command, one answer, to be freed by freeReplyObject and of at most reply_max bytes.
+ * UNAVAILABLE, or what redis_pool_connect says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
+ */
+enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
+                                 size_t reply_max, int64_t deadline_ns, redisReply **out,
+                                 struct dlock_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* session.h - what the slots of plugin.h are given: a client's side of the server. */
+#ifndef REDIS_SESSION_H
+#define REDIS_SESSION_H
+
+#include "hub.h"
+#include "pool.h"
+
+struct redis_session {
+    const struct dlock_host *host;
+    struct redis_place place;
+    struct tls *tls;
+    struct redis_pool pool;
+    struct redis_hub hub;
+    int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
+};
+
+/* What redis_inspect does; *stopped: fn wanted no more. */
+enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
+                             uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             bool *stopped, struct dlock_error *err);
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+#include "wire.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S  INT64_C(1000000000)
+#define OUT_FIRST 4096
+
+/* redis_exchange.state: of the owner of a question. */
+enum { WAITS, SLEEPS, LEADS, DONE };
+
+/* Owners to be woken when the mutex is released. Their exchanges may be gone by then: a wake-up for
+ * an address that somebody else uses is one for no reason, which everybody has to expect. */
+struct wakes {
+    _Atomic uint32_t *words[64];
+    size_t count;
+};
+
+static int64_t now(const struct redis_wire *wire)
+{
+    const struct dlock_host *host = wire->link.stream.host;
+
+    return host->now_ns(host->ctx);
+}
+
+/* ---- sleeping and waking ---- */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void futex_sleep(_Atomic uint32_t *word, int64_t left_ns)
+{
+    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, SLEEPS, &timeout, NULL, 0);
+}
+
+static void wakes_run(struct wakes *wakes)
+{
+    for (size_t i = 0; i < wakes->count; i++)
+        futex_wake(wakes->words[i]);
+    wakes->count = 0;
+}
+
+/* The owner may leave from here on. */
+static void tell(struct redis_exchange *exchange, uint32_t state, struct wakes *wakes)
+{
+    _Atomic uint32_t *word = &exchange->state;
+
+    if (atomic_exchange_explicit(word, state, memory_order_acq_rel) != SLEEPS)
+        return;
+    if (wakes->count == sizeof wakes->words / sizeof wakes->words[0])
+        wakes_run(wakes);
+    wakes->words[wakes->count++] = word;
+}
+
+/* ---- the list of questions; all with the mutex held ---- */
+
+static void list_add(struct redis_wire *wire, struct redis_exchange *exchange)
+{
+    if (wire->last != NULL)
+        wire->last->next = exchange;
+    else
+        wire->first = exchange;
+    wire->last = exchange;
+}
+
+static struct redis_exchange *list_pop(struct redis_wire *wire)
+{
+    struct redis_exchange *exchange = wire->first;
+
+    wire->first = exchange->next;
+    if (wire->first == NULL)
+        wire->last = NULL;
+    return exchange;
+}
+
+/* Its answer may come all the same, before that of the next. */
+static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchange)
+{
+    struct redis_exchange *before = NULL;
+
+    for (struct redis_exchange *at = wire->first; at != exchange; at = at->next)
+        before = at;
+    if (before != NULL)
+        before->next = exchange->next;
+    else
+        wire->first = exchange->next;
+    if (exchange->next != NULL)
+        exchange->next->skip += exchange->skip + 1;
+    else
+        wire->last = before;
+}
+
+static void give_up(struct redis_wire *wire, struct redis_exchange *exchange)
+{
+    list_give_up(wire, exchange);
+    atomic_store(&wire->dead, true);
+    exchange->status = DLOCK_UNKNOWN;
+    (void)snprintf(exchange->why, sizeof exchange->why, "no answer in time");
+}
+
+/* The connection is over. status: of the first. */
+static void fail_all(struct redis_wire *wire, enum dlock_status status, const char *why,
+                     struct wakes *wakes)
+{
+    atomic_store(&wire->dead, true);
+    wire->mute = true;
+    while (wire->first != NULL) {
+        struct redis_exchange *exchange = list_pop(wire);
+
+        exchange->status = exchange->begins < wire->gone ? status : DLOCK_UNAVAILABLE;
+        (void)snprintf(exchange->why, sizeof exchange->why, "%s", why);
+        tell(exchange, DONE, wakes);
+        status = DLOCK_UNKNOWN;
+    }
+}
+
+/* ---- sending; with the mutex held ---- */
+
+static bool out_add(struct redis_wire *wire, const struct redis_exchange *exchange)
+{
+    size_t size = wire->out_size == 0 ? OUT_FIRST : wire->out_size;
+    char *longer = NULL;
+
+    while (size < wire->out_len + exchange->len)
+        size *= 2;
+    if (size != wire->out_size) {
+        longer = realloc(wire->out, size);
+        if (longer == NULL)
+            return false;
+        wire->out = longer;
+        wire->out_size = size;
+    }
+    memcpy(wire->out + wire->out_len, exchange->bytes, exchange->len);
+    wire->out_len += exchange->len;
+    wire->asked += exchange->len;
+    return true;
+}
+
+/* Sends what can be sent now. */
+static void flush(struct redis_wire *wire)
+{
+    size_t sent = 0;
+
+    while (sent < wire->out_len && !wire->mute) {
+        struct stream_step step;
+        enum stream_result result = STREAM_FAILED;
+
+        if (wire->link.stream.ssl != NULL) /* OpenSSL does not say whether a part has left */
+            wire->gone = wire->asked;
+        result = stream_try_send(&wire->link.stream, wire->out + sent, wire->out_len - sent, &step);
+        if (result == STREAM_TIMEOUT)
+            break;
+        if (result == STREAM_OK) {
+            sent += step.done;
+            if (wire->link.stream.ssl == NULL)
+                wire->gone = wire->asked - (wire->out_len - sent);
+            continue;
+        }
+        wire->mute = true; /* whoever reads will see the end, and why */
+        atomic_store(&wire->dead, true);
+    }
+    if (sent > 0 && sent < wire->out_len)
+        memmove(wire->out, wire->out + sent, wire->out_len - sent);
+    wire->out_len -= sent;
+}
+
+/* ---- reading, which is the leader's ---- */
+
+static enum stream_result receive_now(struct redis_wire *wire, struct stream_step *step)
+{
+    bool secure = wire->link.stream.ssl != NULL;
+    enum stream_result result = STREAM_FAILED;
+
+    if (secure)
+        (void)pthread_mutex_lock(&wire->mutex);
+    result = stream_try_receive(&wire->link.stream, wire->chunk, sizeof wire->chunk, step);
+    if (secure)
+        (void)pthread_mutex_unlock(&wire->mutex);
+    return result;
+}
+
+static void flush_locking(struct redis_wire *wire)
+{
+    (void)pthread_mutex_lock(&wire->mutex);
+    flush(wire);
+    (void)pthread_mutex_unlock(&wire->mutex);
+}
+
+/* Until there is something to read, or more to send than was known, or the deadline. */
+static void leader_sleep(struct redis_wire *wire, short events, int64_t left_ns)
+{
+    struct pollfd fds[2] = {
+        {.fd = wire->link.stream.fd, .events = events},
+        {.fd = wire->wake_fd, .events = POLLIN},
+    };
+    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    uint64_t count = 0;
+
+    (void)pthread_mutex_lock(&wire->mutex);
+    flush(wire); /* who asked until now took us to be awake */
+    wire->leader = REDIS_LEADER_ASLEEP;
+    if (wire->out_len > 0 && !wire->mute)
+        fds[0].events |= POLLOUT;
+    (void)pthread_mutex_unlock(&wire->mutex);
+    if (ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents != 0)
+        (void)!read(wire->wake_fd, &count, sizeof count);
+    (void)pthread_mutex_lock(&wire->mutex);
+    wire->leader = REDIS_LEADER_AWAKE;
+    flush(wire);
+    (void)pthread_mutex_unlock(&wire->mutex);
+}
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. */
+static enum stream_result receive(struct redis_wire *wire, struct stream_step *step,
+                                  int64_t deadline_ns)
+{
+    struct spin *spin = &wire->link.stream.spin;
+    enum stream_result result = STREAM_FAILED;
+
+    spin_begin(spin, monotonic_ns());
+    while ((result = receive_now(wire, step)) == STREAM_TIMEOUT) {
+        int64_t left_ns = 0;
+
+        if (spin_more(spin, monotonic_ns())) {
+            (void)sched_yield();
+            flush_locking(wire);
+            continue;
+        }
+        left_ns = deadline_ns - now(wire);
+        if (left_ns <= 0)
+            break;
+        leader_sleep(wire, step->events, left_ns);
+    }
+    spin_end(spin, monotonic_ns(), result == STREAM_OK);
+    return result;
+}
+
+/* With the mutex held, as in all that follows here. */
+static void answer(struct redis_wire *wire, redisReply *reply, struct wakes *wakes)
+{
+    struct redis_exchange *exchange = wire->first;
+
+    if (exchange == NULL || exchange->skip > 0) {
+        freeReplyObject(reply);
+        if (exchange != NULL)
+            exchange->skip--;
+        return;
+    }
+    (void)list_pop(wire);
+    exchange->status = DLOCK_OK;
+    if (wire->first == NULL && resp_reader_pending(&wire->link.reader) &&
+        !atomic_load(&wire->dead)) { /* then they may be answers to what was given up */
+        freeReplyObject(reply);
+        reply = NULL;
+        exchange->status = DLOCK_PROTOCOL;
+        (void)snprintf(exchange->why, sizeof exchange->why, "more answers than questions");
+        atomic_store(&wire->dead, true);
+    }
+    exchange->reply = reply;
+    tell(exchange, DONE, wakes);
+}
+
+static void nonsense(struct redis_wire *wire, struct wakes *wakes)
+{
+    const struct resp_reader *reader = &wire->link.reader;
+    char why[STREAM_WHY_SIZE];
+
+    (void)snprintf(why, sizeof why, "an answer that makes no sense: %s", reader->why);
+    if (reader->no_memory)
+        fail_all(wire, DLOCK_UNKNOWN, "no memory for an answer", wakes);
+    else
+        fail_all(wire, DLOCK_PROTOCOL, why, wakes);
+}
+
+static void take_in(struct redis_wire *wire, size_t len, struct wakes *wakes)
+{
+    struct resp_reader *reader = &wire->link.reader;
+    redisReply *reply = NULL;
+
+    reader->reply_max = wire->first != NULL ? wire->first->reply_max : RESP_REPLY_MAX;
+    if (!resp_reader_feed(reader, wire->chunk, len)) {
+        nonsense(wire, wakes);
+        return;
+    }
+    do {
+        if (!resp_reader_next(reader, &reply)) {
+            nonsense(wire, wakes);
+            return;
+        }
+        if (reply != NULL)
+            answer(wire, reply, wakes);
+    } while (reply != NULL);
+}
+
+static void pass_on(struct redis_wire *wire, struct wakes *wakes)
+{
+    wire->leader = wire->first != NULL ? REDIS_LEADER_AWAKE : REDIS_LEADER_NONE;
+    if (wire->first != NULL)
+        tell(wire->last, LEADS, wakes);
+}
+
+/* True: it is over for `mine`, and the lead is another one's. */
+static bool lead_once(struct redis_wire *wire, struct redis_exchange *mine)
+{
+    struct stream_step step;
+    struct wakes wakes = {.count = 0};
+    enum stream_result result = receive(wire, &step, mine->deadline_ns);
+    bool over = false;
+
+    (void)pthread_mutex_lock(&wire->mutex);
+    if (result == STREAM_OK)
+        take_in(wire, step.done, &wakes);
+    else if (result != STREAM_TIMEOUT)
+        fail_all(wire, DLOCK_UNKNOWN, step.why, &wakes);
+    over = atomic_load(&mine->state) == DONE;
+    if (!over && now(wire) >= mine->deadline_ns) {
+        give_up(wire, mine);
+        over = true;
+    }
+    if (over)
+        pass_on(wire, &wakes);
+    (void)pthread_mutex_unlock(&wire->mutex);
+    wakes_run(&wakes);
+    return over;
+}
+
+/* Those who were answered may have more to ask: what they add goes out in one piece. */
+static void lead(struct redis_wire *wire, struct redis_exchange *mine, bool at_once)
+{
+    if (at_once && lead_once(wire, mine))
+        return;
+    do {
+        (void)sched_yield();
+        flush_locking(wire);
+    } while (!lead_once(wire, mine));
+}
+
+/* ---- asking ---- */
+
+/* DONE, also when it was given up, or LEADS. */
+static uint32_t follow(struct redis_wire *wire, struct redis_exchange *mine)
+{
+    uint32_t state = WAITS;
+
+    (void)atomic_compare_exchange_strong(&mine->state, &state, SLEEPS);
+    for (;;) {
+        int64_t left_ns = mine->deadline_ns - now(wire);
+
+        state = atomic_load_explicit(&mine->state, memory_order_acquire);
+        if (state != SLEEPS)
+            return state;
+        if (left_ns <= 0)
+            break;
+        futex_sleep(&mine->state, left_ns);
+    }
+    (void)pthread_mutex_lock(&wire->mutex);
+    state = atomic_load(&mine->state);
+    if (state == SLEEPS) {
+        give_up(wire, mine);
+        state = DONE;
+    }
+    (void)pthread_mutex_unlock(&wire->mutex);
+    return state;
+}
+
+/* What was asked before is still to be answered, or the stream has to be silent. */
+static bool can_ask(struct redis_wire *wire)
+{
+    if (!atomic_load(&wire->dead) && wire->first == NULL && !stream_idle(&wire->link.stream))
+        atomic_store(&wire->dead, true);
+    return !atomic_load(&wire->dead);
+}
+
+/* With the mutex held. */
+static void ask(struct redis_wire *wire, struct redis_exchange *mine)
+{
+    static const uint64_t one = 1;
+
+    mine->next = NULL;
+    mine->skip = 0;
+    mine->begins = wire->asked;
+    atomic_init(&mine->state, WAITS);
+    if (!out_add(wire, mine)) {
+        mine->status = DLOCK_NOMEM;
+        (void)snprintf(mine->why, sizeof mine->why, "no memory for a command");
+        atomic_store(&mine->state, DONE);
+        return;
+    }
+    list_add(wire, mine);
+    if (wire->leader != REDIS_LEADER_AWAKE)
+        flush(wire);
+    if (wire->leader == REDIS_LEADER_ASLEEP && wire->out_len > 0)
+        (void)!write(wire->wake_fd, &one, sizeof one);
+}
+
+bool redis_wire_ask(struct redis_wire *wire, struct redis_exchange *mine)
+{
+    uint32_t state = DONE;
+    bool first = false;
+
+    mine->reply = NULL;
+    (void)pthread_mutex_lock(&wire->mutex);
+    if (!can_ask(wire)) {
+        (void)pthread_mutex_unlock(&wire->mutex);
+        return false;
+    }
+    ask(wire, mine);
+    state = atomic_load(&mine->state);
+    first = state == WAITS && wire->leader == REDIS_LEADER_NONE;
+    if (first)
+        wire->leader = REDIS_LEADER_AWAKE;
+    (void)pthread_mutex_unlock(&wire->mutex);
+    if (!first && state != DONE)
+        state = follow(wire, mine);
+    if (first || state == LEADS)
+        lead(wire, mine, first);
+    return true;
+}
+
+/* ---- beginning and end ---- */
+
+enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_place *place,
+                                  const struct tls *tls, const struct dlock_host *host,
+                                  int64_t deadline_ns, struct redis_facts *facts,
+                                  struct dlock_error *err)
+{
+    struct redis_wire *wire = calloc(1, sizeof *wire);
+    enum dlock_status status = DLOCK_NOMEM;
+
+    *out = NULL;
+    if (wire == NULL)
+        return redis_fail(place, err, status, "no memory for a connection");
+    (void)pthread_mutex_init(&wire->mutex, NULL);
+    wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wire->wake_fd < 0)
+        (void)redis_fail(place, err, status, "no descriptor for an event");
+    else
+        status = redis_link_open(&wire->link, place, tls, host, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = redis_setup(&wire->link, deadline_ns, facts, err);
+    if (status == DLOCK_OK)
+        *out = wire;
+    else
+        redis_wire_close(wire);
+    return status;
+}
+
+void redis_wire_close(struct redis_wire *wire)
+{
+    redis_link_close(&wire->link);
+    if (wire->wake_fd >= 0)
+        (void)close(wire->wake_fd);
+    (void)pthread_mutex_destroy(&wire->mutex);
+    free(wire->out);
+    free(wire);
+}
+
+void redis_wire_leave(struct redis_wire *wire)
+{
+    redis_link_leave(&wire->link);
+    if (wire->wake_fd >= 0)
+        (void)close(wire->wake_fd);
+}

@@ -1,0 +1,41 @@
+# Can the tests see an answer that goes to the wrong thread? Each mutant is test_redis_share with a
+# defective wire.c, and names a test that has to fail on it.
+include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
+
+# dlt_add_redis_mutant(<name> <test> <original> <mutated>)
+function(dlt_add_redis_mutant name test original mutated)
+  set(program redis_mutant_${name})
+  dlt_mutate(copy ${name} plugins/redis/wire.c "${original}" "${mutated}")
+  # Instead of the same file in the library: it defines all that this one does.
+  add_executable(${program} test_redis_share.c ${copy})
+  target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
+  target_compile_options(${program} PRIVATE -Wno-unused -Wno-unused-parameter)
+  target_link_libraries(${program} PRIVATE dlock_flags dlock_criterion dlock_redis_kit dlock_faults)
+  set_target_properties(${program} PROPERTIES EXPORT_COMPILE_COMMANDS OFF) # not to be linted
+  add_test(NAME ${program}
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/memory/test_mutant.sh ${PROJECT_SOURCE_DIR}
+      $<TARGET_FILE:${program}> share ${test})
+  set_tests_properties(${program} PROPERTIES TIMEOUT 120 LABELS "redis;meta")
+endfunction()
+
+dlt_add_redis_mutant(answers_the_wrong_thread
+  C1_C9_each_gets_its_own_answer_on_one_connection
+  "    if (wire->last != NULL)
+        wire->last->next = exchange;
+    else
+        wire->first = exchange;
+    wire->last = exchange;"
+  "    exchange->next = wire->first;
+    wire->first = exchange;
+    if (wire->last == NULL)
+        wire->last = exchange;")
+dlt_add_redis_mutant(answers_the_next_of_who_gave_up
+  C9_the_reader_gives_up_and_its_answer_is_nobodys
+  "exchange->next->skip += exchange->skip + 1" "exchange->next->skip += exchange->skip")
+dlt_add_redis_mutant(asks_on_after_who_gave_up
+  C9_the_last_gives_up_and_its_answer_is_nobodys
+  "    atomic_store(&wire->dead, true);
+    exchange->status = DLOCK_UNKNOWN" "    exchange->status = DLOCK_UNKNOWN")
+dlt_add_redis_mutant(keeps_the_lead
+  C9_the_reader_gives_up_and_its_answer_is_nobodys
+  "tell(wire->last, LEADS, wakes)" "(void)wakes")
