@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_mysql_storm STRATEGY - many threads on few names, while the server's connections are killed,
+ * it is restarted and stopped (failures T38, T39, T62, T63; C1, C4, C6, C8, C13).
+ */
+#include "maria_server.h"
+#include "storm.h"
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct dlt_maria server;
+static char uri[160];
+
+static void sleep_ms(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void verdict(const struct dlt_storm *storm, bool exclusive)
+{
+    if (exclusive) {
+        (void)dlt_ok(storm->overlaps == 0, "C1 %d overlaps in %ld acquisitions",
+                     (int)storm->overlaps, (long)storm->acquisitions);
+        (void)dlt_ok(storm->fences_fallen == 0, "C6 %d fences that were not above the one before",
+                     (int)storm->fences_fallen);
+    } else {
+        printf("# %d overlaps after killed sessions, in %ld acquisitions\n", (int)storm->overlaps,
+               (long)storm->acquisitions);
+    }
+    (void)dlt_ok(storm->late == 0, "C8 %d calls ended late", (int)storm->late);
+    (void)dlt_ok(storm->oddities == 0, "C4 %d answers that nothing explains", (int)storm->oddities);
+}
+
+static void begin(struct dlt_storm *storm)
+{
+    storm->uri = uri;
+    if (!dlt_storm_start(storm))
+        abort();
+}
+
+/* T63: 1205, 1213, 1020 and 1062 reach nobody. */
+static void neighbours(void)
+{
+    static struct dlt_storm storm = {
+        .clients = 8, .threads = 16, .names = 2, .wait_ms = 60000, .calm = true};
+
+    begin(&storm);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "T63 16 threads of 8 clients on 2 rows side by side");
+    sleep_ms(1000);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "C13 they all go on");
+    dlt_storm_end(&storm);
+    verdict(&storm, true);
+}
+
+static void many_on_a_small_pool(void)
+{
+    static struct dlt_storm storm = {
+        .clients = 1, .threads = 200, .names = 5, .wait_ms = 60000, .calm = true};
+    size_t len = strlen(uri);
+
+    (void)snprintf(uri + len, sizeof uri - len, "&connections=8");
+    begin(&storm);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "C13 200 threads on a pool of 8 take turns");
+    dlt_storm_end(&storm);
+    verdict(&storm, true);
+    uri[len] = '\0';
+}
+
+static void connections_killed(void)
+{
+    for (int i = 0; i < 15; i++) {
+        sleep_ms(60);
+        (void)dlt_maria_ask(&server, "KILL USER u");
+    }
+}
+
+static void restarts(void)
+{
+    for (int i = 0; i < 2; i++) {
+        sleep_ms(100);
+        dlt_maria_kill(&server);
+        sleep_ms(i * 500);
+        if (!dlt_maria_again(&server))
+            abort();
+    }
+}
+
+static void stopped_for_a_while(void)
+{
+    dlt_maria_pause(&server, true);
+    sleep_ms(1500);
+    dlt_maria_pause(&server, false);
+}
+
+/* The administrator, too, has to find a connection. */
+static void most_connections(unsigned count)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (dlt_maria_ask(&server, "SET GLOBAL max_connections = %u", count)[0] == '\0')
+            return;
+        sleep_ms(5);
+    }
+    abort();
+}
+
+static void no_connection_left(void)
+{
+    most_connections(10);
+    (void)dlt_maria_ask(&server, "KILL USER u");
+    sleep_ms(1500);
+    most_connections(200);
+}
+
+/* What the row strategies promise throughout, strategy session promises while nobody ends its
+ * sessions; then its fences tell them apart. */
+static void bad_days(bool exclusive)
+{
+    static const struct {
+        const char *what;
+        void (*happens)(void);
+    } days[] = {
+        {"T62 killed connections", connections_killed},
+        {"T39 two restarts", restarts},
+        {"C8 a stopped server", stopped_for_a_while},
+        {"T38 no connections left", no_connection_left},
+    };
+    static struct dlt_storm storm = {.clients = 4, .threads = 24, .names = 3, .ttl_ms = 6000};
+
+    begin(&storm);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "C13 24 threads of 4 clients take turns");
+    for (size_t i = 0; i < sizeof days / sizeof days[0]; i++) {
+        days[i].happens();
+        (void)dlt_ok(dlt_storm_goes_on(&storm), "%s: they go on afterwards", days[i].what);
+    }
+    dlt_storm_end(&storm);
+    verdict(&storm, exclusive);
+}
+
+int main(int argc, char **argv)
+{
+    const char *strategy = argc > 1 ? argv[1] : "row";
+
+    if (!dlt_maria_start(&server, (const char *[]){"--max-connections=200", NULL})) {
+        printf("Bail out! %s\n", server.why);
+        return 1;
+    }
+    (void)snprintf(uri, sizeof uri, "mysql://u:secret@%s/locks?strategy=%s", server.address,
+                   strategy);
+    neighbours();
+    many_on_a_small_pool();
+    bad_days(strcmp(strategy, "session") != 0);
+    dlt_maria_stop(&server);
+    return dlt_done();
+}
