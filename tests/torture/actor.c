@@ -191,13 +191,13 @@ static void renew(struct grip *grip, bool downgrade)
 static int64_t hold_choose_us(struct actor *actor)
 {
     int64_t ttl_us = actor->worker->order->ttl_ms * 1000;
-    uint64_t way = chance_below(&actor->chance, 100);
+    uint64_t way = chance_below(&actor->chance, 1000);
 
-    if (way < 55)
+    if (way < 650)
         return chance_between(&actor->chance, 0, 500);
-    if (way < 94)
+    if (way < 960)
         return chance_between(&actor->chance, 0, 10000);
-    return chance_between(&actor->chance, 0, way < 99 ? ttl_us / 5 : 2 * ttl_us);
+    return chance_between(&actor->chance, 0, way < 995 ? ttl_us / 5 : 2 * ttl_us);
 }
 
 /* Whoever writes looked at the handle some time ago, as programs do. */

@@ -96,6 +96,31 @@ static bool stand_still(struct crew *crew, unsigned client)
     return true;
 }
 
+/* The youngest that it claims; 0: none. */
+static uint64_t claimed(const struct crew *crew, unsigned client)
+{
+    uint64_t youngest = 0;
+
+    for (uint32_t name = 0; name < crew->names; name++)
+        for (unsigned i = 0; i < crew->threads; i++) {
+            uint64_t attempt = oracle_claims(crew->shared, name, client * crew->threads + i);
+
+            youngest = attempt > youngest ? attempt : youngest;
+        }
+    return youngest;
+}
+
+void crew_await_claim(const struct crew *crew, unsigned client, int64_t most_ms)
+{
+    uint64_t before = 0, now = 0;
+
+    for (int64_t ms = 0; ms < most_ms && (now == 0 || now != before); ms++) {
+        before = now;
+        (void)poll(NULL, 0, 1);
+        now = claimed(crew, client);
+    }
+}
+
 bool crew_stop(struct crew *crew, unsigned client)
 {
     bool stopped = stand_still(crew, client);

@@ -9,7 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BUSY_MS 2000
+#define BUSY_MS  2000
+#define CLAIM_MS 300
 
 /* ---- processors ---- */
 
@@ -77,6 +78,8 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
 
     switch (fault->kind) {
     case FAULT_CLIENT_STOP:
+        if (fault->variant % 4 != 0) /* whoever holds something has more to lose */
+            crew_await_claim(nemesis->crew, fault->client, CLAIM_MS);
         active->effective = crew_stop(nemesis->crew, fault->client);
         break;
     case FAULT_CLIENT_KILL:

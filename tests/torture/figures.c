@@ -115,9 +115,12 @@ static void attempt_read(struct reader *reader, const struct spot *spots, size_t
 {
     const struct spot *call = NULL;
     int64_t until_ns = 0;
+    bool lost = false;
 
     for (size_t i = 0; i < count; i++) {
         const struct dlt_record *r = spots[i].record;
+
+        lost |= r->event == DLT_LOST || (r->event == DLT_RET_UNLOCK && r->status == DLOCK_LOST);
 
         if (r->event == DLT_INV_LOCK || r->event == DLT_INV_UNLOCK)
             call = &spots[i];
@@ -135,6 +138,7 @@ static void attempt_read(struct reader *reader, const struct spot *spots, size_t
         if (r->event == DLT_LOST && until_ns != 0 && spots[i].fault_ns < until_ns)
             keep_most(&reader->figures->late_loss_ns, r->clock_ns - until_ns);
     }
+    reader->figures->lost += lost;
 }
 
 static void attempts_read(struct reader *reader)

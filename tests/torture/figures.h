@@ -13,6 +13,7 @@ struct figures {
                                                                       next lock of the first name */
     uint64_t recoveries;
     uint32_t overtaken; /* the most locks that others got of a name while somebody waited for it */
+    uint64_t lost;      /* acquisitions that were, by news or by the answer to unlock */
     uint64_t unexplained; /* UNKNOWN with no fault within the call or the second before it */
 };
 

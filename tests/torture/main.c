@@ -107,7 +107,7 @@ static bool plan_of(struct run *run)
                              .clients = settings->processes,
                              .nodes = settings->backend->nodes > 0 ? settings->backend->nodes : 1,
                              .kinds = profile_faults(settings->profile, settings->backend),
-                             .often = settings->profile->breaks},
+                             .often = profile_often(settings->profile, settings->backend)},
         &run->plan);
 }
 

@@ -75,3 +75,10 @@ void oracle_leave(struct shared *shared, uint32_t name, unsigned place)
 {
     atomic_store(&shared->claims[name][place].attempt, 0);
 }
+
+uint64_t oracle_claims(const struct shared *shared, uint32_t name, unsigned place)
+{
+    const struct oracle_claim *claim = &shared->claims[name][place];
+
+    return atomic_load(&claim->mode) == DLOCK_EXCLUSIVE ? atomic_load(&claim->attempt) : 0;
+}

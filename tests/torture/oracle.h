@@ -25,4 +25,7 @@ void oracle_downgrade(struct shared *shared, uint32_t name, unsigned place);
 /* Any thread may call it, also for another's place; harmless twice. */
 void oracle_leave(struct shared *shared, uint32_t name, unsigned place);
 
+/* The attempt by which the thread at `place` claims it exclusively; 0: it does not. */
+uint64_t oracle_claims(const struct shared *shared, uint32_t name, unsigned place);
+
 #endif

@@ -18,7 +18,7 @@
  *   X(name, text, subject, shortest, longest)   lengths in tenths of a lease; 0: a moment
  */
 #define FAULT_MAP(X)                                                    \
-    X(CLIENT_STOP, "client stopped", CLIENT, 1, 30)                     \
+    X(CLIENT_STOP, "client stopped", CLIENT, 5, 30)                     \
     X(CLIENT_KILL, "client killed", CLIENT, 0, 3)                       \
     X(CLIENT_LEAVE, "client closed and opened", CLIENT, 15, 25)         \
     X(SERVER_STOP, "server stopped", SERVER, 1, 20)                     \

@@ -90,3 +90,11 @@ uint32_t profile_faults(const struct profile *profile, const struct backend *bac
 {
     return applies(profile, backend) ? faults_of(backend) | profile->breaks : 0;
 }
+
+uint32_t profile_often(const struct profile *profile, const struct backend *backend)
+{
+    if (profile->breaks != 0)
+        return profile->breaks;
+    return faults_of(backend) & (FAULT_BIT(CLIENT_STOP) | FAULT_BIT(NET_BLACKHOLE) |
+                                 FAULT_BIT(SERVER_STOP) | FAULT_BIT(STORE_BUSY));
+}

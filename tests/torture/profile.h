@@ -29,4 +29,7 @@ const char *profile_names(void);
 /* The faults that this profile has for this backend; 0: there is no such profile for it. */
 uint32_t profile_faults(const struct profile *profile, const struct backend *backend);
 
+/* Of these, those that are what the profile is about. */
+uint32_t profile_often(const struct profile *profile, const struct backend *backend);
+
 #endif

@@ -195,5 +195,6 @@ Test(figures, say_how_late_and_how_long)
     cr_assert_eq(figures.recoveries, 1);
     cr_assert_eq(figures.recovery_most_ns, 30 * MS);
     cr_assert_eq(figures.late_loss_ns, 4 * MS);
+    cr_assert_eq(figures.lost, 1);
     dlt_history_fini(&history);
 }
