@@ -292,6 +292,8 @@ Test(slots, raw_list_survives_what_is_not_a_lock)
     size_t count = 4;
 
     (void)dlt_redis_ask(&server, "SETRANGE job2 400000 x");
+    (void)dlt_redis_ask(&server, "PEXPIRE job2 60000");
+    (void)dlt_redis_ask(&server, "SET job3 x"); /* does not end: no lock */
     (void)dlt_redis_ask(&server, "SET other x");
     (void)dlt_redis_ask(&server, "ACL SETUSER raw on >pw +@all ~job* ~dl:*");
     s.target.user = "raw";
@@ -300,6 +302,72 @@ Test(slots, raw_list_survives_what_is_not_a_lock)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(count, 2, "%zu", count);
+}
+
+/* TRY-7: with key=raw a name could be an auxiliary key. */
+Test(slots, TRY_7_raw_names_meet_no_auxiliary_key)
+{
+    reopen("key", "raw");
+    dlt_request(&s, &b, "dl:{job}:m", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_INVALID);
+    cr_assert(strstr(s.err.message, "dl:{") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_request(&s, &b, "dl:", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+}
+
+/* TRY-6: what is known of a lease lasts longer than it, however long that is. */
+Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
+{
+    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
+
+    dlt_request(&s, &a, "job", 'a', week_ms);
+    dlt_request(&s, &b, "two", 'b', 1000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), week_ms);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    b.req.ttl_ms = week_ms;
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
+    cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{two}:m"), NULL, 10), week_ms);
+}
+
+/* A key that is something else is found before anything is written. */
+Test(slots, UNL_1_CONFIG_leaves_the_lock_as_it_was)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:r x");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG);
+    (void)dlt_redis_ask(&server, "DEL dl:{job}:r");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "ZADD dl:{job}:q 1 x");
+    (void)dlt_redis_ask(&server, "SET dl:{job}:w x");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "given back, though it cannot be passed on");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+}
+
+Test(slots, inspect_shows_all_of_many_readers)
+{
+    enum { READERS = 450 };
+    static struct dlt_holder holders[READERS + 10];
+    static bool seen[READERS];
+    size_t count = READERS + 10;
+
+    for (int i = 0; i < READERS; i++) {
+        dlt_request(&s, &a, "job", 'a', 60000);
+        a.req.mode = DLOCK_SHARED;
+        a.req.token[0] = (unsigned char)(i / 256);
+        a.req.token[1] = (unsigned char)i;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    }
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, READERS, "%zu", count);
+    for (size_t i = 0; i < count; i++)
+        seen[strtol((char[]){holders[i].owner[0], holders[i].owner[1], holders[i].owner[2],
+                             holders[i].owner[3], '\0'},
+                    NULL, 16)] = true;
+    for (size_t i = 0; i < READERS; i++)
+        cr_assert(seen[i], "%zu", i);
 }
 
 Test(slots, inspect_shows_the_holders)
