@@ -9,6 +9,7 @@
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local name = name_at(1)
+local last_fence = redis.call('HGET', name.meta, 'f')
 
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me(owner)
@@ -88,6 +89,7 @@ local function keep_place()
     for _, key in ipairs({ name.queue, name.waiters }) do
         redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), place + 1000))
     end
+    waiters_reap(name)
     return true
 end
 
@@ -109,7 +111,7 @@ else
     local waiting = redis.call('ZCARD', name.queue)
     local rank = queued and redis.call('ZRANK', name.queue, token) or waiting
     result = { 0, holder_left(), queued and waiting - 1 or waiting, queued and 1 or 0, rank,
-               tonumber(redis.call('HGET', name.meta, 'f') or 0) or 0 }
+               tonumber(last_fence or 0) or 0 }
 end
 tell(name)
 return result

@@ -64,6 +64,15 @@ static enum dlock_status guarded(const struct redis_session *session, struct dlo
                       (long long)session->place.restart_guard_ms / 1000);
 }
 
+/* With key=raw a name could be one of our own keys [TRY-7]. */
+static bool is_ours(const struct redis_place *place, const struct dlock_request *req)
+{
+    size_t len = strlen(place->prefix);
+
+    return place->raw && req->name_len > len && memcmp(req->name, place->prefix, len) == 0 &&
+           req->name[len] == '{';
+}
+
 static const char *try_what(const struct dlock_request *req)
 {
     if ((req->flags & DLOCK_REQ_REFRESH) != 0)
@@ -104,6 +113,9 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
 
     if (status != DLOCK_OK)
         return status;
+    if (is_ours(&session->place, req))
+        return redis_fail(&session->place, err, DLOCK_INVALID,
+                          "key=raw: a name may not begin with %s{", session->place.prefix);
     if (req->mode == DLOCK_SHARED && session->place.raw)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");

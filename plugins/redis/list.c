@@ -62,6 +62,16 @@ static bool late(const struct listing *listing)
     return host->now_ns(host->ctx) >= listing->deadline_ns;
 }
 
+/* With key=raw whatever is a string is met: locks are those that end by themselves. */
+static int lease_tell(void *arg, const struct dlock_lease_info *lease)
+{
+    struct listing *listing = arg;
+
+    if (listing->session->place.raw && lease->remaining_ms < 0)
+        return 0;
+    return listing->fn(listing->arg, lease);
+}
+
 static enum dlock_status name_tell(struct listing *listing, const redisReply *key,
                                    struct dlock_error *err)
 {
@@ -78,7 +88,7 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
                     : DLOCK_OK;
     if (late(listing))
         return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
-    status = redis_look(session, name, len, listing->deadline_ns, listing->fn, listing->arg,
+    status = redis_look(session, name, len, listing->deadline_ns, lease_tell, listing,
                         &listing->stopped, err);
     /* Another program's key, or not for this user: raw names meet them all. */
     return (status == DLOCK_CONFIG || status == DLOCK_AUTH) && session->place.raw ? DLOCK_OK

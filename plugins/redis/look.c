@@ -2,7 +2,7 @@
 /* Looking at one name. */
 #include "session.h"
 
-#define HOLDERS_MAX      "200" /* that one answer may tell of */
+#define PAGE             200 /* readers that one answer tells of */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)256 * 1024)
 
@@ -48,25 +48,45 @@ static enum dlock_status holders_tell(const struct redis_session *session, const
     return DLOCK_OK;
 }
 
+/* *count: how many were told of. */
+static enum dlock_status page_look(struct redis_session *session, const struct redis_keys *keys,
+                                   size_t passed, int64_t deadline_ns, redisReply **reply,
+                                   size_t *count, struct dlock_error *err)
+{
+    struct redis_call call;
+    char most[REDIS_DIGITS], from[REDIS_DIGITS];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT);
+    redis_call_keys(&call, keys);
+    resp_command_text(&call.command, redis_number(most, PAGE));
+    resp_command_text(&call.command, redis_number(from, (int64_t)passed));
+    call.reply_max = ANSWER_MAX_BYTES;
+    status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
+    *count = status == DLOCK_OK && (*reply)->type == REDIS_REPLY_ARRAY
+                 ? (*reply)->elements / HOLDER_ELEMENTS
+                 : 0;
+    return status;
+}
+
 enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
                              uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                              bool *stopped, struct dlock_error *err)
 {
     struct dlock_lease_info lease = {.name = name, .name_len = name_len};
     struct redis_keys keys;
-    struct redis_call call;
-    redisReply *reply = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = DLOCK_OK;
+    size_t count = PAGE;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT);
-    redis_call_keys(&call, &keys);
-    resp_command_text(&call.command, HOLDERS_MAX);
-    call.reply_max = ANSWER_MAX_BYTES;
-    status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
-    if (status == DLOCK_OK)
-        status = holders_tell(session, reply, &lease, fn, arg, stopped, err);
-    freeReplyObject(reply);
+    for (size_t passed = 0; status == DLOCK_OK && !*stopped && count == PAGE; passed += PAGE) {
+        redisReply *reply = NULL;
+
+        status = page_look(session, &keys, passed, deadline_ns, &reply, &count, err);
+        if (status == DLOCK_OK)
+            status = holders_tell(session, reply, &lease, fn, arg, stopped, err);
+        freeReplyObject(reply);
+    }
     return status;
 }
 

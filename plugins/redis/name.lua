@@ -3,15 +3,17 @@
 -- CMakeLists.txt.
 --
 --   lock     string: the token of the exclusive holder, with the lease as its time to live
---   meta     hash: f the last fence; o, s, l token, beginning and label of the exclusive holder;
---            r<token> "fence beginning label" of a reader; e when its end was set
+--   meta     hash: f the last fence; h "token beginning label" of the exclusive holder; r<token>
+--            "fence beginning label" of a reader; e when the hash ends
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, in the order of their coming
 --   waiters  hash: n the last number in the queue; e<token> when a place ends; w<token>
 --            "mode lease length channel label", the length being the channel's: it may have spaces
 --
--- All times are milliseconds of the server's clock. Whoever has no lease left is dropped by the
--- next script that comes by.
+-- All times are milliseconds of the server's clock, beginnings microseconds. Whoever has no lease
+-- left is dropped by the next script that comes by.
+--
+-- A script reads of each key before it writes to any: one that is something else is found in time.
 
 local function name_at(first)
     return { lock = KEYS[first], meta = KEYS[first + 1], readers = KEYS[first + 2],
@@ -25,15 +27,14 @@ local function readers_set(name, token, ends)
 end
 
 local function become_reader(name, token, lease, label)
-    local fence, ends = fence_next(name.meta)
+    local fence, text, ends = fence_next(name.meta)
     if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
-        redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
+        redis.call('HSET', name.meta, 'f', text) -- may be refused; after a deletion nothing is
         redis.call('DEL', name.meta)
-        ends = now
+        ends = nil
     end
-    redis.call('HSET', name.meta, 'f', fence, 'e', ends, 'r' .. token,
-               string.format('%.0f %.0f %s', fence, now, label))
-    meta_keep(name.meta, ends)
+    redis.call('HSET', name.meta, 'f', text, 'r' .. token, text .. ' ' .. moment .. ' ' .. label)
+    meta_keep(name.meta, ends, lease)
     readers_set(name, token, now + lease)
     return fence
 end
@@ -63,6 +64,22 @@ local function waiter_lives(name, token)
     return ends and tonumber(ends) > now
 end
 
+-- Drops those who died among the first WAITERS_SEEN, so that only the living are counted.
+local WAITERS_SEEN = 64
+local function waiters_reap(name)
+    local tokens = redis.call('ZRANGE', name.queue, 0, WAITERS_SEEN - 1)
+    local fields = {}
+    for i, token in ipairs(tokens) do
+        fields[i] = 'e' .. token
+    end
+    local ends = fields[1] and redis.call('HMGET', name.waiters, unpack(fields)) or {}
+    for i, token in ipairs(tokens) do
+        if (tonumber(ends[i] or 0) or 0) <= now then
+            waiter_drop(name, token)
+        end
+    end
+end
+
 -- The first live waiter, or nil.
 local function queue_head(name)
     while true do
@@ -79,6 +96,7 @@ local function grant(name, token)
     local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x 1000 1 - '
     local mode, lease, length, rest = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
     local channel, label = string.sub(rest, 1, length), string.sub(rest, length + 2)
+    lease = tonumber(lease)
     waiter_drop(name, token) -- first, so that it works in a server without memory to spare
     local fence
     if mode == 's' then
@@ -86,7 +104,7 @@ local function grant(name, token)
     else
         fence = become_owner(name.lock, name.meta, token, lease, label)
     end
-    table.insert(name.said, { channel, string.format('%s %.0f %s', token, fence, lease) })
+    table.insert(name.said, { channel, string.format('%s %.0f %.0f', token, fence, lease) })
 end
 
 local function head_may_hold(name, token, readers)

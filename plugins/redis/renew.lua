@@ -20,12 +20,13 @@ end
 -- The deletion comes first, so that it works in a server without memory to spare.
 local function downgrade(name, token, ttl)
     local left = redis.call('PTTL', name.lock)
-    local kept = redis.call('HMGET', name.meta, 'f', 's', 'l')
+    local kept = redis.call('HMGET', name.meta, 'f', 'h')
+    local rest = string.match(kept[2] or '', '^' .. token .. ' (.*)$') or moment .. ' '
+    redis.call('ZCARD', name.readers)
     redis.call('DEL', name.lock)
-    redis.call('HSET', name.meta, 'r' .. token, (kept[1] or '0') .. ' ' .. (kept[2] or now) ..
-               ' ' .. (kept[3] or ''))
+    redis.call('HSET', name.meta, 'r' .. token, (kept[1] or moment) .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
-    pass_on(name)
+    pcall(pass_on, name) -- we are a reader, whatever becomes of others
     return math.max(left, ttl)
 end
 
@@ -51,8 +52,11 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    redis.call('EXPIRE', name.meta, META_TTL)
+    if redis.call('PTTL', name.meta) < lease + META_LEAST then
+        redis.call('PEXPIRE', name.meta, lease + META_TTL)
+    end
     tell(name)
+    waiters_reap(name)
     return { lease, redis.call('ZCARD', name.queue) }
 end
 

@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A server may say what it likes, and it is shown. */
+static void copy(char *out, size_t size, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    for (; i < len && i + 1 < size; i++)
+        out[i] = (char)(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
+    out[i] = '\0';
+}
+
 /* The value of "name:value" at the beginning of a line; false: there is none. */
 static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
 {
@@ -20,7 +30,7 @@ static bool field(const char *text, size_t len, const char *name, char *out, siz
 
             if (value_len > 0 && value[value_len - 1] == '\r')
                 value_len--;
-            (void)snprintf(out, size, "%.*s", (int)value_len, value);
+            copy(out, size, value, value_len);
             return true;
         }
         line += line_len + 1;
@@ -70,7 +80,7 @@ void redis_facts_config(struct redis_facts *facts, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
         value = redis_reply_text(reply, 1);
     if (value != NULL)
-        (void)snprintf(facts->fsync, sizeof facts->fsync, "%s", value->str);
+        copy(facts->fsync, sizeof facts->fsync, value->str, (size_t)value->len);
 }
 
 static bool evicts(const struct redis_facts *facts)

@@ -105,7 +105,11 @@ static enum dlock_status refused(const struct redis_setup *setup, enum question 
     case Q_INFO:
         status = redis_error(place, reply, err);
         return status == DLOCK_UNKNOWN ? (err->status = DLOCK_PROTOCOL) : status;
-    case Q_SETNAME:
+    case Q_SETNAME: /* the first question of many, so that it is answered with why we are sent off
+                     */
+        if (redis_error_is(reply, "DENIED") || redis_error_is(reply, "ERR max number of clients"))
+            return redis_error(place, reply, err);
+        break;
     case Q_FSYNC:
         break; /* nice to have */
     }

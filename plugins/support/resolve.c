@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,19 @@ struct resolve_job {
     char port[8];
     char host[]; /* the name */
 };
+
+static _Atomic unsigned left; /* threads that nobody waits for */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void child(void)
+{
+    atomic_store(&left, 0);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, child);
+}
 
 static void job_free(struct resolve_job *job)
 {
@@ -60,8 +74,10 @@ static void *job_run(void *arg)
     abandoned = job->abandoned;
     (void)pthread_cond_signal(&job->done_changed);
     (void)pthread_mutex_unlock(&job->mutex);
-    if (abandoned)
+    if (abandoned) {
         job_free(job);
+        (void)atomic_fetch_sub(&left, 1);
+    }
     return NULL;
 }
 
@@ -134,8 +150,12 @@ int resolve_number(const char *host, uint16_t port, struct addrinfo **out)
 struct resolve_job *resolve_begin(const char *host, uint16_t port)
 {
     char service[8];
-    struct resolve_job *job = job_new(host, service_of(service, sizeof service, port));
+    struct resolve_job *job = NULL;
 
+    (void)pthread_once(&once, watch_forks);
+    if (atomic_load(&left) >= RESOLVE_LEFT_MOST)
+        return NULL;
+    job = job_new(host, service_of(service, sizeof service, port));
     if (job != NULL && thread_start(job) != 0) {
         job_free(job);
         job = NULL;
@@ -174,6 +194,8 @@ void resolve_abandon(struct resolve_job *job)
     (void)pthread_mutex_lock(&job->mutex);
     done = job->done;
     job->abandoned = true;
+    if (!done)
+        (void)atomic_fetch_add(&left, 1);
     (void)pthread_mutex_unlock(&job->mutex);
     if (done)
         job_free(job);
@@ -191,7 +213,7 @@ int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock
         return EAI_AGAIN;
     job = resolve_begin(host, port);
     if (job == NULL)
-        return EAI_MEMORY;
+        return atomic_load(&left) >= RESOLVE_LEFT_MOST ? EAI_AGAIN : EAI_MEMORY;
     (void)pthread_mutex_lock(&job->mutex);
     job_wait(job, clock, deadline_ns);
     if (!job_take(job, &result, out))

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "spin.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
 #define WEIGHT 8 /* of the past against one answer */
 
 static _Atomic unsigned spinning;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Whoever spins in the parent does not in the child. */
+static void child(void)
+{
+    atomic_store(&spinning, 0);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, child);
+}
 
 unsigned spin_processors(void)
 {
@@ -17,6 +30,7 @@ unsigned spin_processors(void)
 
 void spin_init(struct spin *spin, unsigned processors)
 {
+    (void)pthread_once(&once, watch_forks);
     *spin = (struct spin){.processors = processors, .credit = SPIN_CREDIT};
 }
 

@@ -16,6 +16,13 @@ struct tls {
     enum tls_verify verify;
 };
 
+/* The queue of this thread has a complaint about memory, if only as the cause of others. */
+static bool is_memory(unsigned long code)
+{
+    return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+}
+
 /* The first complaint in OpenSSL's queue of this thread, which is empty afterwards. */
 static unsigned long complaint(char *text, size_t size)
 {
@@ -66,12 +73,14 @@ struct tls *tls_new(const struct tls_options *options, char *why, size_t why_siz
     struct tls *tls = calloc(1, sizeof *tls);
     const char *what = "TLS";
     char text[96];
+    bool no_memory = false;
 
     /* A handler at exit would take the library away from threads that still use it. */
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
     if (tls == NULL) {
         (void)snprintf(why, why_size, "no memory");
+        errno = ENOMEM;
         return NULL;
     }
     tls->verify = options->verify;
@@ -87,9 +96,11 @@ struct tls *tls_new(const struct tls_options *options, char *why, size_t why_siz
             SSL_CTX_set_client_cert_cb(tls->context, certificate_asked);
         return tls;
     }
+    no_memory = is_memory(ERR_peek_error());
     (void)complaint(text, sizeof text);
     (void)snprintf(why, why_size, "%s: %s", what, text);
     tls_free(tls);
+    errno = no_memory ? ENOMEM : EINVAL;
     return NULL;
 }
 

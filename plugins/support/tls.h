@@ -20,7 +20,8 @@ struct tls_options {
     enum tls_verify verify;
 };
 
-/* NULL: why has the reason. Ended by tls_free when no stream uses it any more. */
+/* NULL: why has the reason, and errno is ENOMEM if that was it. Ended by tls_free when no stream
+ * uses it any more. */
 struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size);
 void tls_free(struct tls *tls);
 

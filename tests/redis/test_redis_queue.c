@@ -140,6 +140,34 @@ Test(queue, WAT_4_an_old_grant_is_dropped)
 }
 
 /* The model's R2. */
+/* Whoever died in the queue is not counted as waiting. */
+Test(queue, the_dead_do_not_wait)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    dlt_session_close(&two);
+    dlt_session_option(&two, "waiter_lease", "60");
+    cr_assert_eq(dlt_session_open(&two), DLOCK_OK);
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&two, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_enqueue(&two, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
+    cr_assert_eq(one.grant.waiters, 2);
+    dlt_sleep_ms(150);
+    cr_assert_eq(dlt_inspect(&one, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(holder.waiters, 0);
+    dlt_request(&one, &d, "job", 'd', 60000);
+    cr_assert_eq(dlt_enqueue(&one, &d), DLOCK_BUSY);
+    cr_assert_eq(one.grant.waiters, 0);
+    cr_assert_eq(one.grant.queue_position, 0);
+    one.ops->forget(one.self, &d.req);
+    cr_assert_eq(dlt_enqueue(&two, &b), DLOCK_BUSY);
+    dlt_sleep_ms(150);
+    cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
+    cr_assert_eq(one.grant.waiters, 1, "d, whose place is longer");
+}
+
 Test(queue, REFRESH_never_enqueues)
 {
     cr_assert_eq(dlt_refresh(&two, &b), DLOCK_BUSY, "a free name");

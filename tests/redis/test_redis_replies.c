@@ -230,9 +230,9 @@ Test(replies, OPN_3_what_a_server_says_first)
     refused("any 6\nsend \"+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n\"\nend\n",
             DLOCK_PROTOCOL, "not the answer of a Redis server");
     refused("any 6\nsend \"-ERR max number of clients reached\\r\\n\"\nclose\n", DLOCK_UNAVAILABLE,
-            "");
-    refused("any 6\nsend \"-DENIED Redis is running in protected mode\\r\\n\"\nclose\n",
-            DLOCK_UNAVAILABLE, "");
+            "max number of clients");
+    refused("any 6\nsend \"-DENIED Redis is in protected mode\\r\\n\"\nclose\n", DLOCK_AUTH,
+            "protected mode");
     refused("any 6\nsend \"+OK\\r\\n-NOAUTH Authentication required.\\r\\n\"\nclose\n", DLOCK_AUTH,
             "NOAUTH");
     refused("any 6\nsend \"+OK\\r\\n-NOPERM no permissions to run 'info'\\r\\n\"\nclose\n",
@@ -246,6 +246,17 @@ Test(replies, OPN_3_what_a_server_says_first)
 }
 
 /* C17: a server that repeats the password in its complaint. */
+/* What a server says of itself is shown to people. */
+Test(replies, facts_are_printable)
+{
+    play("conn\nany 6\nsend \"+OK\\r\\n$77\\r\\nredis_version:7\\x1b[31m.1\\r\\nrole:ma\\x07"
+         "ster\\r\\nmaxmemory_policy:noeviction\\r\\nrun_id:0\\r\\n\\r\\n$0\\r\\n\\r\\n$"
+         "0\\r\\n\\r\\n$0\\r"
+         "\\n\\r\\n-NOPERM no\\r\\n\"\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "role ma?ster") != NULL, "%s", s.err.message);
+}
+
 Test(replies, C17_the_password_is_not_repeated)
 {
     play("conn\nany 7\nsend \"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' "

@@ -285,136 +285,46 @@ Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
     cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
 
-/* Values of other programs may be long, and keys not for us. */
-Test(slots, raw_list_survives_what_is_not_a_lock)
+/* TRY-7: with key=raw a name could be an auxiliary key. */
+Test(slots, TRY_7_raw_names_meet_no_auxiliary_key)
 {
-    struct dlt_holder holders[4];
-    size_t count = 4;
-
-    (void)dlt_redis_ask(&server, "SETRANGE job2 400000 x");
-    (void)dlt_redis_ask(&server, "SET other x");
-    (void)dlt_redis_ask(&server, "ACL SETUSER raw on >pw +@all ~job* ~dl:*");
-    s.target.user = "raw";
-    s.target.password = "pw";
     reopen("key", "raw");
+    dlt_request(&s, &b, "dl:{job}:m", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_INVALID);
+    cr_assert(strstr(s.err.message, "dl:{") != NULL, "%s", s.err.message);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(count, 2, "%zu", count);
-}
-
-Test(slots, inspect_shows_the_holders)
-{
-    struct dlt_holder holders[4];
-    uint64_t fence = 0;
-    size_t count = 4;
-
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 0);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    fence = s.grant.fence;
-    dlt_sleep_ms(20);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].name, "job");
-    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
-    cr_assert_str_eq(holders[0].label, "host:1:test");
-    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
-    cr_assert_eq(holders[0].fence, fence);
-    cr_assert_eq(holders[0].waiters, 0);
-    cr_assert(holders[0].held_ms >= 20 && holders[0].held_ms < 10000);
-    cr_assert(holders[0].remaining_ms > 50000 && holders[0].remaining_ms <= 59980);
-    a.req.flags = DLOCK_REQ_DOWNGRADE;
-    b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    dlt_request(&s, &b, "dl:", 'b', 60000);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-    for (size_t i = 0; i < 2; i++) {
-        bool first = holders[i].owner[1] == '1';
-
-        cr_assert_eq(holders[i].mode, DLOCK_SHARED);
-        cr_assert_str_eq(holders[i].label, "host:1:test");
-        cr_assert(first ? holders[i].fence == fence : holders[i].fence > fence);
-    }
 }
 
-Test(slots, list_shows_live_holders_by_prefix_and_nothing_else)
+/* TRY-6: what is known of a lease lasts longer than it, however long that is. */
+Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
 {
-    static const char *const names[] = {"a", "b1", "b2", "b[*", "b\xff{}", "c"};
-    struct dlt_holder holders[8];
-    struct dlt_request r[6];
-    size_t count = 8;
+    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
 
-    for (size_t i = 0; i < 6; i++) {
-        dlt_request(&s, &r[i], names[i], 'r', i == 2 ? 20 : 60000);
-        r[i].req.mode = i == 3 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-        cr_assert_eq(dlt_try(&s, &r[i]), DLOCK_OK);
-    }
-    (void)dlt_redis_ask(&server, "SET b3 other");
-    (void)dlt_redis_ask(&server, "SET dl:b3 other");
-    dlt_sleep_ms(25);
-    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 5, "b2 has run out");
-    count = 8;
-    cr_assert_eq(dlt_list(&s, "b", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 3);
-    count = 8;
-    cr_assert_eq(dlt_list(&s, "b[", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].name, "b[*");
-    count = 8;
-    cr_assert_eq(dlt_list(&s, "b\xff", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].name, "b\xff{}");
-    count = 1;
-    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 1, "the callback stops it");
+    dlt_request(&s, &a, "job", 'a', week_ms);
+    dlt_request(&s, &b, "two", 'b', 1000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), week_ms);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    b.req.ttl_ms = week_ms;
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
+    cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{two}:m"), NULL, 10), week_ms);
 }
 
-static int slow_reader(void *arg, const struct dlock_lease_info *lease)
+/* A key that is something else is found before anything is written. */
+Test(slots, UNL_1_CONFIG_leaves_the_lock_as_it_was)
 {
-    (void)lease;
-    ++*(int *)arg;
-    dlt_sleep_ms(300);
-    return 0;
-}
-
-/* Answers that come at once are no reason to go on. */
-Test(slots, C8_list_ends_at_its_deadline)
-{
-    int told = 0;
-
-    reopen("spin", "1");
-    for (int i = 0; i < 5; i++) {
-        char name[8];
-
-        (void)snprintf(name, sizeof name, "slow%d", i);
-        dlt_request(&s, &a, name, 'a', 60000);
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    }
-    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 200),
-                             slow_reader, &told, &s.err),
-                 DLOCK_UNKNOWN);
-    cr_assert(strstr(s.err.message, "no time for the rest") != NULL, "%s", s.err.message);
-    cr_assert_eq(told, 1);
-}
-
-Test(slots, list_of_many_shows_each_once)
-{
-    static struct dlt_holder holders[700];
-    static char names[600][8];
-    struct dlt_request r;
-    size_t count = 700;
-
-    for (size_t i = 0; i < 600; i++) {
-        (void)snprintf(names[i], sizeof names[i], "m%zu", i);
-        dlt_request(&s, &r, names[i], 'r', 60000);
-        cr_assert_eq(dlt_try(&s, &r), DLOCK_OK);
-    }
-    cr_assert_eq(dlt_list(&s, "m", holders, &count), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(count, 600);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:r x");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG);
+    (void)dlt_redis_ask(&server, "DEL dl:{job}:r");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "ZADD dl:{job}:q 1 x");
+    (void)dlt_redis_ask(&server, "SET dl:{job}:w x");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "given back, though it cannot be passed on");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
 }
 
 /* C11, TRY-7: what would be another key, another name, or the end of a command. */

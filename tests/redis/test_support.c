@@ -6,9 +6,12 @@
 #include "spin.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 Test(support, addresses)
@@ -140,6 +143,30 @@ Test(support, spin_never_with_one_processor_and_never_all_at_once)
     spin_end(&three, 2, true);
 }
 
+/* A thread of the parent may have been at it. */
+Test(support, spin_begins_anew_in_a_child)
+{
+    struct spin one, two;
+    int status = 0;
+    pid_t pid = 0;
+
+    spin_init(&one, 2);
+    spin_init(&two, 2);
+    spin_begin(&one, 0);
+    cr_assert(spin_more(&one, 1));
+    pid = fork();
+    if (pid == 0) {
+        spin_begin(&two, 0);
+        _exit(spin_more(&two, 1) ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    spin_begin(&two, 0);
+    cr_assert_not(spin_more(&two, 1), "the parent's goes on");
+    spin_end(&one, 2, true);
+    spin_end(&two, 2, true);
+}
+
 /* C11: whatever is in a word, it stays one word. */
 Test(support, commands_are_words_with_lengths)
 {
@@ -230,4 +257,39 @@ Test(support, C8_a_name_is_looked_up_no_longer_than_there_is_time)
     freeaddrinfo(list);
     cr_assert_eq(resolve_host("localhost", 1, &host.table, dlt_host_in(&host, 10000), &list), 0);
     freeaddrinfo(list);
+}
+
+/* In place of the C library's: for one name no server answers. */
+static _Atomic int asked, hanging;
+int getaddrinfo(const char *restrict name, const char *restrict service,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict out)
+{
+    static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+    if ((hints->ai_flags & AI_NUMERICHOST) != 0 || strcmp(name, "hangs") != 0) {
+        if (real == NULL)
+            *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+        return real(name, service, hints, out);
+    }
+    atomic_fetch_add(&asked, 1);
+    while (atomic_load(&hanging) != 0)
+        (void)usleep(1000);
+    return EAI_NONAME;
+}
+
+/* Whoever looks up again and again does not fill the process with threads. */
+Test(support, C8_look_ups_that_hang_are_few)
+{
+    struct addrinfo *list = NULL;
+
+    dlt_host_init_running(&host);
+    atomic_store(&hanging, 1);
+    for (int i = 0; i < 3 * RESOLVE_LEFT_MOST; i++)
+        cr_assert_eq(resolve_host("hangs", 1, &host.table, dlt_host_in(&host, 20), &list),
+                     EAI_AGAIN);
+    cr_assert_leq(atomic_load(&asked), RESOLVE_LEFT_MOST, "%d", atomic_load(&asked));
+    atomic_store(&hanging, 0);
+    while (resolve_host("hangs", 1, &host.table, dlt_host_in(&host, 10000), &list) == EAI_AGAIN)
+        (void)usleep(1000);
+    cr_assert_gt(atomic_load(&asked), RESOLVE_LEFT_MOST);
 }

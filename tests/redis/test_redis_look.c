@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Do inspect and list show the holders, all of them, and nothing else? */
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct dlt_redis server;
+static struct dlt_session s;
+static struct dlt_request a, b;
+
+static void set_up(void)
+{
+    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
+    cr_assert_eq(dlt_session_start(&s, &server), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_redis_stop(&server);
+}
+
+static void reopen(const char *option, const char *value)
+{
+    dlt_session_close(&s);
+    dlt_session_option(&s, option, value);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+TestSuite(look, .init = set_up, .fini = tear_down);
+
+/* Values of other programs may be long, and keys not for us. */
+Test(look, raw_list_survives_what_is_not_a_lock)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    (void)dlt_redis_ask(&server, "SETRANGE job2 400000 x");
+    (void)dlt_redis_ask(&server, "PEXPIRE job2 60000");
+    (void)dlt_redis_ask(&server, "SET job3 x"); /* does not end: no lock */
+    (void)dlt_redis_ask(&server, "SET other x");
+    (void)dlt_redis_ask(&server, "ACL SETUSER raw on >pw +@all ~job* ~dl:*");
+    s.target.user = "raw";
+    s.target.password = "pw";
+    reopen("key", "raw");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 2, "%zu", count);
+}
+
+Test(look, inspect_shows_all_of_many_readers)
+{
+    enum { READERS = 450 };
+    static struct dlt_holder holders[READERS + 10];
+    static bool seen[READERS];
+    size_t count = READERS + 10;
+
+    for (int i = 0; i < READERS; i++) {
+        dlt_request(&s, &a, "job", 'a', 60000);
+        a.req.mode = DLOCK_SHARED;
+        a.req.token[0] = (unsigned char)(i / 256);
+        a.req.token[1] = (unsigned char)i;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    }
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, READERS, "%zu", count);
+    for (size_t i = 0; i < count; i++)
+        seen[strtol((char[]){holders[i].owner[0], holders[i].owner[1], holders[i].owner[2],
+                             holders[i].owner[3], '\0'},
+                    NULL, 16)] = true;
+    for (size_t i = 0; i < READERS; i++)
+        cr_assert(seen[i], "%zu", i);
+}
+
+Test(look, inspect_shows_the_holders)
+{
+    struct dlt_holder holders[4];
+    uint64_t fence = 0;
+    size_t count = 4;
+
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    dlt_sleep_ms(20);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "job");
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[0].label, "host:1:test");
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].fence, fence);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert(holders[0].held_ms >= 20 && holders[0].held_ms < 10000);
+    cr_assert(holders[0].remaining_ms > 50000 && holders[0].remaining_ms <= 59980);
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        bool first = holders[i].owner[1] == '1';
+
+        cr_assert_eq(holders[i].mode, DLOCK_SHARED);
+        cr_assert_str_eq(holders[i].label, "host:1:test");
+        cr_assert(first ? holders[i].fence == fence : holders[i].fence > fence);
+    }
+}
+
+Test(look, list_shows_live_holders_by_prefix_and_nothing_else)
+{
+    static const char *const names[] = {"a", "b1", "b2", "b[*", "b\xff{}", "c"};
+    struct dlt_holder holders[8];
+    struct dlt_request r[6];
+    size_t count = 8;
+
+    for (size_t i = 0; i < 6; i++) {
+        dlt_request(&s, &r[i], names[i], 'r', i == 2 ? 20 : 60000);
+        r[i].req.mode = i == 3 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        cr_assert_eq(dlt_try(&s, &r[i]), DLOCK_OK);
+    }
+    (void)dlt_redis_ask(&server, "SET b3 other");
+    (void)dlt_redis_ask(&server, "SET dl:b3 other");
+    dlt_sleep_ms(25);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 5, "b2 has run out");
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 3);
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b[", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "b[*");
+    count = 8;
+    cr_assert_eq(dlt_list(&s, "b\xff", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "b\xff{}");
+    count = 1;
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1, "the callback stops it");
+}
+
+static int slow_reader(void *arg, const struct dlock_lease_info *lease)
+{
+    (void)lease;
+    ++*(int *)arg;
+    dlt_sleep_ms(300);
+    return 0;
+}
+
+/* Answers that come at once are no reason to go on. */
+Test(look, C8_list_ends_at_its_deadline)
+{
+    int told = 0;
+
+    reopen("spin", "1");
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "slow%d", i);
+        dlt_request(&s, &a, name, 'a', 60000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    }
+    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 200),
+                             slow_reader, &told, &s.err),
+                 DLOCK_UNKNOWN);
+    cr_assert(strstr(s.err.message, "no time for the rest") != NULL, "%s", s.err.message);
+    cr_assert_eq(told, 1);
+}
+
+Test(look, list_of_many_shows_each_once)
+{
+    static struct dlt_holder holders[700];
+    static char names[600][8];
+    struct dlt_request r;
+    size_t count = 700;
+
+    for (size_t i = 0; i < 600; i++) {
+        (void)snprintf(names[i], sizeof names[i], "m%zu", i);
+        dlt_request(&s, &r, names[i], 'r', 60000);
+        cr_assert_eq(dlt_try(&s, &r), DLOCK_OK);
+    }
+    cr_assert_eq(dlt_list(&s, "m", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 600);
+}
