@@ -30,7 +30,7 @@ if lease then
     return { 1, lease }
 end
 if not heals then
-    pass_on(name)
+    pass_on(name, token)
     tell(name)
 end
 local left, owner = blocked(name, token, mode, not heals)

@@ -3,7 +3,7 @@
  * The live holders of many names. Names are collected node by node, a page of SCAN at a time: a
  * name that a majority holds is on one of any N - majority + 1 nodes. Then each is looked at.
  */
-#include "redlock.h"
+#include "look.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ struct listing {
     char pattern[2 * REDIS_KEY_MAX];
     char cursor[CURSOR_SIZE];
     bool no_memory, stopped;
-    /* for the callbacks: */
+    struct redlock_name batch[REDLOCK_LOOK_MAX]; /* borrowed from names */
+    size_t batch_count;
     dlock_lease_fn *fn;
     void *arg;
     enum dlock_status status;
@@ -149,20 +150,33 @@ static enum dlock_status names_collect(struct listing *listing, struct dlock_err
     return DLOCK_NO_QUORUM;
 }
 
-static void name_tell(const void *node, VISIT visit, void *arg)
+static void batch_tell(struct listing *listing)
 {
-    const struct seen *seen = *(const struct seen *const *)node;
-    struct listing *listing = arg;
+    size_t count = listing->batch_count;
 
-    if ((visit != postorder && visit != leaf) || listing->stopped || listing->status != DLOCK_OK)
+    listing->batch_count = 0;
+    if (count == 0 || listing->stopped || listing->status != DLOCK_OK)
         return;
     if (redlock_now(listing->session) >= listing->deadline_ns)
         listing->status = redlock_fail(listing->err, listing->session->place, DLOCK_UNKNOWN,
                                        "a list: no time for the rest");
     else
         listing->status =
-            redlock_look(listing->session, seen->name, seen->len, listing->deadline_ns, listing->fn,
+            redlock_look(listing->session, listing->batch, count, listing->deadline_ns, listing->fn,
                          listing->arg, &listing->stopped, listing->err);
+}
+
+static void name_tell(const void *node, VISIT visit, void *arg)
+{
+    const struct seen *seen = *(const struct seen *const *)node;
+    struct listing *listing = arg;
+
+    if (visit != postorder && visit != leaf)
+        return;
+    listing->batch[listing->batch_count++] =
+        (struct redlock_name){.bytes = seen->name, .len = seen->len};
+    if (listing->batch_count == REDLOCK_LOOK_MAX)
+        batch_tell(listing);
 }
 
 enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
@@ -179,6 +193,7 @@ enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t
     listing.status = names_collect(&listing, err);
     if (listing.status == DLOCK_OK)
         twalk_r(listing.names, name_tell, &listing);
+    batch_tell(&listing);
     tdestroy(listing.names, free);
     return listing.status;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds a name: the owners that a majority of the nodes shows, or may show. */
-#include "redlock.h"
+/* Who holds names: the owners that a majority of the nodes shows, or may show. */
+#include "look.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLDERS_MAX     200 /* that one answer may tell of */
-#define HOLDERS_TEXT    "200"
+#define HOLDERS_TEXT    "200" /* of one name, that one answer may tell of */
 #define HOLDER_ELEMENTS 5
 #define OWNER_SIZE      256
 #define LABEL_SIZE      320
 #define NO_END          INT64_MAX
 
 struct holder {
+    size_t name; /* which of those looked at */
     char owner[OWNER_SIZE], label[LABEL_SIZE];
     uint32_t mode;
     unsigned nodes;
@@ -21,29 +21,53 @@ struct holder {
 };
 
 struct looking {
-    struct holder holders[HOLDERS_MAX];
-    size_t count;
-    uint32_t waiters;
+    const struct redlock_name *names;
+    size_t name_count;
+    uint32_t waiters[REDLOCK_LOOK_MAX];
+    struct holder *holders;
+    size_t count, room;
+    bool no_memory;
+    struct redlock_request request;
+    struct redis_keys keys[REDLOCK_LOOK_MAX];
 };
 
-static struct holder *holder_of(struct looking *looking, const char *owner, uint32_t mode)
+static struct holder *holder_add(struct looking *looking)
 {
-    struct holder *holder = looking->holders;
+    if (looking->count == looking->room) {
+        size_t room = looking->room == 0 ? 8 : 2 * looking->room;
+        struct holder *holders = realloc(looking->holders, room * sizeof *holders);
 
-    for (; holder < looking->holders + looking->count; holder++)
-        if (holder->mode == mode && strcmp(holder->owner, owner) == 0)
+        looking->no_memory |= holders == NULL;
+        if (holders == NULL)
+            return NULL;
+        looking->holders = holders;
+        looking->room = room;
+    }
+    looking->holders[looking->count] = (struct holder){.held_ms = -1};
+    return &looking->holders[looking->count++];
+}
+
+static struct holder *holder_of(struct looking *looking, size_t name, const char *owner,
+                                uint32_t mode)
+{
+    struct holder *holder = NULL;
+
+    for (size_t i = 0; i < looking->count; i++) {
+        holder = &looking->holders[i];
+        if (holder->name == name && holder->mode == mode && strcmp(holder->owner, owner) == 0)
             return holder;
-    if (looking->count == HOLDERS_MAX)
-        return NULL;
-    looking->count++;
-    holder->mode = mode;
-    holder->held_ms = -1;
-    (void)snprintf(holder->owner, sizeof holder->owner, "%s", owner);
+    }
+    holder = holder_add(looking);
+    if (holder != NULL) {
+        holder->name = name;
+        holder->mode = mode;
+        (void)snprintf(holder->owner, sizeof holder->owner, "%s", owner);
+    }
     return holder;
 }
 
 /* mode, token, left, held for, label. False: it makes no sense. */
-static bool holder_read(struct looking *looking, const redisReply *reply, size_t at)
+static bool holder_read(struct looking *looking, size_t name, const redisReply *reply, size_t at)
 {
     const redisReply *mode = redis_reply_text(reply, at);
     const redisReply *owner = redis_reply_text(reply, at + 1);
@@ -55,7 +79,8 @@ static bool holder_read(struct looking *looking, const redisReply *reply, size_t
         !redis_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
         !redis_reply_int(reply, at + 3, -1, INT64_MAX, &held))
         return false;
-    holder = holder_of(looking, owner->str, mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+    holder =
+        holder_of(looking, name, owner->str, mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
     if (holder == NULL || holder->nodes == REDLOCK_NODES_MAX)
         return true;
     holder->left[holder->nodes++] = left < 0 ? NO_END : left;
@@ -66,21 +91,32 @@ static bool holder_read(struct looking *looking, const redisReply *reply, size_t
     return true;
 }
 
+static bool name_read(struct looking *looking, size_t name, const redisReply *reply)
+{
+    int64_t waiters = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
+        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+        return false;
+    if ((uint32_t)waiters > looking->waiters[name])
+        looking->waiters[name] = (uint32_t)waiters;
+    for (size_t at = 1; at < reply->elements; at += HOLDER_ELEMENTS)
+        if (!holder_read(looking, name, reply, at))
+            return false;
+    return true;
+}
+
 static enum quorum_vote inspect_read(struct redlock_round *round, unsigned node,
                                      const redisReply *reply)
 {
     struct looking *looking = round->data;
-    int64_t waiters = 0;
 
     (void)node;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
-        (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
-        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+    if (!redis_reply_array(reply, looking->name_count))
         return QUORUM_REFUSED;
-    if ((uint32_t)waiters > looking->waiters)
-        looking->waiters = (uint32_t)waiters;
-    for (size_t at = 1; at < reply->elements; at += HOLDER_ELEMENTS)
-        if (!holder_read(looking, reply, at))
+    for (size_t i = 0; i < looking->name_count; i++)
+        if (!name_read(looking, i, reply->element[i]))
             return QUORUM_REFUSED;
     return QUORUM_YES;
 }
@@ -97,16 +133,15 @@ static int64_t remaining(struct holder *holder, unsigned need)
 
 /* missing: nodes that did not answer, and may be his. */
 static void holders_tell(struct looking *looking, unsigned need, unsigned missing,
-                         const unsigned char *name, uint32_t name_len, dlock_lease_fn *fn,
-                         void *arg, bool *stopped)
+                         dlock_lease_fn *fn, void *arg, bool *stopped)
 {
     for (size_t i = 0; i < looking->count && !*stopped; i++) {
         struct holder *holder = &looking->holders[i];
         struct dlock_lease_info lease = {
-            .name = name,
-            .name_len = name_len,
+            .name = looking->names[holder->name].bytes,
+            .name_len = looking->names[holder->name].len,
             .mode = holder->mode,
-            .waiters = looking->waiters,
+            .waiters = looking->waiters[holder->name],
             .held_ms = holder->held_ms,
             .owner = holder->owner,
             .label = holder->label,
@@ -119,16 +154,24 @@ static void holders_tell(struct looking *looking, unsigned need, unsigned missin
     }
 }
 
-enum dlock_status redlock_look(struct redlock_session *session, const unsigned char *name,
-                               uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn,
-                               void *arg, bool *stopped, struct dlock_error *err)
+static void request_make(struct looking *looking, const struct redlock_place *place)
+{
+    redlock_request_begin(&looking->request, REDLOCK_SCRIPT_INSPECT, (unsigned)looking->name_count);
+    for (size_t i = 0; i < looking->name_count; i++) {
+        redis_keys_make(&looking->keys[i], &place->nodes[0], looking->names[i].bytes,
+                        looking->names[i].len);
+        redlock_request_keys(&looking->request, &looking->keys[i]);
+    }
+    resp_command_text(&looking->request.command, HOLDERS_TEXT);
+}
+
+enum dlock_status redlock_look(struct redlock_session *session, const struct redlock_name *names,
+                               size_t count, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               bool *stopped, struct dlock_error *err)
 {
     struct looking *looking = calloc(1, sizeof *looking);
-    struct redlock_request request;
-    struct redis_keys keys;
     struct redlock_round round = {
         .session = session,
-        .request = &request,
         .node_timeout_ns = redlock_place_timeout_ns(session->place, 0),
         .deadline_ns = deadline_ns,
         .all = true,
@@ -136,17 +179,21 @@ enum dlock_status redlock_look(struct redlock_session *session, const unsigned c
         .read = inspect_read,
         .data = looking,
     };
+    enum quorum_verdict verdict = QUORUM_SHORT;
     enum dlock_status status = DLOCK_OK;
 
     if (looking == NULL)
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
-    redis_keys_make(&keys, &session->place->nodes[0], name, name_len);
-    redlock_request_begin(&request, REDLOCK_SCRIPT_INSPECT, 1);
-    redlock_request_keys(&request, &keys);
-    resp_command_text(&request.command, HOLDERS_TEXT);
-    if (redlock_round_run(&round) == QUORUM_WON) {
-        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, name, name_len,
-                     fn, arg, stopped);
+    looking->names = names;
+    looking->name_count = count;
+    request_make(looking, session->place);
+    round.request = &looking->request;
+    verdict = redlock_round_run(&round);
+    if (looking->no_memory || round.no_memory) {
+        status = redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
+    } else if (verdict == QUORUM_WON) {
+        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, fn, arg,
+                     stopped);
     } else {
         status = redlock_fail(err, session->place, DLOCK_NO_QUORUM,
                               "%u of %u nodes answered, and %u are needed", round.tally.yes,
@@ -154,6 +201,7 @@ enum dlock_status redlock_look(struct redlock_session *session, const unsigned c
         redlock_report(err, session, &round);
     }
     redlock_round_end(&round);
+    free(looking->holders);
     free(looking);
     return status;
 }
@@ -162,7 +210,8 @@ enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_
                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                   struct dlock_error *err)
 {
+    const struct redlock_name one = {.bytes = name, .len = name_len};
     bool stopped = false;
 
-    return redlock_look(self, name, name_len, deadline_ns, fn, arg, &stopped, err);
+    return redlock_look(self, &one, 1, deadline_ns, fn, arg, &stopped, err);
 }

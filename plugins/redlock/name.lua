@@ -94,10 +94,10 @@ local function queue_head(name)
     end
 end
 
--- Whose turn it is: token, mode and what is left of it, or nil.
+-- Whose turn it is: token, mode and what is left of it (0 and less: he let it go by), or nil.
 local function turn_of(name)
     local token, ends, mode = string.match(redis.call('HGET', name.places, '-') or '', '^(%S+) (%d+) (%S+)$')
-    if token and tonumber(ends) > now and place_of(name, token) then
+    if token and place_of(name, token) then
         return token, mode, tonumber(ends) - now
     end
 end
@@ -110,19 +110,23 @@ local function tell_later(name, token)
 end
 
 -- The name is free, or read: it is the turn of the first who waits and can have it, readers together.
--- It is kept for them for a moment, and they are told. Nothing is granted: that takes a majority.
--- Whoever let his turn go by has lost his place, and may come again with the same ticket.
-local function pass_on(name)
-    if redis.call('EXISTS', name.lock) == 1 or turn_of(name) then
+-- It is kept for them for a moment, and they are told. Nothing is granted: that takes a majority, and
+-- so the first is the same on all nodes, whoever had the turn on one of them until now. Who lets a
+-- turn go by, and is not the one that asks, has lost the place, and may come again with the ticket.
+local function pass_on(name, asks)
+    if redis.call('EXISTS', name.lock) == 1 then
         return
     end
-    local missed = string.match(redis.call('HGET', name.places, '-') or '', '^%S+')
-    if missed then
-        redis.call('HDEL', name.places, '-')
-        place_drop(name, missed)
+    local turn, _, left = turn_of(name)
+    if turn and left <= 0 and turn ~= asks then
+        place_drop(name, turn)
     end
     local token, mode = queue_head(name)
+    if token and token == turn and left > 0 then
+        return
+    end
     if not token or (mode == 'x' and readers_live(name) > 0) then
+        redis.call('HDEL', name.places, '-')
         return
     end
     redis.call('HSET', name.places, '-', token .. ' ' .. text(now + TURN) .. ' ' .. mode)
@@ -152,7 +156,7 @@ local function blocked(name, token, mode, turns)
         return nil
     end
     local head, head_mode, left = turn_of(name)
-    if head and head ~= token and not (mode == 's' and head_mode == 's') then
+    if head and left > 0 and head ~= token and not (mode == 's' and head_mode == 's') then
         return left, ''
     end
     if mode == 's' then

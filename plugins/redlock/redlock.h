@@ -19,7 +19,7 @@
  *   hub.c      what a client has once: its leases, and who waits
  *   channel.c  the connections on which those are told of releases
  *   watch.c    waiting for a majority to be free
- *   look.c     inspect
+ *   look.c     inspect, look.h
  *   list.c     list
  *   probe.c    looking at the nodes
  */
@@ -220,10 +220,6 @@ enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_
 enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                struct dlock_error *err);
-/* What redlock_inspect does; *stopped: fn wanted no more. */
-enum dlock_status redlock_look(struct redlock_session *session, const unsigned char *name,
-                               uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn,
-                               void *arg, bool *stopped, struct dlock_error *err);
 enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                 dlock_check_fn *fn, void *arg, struct dlock_error *err);
 

@@ -12,7 +12,7 @@ redis.call('HSET', name.places, token, text(now + lasts) .. ' ' .. mode .. ' ' .
 for _, key in ipairs({ name.queue, name.places }) do
     redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), lasts + 1000))
 end
-pass_on(name)
+pass_on(name, token)
 tell(name)
 local left = blocked(name, token, mode, true)
 return { left and 0 or 1, left and math.max(left, -1) or -1 }
