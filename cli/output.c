@@ -79,6 +79,8 @@ int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_
         cli_fail(cli, "%s: %s", what, text);
     else
         cli_fail(cli, "%s", text);
+    for (uint32_t i = 0; i < err->node_count && i < DLOCK_NODE_ERRORS_MAX; i++)
+        cli_fail(cli, "  %s: %s", err->nodes[i].node, err->nodes[i].message);
     return cli_exit_of(err->status);
 }
 

@@ -422,9 +422,13 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     place_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
-        if (dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME || status == DLOCK_CLOSED)
-            /* no matter what came before */
+        if (dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME || status == DLOCK_CLOSED) {
+            /* no matter what came before; what the nodes of a store said stays */
+            uint32_t nodes = a->err->node_count;
+
             (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
+            a->err->node_count = nodes;
+        }
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status == DLOCK_OK)

@@ -149,6 +149,7 @@ static const struct type types[] = {
     {"size", size_parse, size_parse, false, 0},
     {"enum", word_parse, NULL, true, 0},
     {"text", word_parse, int_parse, false, 0},
+    {"list", word_parse, int_parse, false, 0},
 };
 
 static const struct type *type_find(const char *name)
@@ -270,7 +271,7 @@ bool dl_option_parse(const struct dlock_option_spec *spec, const char *text, int
     if (type == NULL)
         (void)refuse(&value, "has no type");
     /* A free text may be a secret. */
-    if (type == NULL || strcmp(type->name, "text") == 0)
+    if (type == NULL || strcmp(type->name, "text") == 0 || strcmp(type->name, "list") == 0)
         (void)snprintf(why, DL_OPTION_WHY, "the value of '%s' %.100s", spec->name, reason);
     else
         (void)snprintf(why, DL_OPTION_WHY, "%s=%s %.80s", spec->name,
@@ -343,7 +344,7 @@ static bool row_valid(const struct dlock_option_spec *row, char why[DL_OPTION_WH
     int64_t number = 0;
 
     if (type == NULL)
-        fault = "a type of bool, int, duration, size, enum, text";
+        fault = "a type of bool, int, duration, size, enum, text, list";
     else if (row->range == NULL && strcmp(type->name, "enum") == 0)
         fault = "a range with the words of the enum";
     else if (row->range != NULL && !range_valid(type, row->range))

@@ -9,6 +9,7 @@
  *   size      whole number, alone or k M G      bytes (powers of 1024)
  *   enum      one of the range's words          0
  *   text      anything                          0
+ *   list      text; may be given again          0
  *
  * A range is alternatives joined by '|': "lo..hi" in the notation of the type (for text: bounds of
  * its length in bytes), or a word, which counts as -1 (enum: 0).

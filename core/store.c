@@ -140,18 +140,44 @@ static enum dlock_status unknown_option(const struct context *ctx,
     return refuse(ctx, option, why);
 }
 
+/* An option before it in the query has its name. */
+static bool is_repeated(const struct dl_uri_query *query, const struct dl_uri_option *option)
+{
+    for (const struct dl_uri_option *other = query->options; other < option; other++)
+        if (strcmp(other->name, option->name) == 0)
+            return true;
+    return false;
+}
+
 static enum dlock_status plugin_option_apply(const struct context *ctx,
                                              const struct dlock_option_spec *row,
+                                             const struct dl_uri_query *query,
                                              const struct dl_uri_option *option)
 {
     struct dl_store_value *value = &ctx->store->values[row - ctx->store->plugin->options];
-    char why[DL_OPTION_WHY];
+    char why[DL_OPTION_WHY], *text = NULL;
+    bool more = is_repeated(query, option);
+    size_t before = 0, len = strlen(option->value);
 
+    if (more && strcmp(row->type, "list") != 0) {
+        (void)snprintf(why, sizeof why, "option '%s' is repeated", option->name);
+        return refuse(ctx, option, why);
+    }
     if (!dl_option_parse(row, option->value, &value->number, why))
         return refuse(ctx, option, why);
+    if (more)
+        before = strlen(value->text) + 1;
+    text = malloc(before + len + 1); /* no growing: it may be a secret */
+    if (text == NULL)
+        return out_of_memory(ctx->err);
+    if (more) {
+        memcpy(text, value->text, before - 1);
+        text[before - 1] = '\n';
+    }
+    memcpy(text + before, option->value, len + 1);
     dl_secret_free(value->text);
-    value->text = strdup(option->value);
-    return value->text != NULL ? DLOCK_OK : out_of_memory(ctx->err);
+    value->text = text;
+    return DLOCK_OK;
 }
 
 static enum dlock_status core_option_apply(const struct context *ctx,
@@ -190,7 +216,7 @@ static enum dlock_status query_apply(const struct context *ctx, const struct dl_
         if (core != NULL)
             status = core_option_apply(ctx, core, option);
         else if (own != NULL)
-            status = plugin_option_apply(ctx, own, option);
+            status = plugin_option_apply(ctx, own, query, option);
         else
             status = unknown_option(ctx, option);
     }

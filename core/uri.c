@@ -348,7 +348,8 @@ static enum dlock_status option_add(const struct source *src, size_t from, size_
     if (option->name == NULL || option->value == NULL)
         return out_of_memory(src);
     for (size_t i = 0; i + 1 < out->count; i++)
-        if (strcmp(out->options[i].name, option->name) == 0)
+        if (strcmp(out->options[i].name, option->name) == 0 &&
+            strcmp(option->name, DL_OPTION_REPEATABLE) != 0)
             return refuse(src, from, "option '%s' is repeated", option->name);
     return DLOCK_OK;
 }

@@ -26,7 +26,8 @@ struct dl_uri_option {
     size_t offset; /* of the name, in the text it came from */
 };
 
-/* No name twice. */
+/* No name twice, but the one that may be: whoever knows the option says whether it is a list. */
+#define DL_OPTION_REPEATABLE "node"
 struct dl_uri_query {
     struct dl_uri_option *options;
     size_t count;

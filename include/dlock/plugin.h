@@ -110,7 +110,9 @@ struct dlock_lease_op {
     enum dlock_status status; /* out; core presets INTERNAL */
 };
 
-/* type is one of: bool int duration size enum text. In range: "1..64", "50ms..7d", "row|insert". */
+/* type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
+ * "row|insert". A list is a text that may be given more than once; its option is called `node`, and
+ * its values, which hold no control characters, come in one text with a newline between them. */
 struct dlock_option_spec {
     const char *name, *type;
     const char *fallback; /* default as written in a URI; NULL: absent */

@@ -12,6 +12,8 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
 
+#define REDLOCK_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH)
+
 static const struct {
     const char *scheme;
     const char *option; /* "name=value" that the query has to hold; NULL: any URI. First match */
@@ -35,6 +37,10 @@ static const struct {
     {"valkey", NULL, 0, REDIS_CAPS},
     {"valkeys", NULL, 0, REDIS_CAPS},
     {"valkey+unix", NULL, 0, REDIS_CAPS},
+    {"redlock", "restart_guard=0", 0, REDLOCK_CAPS},
+    {"redlocks", "restart_guard=0", 0, REDLOCK_CAPS},
+    {"redlock", NULL, 0, REDLOCK_CAPS | DLOCK_CAP_CRASH_SAFE},
+    {"redlocks", NULL, 0, REDLOCK_CAPS | DLOCK_CAP_CRASH_SAFE},
     {"mysql", "strategy=session", 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_NATIVE_WAIT |
          DLOCK_CAP_SESSION},

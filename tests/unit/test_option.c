@@ -15,6 +15,7 @@ static const struct dlock_option_spec rows[] = {
     {"strategy", "enum", "row", "row|insert|session", "h"},
     {"label", "text", NULL, "1..5", "h"},
     {"free", "text", NULL, NULL, "h"},
+    {"node", "list", NULL, "1..5", "h"},
     {0},
 };
 
@@ -117,6 +118,7 @@ Test(option, texts_are_not_quoted)
     accepted("label", "12345", 0);
     accepted("free", "", 0);
     refused("label", "123456", "the value of 'label' is not 1..5 bytes long");
+    refused("node", "123456", "the value of 'node' is not 1..5 bytes long");
     refused("label", "", "the value of 'label' is not 1..5 bytes long");
 }
 

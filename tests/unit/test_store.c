@@ -20,6 +20,7 @@ static const struct dlock_option_spec options[] = {
     {"cache", "size", NULL, "1..1G", "h"},
     {"create", "bool", "on", NULL, "h"},
     {"secret", "text", NULL, NULL, "h"},
+    {"node", "list", NULL, "1..8", "h"},
     {0},
 };
 static int inits;
@@ -195,6 +196,15 @@ Test(store, core_options_and_their_override)
     opens("x:", NULL);
     cr_expect_eq(store->settings.ttl_ms, 30000);
     cr_expect_eq(store->settings.wait_ms, DLOCK_FOREVER);
+}
+
+Test(store, a_list_may_be_given_again)
+{
+    opens("x:?node=a:1&create=off&node=b", NULL);
+    cr_expect_str_eq(store->target.option(&store->target, "node"), "a:1\nb");
+    opens("x:?node=a&node=b", "node=c"); /* defaults override all of it */
+    cr_expect_str_eq(store->target.option(&store->target, "node"), "c");
+    refused("x:?node=a&node=123456789", NULL, "URI at offset 10: the value of 'node' is not");
 }
 
 Test(store, options_refused)

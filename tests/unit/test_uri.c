@@ -235,6 +235,7 @@ Test(uri, printed_without_secrets)
             "memory://x?auth_token=***&passphrase=***");
     printed("memory://x?pass_file=/run/p&pass_env=PW", "memory://x?pass_file=/run/p&pass_env=PW");
     printed("redlock:?node=redis://u:hunter2@h", "redlock:?node=***");
+    printed("redlock:?node=h:1&node=redis://u:hunter2@h", "redlock:?node=h:1&node=***");
     printed("sqlite:/a%20c", "sqlite:/a%20c");
     printed("sqlite:%2f/x", "sqlite:%2F/x");
     printed("sqlite:////x", "sqlite:////x");

@@ -1,0 +1,45 @@
+-- One node's vote on a name.
+--
+-- KEYS   lock, info, readers, queue, places
+-- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: a majority has it), label
+-- Returns 1, lease
+--     or  0, what the holder has left (-1: not known), whose lock it is ('': not one token's), the clock
+local token, round, mode, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local heals, label = ARGV[5] == 'HEAL', ARGV[6]
+local name = name_at(1)
+
+-- Nothing shortens a lease that somebody may rely on.
+local function held_by_me()
+    local value = redis.call('GET', name.lock)
+    local owner, of = owner_of(value or '')
+    if value and owner == token then
+        local lease = math.max(redis.call('PTTL', name.lock), ttl)
+        lock_set(name, token, math.max(of, round), lease, label)
+        return lease
+    end
+    local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)
+    if ends > now then
+        ends = math.max(ends, now + ttl)
+        readers_set(name, token, math.max(reader_round(name, token), round), ends, label)
+        return ends - now
+    end
+end
+
+local lease = held_by_me()
+if lease then
+    return { 1, lease }
+end
+if not heals then
+    pass_on(name, token)
+    tell(name)
+end
+local left, owner = blocked(name, token, mode, not heals)
+if left then
+    return { 0, math.max(left, -1), owner, now }
+end
+if mode == 's' then
+    readers_set(name, token, round, now + ttl, label)
+else
+    lock_set(name, token, round, ttl, label)
+end
+return { 1, ttl }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The connections on which a client is told of releases: one a node, read by one thread for all. */
+#include "hub_private.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RETRY_NS (REDLOCK_NS_PER_S / 4) /* between two looks at nodes that cannot be heard */
+
+static void attempt_wake(struct redlock_attempt *attempt)
+{
+    if (attempt->watching && !attempt->reading)
+        (void)pthread_cond_signal(&attempt->wake);
+}
+
+void redlock_hub_hand_over(struct redlock_hub *hub)
+{
+    for (size_t i = 0; i < HUB_BUCKETS && !hub->reading; i++) {
+        for (struct redlock_attempt *next = hub->attempts[i]; next != NULL; next = next->next) {
+            if (next->watching) {
+                (void)pthread_cond_signal(&next->wake);
+                return;
+            }
+        }
+    }
+}
+
+/* What a node says of releases may have been missed: it may be free for anybody. */
+static void missed(struct redlock_hub *hub, unsigned bit)
+{
+    for (size_t i = 0; i < HUB_BUCKETS; i++) {
+        for (struct redlock_attempt *at = hub->attempts[i]; at != NULL; at = at->next) {
+            at->free |= bit;
+            attempt_wake(at);
+        }
+    }
+}
+
+/* ---- messages ---- */
+
+static int hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+static bool token_parse(const redisReply *text, unsigned char *token)
+{
+    if (text->len != REDIS_HEX_SIZE - 1)
+        return false;
+    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
+        int high = hex_value(text->str[2 * i]), low = hex_value(text->str[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        token[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+/* It is the turn of one of ours, or of one who has gone. */
+static void told(struct redlock_hub *hub, unsigned bit, const redisReply *text)
+{
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    struct redlock_attempt *attempt = NULL;
+
+    if (!token_parse(text, token))
+        return;
+    attempt = *redlock_hub_bucket(hub, token);
+    while (attempt != NULL && memcmp(attempt->token, token, sizeof token) != 0)
+        attempt = attempt->next;
+    if (attempt == NULL)
+        return;
+    attempt->free |= bit;
+    attempt_wake(attempt);
+}
+
+/* With the mutex held: it is called by redlock_hub_advance. */
+static void heard(struct redlock_node *node, const struct redlock_ask *ask, const redisReply *reply)
+{
+    struct redlock_hub *hub = node->owner;
+    const redisReply *kind = NULL, *text = NULL;
+
+    (void)ask;
+    if (redis_reply_array(reply, 3))
+        kind = redis_reply_text(reply, 0);
+    if (kind != NULL && strcmp(kind->str, "subscribe") == 0) {
+        hub->hears |= 1u << node->index;
+        missed(hub, 1u << node->index);
+        return;
+    }
+    text = kind != NULL && strcmp(kind->str, "message") == 0 ? redis_reply_text(reply, 2) : NULL;
+    if (text != NULL)
+        told(hub, 1u << node->index, text);
+    else
+        redlock_node_drop(node, reply->type == REDIS_REPLY_ERROR ? DLOCK_AUTH : DLOCK_PROTOCOL,
+                          "not what a subscriber is told");
+}
+
+/* ---- connections ---- */
+
+bool redlock_hub_listen(struct redlock_hub *hub)
+{
+    if (hub->ears != NULL)
+        return true;
+    hub->ears = calloc(hub->place.count, sizeof *hub->ears);
+    if (hub->ears == NULL)
+        return false;
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        redlock_node_init(&hub->ears[i], &hub->place.nodes[i], i, hub->tls, hub->host, heard, hub);
+        hub->ears[i].channel = hub->channel;
+    }
+    return true;
+}
+
+void redlock_hub_advance(struct redlock_hub *hub)
+{
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx);
+
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        struct redlock_node *ear = &hub->ears[i];
+
+        redlock_node_advance(ear, now_ns);
+        if (ear->state != NODE_READY && (hub->hears & 1u << i) != 0) {
+            hub->hears &= ~(1u << i);
+            missed(hub, 1u << i);
+        }
+    }
+}
+
+bool redlock_hub_settled(const struct redlock_hub *hub)
+{
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx);
+
+    for (unsigned i = 0; i < hub->place.count; i++)
+        if ((hub->hears & 1u << i) == 0 &&
+            (hub->ears[i].state == NODE_READY || redlock_node_coming(&hub->ears[i], now_ns)))
+            return false;
+    return true;
+}
+
+/* Without the mutex; the ears are ours by `reading`. */
+static void ears_poll(const struct redlock_hub *hub, int64_t left_ns)
+{
+    struct pollfd fds[REDLOCK_NODES_MAX + 1] = {{.fd = hub->wake_fd, .events = POLLIN}};
+    struct timespec timeout;
+    nfds_t count = 1;
+    uint64_t wakes = 0;
+
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        short events = redlock_node_events(&hub->ears[i]);
+
+        if (events != 0)
+            fds[count++] = (struct pollfd){.fd = hub->ears[i].stream.fd, .events = events};
+        if (hub->ears[i].state == NODE_RESOLVING && left_ns > 5 * REDIS_NS_PER_MS)
+            left_ns = 5 * REDIS_NS_PER_MS;
+        else if (hub->ears[i].state == NODE_DOWN && left_ns > RETRY_NS)
+            left_ns = RETRY_NS;
+    }
+    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
+                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
+    if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
+        (void)!read(hub->wake_fd, &wakes, sizeof wakes);
+}
+
+/* A condition variable runs on another clock; whoever called looks again. */
+static void nap(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t left_ns)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += left_ns / REDLOCK_NS_PER_S;
+    until.tv_nsec += left_ns % REDLOCK_NS_PER_S;
+    if (until.tv_nsec >= REDLOCK_NS_PER_S) {
+        until.tv_nsec -= REDLOCK_NS_PER_S;
+        until.tv_sec++;
+    }
+    (void)pthread_cond_timedwait(&attempt->wake, &hub->mutex, &until);
+}
+
+void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - hub->host->now_ns(hub->host->ctx);
+
+    if (left_ns <= 0)
+        return;
+    if (hub->reading) {
+        nap(hub, attempt, left_ns);
+        return;
+    }
+    hub->reading = attempt->reading = true;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    ears_poll(hub, left_ns);
+    (void)pthread_mutex_lock(&hub->mutex);
+    redlock_hub_advance(hub);
+    hub->reading = attempt->reading = false;
+}

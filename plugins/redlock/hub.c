@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "hub_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct redlock_hub *hubs; /* of this process; under registry_mutex */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+/* A child's clients may be where the parent's were: nothing of them may be found. */
+static void registry_child(void)
+{
+    (void)pthread_mutex_init(&registry_mutex, NULL);
+    hubs = NULL;
+}
+
+static void registry_lock(void)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+}
+
+static void registry_unlock(void)
+{
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+static void registry_start(void)
+{
+    (void)pthread_atfork(registry_lock, registry_unlock, registry_child);
+}
+
+/* ---- one hub ---- */
+
+static void hub_free(struct redlock_hub *hub)
+{
+    for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
+        redlock_node_close(&hub->ears[i]);
+    free(hub->ears);
+    if (hub->wake_fd >= 0)
+        (void)close(hub->wake_fd);
+    tls_free(hub->tls);
+    redlock_place_free(&hub->place);
+    (void)pthread_mutex_destroy(&hub->mutex);
+    free(hub);
+}
+
+/* The certificates, if any node wants them. */
+static bool certificates_load(struct redlock_hub *hub, struct dlock_error *err)
+{
+    char why[160];
+
+    for (unsigned i = 0; i < hub->place.count && hub->tls == NULL; i++) {
+        if (!hub->place.nodes[i].secure)
+            continue;
+        hub->tls = tls_new(&hub->place.nodes[i].tls, why, sizeof why);
+        if (hub->tls == NULL) {
+            (void)redlock_fail(err, &hub->place, DLOCK_INVALID, "%s", why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool hub_fill(struct redlock_hub *hub, const struct dlock_target *target,
+                     struct dlock_error *err)
+{
+    unsigned char id[DLOCK_TOKEN_SIZE];
+    char hex[REDIS_HEX_SIZE];
+
+    if (redlock_place_init(&hub->place, target, err) != DLOCK_OK)
+        return false;
+    hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (hub->wake_fd < 0 || hub->host->random(hub->host->ctx, id, sizeof id) != 0) {
+        (void)redlock_fail(err, &hub->place, DLOCK_NOMEM, "no descriptor, or no random bytes");
+        return false;
+    }
+    redis_hex(hex, id);
+    (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", hub->place.nodes[0].prefix, hex);
+    return certificates_load(hub, err);
+}
+
+static struct redlock_hub *hub_new(const struct dlock_host *host, const struct dlock_target *target,
+                                   struct dlock_error *err)
+{
+    struct redlock_hub *hub = calloc(1, sizeof *hub);
+
+    if (hub == NULL) {
+        (void)dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a client");
+        return NULL;
+    }
+    (void)pthread_mutex_init(&hub->mutex, NULL);
+    hub->host = host;
+    hub->wake_fd = -1;
+    if (hub_fill(hub, target, err))
+        return hub;
+    hub_free(hub);
+    return NULL;
+}
+
+struct redlock_hub *redlock_hub_join(const struct dlock_host *host,
+                                     const struct dlock_target *target, struct dlock_error *err)
+{
+    struct redlock_hub *hub = NULL;
+
+    (void)pthread_once(&registry_once, registry_start);
+    registry_lock();
+    for (hub = hubs; hub != NULL && hub->host != host; hub = hub->next)
+        ;
+    if (hub == NULL) {
+        hub = hub_new(host, target, err);
+        if (hub != NULL) {
+            hub->next = hubs;
+            hubs = hub;
+        }
+    }
+    if (hub != NULL)
+        hub->users++;
+    registry_unlock();
+    return hub;
+}
+
+void redlock_hub_leave(struct redlock_hub *hub)
+{
+    struct redlock_hub **at = &hubs;
+    bool last = false;
+
+    registry_lock();
+    last = --hub->users == 0;
+    while (last && *at != hub)
+        at = &(*at)->next;
+    if (last)
+        *at = hub->next;
+    registry_unlock();
+    if (last)
+        hub_free(hub);
+}
+
+void redlock_hub_abandon(struct redlock_hub *hub)
+{
+    for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
+        redlock_node_leave(&hub->ears[i]);
+    if (hub->wake_fd >= 0)
+        (void)close(hub->wake_fd);
+    hub->wake_fd = -1;
+}
+
+const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub)
+{
+    return &hub->place;
+}
+
+const struct tls *redlock_hub_tls(const struct redlock_hub *hub)
+{
+    return hub->tls;
+}
+
+/* ---- attempts ---- */
+
+struct redlock_attempt **redlock_hub_bucket(struct redlock_hub *hub, const unsigned char *token)
+{
+    return &hub->attempts[token[0] % HUB_BUCKETS];
+}
+
+static void attempt_list(struct redlock_hub *hub, struct redlock_attempt *attempt,
+                         const unsigned char *token)
+{
+    struct redlock_attempt **bucket = redlock_hub_bucket(hub, token);
+    pthread_condattr_t attr;
+
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&attempt->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    memcpy(attempt->token, token, sizeof attempt->token);
+    attempt->hub = hub;
+    attempt->next = *bucket;
+    *bucket = attempt;
+}
+
+void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
+                       const unsigned char *token)
+{
+    if (attempt->hub != NULL)
+        return;
+    registry_lock(); /* after a failure there may be no session for a while */
+    hub->users++;
+    registry_unlock();
+    (void)pthread_mutex_lock(&hub->mutex);
+    attempt_list(hub, attempt, token);
+    (void)pthread_mutex_unlock(&hub->mutex);
+}
+
+void redlock_hub_end(struct redlock_attempt *attempt)
+{
+    struct redlock_hub *hub = attempt->hub;
+    struct redlock_attempt **at = NULL;
+
+    if (hub == NULL)
+        return;
+    (void)pthread_mutex_lock(&hub->mutex);
+    for (at = redlock_hub_bucket(hub, attempt->token); *at != attempt; at = &(*at)->next)
+        ;
+    *at = attempt->next;
+    attempt->hub = NULL;
+    (void)pthread_cond_destroy(&attempt->wake);
+    (void)pthread_mutex_unlock(&hub->mutex);
+    redlock_hub_leave(hub);
+}
+
+bool redlock_hub_lives(struct redlock_hub *hub, const unsigned char *token)
+{
+    const struct redlock_attempt *attempt = NULL;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    attempt = *redlock_hub_bucket(hub, token);
+    while (attempt != NULL && memcmp(attempt->token, token, DLOCK_TOKEN_SIZE) != 0)
+        attempt = attempt->next;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    return attempt != NULL;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hub.h - what a client has once for all its sessions: where the nodes are, which attempts live,
+ * and who waits.
+ *
+ * A release on a node tells whoever is first in its queue, by a message on the client's channel,
+ * which one connection a node is subscribed to from the first watch on. There is no thread for it:
+ * of the threads that watch, one reads for all, and hands that over when its own wait is over. A
+ * waiter keeps in mind which nodes are free for it, and is woken when they are a majority.
+ *
+ * A message that is lost costs time, never a lock: whoever waits looks at the nodes, too.
+ *
+ * The hub's mutex is a leaf, and is never held during I/O that may wait.
+ */
+#ifndef REDLOCK_HUB_H
+#define REDLOCK_HUB_H
+
+#include "redlock.h"
+
+#include <pthread.h>
+
+struct redlock_hub;
+
+/* dlock_request.slot: one attempt. Zeroed by core. */
+struct redlock_attempt {
+    /* Of the thread that makes the attempt: */
+    uint32_t round;    /* of the last request for the lock */
+    int64_t clock_ms;  /* the latest that a node showed */
+    int64_t ticket_ms; /* the place among those who wait; 0: none yet */
+    unsigned looks;    /* in vain, since something changed */
+
+    /* Under the hub's mutex: */
+    struct redlock_hub *hub; /* that lists it; NULL: none does */
+    struct redlock_attempt *next;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    bool interrupted; /* sticky [INT-2] */
+    bool watching, reading;
+    unsigned free;       /* bits: nodes that are free for it, as far as known */
+    unsigned deaf;       /* bits: nodes whose messages may have been missed */
+    pthread_cond_t wake; /* exists while it is listed */
+};
+
+/* The hub of this client, made if need be, which the caller then is one user of. NULL: err says why
+ * (NOMEM; INVALID: the URI, certificates). */
+struct redlock_hub *redlock_hub_join(const struct dlock_host *host,
+                                     const struct dlock_target *target, struct dlock_error *err);
+void redlock_hub_leave(struct redlock_hub *hub);
+/* In a forked child, instead of leave: gives descriptors back, and no memory. */
+void redlock_hub_abandon(struct redlock_hub *hub);
+
+const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub);
+const struct tls *redlock_hub_tls(const struct redlock_hub *hub);
+
+/* The attempt lives until redlock_hub_end, which is harmless twice. */
+void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
+                       const unsigned char *token);
+void redlock_hub_end(struct redlock_attempt *attempt);
+bool redlock_hub_lives(struct redlock_hub *hub, const unsigned char *token);
+
+/* Slots watch and interrupt. */
+enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err);
+void redlock_interrupt(void *self, const struct dlock_request *req);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* hub_private.h - for hub.c (who is there), channel.c (the connections) and watch.c (waiting). */
+#ifndef REDLOCK_HUB_PRIVATE_H
+#define REDLOCK_HUB_PRIVATE_H
+
+#include "hub.h"
+
+#define HUB_BUCKETS 64 /* a power of 2 */
+
+struct redlock_hub {
+    struct redlock_hub *next;      /* under the registry's mutex, as users */
+    unsigned users;                /* sessions and attempts */
+    const struct dlock_host *host; /* the client [HST-1] */
+    struct redlock_place place;
+    struct tls *tls;
+    char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
+    int wake_fd; /* eventfd: the reading thread has something else to do */
+
+    pthread_mutex_t mutex;                         /* guards the rest */
+    struct redlock_attempt *attempts[HUB_BUCKETS]; /* by token */
+    struct redlock_node *ears; /* subscribed, one a node; NULL: nobody has waited yet */
+    unsigned hears;            /* bits: nodes whose messages arrive */
+    bool reading;              /* a thread polls the ears, with the mutex released */
+};
+
+/* All of the following with the mutex held. */
+
+struct redlock_attempt **redlock_hub_bucket(struct redlock_hub *hub, const unsigned char *token);
+
+/* Makes the ears; false: no memory. */
+bool redlock_hub_listen(struct redlock_hub *hub);
+
+/* Takes in what has arrived, and reconnects what was lost. Waits for nothing. */
+void redlock_hub_advance(struct redlock_hub *hub);
+
+/* No ear is about to hear: each does, or has to wait before it is tried again. */
+bool redlock_hub_settled(const struct redlock_hub *hub);
+
+/* Sleeps until something may have changed for the attempt, or until_ns; releases the mutex
+ * meanwhile. One thread reads for all. */
+void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns);
+
+/* Whoever stops reading wakes another one who watches and can. */
+void redlock_hub_hand_over(struct redlock_hub *hub);
+
+#endif

@@ -1,0 +1,39 @@
+-- The live holders of names on one node; changes nothing.
+--
+-- KEYS   lock, info, readers, queue, places of each
+-- ARGV   most holders of a name to be told
+-- Returns for each name: how many wait, and for each holder: mode (x or s), token, left (-1: no end),
+-- held for (-1: not known), label; or an error
+local OWNER_MAX = 255 -- bytes: it may be another program's, and anything
+
+local function look(name)
+    local result = { redis.call('ZCARD', name.queue) }
+
+    local function holder(mode, token, left, since, label)
+        local held = since and math.max(now - tonumber(since), 0) or -1
+        for _, value in ipairs({ mode, token, left, held, label or '' }) do
+            table.insert(result, value)
+        end
+    end
+
+    local value = redis.call('GET', name.lock)
+    if value then
+        local token, since, label = string.match(value, '^(%x+) %d+ (%d+) (.*)$')
+        holder('x', string.sub(token or value, 1, OWNER_MAX), redis.call('PTTL', name.lock), since, label)
+        return result
+    end
+    local live = redis.call('ZRANGEBYSCORE', name.readers, '(' .. text(now), '+inf', 'WITHSCORES',
+                            'LIMIT', 0, ARGV[1])
+    for i = 1, #live, 2 do
+        local entry = redis.call('HGET', name.info, 'r' .. live[i]) or ''
+        local since, label = string.match(entry, '^%d+ (%d+) (.*)$')
+        holder('s', live[i], tonumber(live[i + 1]) - now, since, label)
+    end
+    return result
+end
+
+local result = {}
+for i = 0, #KEYS / 5 - 1 do
+    result[i + 1] = look(name_at(i * 5 + 1))
+end
+return result

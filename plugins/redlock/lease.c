@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+#include "hub.h"
+#include "redlock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANY_HOLDER "*"
+#define OWNER_SIZE 40 /* a token, or the beginning of another program's */
+
+/* ---- trylock ---- */
+
+struct taking {
+    struct redlock_session *session;
+    const struct dlock_request *req;
+    struct redlock_attempt *attempt;
+    struct redlock_request request;
+    struct redis_keys keys;
+    char token[REDIS_HEX_SIZE], number[REDIS_DIGITS], ttl[REDIS_DIGITS];
+    char owners[REDLOCK_NODES_MAX][OWNER_SIZE]; /* of nodes that said no; "": more than one's */
+    struct redlock_round round;
+};
+
+/* { 1, lease } or { 0, left, owner, clock } */
+static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
+                                     const redisReply *reply)
+{
+    struct taking *taking = round->data;
+    struct redlock_answer *answer = &round->answers[i];
+    const redisReply *owner = NULL;
+    int64_t taken = 0, clock_ms = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        !redis_reply_int(reply, 0, 0, 1, &taken))
+        return QUORUM_REFUSED;
+    if (taken == 1)
+        return redis_reply_int(reply, 1, 1, REDIS_LEASE_MAX_MS, &answer->number) ? QUORUM_YES
+                                                                                 : QUORUM_REFUSED;
+    if (reply->elements != 4 || !redis_reply_int(reply, 1, -1, INT64_MAX, &answer->number) ||
+        !redis_reply_int(reply, 3, 0, INT64_MAX, &clock_ms))
+        return QUORUM_REFUSED;
+    owner = redis_reply_text(reply, 2);
+    if (owner == NULL)
+        return QUORUM_REFUSED;
+    (void)snprintf(taking->owners[i], OWNER_SIZE, "%s", owner->str);
+    if (clock_ms > taking->attempt->clock_ms)
+        taking->attempt->clock_ms = clock_ms;
+    return QUORUM_NO;
+}
+
+static bool said_no(const struct redlock_round *round, unsigned i)
+{
+    return round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_NO;
+}
+
+static unsigned said_no_count(const struct redlock_round *round)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        count += said_no(round, i);
+    return count;
+}
+
+/* Whether one of those in our way may hold a majority, should `more` nodes be his, too. */
+static bool holder_with(const struct redlock_round *round, unsigned more)
+{
+    const struct taking *taking = round->data;
+    unsigned nodes = round->session->place->count;
+
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned his = 0;
+
+        for (unsigned j = 0; j < nodes; j++)
+            his += said_no(round, i) && said_no(round, j) &&
+                   strcmp(taking->owners[i], taking->owners[j]) == 0;
+        if (said_no(round, i) &&
+            (taking->owners[i][0] == '\0' || his + more >= round->session->place->need))
+            return true;
+    }
+    return false;
+}
+
+/* That nobody has a majority is worth knowing: whoever may answer is waited for. */
+static enum quorum_verdict acquire_judge(const struct redlock_round *round)
+{
+    enum quorum_verdict verdict = quorum_acquired(&round->tally);
+
+    if (verdict == QUORUM_LOST && round->tally.open > 0 && !holder_with(round, 0))
+        return QUORUM_WAIT;
+    return verdict;
+}
+
+/* All of the nodes in our way belong to others who lost, too. */
+static bool is_split(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+
+    return !holder_with(round, tally->nodes - tally->yes - tally->no);
+}
+
+static enum quorum_verdict take_round(struct taking *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct redlock_round *round = &taking->round;
+    const struct redlock_place *place = taking->session->place;
+
+    taking->attempt->round++;
+    redlock_request_begin(&taking->request, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_request_keys(&taking->request, &taking->keys);
+    resp_command_text(&taking->request.command, taking->token);
+    resp_command_text(&taking->request.command,
+                      redis_number(taking->number, taking->attempt->round));
+    resp_command_text(&taking->request.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(&taking->request.command, redis_number(taking->ttl, req->ttl_ms));
+    resp_command_text(&taking->request.command, "TRY");
+    resp_command_text(&taking->request.command, req->label != NULL ? req->label : "");
+    *round = (struct redlock_round){
+        .session = taking->session,
+        .request = &taking->request,
+        .ask = {.kind = ASK_ACQUIRE, .round = taking->attempt->round, .name_len = req->name_len},
+        .node_timeout_ns = redlock_place_timeout_ns(place, req->ttl_ms),
+        .deadline_ns = req->deadline_ns,
+        .strict = true,
+        .new_lock = true,
+        .judge = acquire_judge,
+        .read = acquire_read,
+        .data = taking,
+    };
+    memcpy(round->ask.token, req->token, sizeof round->ask.token);
+    memcpy(round->ask.name, req->name, req->name_len);
+    return redlock_round_run(round);
+}
+
+/* It may have granted the lock, now or later. */
+static bool may_hold(const struct redlock_answer *answer)
+{
+    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+           (answer->state == ANSWER_GIVEN && answer->vote == QUORUM_YES);
+}
+
+/* Every node that may have granted it is told that it was in vain: by the connection that the
+ * request went out on, so that it comes after that. */
+static void take_undo(struct taking *taking)
+{
+    unsigned nodes = 0;
+
+    for (unsigned i = 0; i < taking->session->place->count; i++)
+        if (may_hold(&taking->round.answers[i]))
+            nodes |= 1u << i;
+    redlock_session_release(taking->session, nodes, taking->req->name, taking->req->name_len,
+                            taking->req->token, taking->attempt->round, REDLOCK_UNDO);
+}
+
+/* Nodes of which we do not know that they took it back. waiting: some of them may yet say so. */
+static unsigned unsettled(const struct taking *taking, bool *waiting)
+{
+    unsigned count = 0;
+
+    *waiting = false;
+    for (unsigned i = 0; i < taking->session->place->count; i++) {
+        const struct redlock_node *node = &taking->session->nodes[i];
+        bool connected = node->state == NODE_READY && node->life == taking->round.answers[i].life;
+
+        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0))
+            continue;
+        count++;
+        *waiting |= connected;
+    }
+    return count;
+}
+
+/* After UNSURE and its undoing. False: it stays unsure. */
+static bool take_settle(struct taking *taking)
+{
+    struct redlock_session *session = taking->session;
+    bool waiting = true;
+
+    session->round = &taking->round; /* late votes say whether somebody holds it */
+    while (unsettled(taking, &waiting) >= session->place->need && waiting &&
+           redlock_now(session) < taking->req->deadline_ns) {
+        redlock_session_sleep(session, taking->req->deadline_ns);
+        redlock_session_advance(session);
+    }
+    session->round = NULL;
+    return unsettled(taking, &waiting) < session->place->need;
+}
+
+/* What is left until a majority could be free; -1: not known. */
+static int64_t holder_left(const struct redlock_round *round)
+{
+    int64_t left[REDLOCK_NODES_MAX];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (said_no(round, i) && round->answers[i].number >= 0)
+            left[count++] = round->answers[i].number;
+    return quorum_latest(left, count, round->tally.need - round->tally.yes);
+}
+
+static int64_t lease_of(const struct redlock_round *round)
+{
+    int64_t leases[REDLOCK_NODES_MAX];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_YES)
+            leases[count++] = round->answers[i].number;
+    return redis_lease(quorum_least(leases, count, round->tally.need));
+}
+
+/* What those that refused have in common, if that explains it all. */
+static enum dlock_status refusal(const struct redlock_round *round)
+{
+    enum dlock_status common = DLOCK_OK;
+
+    for (unsigned i = 0; i < round->session->place->count; i++) {
+        const struct redlock_answer *answer = &round->answers[i];
+
+        if (answer->state != ANSWER_REFUSED)
+            continue;
+        if (common != DLOCK_OK && answer->status != common)
+            return DLOCK_NO_QUORUM;
+        common = answer->status;
+    }
+    return common == DLOCK_AUTH || common == DLOCK_CONFIG ? common : DLOCK_NO_QUORUM;
+}
+
+static enum dlock_status take_failed(struct taking *taking, enum quorum_verdict verdict,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    const struct redlock_round *round = &taking->round;
+    const struct quorum_tally *tally = &round->tally;
+    const struct redlock_place *place = taking->session->place;
+
+    if (round->no_memory)
+        return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
+    if (verdict == QUORUM_UNSURE && take_settle(taking)) {
+        bool busy = said_no_count(round) > 0;
+
+        (void)redlock_fail(err, place, busy ? DLOCK_BUSY : DLOCK_NO_QUORUM,
+                           "too many nodes answered too late");
+    } else if (verdict == QUORUM_LOST) {
+        grant->holder_ms = holder_left(round);
+        (void)redlock_fail(err, place, DLOCK_BUSY, "held by another owner");
+    } else if (verdict == QUORUM_SHORT) {
+        (void)redlock_fail(err, place, refusal(round),
+                           "%u of %u nodes could be asked for the lock, and it needs %u",
+                           tally->nodes - tally->refused, tally->nodes, tally->need);
+    } else {
+        (void)redlock_fail(err, place, DLOCK_UNKNOWN,
+                           "%u of %u nodes granted the lock, which needs %u, and %u did not answer "
+                           "in time",
+                           tally->yes, tally->nodes, tally->need, tally->silent);
+    }
+    redlock_report(err, taking->session, round);
+    return err->status;
+}
+
+/* By chance, so that those who met do not meet again. False: no time. */
+static bool take_pause(struct taking *taking)
+{
+    struct redlock_session *session = taking->session;
+    int64_t most_ns = session->place->retry_delay_ms * REDIS_NS_PER_MS, until_ns = 0;
+    uint64_t chance = 0;
+
+    (void)session->host->random(session->host->ctx, &chance, sizeof chance);
+    until_ns = redlock_now(session) + (int64_t)(chance % (uint64_t)(most_ns + 1));
+    if (until_ns >= taking->req->deadline_ns)
+        return false;
+    while (redlock_now(session) < until_ns) {
+        redlock_session_sleep(session, until_ns);
+        redlock_session_advance(session);
+    }
+    return true;
+}
+
+static enum dlock_status take(struct taking *taking, struct dlock_grant *grant,
+                              struct dlock_error *err)
+{
+    for (unsigned turn = 0;; turn++) {
+        int64_t sent_ns = redlock_now(taking->session);
+        enum quorum_verdict verdict = take_round(taking);
+
+        if (verdict == QUORUM_WON) {
+            grant->lease_ms = lease_of(&taking->round);
+            grant->since_ns = turn > 0 ? sent_ns : 0;
+            return DLOCK_OK;
+        }
+        take_undo(taking);
+        if (verdict != QUORUM_LOST || turn >= taking->session->place->retry_count ||
+            !is_split(&taking->round) || !take_pause(taking))
+            return take_failed(taking, verdict, grant, err);
+        redlock_round_end(&taking->round);
+    }
+}
+
+enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    const struct redlock_place *place = session->place;
+    struct taking *taking = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (place->restart_guard_ms > 0 && req->ttl_ms > place->restart_guard_ms)
+        return redlock_fail(err, place, DLOCK_CONFIG,
+                            "a ttl of %lld ms is longer than restart_guard, %lld ms: a node that "
+                            "restarts could grant the lock again while it is held",
+                            (long long)req->ttl_ms, (long long)place->restart_guard_ms);
+    taking = calloc(1, sizeof *taking);
+    if (taking == NULL)
+        return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a request");
+    taking->session = session;
+    taking->req = req;
+    taking->attempt = req->slot;
+    redis_keys_make(&taking->keys, &place->nodes[0], req->name, req->name_len);
+    redis_hex(taking->token, req->token);
+    redlock_hub_begin(session->hub, taking->attempt, req->token);
+    status = take(taking, grant, err);
+    redlock_round_end(&taking->round);
+    free(taking);
+    return status;
+}
+
+/* ---- unlock, break ---- */
+
+/* { freed } */
+static enum quorum_vote release_read(struct redlock_round *round, unsigned i,
+                                     const redisReply *reply)
+{
+    int64_t freed = 0;
+
+    (void)round;
+    (void)i;
+    if (!redis_reply_array(reply, 1) || !redis_reply_int(reply, 0, 0, 1, &freed))
+        return QUORUM_REFUSED;
+    return freed == 1 ? QUORUM_YES : QUORUM_NO;
+}
+
+static enum quorum_verdict release_judge(const struct redlock_round *round)
+{
+    return quorum_released(&round->tally);
+}
+
+static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                 bool all, struct dlock_error *err)
+{
+    const struct redlock_place *place = session->place;
+    struct redlock_release_request request;
+    struct redlock_round round = {
+        .session = session,
+        .request = &request.request,
+        .node_timeout_ns = redlock_place_timeout_ns(place, 0),
+        .deadline_ns = deadline_ns,
+        .all = all,
+        .judge = release_judge,
+        .read = release_read,
+    };
+    enum quorum_verdict verdict = QUORUM_SHORT;
+    enum dlock_status status = DLOCK_OK;
+
+    redlock_release_make(&request, place, name, name_len, owner, REDLOCK_ALL_ROUNDS,
+                         REDLOCK_UNLOCK);
+    verdict = redlock_round_run(&round);
+    if (round.no_memory)
+        status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
+    else if (verdict == QUORUM_LOST)
+        status = redlock_fail(err, place, DLOCK_LOST, "not held by this owner on %u of %u nodes",
+                              round.tally.no, round.tally.nodes);
+    else if (verdict == QUORUM_SHORT)
+        status = redlock_fail(err, place, DLOCK_UNAVAILABLE, "no node could be told");
+    else if (verdict != QUORUM_WON)
+        status =
+            redlock_fail(err, place, DLOCK_UNKNOWN, "%u of %u nodes answered, and %u are needed",
+                         round.tally.yes + round.tally.no, round.tally.nodes, round.tally.need);
+    if (status != DLOCK_OK && status != DLOCK_LOST)
+        redlock_report(err, session, &round);
+    redlock_round_end(&round);
+    return status;
+}
+
+enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
+                                 struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    char token[REDIS_HEX_SIZE];
+
+    redlock_hub_end(req->slot); /* [UNL-4] */
+    redis_hex(token, req->token);
+    return release(session, req->name, req->name_len, token, req->deadline_ns, false, err);
+}
+
+enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
+                                const char *owner, int64_t deadline_ns, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    enum dlock_status status = DLOCK_LOST;
+    char shown[OWNER_SIZE];
+
+    (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
+    if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
+        status = release(session, name, name_len, shown, deadline_ns, true, err);
+    if (status == DLOCK_LOST)
+        return redlock_fail(err, session->place, DLOCK_NOT_HELD,
+                            owner != NULL ? "not held by this owner" : "the name is free");
+    return status;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The live holders of many names. Names are collected node by node, a page of SCAN at a time: a
+ * name that a majority holds is on one of any N - majority + 1 nodes. Then each is looked at.
+ */
+#include "look.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE            "100"
+#define PAGE_TIMEOUT_NS (REDLOCK_NS_PER_S / 4)
+#define CURSOR_SIZE     24
+
+struct seen {
+    uint32_t len;
+    unsigned char name[];
+};
+
+struct listing {
+    struct redlock_session *session;
+    int64_t deadline_ns;
+    void *names; /* tsearch(3) tree of struct seen */
+    char pattern[2 * REDIS_KEY_MAX];
+    char cursor[CURSOR_SIZE];
+    bool no_memory, stopped;
+    struct redlock_name batch[REDLOCK_LOOK_MAX]; /* borrowed from names */
+    size_t batch_count;
+    dlock_lease_fn *fn;
+    void *arg;
+    enum dlock_status status;
+    struct dlock_error *err;
+};
+
+static int seen_compare(const void *a, const void *b)
+{
+    const struct seen *one = a, *other = b;
+
+    if (one->len != other->len)
+        return one->len < other->len ? -1 : 1;
+    return memcmp(one->name, other->name, one->len);
+}
+
+static void name_add(struct listing *listing, const redisReply *key)
+{
+    unsigned char name[REDIS_NAME_MAX];
+    struct seen *entry = NULL, **found = NULL;
+    uint32_t len = 0;
+
+    if (!redis_keys_name(&listing->session->place->nodes[0], key->str, (size_t)key->len, name,
+                         &len))
+        return;
+    entry = malloc(sizeof *entry + len);
+    if (entry != NULL) {
+        entry->len = len;
+        memcpy(entry->name, name, len);
+        found = tsearch(entry, &listing->names, seen_compare);
+    }
+    listing->no_memory |= found == NULL;
+    if (found == NULL || *found != entry)
+        free(entry);
+}
+
+/* { cursor, { key, ... } } */
+static enum quorum_vote page_read(struct redlock_round *round, unsigned node,
+                                  const redisReply *reply)
+{
+    struct listing *listing = round->data;
+    const redisReply *cursor = NULL, *keys = NULL;
+
+    (void)node;
+    if (redis_reply_array(reply, 2)) {
+        cursor = redis_reply_text(reply, 0);
+        keys = reply->element[1];
+    }
+    if (cursor == NULL || cursor->len >= CURSOR_SIZE || keys->type != REDIS_REPLY_ARRAY)
+        return QUORUM_REFUSED;
+    (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", cursor->str);
+    for (size_t i = 0; i < keys->elements; i++) {
+        const redisReply *key = redis_reply_text(keys, i);
+
+        if (key != NULL)
+            name_add(listing, key);
+    }
+    return QUORUM_YES;
+}
+
+static enum quorum_verdict page_judge(const struct redlock_round *round)
+{
+    if (round->tally.open > 0)
+        return QUORUM_WAIT;
+    return round->tally.yes > 0 ? QUORUM_WON : QUORUM_SHORT;
+}
+
+static bool page_take(struct listing *listing, unsigned node)
+{
+    struct redlock_request request = {.script = NULL};
+    struct redlock_round round = {
+        .session = listing->session,
+        .request = &request,
+        .node_timeout_ns = PAGE_TIMEOUT_NS,
+        .deadline_ns = listing->deadline_ns,
+        .strict = true,
+        .only = 1u << node,
+        .judge = page_judge,
+        .read = page_read,
+        .data = listing,
+    };
+    bool fine = false;
+
+    resp_command_begin(&request.command);
+    resp_command_text(&request.command, "SCAN");
+    resp_command_text(&request.command, listing->cursor);
+    resp_command_text(&request.command, "MATCH");
+    resp_command_text(&request.command, listing->pattern);
+    resp_command_text(&request.command, "COUNT");
+    resp_command_text(&request.command, PAGE);
+    fine = redlock_round_run(&round) == QUORUM_WON;
+    redlock_round_end(&round);
+    return fine;
+}
+
+static bool node_scan(struct listing *listing, unsigned node)
+{
+    (void)snprintf(listing->cursor, sizeof listing->cursor, "0");
+    do {
+        if (redlock_now(listing->session) >= listing->deadline_ns || !page_take(listing, node))
+            return false;
+    } while (strcmp(listing->cursor, "0") != 0 && !listing->no_memory);
+    return true;
+}
+
+static enum dlock_status names_collect(struct listing *listing, struct dlock_error *err)
+{
+    const struct redlock_place *place = listing->session->place;
+    unsigned needed = place->count - place->need + 1, scanned = 0;
+
+    for (unsigned i = 0; i < place->count && scanned < needed && !listing->no_memory; i++)
+        scanned += node_scan(listing, i);
+    if (listing->no_memory)
+        return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a list");
+    if (scanned >= needed)
+        return DLOCK_OK;
+    (void)redlock_fail(err, place, DLOCK_NO_QUORUM,
+                       "%u of %u nodes listed their names, and %u are "
+                       "needed",
+                       scanned, place->count, needed);
+    redlock_report(err, listing->session, NULL);
+    return DLOCK_NO_QUORUM;
+}
+
+static void batch_tell(struct listing *listing)
+{
+    size_t count = listing->batch_count;
+
+    listing->batch_count = 0;
+    if (count == 0 || listing->stopped || listing->status != DLOCK_OK)
+        return;
+    if (redlock_now(listing->session) >= listing->deadline_ns)
+        listing->status = redlock_fail(listing->err, listing->session->place, DLOCK_UNKNOWN,
+                                       "a list: no time for the rest");
+    else
+        listing->status =
+            redlock_look(listing->session, listing->batch, count, listing->deadline_ns, listing->fn,
+                         listing->arg, &listing->stopped, listing->err);
+}
+
+static void name_tell(const void *node, VISIT visit, void *arg)
+{
+    const struct seen *seen = *(const struct seen *const *)node;
+    struct listing *listing = arg;
+
+    if (visit != postorder && visit != leaf)
+        return;
+    listing->batch[listing->batch_count++] =
+        (struct redlock_name){.bytes = seen->name, .len = seen->len};
+    if (listing->batch_count == REDLOCK_LOOK_MAX)
+        batch_tell(listing);
+}
+
+enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                               int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    struct listing listing = {
+        .session = session, .deadline_ns = deadline_ns, .fn = fn, .arg = arg, .err = err};
+
+    if (prefix_len > REDIS_NAME_MAX)
+        return DLOCK_OK; /* no name is that long */
+    redis_keys_pattern(listing.pattern, &session->place->nodes[0], prefix, prefix_len);
+    listing.status = names_collect(&listing, err);
+    if (listing.status == DLOCK_OK)
+        twalk_r(listing.names, name_tell, &listing);
+    batch_tell(&listing);
+    tdestroy(listing.names, free);
+    return listing.status;
+}

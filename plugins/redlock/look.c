@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds names: the owners that a majority of the nodes shows, or may show. */
+#include "look.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLDERS_TEXT    "200" /* of one name, that one answer may tell of */
+#define HOLDER_ELEMENTS 5
+#define OWNER_SIZE      256
+#define LABEL_SIZE      320
+#define NO_END          INT64_MAX
+
+struct holder {
+    size_t name; /* which of those looked at */
+    char owner[OWNER_SIZE], label[LABEL_SIZE];
+    uint32_t mode;
+    unsigned nodes;
+    int64_t left[REDLOCK_NODES_MAX]; /* NO_END: it does not end by itself */
+    int64_t held_ms;
+};
+
+struct looking {
+    const struct redlock_name *names;
+    size_t name_count;
+    uint32_t waiters[REDLOCK_LOOK_MAX];
+    struct holder *holders;
+    size_t count, room;
+    bool no_memory;
+    struct redlock_request request;
+    struct redis_keys keys[REDLOCK_LOOK_MAX];
+};
+
+static struct holder *holder_add(struct looking *looking)
+{
+    if (looking->count == looking->room) {
+        size_t room = looking->room == 0 ? 8 : 2 * looking->room;
+        struct holder *holders = realloc(looking->holders, room * sizeof *holders);
+
+        looking->no_memory |= holders == NULL;
+        if (holders == NULL)
+            return NULL;
+        looking->holders = holders;
+        looking->room = room;
+    }
+    looking->holders[looking->count] = (struct holder){.held_ms = -1};
+    return &looking->holders[looking->count++];
+}
+
+static struct holder *holder_of(struct looking *looking, size_t name, const char *owner,
+                                uint32_t mode)
+{
+    struct holder *holder = NULL;
+
+    for (size_t i = 0; i < looking->count; i++) {
+        holder = &looking->holders[i];
+        if (holder->name == name && holder->mode == mode && strcmp(holder->owner, owner) == 0)
+            return holder;
+    }
+    holder = holder_add(looking);
+    if (holder != NULL) {
+        holder->name = name;
+        holder->mode = mode;
+        (void)snprintf(holder->owner, sizeof holder->owner, "%s", owner);
+    }
+    return holder;
+}
+
+/* mode, token, left, held for, label. False: it makes no sense. */
+static bool holder_read(struct looking *looking, size_t name, const redisReply *reply, size_t at)
+{
+    const redisReply *mode = redis_reply_text(reply, at);
+    const redisReply *owner = redis_reply_text(reply, at + 1);
+    const redisReply *label = redis_reply_text(reply, at + 4);
+    int64_t left = 0, held = 0;
+    struct holder *holder = NULL;
+
+    if (mode == NULL || owner == NULL || label == NULL ||
+        !redis_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
+        !redis_reply_int(reply, at + 3, -1, INT64_MAX, &held))
+        return false;
+    holder =
+        holder_of(looking, name, owner->str, mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+    if (holder == NULL || holder->nodes == REDLOCK_NODES_MAX)
+        return true;
+    holder->left[holder->nodes++] = left < 0 ? NO_END : left;
+    if (held > holder->held_ms)
+        holder->held_ms = held;
+    if (label->str[0] != '\0')
+        (void)snprintf(holder->label, sizeof holder->label, "%s", label->str);
+    return true;
+}
+
+static bool name_read(struct looking *looking, size_t name, const redisReply *reply)
+{
+    int64_t waiters = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
+        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+        return false;
+    if ((uint32_t)waiters > looking->waiters[name])
+        looking->waiters[name] = (uint32_t)waiters;
+    for (size_t at = 1; at < reply->elements; at += HOLDER_ELEMENTS)
+        if (!holder_read(looking, name, reply, at))
+            return false;
+    return true;
+}
+
+static enum quorum_vote inspect_read(struct redlock_round *round, unsigned node,
+                                     const redisReply *reply)
+{
+    struct looking *looking = round->data;
+
+    (void)node;
+    if (!redis_reply_array(reply, looking->name_count))
+        return QUORUM_REFUSED;
+    for (size_t i = 0; i < looking->name_count; i++)
+        if (!name_read(looking, i, reply->element[i]))
+            return QUORUM_REFUSED;
+    return QUORUM_YES;
+}
+
+static int64_t remaining(struct holder *holder, unsigned need)
+{
+    int64_t left = 0;
+
+    if (holder->nodes < need)
+        need = holder->nodes;
+    left = quorum_least(holder->left, holder->nodes, need);
+    return left == NO_END ? -1 : left;
+}
+
+/* missing: nodes that did not answer, and may be his. */
+static void holders_tell(struct looking *looking, unsigned need, unsigned missing,
+                         dlock_lease_fn *fn, void *arg, bool *stopped)
+{
+    for (size_t i = 0; i < looking->count && !*stopped; i++) {
+        struct holder *holder = &looking->holders[i];
+        struct dlock_lease_info lease = {
+            .name = looking->names[holder->name].bytes,
+            .name_len = looking->names[holder->name].len,
+            .mode = holder->mode,
+            .waiters = looking->waiters[holder->name],
+            .held_ms = holder->held_ms,
+            .owner = holder->owner,
+            .label = holder->label,
+        };
+
+        if (holder->nodes + missing < need)
+            continue;
+        lease.remaining_ms = remaining(holder, need);
+        *stopped = fn(arg, &lease) != 0;
+    }
+}
+
+static void request_make(struct looking *looking, const struct redlock_place *place)
+{
+    redlock_request_begin(&looking->request, REDLOCK_SCRIPT_INSPECT, (unsigned)looking->name_count);
+    for (size_t i = 0; i < looking->name_count; i++) {
+        redis_keys_make(&looking->keys[i], &place->nodes[0], looking->names[i].bytes,
+                        looking->names[i].len);
+        redlock_request_keys(&looking->request, &looking->keys[i]);
+    }
+    resp_command_text(&looking->request.command, HOLDERS_TEXT);
+}
+
+enum dlock_status redlock_look(struct redlock_session *session, const struct redlock_name *names,
+                               size_t count, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               bool *stopped, struct dlock_error *err)
+{
+    struct looking *looking = calloc(1, sizeof *looking);
+    struct redlock_round round = {
+        .session = session,
+        .node_timeout_ns = redlock_place_timeout_ns(session->place, 0),
+        .deadline_ns = deadline_ns,
+        .all = true,
+        .judge = redlock_judge_heard,
+        .read = inspect_read,
+        .data = looking,
+    };
+    enum quorum_verdict verdict = QUORUM_SHORT;
+    enum dlock_status status = DLOCK_OK;
+
+    if (looking == NULL)
+        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
+    looking->names = names;
+    looking->name_count = count;
+    request_make(looking, session->place);
+    round.request = &looking->request;
+    verdict = redlock_round_run(&round);
+    if (looking->no_memory || round.no_memory) {
+        status = redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
+    } else if (verdict == QUORUM_WON) {
+        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, fn, arg,
+                     stopped);
+    } else {
+        status = redlock_fail(err, session->place, DLOCK_NO_QUORUM,
+                              "%u of %u nodes answered, and %u are needed", round.tally.yes,
+                              round.tally.nodes, round.tally.need);
+        redlock_report(err, session, &round);
+    }
+    redlock_round_end(&round);
+    free(looking->holders);
+    free(looking);
+    return status;
+}
+
+enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  struct dlock_error *err)
+{
+    const struct redlock_name one = {.bytes = name, .len = name_len};
+    bool stopped = false;
+
+    return redlock_look(self, &one, 1, deadline_ns, fn, arg, &stopped, err);
+}

@@ -1,0 +1,180 @@
+-- SPDX-License-Identifier: MIT
+-- What one node knows of a name. Each script is put together from several files when dlock is built;
+-- see CMakeLists.txt.
+--
+--   lock     string: "token round since label" of the exclusive holder, with the lease as its time to live
+--   info     hash: r<token> "round since label" of a reader
+--   readers  sorted set: tokens of readers, by the end of their leases
+--   queue    sorted set: tokens of those who wait, by their tickets, which are the same on all nodes
+--   places   hash: <token> "ends mode channel" of those; - "token ends mode" whose turn it is
+--
+-- A token belongs to an attempt, a round to one request in it: a release that was meant for an earlier
+-- round and comes late does not undo a later one. All times are milliseconds of the server's clock.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local TURN = 200 -- ms that a free name is kept for the first of those who wait
+
+local function name_at(first)
+    return { lock = KEYS[first], info = KEYS[first + 1], readers = KEYS[first + 2],
+             queue = KEYS[first + 3], places = KEYS[first + 4], said = {} }
+end
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+-- Token and round of the lock's value; another program's value is its own token.
+local function owner_of(value)
+    local token, round = string.match(value, '^(%x+) (%d+) ')
+    return token or value, tonumber(round or 0)
+end
+
+local function lock_set(name, token, round, lease, label)
+    redis.call('SET', name.lock, token .. ' ' .. round .. ' ' .. text(now) .. ' ' .. label, 'PX', text(lease))
+end
+
+local function readers_set(name, token, round, ends, label)
+    local known = redis.call('HGET', name.info, 'r' .. token)
+    local rest = known and string.match(known, '^%d+ (.*)$') or text(now) .. ' ' .. label
+    redis.call('HSET', name.info, 'r' .. token, round .. ' ' .. rest)
+    redis.call('ZADD', name.readers, text(ends), token)
+    local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+    for _, key in ipairs({ name.readers, name.info }) do
+        redis.call('PEXPIREAT', key, text(last[2]))
+    end
+end
+
+local function reader_drop(name, token)
+    redis.call('HDEL', name.info, 'r' .. token)
+    return redis.call('ZREM', name.readers, token)
+end
+
+local function reader_round(name, token)
+    local known = redis.call('HGET', name.info, 'r' .. token)
+    return tonumber(known and string.match(known, '^%d+') or 0)
+end
+
+-- How many readers are left; the dead ones are gone afterwards.
+local function readers_live(name)
+    for _, token in ipairs(redis.call('ZRANGEBYSCORE', name.readers, '-inf', text(now))) do
+        reader_drop(name, token)
+    end
+    return redis.call('ZCARD', name.readers)
+end
+
+-- ---- those who wait ----
+
+local function place_drop(name, token)
+    redis.call('HDEL', name.places, token)
+    return redis.call('ZREM', name.queue, token)
+end
+
+-- Mode and channel of a live place, or nil.
+local function place_of(name, token)
+    local entry = redis.call('HGET', name.places, token)
+    local ends, mode, channel = string.match(entry or '', '^(%d+) (%S+) (.*)$')
+    if ends and tonumber(ends) > now then
+        return mode, channel
+    end
+end
+
+-- Token and mode of the first who waits, or nil; the dead ones before are gone afterwards.
+local function queue_head(name)
+    while true do
+        local token = redis.call('ZRANGE', name.queue, 0, 0)[1]
+        if not token then
+            return nil
+        end
+        local mode = place_of(name, token)
+        if mode then
+            return token, mode
+        end
+        place_drop(name, token)
+    end
+end
+
+-- Whose turn it is: token, mode and what is left of it (0 and less: he let it go by), or nil.
+local function turn_of(name)
+    local token, ends, mode = string.match(redis.call('HGET', name.places, '-') or '', '^(%S+) (%d+) (%S+)$')
+    if token and place_of(name, token) then
+        return token, mode, tonumber(ends) - now
+    end
+end
+
+local function tell_later(name, token)
+    local _, channel = place_of(name, token)
+    if channel then
+        table.insert(name.said, { channel, token })
+    end
+end
+
+-- The name is free, or read: it is the turn of the first who waits and can have it, readers together.
+-- It is kept for them for a moment, and they are told. Nothing is granted: that takes a majority, and
+-- so the first is the same on all nodes, whoever had the turn on one of them until now. Who lets a
+-- turn go by, and is not the one that asks, has lost the place, and may come again with the ticket.
+local function pass_on(name, asks)
+    if redis.call('EXISTS', name.lock) == 1 then
+        return
+    end
+    local turn, _, left = turn_of(name)
+    if turn and left <= 0 and turn ~= asks then
+        place_drop(name, turn)
+    end
+    local token, mode = queue_head(name)
+    if token and token == turn and left > 0 then
+        return
+    end
+    if not token or (mode == 'x' and readers_live(name) > 0) then
+        redis.call('HDEL', name.places, '-')
+        return
+    end
+    redis.call('HSET', name.places, '-', token .. ' ' .. text(now + TURN) .. ' ' .. mode)
+    tell_later(name, token)
+    if mode == 's' then
+        for _, other in ipairs(redis.call('ZRANGE', name.queue, 1, -1)) do
+            if place_of(name, other) == 'x' then
+                return
+            end
+            tell_later(name, other)
+        end
+    end
+end
+
+-- What keeps this token from the name: for how long (-1: not known) and whose lock it is ('': not one
+-- token's); or nil. A reader does not pass a writer who came before.
+local function blocked(name, token, mode, turns)
+    local value = redis.call('GET', name.lock)
+    if value then
+        return redis.call('PTTL', name.lock), (owner_of(value))
+    end
+    if mode == 'x' and readers_live(name) > 0 then
+        local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+        return tonumber(last[2]) - now, ''
+    end
+    if not turns then
+        return nil
+    end
+    local head, head_mode, left = turn_of(name)
+    if head and left > 0 and head ~= token and not (mode == 's' and head_mode == 's') then
+        return left, ''
+    end
+    if mode == 's' then
+        for _, other in ipairs(redis.call('ZRANGE', name.queue, 0, -1)) do
+            if other == token then
+                return nil
+            end
+            if place_of(name, other) == 'x' then
+                return -1, ''
+            end
+        end
+    end
+    return nil
+end
+
+-- Last, and never an error: those who wait look by themselves, too.
+local function tell(name)
+    for _, said in ipairs(name.said) do
+        redis.pcall('PUBLISH', said[1], said[2])
+    end
+end

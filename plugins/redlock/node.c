@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+#include "node.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NS_PER_S       INT64_C(1000000000)
+#define LIMIT_NS       (5 * NS_PER_S) /* to become READY */
+#define STUCK_NS       (2 * NS_PER_S) /* without an answer */
+#define RETRY_FIRST_NS (NS_PER_S / 20)
+#define RETRY_MOST_NS  NS_PER_S
+#define RETRY_DOUBLED  5 /* times at most */
+#define CHUNK          16384
+#define REPLY_MAX      ((size_t)1024 * 1024) /* bytes of one answer: a page of a list */
+#define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
+
+void redlock_node_init(struct redlock_node *node, const struct redis_place *place, unsigned index,
+                       const struct tls *tls, const struct dlock_host *host,
+                       redlock_deliver_fn *deliver, void *owner)
+{
+    *node = (struct redlock_node){
+        .place = place,
+        .index = index,
+        .tls = tls,
+        .host = host,
+        .deliver = deliver,
+        .owner = owner,
+        .status = DLOCK_UNAVAILABLE,
+    };
+    (void)snprintf(node->why, sizeof node->why, "not connected");
+    stream_init(&node->stream, host);
+}
+
+static void connection_end(struct redlock_node *node)
+{
+    resolve_abandon(node->job);
+    node->job = NULL;
+    if (node->addresses != NULL)
+        freeaddrinfo(node->addresses);
+    node->addresses = node->at = NULL;
+    redis_setup_end(&node->setup);
+    stream_close(&node->stream);
+    resp_reader_fini(&node->reader);
+    node->out_len = 0;
+    node->first = node->count = 0;
+    node->state = NODE_DOWN;
+}
+
+void redlock_node_close(struct redlock_node *node)
+{
+    connection_end(node);
+    free(node->out);
+    node->out = NULL;
+    node->out_room = 0;
+}
+
+/* OpenSSL may hold a lock that another thread of the parent took. */
+void redlock_node_leave(struct redlock_node *node)
+{
+    if (node->stream.fd >= 0)
+        (void)close(node->stream.fd);
+    node->stream.fd = -1;
+}
+
+/* One that was fine until now is tried again at once; then ever more seldom. */
+static int64_t retry_delay(struct redlock_node *node)
+{
+    unsigned doubled = node->failures < RETRY_DOUBLED ? node->failures : RETRY_DOUBLED;
+    int64_t delay_ns = RETRY_FIRST_NS << doubled;
+    uint32_t chance = 0;
+
+    if (node->failures++ == 0 && node->life > 0)
+        return 0;
+    if (delay_ns > RETRY_MOST_NS)
+        delay_ns = RETRY_MOST_NS;
+    (void)node->host->random(node->host->ctx, &chance, sizeof chance);
+    return delay_ns - chance % (delay_ns / 2);
+}
+
+void redlock_node_drop(struct redlock_node *node, enum dlock_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(node->why, sizeof node->why, format, args);
+    va_end(args);
+    node->status = status;
+    connection_end(node);
+    node->retry_ns = node->host->now_ns(node->host->ctx) + retry_delay(node);
+}
+
+/* "<endpoint>: why" without the endpoint, which stands beside it. */
+static void drop_with(struct redlock_node *node, const struct dlock_error *err)
+{
+    const char *text = strstr(err->message, ": ");
+
+    redlock_node_drop(node, err->status, "%s", text != NULL ? text + 2 : err->message);
+}
+
+static void drop_stream(struct redlock_node *node, enum stream_result result, const char *why)
+{
+    char text[NODE_WHY_SIZE];
+
+    (void)snprintf(text, sizeof text, "%.95s", why);
+    redlock_node_drop(node, redis_connect_status(result), "%s", text);
+}
+
+/* ---- sending ---- */
+
+/* False: it is dropped. */
+static bool flush(struct redlock_node *node)
+{
+    size_t sent = 0;
+
+    while (sent < node->out_len) {
+        struct stream_step step;
+        enum stream_result result =
+            stream_try_send(&node->stream, node->out + sent, node->out_len - sent, &step);
+
+        if (result == STREAM_TIMEOUT) {
+            node->events = step.events;
+            break;
+        }
+        if (result != STREAM_OK) {
+            drop_stream(node, result, step.why);
+            return false;
+        }
+        sent += step.done;
+    }
+    memmove(node->out, node->out + sent, node->out_len - sent);
+    node->out_len -= sent;
+    return true;
+}
+
+static bool out_add(struct redlock_node *node, const char *bytes, size_t len)
+{
+    if (node->out_len + len > node->out_room) {
+        size_t room = 2 * (node->out_len + len);
+        char *out = room <= OUT_MAX ? realloc(node->out, room) : NULL;
+
+        if (out == NULL)
+            return false;
+        node->out = out;
+        node->out_room = room;
+    }
+    memcpy(node->out + node->out_len, bytes, len);
+    node->out_len += len;
+    return true;
+}
+
+bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
+                       const struct redlock_ask *ask)
+{
+    if (node->state != NODE_READY)
+        return false;
+    if (node->count == NODE_ASKS_MAX || !out_add(node, bytes, len)) {
+        (void)snprintf(node->why, sizeof node->why, "too many requests without an answer");
+        return false;
+    }
+    node->asks[(node->first + node->count++) % NODE_ASKS_MAX] = *ask;
+    (void)flush(node); /* if it fails, a part may have left */
+    return true;
+}
+
+int64_t redlock_node_waiting_since(const struct redlock_node *node)
+{
+    return node->count > 0 ? node->asks[node->first].sent_ns : 0;
+}
+
+/* ---- becoming ready ---- */
+
+static bool subscribe(struct redlock_node *node)
+{
+    struct resp_command command;
+    size_t len = 0;
+    char *bytes = NULL;
+    bool fine = false;
+
+    resp_command_begin(&command);
+    resp_command_text(&command, "SUBSCRIBE");
+    resp_command_text(&command, node->channel);
+    bytes = resp_command_format(&command, &len);
+    fine = bytes != NULL && out_add(node, bytes, len);
+    free(bytes);
+    return fine && flush(node);
+}
+
+static void become_ready(struct redlock_node *node, int64_t now_ns)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    uint32_t caps = 0;
+
+    redis_setup_end(&node->setup);
+    if (node->channel == NULL &&
+        redis_facts_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK) {
+        drop_with(node, &err);
+        return;
+    }
+    node->state = NODE_READY;
+    node->failures = 0;
+    node->life++;
+    node->votes_ns = now_ns + redis_facts_guard_ms(&node->facts, node->place) * REDIS_NS_PER_MS;
+    if (node->channel != NULL && !subscribe(node) && node->state == NODE_READY)
+        redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
+}
+
+static void set_up_begin(struct redlock_node *node)
+{
+    if (!redis_setup_begin(&node->setup, node->place, true,
+                           node->channel == NULL ? &node->facts : NULL) ||
+        !out_add(node, node->setup.bytes, node->setup.len)) {
+        redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
+        return;
+    }
+    node->state = NODE_SETTING_UP;
+    (void)flush(node);
+}
+
+static void connected(struct redlock_node *node)
+{
+    const char *name = node->place->sni != NULL ? node->place->sni : node->place->address.host;
+
+    if (!resp_reader_init(&node->reader)) {
+        redlock_node_drop(node, DLOCK_NOMEM, "no memory for a reader of answers");
+        return;
+    }
+    node->reader.reply_max = REPLY_MAX;
+    if (!node->place->secure) {
+        set_up_begin(node);
+    } else if (stream_secure_begin(&node->stream, node->tls, name) != STREAM_OK) {
+        drop_stream(node, STREAM_FAILED, node->stream.why);
+    } else {
+        node->state = NODE_SECURING;
+        node->events = POLLOUT;
+    }
+}
+
+/* The next address, or the last one's failure. */
+static void connect_next(struct redlock_node *node)
+{
+    while (node->at != NULL) {
+        const struct addrinfo *to = node->at;
+
+        node->at = to->ai_next;
+        if (stream_connect_begin(&node->stream, to) == STREAM_OK) {
+            node->state = NODE_CONNECTING;
+            node->events = POLLOUT;
+            return;
+        }
+    }
+    drop_stream(node, STREAM_FAILED, node->stream.why);
+}
+
+static void connect_step(struct redlock_node *node)
+{
+    enum stream_result result = stream_connect_step(&node->stream, &node->events);
+
+    if (result == STREAM_OK)
+        connected(node);
+    else if (result != STREAM_TIMEOUT)
+        connect_next(node);
+}
+
+static void secure_step(struct redlock_node *node)
+{
+    const char *name = node->place->sni != NULL ? node->place->sni : node->place->address.host;
+    enum stream_result result = stream_secure_step(&node->stream, node->tls, name, &node->events);
+
+    if (result == STREAM_OK)
+        set_up_begin(node);
+    else if (result != STREAM_TIMEOUT)
+        drop_stream(node, result, node->stream.why);
+}
+
+static void resolved(struct redlock_node *node, int failure)
+{
+    node->job = NULL;
+    if (failure != 0) {
+        redlock_node_drop(node, DLOCK_UNAVAILABLE, "looking up the host: %s",
+                          gai_strerror(failure));
+        return;
+    }
+    node->at = node->addresses;
+    (void)snprintf(node->stream.why, sizeof node->stream.why, "the host has no address");
+    connect_next(node);
+}
+
+static void begin(struct redlock_node *node, int64_t now_ns)
+{
+    const struct address *address = &node->place->address;
+
+    node->limit_ns = now_ns + LIMIT_NS;
+    if (resolve_number(address->host, address->port, &node->addresses) == 0) {
+        resolved(node, 0);
+        return;
+    }
+    node->job = resolve_begin(address->host, address->port);
+    if (node->job == NULL)
+        redlock_node_drop(node, DLOCK_NOMEM, "no memory to look up the host");
+    else
+        node->state = NODE_RESOLVING;
+}
+
+/* ---- answers ---- */
+
+static void set_up_take(struct redlock_node *node, const redisReply *reply, int64_t now_ns)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    if (redis_setup_take(&node->setup, reply, &err) != DLOCK_OK)
+        drop_with(node, &err);
+    else if (redis_setup_done(&node->setup))
+        become_ready(node, now_ns);
+}
+
+static void answer_take(struct redlock_node *node, const redisReply *reply, int64_t now_ns)
+{
+    struct redlock_ask ask;
+
+    if (node->state == NODE_SETTING_UP) {
+        set_up_take(node, reply, now_ns);
+    } else if (node->channel != NULL) {
+        node->deliver(node, NULL, reply);
+    } else if (node->count == 0) {
+        redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that nobody asked for");
+    } else {
+        ask = node->asks[node->first];
+        node->first = (node->first + 1) % NODE_ASKS_MAX;
+        node->count--;
+        node->deliver(node, &ask, reply);
+    }
+}
+
+static void answers_take(struct redlock_node *node, int64_t now_ns)
+{
+    while (node->state >= NODE_SETTING_UP) {
+        redisReply *reply = NULL;
+
+        if (!resp_reader_next(&node->reader, &reply)) {
+            redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that makes no sense: %.40s",
+                              node->reader.why);
+            return;
+        }
+        if (reply == NULL)
+            return;
+        answer_take(node, reply, now_ns);
+        freeReplyObject(reply);
+    }
+}
+
+static void receive(struct redlock_node *node, int64_t now_ns)
+{
+    char chunk[CHUNK];
+
+    while (node->state >= NODE_SETTING_UP) {
+        struct stream_step step;
+        enum stream_result result = stream_try_receive(&node->stream, chunk, sizeof chunk, &step);
+
+        if (result == STREAM_TIMEOUT)
+            return;
+        if (result != STREAM_OK) {
+            drop_stream(node, result, step.why);
+            return;
+        }
+        if (!resp_reader_feed(&node->reader, chunk, step.done)) {
+            redlock_node_drop(node, DLOCK_PROTOCOL, "%s", node->reader.why);
+            return;
+        }
+        answers_take(node, now_ns);
+        if (step.done < sizeof chunk && node->stream.ssl == NULL)
+            return;
+    }
+}
+
+static void exchange(struct redlock_node *node, int64_t now_ns)
+{
+    int64_t since_ns = redlock_node_waiting_since(node);
+
+    if (node->out_len > 0 && !flush(node))
+        return;
+    receive(node, now_ns);
+    if (node->state == NODE_READY && since_ns != 0 && now_ns - since_ns > STUCK_NS &&
+        redlock_node_waiting_since(node) == since_ns)
+        redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
+                          (long long)((now_ns - since_ns) / REDIS_NS_PER_MS));
+}
+
+void redlock_node_advance(struct redlock_node *node, int64_t now_ns)
+{
+    enum redlock_node_state before = NODE_READY;
+    int failure = 0;
+
+    do {
+        before = node->state;
+        switch (node->state) {
+        case NODE_DOWN:
+            if (now_ns >= node->retry_ns)
+                begin(node, now_ns);
+            break;
+        case NODE_RESOLVING:
+            if (resolve_look(node->job, &failure, &node->addresses))
+                resolved(node, failure);
+            break;
+        case NODE_CONNECTING:
+            connect_step(node);
+            break;
+        case NODE_SECURING:
+            secure_step(node);
+            break;
+        case NODE_SETTING_UP:
+        case NODE_READY:
+            exchange(node, now_ns);
+            break;
+        }
+    } while (node->state != before && node->state != NODE_DOWN);
+    if (node->state != NODE_READY && node->state != NODE_DOWN && now_ns >= node->limit_ns)
+        redlock_node_drop(node, DLOCK_UNAVAILABLE, "no connection in time");
+}
+
+short redlock_node_events(const struct redlock_node *node)
+{
+    switch (node->state) {
+    case NODE_CONNECTING:
+    case NODE_SECURING:
+        return node->events;
+    case NODE_SETTING_UP:
+    case NODE_READY:
+        return (short)(POLLIN | (node->out_len > 0 ? node->events : 0));
+    default:
+        return 0;
+    }
+}
+
+bool redlock_node_coming(const struct redlock_node *node, int64_t now_ns)
+{
+    return node->state == NODE_DOWN ? now_ns >= node->retry_ns : node->state != NODE_READY;
+}

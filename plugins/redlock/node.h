@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node.h - one connection to one of the nodes, which nobody ever waits for.
+ *
+ * redlock_node_advance does what can be done now: connect, TLS, who we are, what the server is,
+ * send what is left to send, take what has arrived. Answers come in the order of the requests, so
+ * that a late one belongs to the oldest request that has none. What fails is closed, and made anew
+ * after a while; a new connection is set up and looked at before anything else is sent on it.
+ *
+ * One thread at a time.
+ */
+#ifndef REDLOCK_NODE_H
+#define REDLOCK_NODE_H
+
+#include "redis_peer.h"
+#include "resolve.h"
+
+enum redlock_node_state {
+    NODE_DOWN, /* until retry_ns; status and why say what happened */
+    NODE_RESOLVING,
+    NODE_CONNECTING,
+    NODE_SECURING,
+    NODE_SETTING_UP,
+    NODE_READY
+};
+
+enum redlock_ask_kind {
+    ASK_ANY,    /* nobody needs to know what became of it */
+    ASK_ACQUIRE /* a lease may come of it */
+};
+
+/* What is to be remembered of a request until it is answered. */
+struct redlock_ask {
+    uint64_t call; /* of the session */
+    int64_t sent_ns;
+    enum redlock_ask_kind kind;
+    /* ASK_ACQUIRE: */
+    uint32_t round, name_len;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    unsigned char name[REDIS_NAME_MAX];
+};
+
+#define NODE_ASKS_MAX 64
+#define NODE_ASKS_FEW 32 /* with so many that have no answer a node is asked for no more locks */
+#define NODE_WHY_SIZE 96 /* as dlock_node_error.message */
+
+struct redlock_node;
+
+/* An answer to a request; freed by the caller. Subscribers: a message, and ask is NULL. May send on
+ * the node. */
+typedef void redlock_deliver_fn(struct redlock_node *node, const struct redlock_ask *ask,
+                                const redisReply *reply);
+
+struct redlock_node {
+    const struct redis_place *place;
+    const struct tls *tls;
+    const struct dlock_host *host;
+    redlock_deliver_fn *deliver;
+    void *owner;         /* for deliver */
+    unsigned index;      /* among the nodes */
+    const char *channel; /* to subscribe to; NULL: a node for requests */
+
+    enum redlock_node_state state;
+    enum dlock_status status; /* of the last failure; OK: none yet */
+    char why[NODE_WHY_SIZE];
+    unsigned failures;
+    int64_t retry_ns; /* not to be tried before */
+    int64_t limit_ns; /* READY by then, or DOWN */
+    uint64_t life;    /* counts connections that became READY */
+
+    struct resolve_job *job;
+    struct addrinfo *addresses, *at;
+    struct stream stream;
+    struct resp_reader reader;
+    short events; /* of a handshake, or of what is left to send */
+    struct redis_setup setup;
+    struct redis_facts facts;
+    int64_t votes_ns; /* no new lock before [restart_guard] */
+
+    char *out; /* to be sent */
+    size_t out_len, out_room;
+    struct redlock_ask asks[NODE_ASKS_MAX];
+    unsigned first, count; /* of asks */
+};
+
+void redlock_node_init(struct redlock_node *node, const struct redis_place *place, unsigned index,
+                       const struct tls *tls, const struct dlock_host *host,
+                       redlock_deliver_fn *deliver, void *owner);
+/* Says nothing to the server. */
+void redlock_node_close(struct redlock_node *node);
+/* In a forked child: gives the descriptor back, and no memory. */
+void redlock_node_leave(struct redlock_node *node);
+
+void redlock_node_advance(struct redlock_node *node, int64_t now_ns);
+
+/* What to poll its descriptor for; 0: nothing now. */
+short redlock_node_events(const struct redlock_node *node);
+
+/* On its way to READY, or about to be. */
+bool redlock_node_coming(const struct redlock_node *node, int64_t now_ns);
+
+/* Sends a request, or keeps it to be sent. False: certainly not sent, and why says the reason. */
+bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
+                       const struct redlock_ask *ask);
+
+/* When the oldest request without an answer was sent; 0: there is none. */
+int64_t redlock_node_waiting_since(const struct redlock_node *node);
+
+/* Ends the connection. */
+__attribute__((format(printf, 3, 4))) void
+redlock_node_drop(struct redlock_node *node, enum dlock_status status, const char *format, ...);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "redlock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PORT     6379
+#define TIMEOUT_SHARE    20 /* of the ttl: how long a node may take */
+#define TIMEOUT_LEAST_MS 5
+#define TIMEOUT_MOST_MS  50
+
+static enum dlock_status refuse(struct dlock_error *err, const char *why)
+{
+    return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_INVALID, 0, "%s", why);
+}
+
+/* Digits of a database's number; "" is 0. */
+static bool database_parse(const char *text, int64_t *out)
+{
+    int64_t value = 0;
+
+    if (strlen(text) > 7 || text[strspn(text, "0123456789")] != '\0')
+        return false;
+    for (; *text != '\0'; text++)
+        value = value * 10 + (*text - '0');
+    *out = value;
+    return true;
+}
+
+/* ---- what all nodes have in common ---- */
+
+static enum dlock_status tls_init(struct redis_place *node, const struct dlock_target *target,
+                                  struct dlock_error *err)
+{
+    const char *verify = target->option(target, "verify");
+
+    node->tls.ca = target->option(target, "ca");
+    node->tls.cert = target->option(target, "cert");
+    node->tls.key = target->option(target, "key_file");
+    if ((node->tls.cert == NULL) != (node->tls.key == NULL))
+        return refuse(err, "cert and key_file go together");
+    if (verify != NULL && strcmp(verify, "ca") == 0)
+        node->tls.verify = TLS_VERIFY_CA;
+    else if (verify != NULL && strcmp(verify, "none") == 0)
+        node->tls.verify = TLS_VERIFY_NONE;
+    return DLOCK_OK;
+}
+
+static enum dlock_status common_init(struct redis_place *node, const struct dlock_target *target,
+                                     struct dlock_error *err)
+{
+    const char *prefix = target->option(target, "prefix");
+    const char *path = target->path;
+
+    *node = (struct redis_place){
+        .origin = REDLOCK_ORIGIN,
+        .user = target->user,
+        .password = target->password,
+        .prefix = prefix != NULL ? prefix : "",
+        .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
+        .restart_guard_ms = target->number(target, "restart_guard"),
+        .secure = strcmp(target->scheme, "redlocks") == 0,
+    };
+    if (strlen(node->prefix) > REDIS_PREFIX_MAX || strpbrk(node->prefix, "{}") != NULL)
+        return refuse(err, "prefix: at most 64 bytes, and no braces");
+    if (!database_parse(path[0] == '/' ? path + 1 : path, &node->database))
+        return refuse(err, "the path is the number of a database, as in redlock://h1,h2,h3/2");
+    return tls_init(node, target, err);
+}
+
+/* ---- node= ---- */
+
+static int hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit = (char)(digit | ' ');
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* In place. */
+static bool percent_decode(char *text)
+{
+    char *to = text;
+
+    for (; *text != '\0'; text++, to++) {
+        *to = *text;
+        if (*text != '%')
+            continue;
+        if (text[1] == '\0' || hex_value(text[1]) < 0 || hex_value(text[2]) < 0)
+            return false;
+        *to = (char)(hex_value(text[1]) << 4 | hex_value(text[2]));
+        if (*to == '\0')
+            return false;
+        text += 2;
+    }
+    *to = '\0';
+    return true;
+}
+
+static bool scheme_take(char **text, bool *secure)
+{
+    static const struct {
+        const char *begin;
+        bool secure;
+    } schemes[] = {
+        {"redis://", false}, {"rediss://", true}, {"valkey://", false}, {"valkeys://", true}};
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t len = strlen(schemes[i].begin);
+
+        if (strncmp(*text, schemes[i].begin, len) == 0) {
+            *text += len;
+            *secure = schemes[i].secure;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "user:password", which replaces that of the URI. */
+static bool user_take(struct redis_place *node, char *text)
+{
+    char *colon = strchr(text, ':');
+
+    if (colon != NULL)
+        *colon = '\0';
+    node->user = text[0] != '\0' ? text : NULL;
+    node->password = colon != NULL ? colon + 1 : NULL;
+    return percent_decode(text) && (colon == NULL || percent_decode(colon + 1));
+}
+
+/* scheme://[user[:password]@]host[:port][/db]; text is taken apart, and borrowed. */
+static bool node_parse(struct redis_place *node, char *text)
+{
+    char *at = NULL, *slash = NULL;
+
+    if (!scheme_take(&text, &node->secure))
+        return false;
+    slash = strchr(text, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        if (!database_parse(slash + 1, &node->database))
+            return false;
+    }
+    at = strrchr(text, '@');
+    if (at != NULL) {
+        *at = '\0';
+        if (!user_take(node, text))
+            return false;
+        text = at + 1;
+    }
+    return address_parse(&node->address, text, DEFAULT_PORT);
+}
+
+/* Each line of the option is a node. */
+static enum dlock_status lines_init(struct redlock_place *place, const struct redis_place *common,
+                                    const char *lines, struct dlock_error *err)
+{
+    while (lines != NULL && *lines != '\0') {
+        size_t len = strcspn(lines, "\n");
+
+        if (place->count == REDLOCK_NODES_MAX)
+            return refuse(err, "at most 9 nodes");
+        place->texts[place->count] = strndup(lines, len);
+        if (place->texts[place->count] == NULL)
+            return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a node");
+        place->text_lens[place->count] = len;
+        place->nodes[place->count] = *common;
+        if (!node_parse(&place->nodes[place->count], place->texts[place->count]))
+            return refuse(err, "node: want redis://[user:password@]host[:port][/db], or rediss://, "
+                               "percent-encoded as a whole");
+        place->count++;
+        lines += len + (lines[len] == '\n');
+    }
+    return DLOCK_OK;
+}
+
+static enum dlock_status hosts_init(struct redlock_place *place, const struct redis_place *common,
+                                    const char *const *hosts, struct dlock_error *err)
+{
+    for (; *hosts != NULL; hosts++) {
+        if (place->count == REDLOCK_NODES_MAX)
+            return refuse(err, "at most 9 nodes");
+        place->nodes[place->count] = *common;
+        if (!address_parse(&place->nodes[place->count].address, *hosts, DEFAULT_PORT))
+            return refuse(err, "a host is not one that can be looked up");
+        place->count++;
+    }
+    return DLOCK_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool same_address(const struct redis_place *one, const struct redis_place *other)
+{
+    return one->address.port == other->address.port &&
+           strcasecmp(one->address.host, other->address.host) == 0;
+}
+
+static enum dlock_status count_check(struct redlock_place *place, bool any_count,
+                                     struct dlock_error *err)
+{
+    for (unsigned i = 0; i < place->count; i++)
+        for (unsigned other = 0; other < i; other++)
+            if (same_address(&place->nodes[i], &place->nodes[other]))
+                return refuse(err, "a node is there twice");
+    if (place->count == 0)
+        return refuse(err, "want nodes, as in redlock://h1,h2,h3");
+    if (!any_count && (place->count < 3 || place->count % 2 == 0))
+        return refuse(err, "want 3, 5, 7 or 9 nodes: one more than an odd number bears no more "
+                           "failures (any_count=on takes any number)");
+    place->need = quorum_need(place->count);
+    return DLOCK_OK;
+}
+
+enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
+                                     struct dlock_error *err)
+{
+    struct redis_place common;
+    enum dlock_status status = common_init(&common, target, err);
+
+    *place = (struct redlock_place){
+        .node_timeout_ms = target->number(target, "node_timeout"),
+        .restart_guard_ms = target->number(target, "restart_guard"),
+        .retry_delay_ms = target->number(target, "retry_delay"),
+        .retry_count = (unsigned)target->number(target, "retry_count"),
+        .spin = target->number(target, "spin") != 0,
+    };
+    if (status == DLOCK_OK)
+        status = hosts_init(place, &common, target->hosts, err);
+    if (status == DLOCK_OK)
+        status = lines_init(place, &common, target->option(target, "node"), err);
+    if (status == DLOCK_OK)
+        status = count_check(place, target->number(target, "any_count") != 0, err);
+    for (unsigned i = 0; i < place->count; i++)
+        address_format(&place->nodes[i].address, place->nodes[i].endpoint,
+                       sizeof place->nodes[i].endpoint);
+    return status;
+}
+
+void redlock_place_free(struct redlock_place *place)
+{
+    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
+        if (place->texts[i] != NULL)
+            explicit_bzero(place->texts[i], place->text_lens[i]);
+        free(place->texts[i]);
+        place->texts[i] = NULL;
+    }
+}
+
+int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms)
+{
+    int64_t timeout_ms = ttl_ms / TIMEOUT_SHARE;
+
+    if (place->node_timeout_ms > 0)
+        return place->node_timeout_ms * REDIS_NS_PER_MS;
+    if (ttl_ms == 0 || timeout_ms > TIMEOUT_MOST_MS)
+        timeout_ms = TIMEOUT_MOST_MS;
+    return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * REDIS_NS_PER_MS;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redlock://h1,h2,h3, redlocks: with TLS - a majority of independent Redis or Valkey masters, by
+ * the Redlock algorithm. README.md says what they have to be set up like, and what can be relied
+ * on.
+ */
+#include "hub.h"
+#include "redlock.h"
+
+#define REDLOCK_CAPS \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
+
+void redlock_info_fill(struct dlock_session_info *info, const struct redlock_session *session)
+{
+    const struct redlock_place *place = session->place;
+    const struct redlock_node *node = session->nodes;
+
+    while (node->state != NODE_READY)
+        node++;
+    info->caps = REDLOCK_CAPS;
+    if (place->restart_guard_ms == 0)
+        info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+    (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", place->count,
+                   node->facts.server);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%.40s and %u more",
+                   place->nodes[0].endpoint, place->count - 1);
+}
+
+static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
+                                      const struct dlock_target *target, int64_t deadline_ns,
+                                      struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    enum dlock_status status = redlock_session_open(session, host, target, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        redlock_info_fill(info, session);
+    return status;
+}
+
+static void redlock_close(void *self, int forked)
+{
+    if (forked)
+        redlock_session_leave(self);
+    else
+        redlock_session_close(self);
+}
+
+/* Whoever waited has a place on the nodes. */
+static void redlock_forget(void *self, const struct dlock_request *req)
+{
+    struct redlock_session *session = self;
+    struct redlock_attempt *attempt = req->slot;
+    bool placed = attempt->hub != NULL && attempt->ticket_ms != 0;
+
+    redlock_hub_end(attempt);
+    if (placed && session != NULL)
+        redlock_session_release(session, UINT32_MAX, req->name, req->name_len, req->token,
+                                REDLOCK_ALL_ROUNDS, REDLOCK_LEAVE);
+}
+
+static const struct dlock_backend_ops redlock_ops = {
+    .struct_size = sizeof redlock_ops,
+    .session_size = sizeof(struct redlock_session),
+    .slot_size = sizeof(struct redlock_attempt),
+    .open = redlock_open,
+    .close = redlock_close,
+    .trylock = redlock_trylock,
+    .renew = redlock_renew,
+    .unlock = redlock_unlock,
+    .forget = redlock_forget,
+    .watch = redlock_watch,
+    .interrupt = redlock_interrupt,
+    .inspect = redlock_inspect,
+    .list = redlock_list,
+    .break_lock = redlock_break,
+    .probe = redlock_probe,
+};
+
+static const char *const redlock_schemes[] = {"redlock", "redlocks", NULL};
+
+static const struct dlock_option_spec redlock_options[] = {
+    {"node", "list", NULL, "1..1024",
+     "a further node, as redis://[user:password@]host[:port][/db] or rediss://, percent-encoded as "
+     "a whole; may be given again"},
+    {"any_count", "bool", "off", NULL, "accept an even number of nodes, or fewer than 3"},
+    {"prefix", "text", "rl:", "0..64", "what all keys begin with; no braces"},
+    {"node_timeout", "duration", "0", "0..10s",
+     "how long one node may take to answer; 0: ttl/20, between 5ms and 50ms"},
+    {"restart_guard", "duration", "60s", "0..7d",
+     "a node that is up for less has no vote: at least the longest ttl of any client. 0: off, "
+     "where "
+     "no node ever forgets"},
+    {"retry_count", "int", "3", "0..100",
+     "further rounds of one attempt when nobody got a majority because several tried at once"},
+    {"retry_delay", "duration", "50ms", "1ms..10s", "a random time up to this goes between rounds"},
+    {"spin", "bool", "on", NULL,
+     "look for answers for some microseconds before sleeping for them, where answers come that "
+     "fast"},
+    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
+    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
+    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
+    {"verify", "enum", "full", "full|ca|none",
+     "ca: a certificate for any name will do; none: any certificate at all, so that anybody can "
+     "be a node"},
+    {"unsafe_eviction", "bool", "off", NULL,
+     "accept nodes that throw keys away when their memory is full"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct dlock_plugin redlock_plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof redlock_plugin,
+    .caps = REDLOCK_CAPS,
+    .name = "redlock",
+    .version = "1",
+    .schemes = redlock_schemes,
+    .options = redlock_options,
+    .ops = &redlock_ops,
+};
+
+DLOCK_PLUGIN_ENTRY(redlock, &redlock_plugin)

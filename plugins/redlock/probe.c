@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "redlock.h"
+
+#include <string.h>
+
+#define SKEW_MOST_US INT64_C(1000000)
+
+/* How far the nodes' wall clocks are apart; they were read within one connecting. */
+static int64_t skew_us(const struct redlock_session *session)
+{
+    int64_t least = INT64_MAX, most = 0;
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *node = &session->nodes[i];
+
+        if (node->state != NODE_READY || node->facts.clock_us == 0)
+            continue;
+        if (node->facts.clock_us < least)
+            least = node->facts.clock_us;
+        if (node->facts.clock_us > most)
+            most = node->facts.clock_us;
+    }
+    return most > least ? most - least : 0;
+}
+
+static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void *arg)
+{
+    char found[160];
+    struct dlock_check check = {.name = node->place->endpoint, .found = found};
+
+    if (node->state != NODE_READY) {
+        (void)snprintf(found, sizeof found, "%s", node->why);
+        check.advice = "without a majority there are no locks";
+    } else {
+        (void)snprintf(found, sizeof found, "%.40s, %s, %s, up for %lld s", node->facts.server,
+                       node->facts.role, node->facts.policy, (long long)node->facts.uptime_s);
+    }
+    fn(arg, &check);
+}
+
+static void report(const struct redlock_session *session, dlock_check_fn *fn, void *arg)
+{
+    const struct redlock_place *place = session->place;
+    int64_t apart_us = skew_us(session);
+    char guard[64], clocks[64];
+    const struct dlock_check checks[] = {
+        {.name = "restart_guard",
+         .found = guard,
+         .advice = place->restart_guard_ms > 0
+                       ? NULL
+                       : "a node that restarts forgets locks, and could grant them again: at least "
+                         "the longest ttl of any client",
+         .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
+        {.name = "clocks of the nodes",
+         .found = clocks,
+         .advice =
+             apart_us < SKEW_MOST_US ? NULL : "they should not be stepped while locks are held"},
+    };
+
+    (void)snprintf(guard, sizeof guard, "%lld s", (long long)place->restart_guard_ms / 1000);
+    (void)snprintf(clocks, sizeof clocks, "%lld ms apart", (long long)apart_us / 1000);
+    for (unsigned i = 0; i < place->count; i++)
+        node_tell(&session->nodes[i], fn, arg);
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        fn(arg, &checks[i]);
+}
+
+enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                                dlock_check_fn *fn, void *arg, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    enum dlock_status status = redlock_session_connect(session, deadline_ns, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (fn != NULL)
+        report(session, fn, arg);
+    redlock_info_fill(info, session);
+    return DLOCK_OK;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redlock.h - what the files of the redlock plugin share.
+ *
+ * A lock is held by whoever holds it on a majority of independent Redis servers. A session has a
+ * connection to each of them and is used by one call at a time; a call is a round or two: one
+ * request to all nodes at once, and a verdict as soon as their answers allow one.
+ *
+ *   plugin.c   the slots, in the order of plugin.h
+ *   place.c    what the URI says
+ *   quorum.c   what the answers of N nodes mean together
+ *   node.c     one connection
+ *   round.c    one request to all nodes
+ *   request.c  the requests: scripts with their keys and arguments
+ *   session.c  connecting, and what becomes of late answers
+ *   report.c   errors, with a line for each node
+ *   lease.c    trylock, unlock, break
+ *   renew.c    renew, and putting back what a minority lost
+ *   hub.c      what a client has once: its leases, and who waits
+ *   channel.c  the connections on which those are told of releases
+ *   watch.c    waiting for a majority to be free
+ *   look.c     inspect, look.h
+ *   list.c     list
+ *   probe.c    looking at the nodes
+ */
+#ifndef REDLOCK_H
+#define REDLOCK_H
+
+#include "node.h"
+#include "quorum.h"
+#include "script.h"
+
+#define REDLOCK_ORIGIN    "redlock"
+#define REDLOCK_NODES_MAX DLOCK_NODE_ERRORS_MAX
+#define REDLOCK_NS_PER_S  INT64_C(1000000000)
+
+/* ---- place.c ---- */
+
+/* What a client's URI says. Freed by redlock_place_free; a zeroed one is fine. */
+struct redlock_place {
+    struct redis_place nodes[REDLOCK_NODES_MAX];
+    unsigned count, need;
+    int64_t node_timeout_ms; /* 0: from the ttl */
+    int64_t restart_guard_ms;
+    int64_t retry_delay_ms;
+    unsigned retry_count;
+    bool spin;
+    char *texts[REDLOCK_NODES_MAX]; /* owned: node= taken apart */
+    size_t text_lens[REDLOCK_NODES_MAX];
+};
+
+/* OK, INVALID or NOMEM. Borrows from target. */
+enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
+                                     struct dlock_error *err);
+void redlock_place_free(struct redlock_place *place);
+
+/* How long one node may take to answer, for a lease of ttl_ms; 0: not for one lease. */
+int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms);
+
+/* ---- session.c ---- */
+
+struct redlock_hub;
+struct redlock_round;
+
+struct redlock_session {
+    const struct dlock_host *host;
+    struct redlock_hub *hub;
+    const struct redlock_place *place; /* the hub's */
+    struct redlock_node *nodes;        /* place->count */
+    struct redlock_round *round;       /* the one in progress */
+    uint64_t calls;
+    struct spin spin;
+};
+
+/* Opens connections until a majority is ready and the others had a moment, or by the deadline. */
+enum dlock_status redlock_session_open(struct redlock_session *session,
+                                       const struct dlock_host *host,
+                                       const struct dlock_target *target, int64_t deadline_ns,
+                                       struct dlock_error *err);
+void redlock_session_close(struct redlock_session *session);
+void redlock_session_leave(struct redlock_session *session);
+
+static inline int64_t redlock_now(const struct redlock_session *session)
+{
+    return session->host->now_ns(session->host->ctx);
+}
+
+/* Advances all nodes. */
+void redlock_session_advance(struct redlock_session *session);
+/* Sleeps until something happened at one of them, or until_ns. */
+void redlock_session_sleep(struct redlock_session *session, int64_t until_ns);
+/* Makes all connections anew. OK; or as redlock_session_open. */
+enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
+                                          struct dlock_error *err);
+unsigned redlock_session_ready(const struct redlock_session *session);
+
+/* Two nodes are one server: CONFIG. */
+enum dlock_status redlock_session_twins(const struct redlock_session *session,
+                                        struct dlock_error *err);
+
+/* What open and probe say of it; a node is ready. */
+void redlock_info_fill(struct dlock_session_info *info, const struct redlock_session *session);
+
+/* ---- request.c ---- */
+
+/* A script with its keys and arguments, which are borrowed until it was sent. */
+struct redlock_request {
+    const struct redis_script *script; /* NULL: a plain command */
+    char count[12];
+    struct resp_command command;
+};
+
+void redlock_request_begin(struct redlock_request *request, enum redlock_script_id script,
+                           unsigned names);
+void redlock_request_keys(struct redlock_request *request, const struct redis_keys *keys);
+/* The bytes to be sent, to be freed by free; with the script's text, for a server that does not
+ * know it. NULL: no memory. */
+char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len);
+
+enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
+#define REDLOCK_ALL_ROUNDS UINT32_MAX
+
+/* A release by token; the texts it borrows are in it. */
+struct redlock_release_request {
+    struct redlock_request request;
+    struct redis_keys keys;
+    char token[REDIS_HEX_SIZE], round[REDIS_DIGITS];
+};
+/* owner: a token in hex, or "*" for any holder. */
+void redlock_release_make(struct redlock_release_request *release,
+                          const struct redlock_place *place, const unsigned char *name,
+                          uint32_t name_len, const char *owner, uint32_t last_round,
+                          enum redlock_release what);
+
+/* ---- round.c ---- */
+
+enum redlock_answer_state {
+    ANSWER_NOT_SENT, /* yet */
+    ANSWER_REFUSED,  /* certainly not executed: status, why */
+    ANSWER_PENDING,
+    ANSWER_SILENT, /* sent, and no answer came in time; or the connection ended */
+    ANSWER_GIVEN   /* vote: yes or no */
+};
+
+struct redlock_answer {
+    enum redlock_answer_state state;
+    enum quorum_vote vote;
+    bool straggler;   /* was behind when it was asked */
+    int64_t until_ns; /* PENDING: waited for */
+    uint64_t life;    /* of the connection that it was sent on */
+    int64_t number;   /* GIVEN: what `read` took from it */
+    enum dlock_status status;
+    char why[NODE_WHY_SIZE];
+};
+
+/* One request to all nodes. Zeroed, then filled down to `data`. */
+struct redlock_round {
+    struct redlock_session *session;
+    struct redlock_request *request;
+    struct redlock_ask ask; /* as it is remembered; call and sent_ns are filled in */
+    int64_t node_timeout_ns;
+    int64_t deadline_ns;
+    bool strict;   /* a node has node_timeout_ns, and is left out while it owes an older answer */
+    bool new_lock; /* nodes that may not grant one are left out [restart_guard] */
+    bool all;      /* a verdict does not end it before node_timeout_ns, if there are open nodes */
+    unsigned only; /* bits: these nodes alone; 0: all */
+    enum quorum_verdict (*judge)(const struct redlock_round *round);
+    /* The vote in a reply that is no error. QUORUM_REFUSED: it makes no sense. */
+    enum quorum_vote (*read)(struct redlock_round *round, unsigned node, const redisReply *reply);
+    void *data; /* for read */
+
+    enum quorum_vote votes[REDLOCK_NODES_MAX];
+    struct quorum_tally tally; /* of votes */
+    struct redlock_answer answers[REDLOCK_NODES_MAX];
+    char *bytes;
+    size_t len;
+    bool no_memory;
+};
+
+/* For judge: everybody who can answers. WON: a majority did. */
+enum quorum_verdict redlock_judge_heard(const struct redlock_round *round);
+
+/* Runs it. QUORUM_SHORT if there is no memory. Ended by redlock_round_end. */
+enum quorum_verdict redlock_round_run(struct redlock_round *round);
+void redlock_round_end(struct redlock_round *round);
+
+/* For session.c: an answer to the request of the round in progress. */
+void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
+                          const redisReply *reply);
+
+/* Sends a release to the nodes of these bits without waiting for the answers. */
+void redlock_session_release(struct redlock_session *session, unsigned nodes,
+                             const unsigned char *name, uint32_t name_len,
+                             const unsigned char *token, uint32_t last_round,
+                             enum redlock_release what);
+
+/* ---- report.c ---- */
+
+/* Fills err: the status, one line for all, and one for each node. */
+__attribute__((format(printf, 4, 5))) enum dlock_status
+redlock_fail(struct dlock_error *err, const struct redlock_place *place, enum dlock_status status,
+             const char *format, ...);
+/* Adds a line for each node, of a round or of the connections alone (NULL). */
+void redlock_report(struct dlock_error *err, const struct redlock_session *session,
+                    const struct redlock_round *round);
+
+/* ---- lease.c, renew.c, look.c, probe.c: slots of plugin.h ---- */
+
+enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status redlock_renew(void *self, struct dlock_lease_op *ops, size_t n,
+                                int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
+                                 struct dlock_error *err);
+enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
+                                const char *owner, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  struct dlock_error *err);
+enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                               int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               struct dlock_error *err);
+enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
+
+#endif

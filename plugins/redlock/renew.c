@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeping many names: a script for each RENEW_AT_ONCE of them. A lease is renewed by a majority of
+ * the nodes that hold it; never is it created by that. Once it is sure to be ours, nodes that have
+ * lost it get it again, so that the next one may lose it, too.
+ */
+#include "hub.h"
+#include "redlock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait meanwhile */
+
+struct renewing {
+    struct redlock_session *session;
+    struct dlock_lease_op *ops;
+    size_t n;
+    struct redlock_request request;
+    struct redlock_round round;
+    char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
+    char ttl[RENEW_AT_ONCE][REDIS_DIGITS];
+    int64_t leases[RENEW_AT_ONCE][REDLOCK_NODES_MAX]; /* 0: not held there; -1: an error */
+    struct redis_keys keys[RENEW_AT_ONCE];
+};
+
+static int64_t element_lease(const redisReply *element)
+{
+    if (element->type == REDIS_REPLY_INTEGER && element->integer >= 0 &&
+        element->integer <= REDIS_LEASE_MAX_MS)
+        return element->integer;
+    return redis_error_is(element, "WRONGTYPE") ? 0 : -1; /* something else has the key */
+}
+
+/* A lease for each name */
+static enum quorum_vote renew_read(struct redlock_round *round, unsigned node,
+                                   const redisReply *reply)
+{
+    struct renewing *renewing = round->data;
+
+    if (!redis_reply_array(reply, renewing->n))
+        return QUORUM_REFUSED;
+    for (size_t i = 0; i < renewing->n; i++)
+        renewing->leases[i][node] = element_lease(reply->element[i]);
+    return QUORUM_YES;
+}
+
+static enum quorum_verdict verdict_of(const struct redlock_round *round, size_t op,
+                                      struct quorum_tally *tally)
+{
+    const struct renewing *renewing = round->data;
+    enum quorum_vote votes[REDLOCK_NODES_MAX];
+
+    for (unsigned i = 0; i < round->session->place->count; i++) {
+        votes[i] = round->votes[i];
+        if (votes[i] == QUORUM_YES && renewing->leases[op][i] <= 0)
+            votes[i] = renewing->leases[op][i] == 0 ? QUORUM_NO : QUORUM_REFUSED;
+    }
+    *tally = quorum_count(votes, round->session->place->count);
+    return quorum_renewed(tally);
+}
+
+static enum quorum_verdict renew_judge(const struct redlock_round *round)
+{
+    const struct renewing *renewing = round->data;
+    struct quorum_tally tally;
+
+    for (size_t i = 0; i < renewing->n; i++)
+        if (verdict_of(round, i, &tally) == QUORUM_WAIT)
+            return QUORUM_WAIT;
+    return QUORUM_WON;
+}
+
+static void request_make(struct renewing *renewing)
+{
+    struct redlock_request *request = &renewing->request;
+
+    redlock_request_begin(request, REDLOCK_SCRIPT_RENEW, (unsigned)renewing->n);
+    for (size_t i = 0; i < renewing->n; i++) {
+        const struct dlock_request *req = renewing->ops[i].req;
+
+        redis_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
+                        req->name_len);
+        redlock_request_keys(request, &renewing->keys[i]);
+    }
+    for (size_t i = 0; i < renewing->n; i++) {
+        const struct dlock_request *req = renewing->ops[i].req;
+
+        redis_hex(renewing->token[i], req->token);
+        resp_command_text(&request->command, renewing->token[i]);
+        resp_command_text(&request->command, redis_number(renewing->ttl[i], req->ttl_ms));
+        resp_command_text(&request->command, req->mode == DLOCK_SHARED ? "s" : "x");
+    }
+}
+
+/* ---- putting back ---- */
+
+static enum quorum_vote heal_read(struct redlock_round *round, unsigned node,
+                                  const redisReply *reply)
+{
+    int64_t taken = 0;
+
+    (void)round;
+    (void)node;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        !redis_reply_int(reply, 0, 0, 1, &taken))
+        return QUORUM_REFUSED;
+    return taken == 1 ? QUORUM_YES : QUORUM_NO;
+}
+
+static enum quorum_verdict heal_judge(const struct redlock_round *round)
+{
+    return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_WON;
+}
+
+static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t deadline_ns)
+{
+    const struct dlock_request *req = renewing->ops[op].req;
+    const struct redlock_attempt *attempt = req->slot;
+    struct redlock_request request;
+    char number[REDIS_DIGITS];
+    struct redlock_round round = {
+        .session = renewing->session,
+        .request = &request,
+        .ask = {.kind = ASK_ACQUIRE, .round = attempt->round, .name_len = req->name_len},
+        .node_timeout_ns = redlock_place_timeout_ns(renewing->session->place, req->ttl_ms),
+        .deadline_ns = deadline_ns,
+        .strict = true,
+        .only = nodes,
+        .judge = heal_judge,
+        .read = heal_read,
+    };
+
+    memcpy(round.ask.token, req->token, sizeof round.ask.token);
+    memcpy(round.ask.name, req->name, req->name_len);
+    redlock_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_request_keys(&request, &renewing->keys[op]);
+    resp_command_text(&request.command, renewing->token[op]);
+    resp_command_text(&request.command, redis_number(number, attempt->round));
+    resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(&request.command, renewing->ttl[op]);
+    resp_command_text(&request.command, "HEAL");
+    resp_command_text(&request.command, req->label != NULL ? req->label : "");
+    (void)redlock_round_run(&round);
+    redlock_round_end(&round);
+}
+
+/* Nodes that said they do not hold what a majority has just renewed. Only while the lease was valid
+ * before, too [REN-5], and for no longer than one node may take: other leases wait. */
+static void heal_all(struct renewing *renewing, int64_t deadline_ns)
+{
+    struct redlock_session *session = renewing->session;
+    int64_t until_ns = redlock_now(session) + renewing->round.node_timeout_ns;
+
+    if (deadline_ns < until_ns)
+        until_ns = deadline_ns;
+    for (size_t i = 0; i < renewing->n; i++) {
+        const struct dlock_lease_op *op = &renewing->ops[i];
+        int64_t now_ns = redlock_now(session);
+        unsigned nodes = 0;
+
+        for (unsigned node = 0; op->status == DLOCK_OK && node < session->place->count; node++)
+            if (renewing->round.answers[node].state == ANSWER_GIVEN &&
+                renewing->leases[i][node] == 0)
+                nodes |= 1u << node;
+        if (nodes != 0 && now_ns < until_ns && now_ns < op->req->deadline_ns)
+            heal(renewing, i, nodes, until_ns);
+    }
+}
+
+/* ---- the whole ---- */
+
+static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned need)
+{
+    int64_t leases[REDLOCK_NODES_MAX];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < renewing->session->place->count; i++)
+        if (renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] > 0)
+            leases[count++] = renewing->leases[op][i];
+    return redis_lease(quorum_least(leases, count, need));
+}
+
+static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
+{
+    const struct redlock_place *place = renewing->session->place;
+    struct dlock_lease_op *op = &renewing->ops[i];
+    struct quorum_tally tally;
+
+    switch (verdict_of(&renewing->round, i, &tally)) {
+    case QUORUM_WON:
+        op->grant.lease_ms = lease_of(renewing, i, tally.need);
+        op->status = DLOCK_OK;
+        return;
+    case QUORUM_LOST:
+        op->status = redlock_fail(err, place, DLOCK_LOST, "%u of %u nodes do not hold it any more",
+                                  tally.no, tally.nodes);
+        break;
+    case QUORUM_SHORT:
+        op->status = redlock_fail(err, place, DLOCK_UNAVAILABLE,
+                                  "a renewal reached %u of %u nodes, and needs %u",
+                                  tally.yes + tally.no, tally.nodes, tally.need);
+        break;
+    default:
+        op->status =
+            redlock_fail(err, place, DLOCK_UNKNOWN, "%u of %u nodes renewed it, and %u are needed",
+                         tally.yes, tally.nodes, tally.need);
+        break;
+    }
+    redlock_report(err, renewing->session, &renewing->round);
+}
+
+static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dlock_error *err)
+{
+    struct redlock_session *session = renewing->session;
+    int64_t least_ms = INT64_MAX;
+
+    for (size_t i = 0; i < renewing->n; i++) {
+        const struct dlock_request *req = renewing->ops[i].req;
+
+        redlock_hub_begin(session->hub, req->slot, req->token); /* one that was adopted */
+        if (req->ttl_ms < least_ms)
+            least_ms = req->ttl_ms;
+    }
+    request_make(renewing);
+    renewing->round = (struct redlock_round){
+        .session = session,
+        .request = &renewing->request,
+        .node_timeout_ns = redlock_place_timeout_ns(session->place, least_ms),
+        .deadline_ns = deadline_ns,
+        .all = true,
+        .judge = renew_judge,
+        .read = renew_read,
+        .data = renewing,
+    };
+    (void)redlock_round_run(&renewing->round);
+    for (size_t i = 0; i < renewing->n; i++)
+        op_end(renewing, i, err);
+    heal_all(renewing, deadline_ns);
+    redlock_round_end(&renewing->round);
+}
+
+enum dlock_status redlock_renew(void *self, struct dlock_lease_op *ops, size_t n,
+                                int64_t deadline_ns, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    struct renewing *renewing = calloc(1, sizeof *renewing);
+
+    if (renewing == NULL)
+        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for renewals");
+    renewing->session = session;
+    for (size_t done = 0; done < n; done += renewing->n) {
+        renewing->ops = ops + done;
+        renewing->n = n - done < RENEW_AT_ONCE ? n - done : RENEW_AT_ONCE;
+        some_renew(renewing, deadline_ns, err);
+    }
+    free(renewing);
+    return DLOCK_OK;
+}

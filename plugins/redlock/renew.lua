@@ -1,0 +1,54 @@
+-- Extends leases on one node, each for itself.
+--
+-- KEYS   lock, info, readers, queue, places of each
+-- ARGV   token, ttl, mode of each; a token that holds exclusively and has the mode s becomes a reader
+-- Returns for each: the lease, 0 if the token does not hold the name here, or an error
+local function stay_owner(name, ttl)
+    local left = redis.call('PTTL', name.lock)
+    if left < ttl then
+        redis.call('PEXPIRE', name.lock, ttl)
+    end
+    return math.max(left, ttl)
+end
+
+-- The deletion comes first, so that it works in a server without memory to spare.
+local function become_reader(name, token, value, ttl)
+    local lease = math.max(redis.call('PTTL', name.lock), ttl)
+    local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
+    redis.call('DEL', name.lock)
+    redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
+    readers_set(name, token, round or '0', now + lease, '')
+    place_drop(name, token)
+    redis.call('HDEL', name.places, '-')
+    pass_on(name)
+    return lease
+end
+
+local function renew(name, token, ttl, mode)
+    local value = redis.pcall('GET', name.lock)
+    if type(value) == 'table' then
+        return value
+    end
+    if value and owner_of(value) == token then
+        return mode == 's' and become_reader(name, token, value, ttl) or stay_owner(name, ttl)
+    end
+    local ends = value and 0 or redis.pcall('ZSCORE', name.readers, token)
+    if type(ends) == 'table' then
+        return ends
+    end
+    ends = tonumber(ends or 0)
+    if ends <= now then
+        return 0
+    end
+    ends = math.max(ends, now + ttl)
+    readers_set(name, token, reader_round(name, token), ends, '')
+    return ends - now
+end
+
+local result = {}
+for i = 0, #KEYS / 5 - 1 do
+    local name = name_at(i * 5 + 1)
+    result[i + 1] = renew(name, ARGV[i * 3 + 1], tonumber(ARGV[i * 3 + 2]), ARGV[i * 3 + 3])
+    tell(name)
+end
+return result

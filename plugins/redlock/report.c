@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "redlock.h"
+
+#include <string.h>
+
+enum dlock_status redlock_fail(struct dlock_error *err, const struct redlock_place *place,
+                               enum dlock_status status, const char *format, ...)
+{
+    char text[sizeof err->message], all[64] = "";
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (place->count > 0)
+        (void)snprintf(all, sizeof all, "%.40s and %u more: ", place->nodes[0].endpoint,
+                       place->count - 1);
+    return dlock_fail(err, REDLOCK_ORIGIN, status, 0, "%s%.180s", all, text);
+}
+
+static const char *vote_text(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? "granted" : "busy: held by another owner";
+    case ANSWER_PENDING:
+        return "not waited for any more";
+    case ANSWER_NOT_SENT:
+        return NULL;
+    default:
+        return answer->why;
+    }
+}
+
+static enum dlock_status vote_status(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? DLOCK_OK : DLOCK_BUSY;
+    case ANSWER_REFUSED:
+        return answer->status;
+    default:
+        return DLOCK_UNKNOWN;
+    }
+}
+
+static void line_fill(struct dlock_node_error *line, const struct redlock_node *node,
+                      const struct redlock_answer *answer)
+{
+    const char *text = answer != NULL ? vote_text(answer) : NULL;
+
+    (void)snprintf(line->node, sizeof line->node, "%s", node->place->endpoint);
+    line->status = DLOCK_OK;
+    if (text != NULL) {
+        line->status = vote_status(answer);
+    } else if (node->state != NODE_READY) {
+        line->status = node->status;
+        text = node->failures > 0 ? node->why : "not connected in time";
+    }
+    (void)snprintf(line->message, sizeof line->message, "%.95s", text != NULL ? text : "connected");
+}
+
+void redlock_report(struct dlock_error *err, const struct redlock_session *session,
+                    const struct redlock_round *round)
+{
+    err->node_count = session->place->count;
+    for (unsigned i = 0; i < session->place->count; i++)
+        line_fill(&err->nodes[i], &session->nodes[i], round != NULL ? &round->answers[i] : NULL);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "redlock.h"
+
+#include <string.h>
+
+void redlock_request_begin(struct redlock_request *request, enum redlock_script_id script,
+                           unsigned names)
+{
+    request->script = &redlock_scripts[script];
+    (void)snprintf(request->count, sizeof request->count, "%u", names * REDIS_KEY_COUNT);
+    resp_command_begin(&request->command);
+    resp_command_text(&request->command, "EVALSHA");
+    resp_command_text(&request->command, request->script->sha);
+    resp_command_text(&request->command, request->count);
+}
+
+void redlock_request_keys(struct redlock_request *request, const struct redis_keys *keys)
+{
+    for (size_t i = 0; i < REDIS_KEY_COUNT; i++)
+        resp_command_add(&request->command, keys->bytes[i], keys->lens[i]);
+}
+
+char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len)
+{
+    struct resp_command *command = &request->command;
+
+    if (request->script == NULL)
+        return resp_command_format(command, len);
+    command->words[0] = whole ? "EVAL" : "EVALSHA";
+    command->lens[0] = strlen(command->words[0]);
+    command->words[1] = whole ? request->script->body : request->script->sha;
+    command->lens[1] = whole ? request->script->len : strlen(request->script->sha);
+    return resp_command_format(command, len);
+}
+
+void redlock_release_make(struct redlock_release_request *release,
+                          const struct redlock_place *place, const unsigned char *name,
+                          uint32_t name_len, const char *owner, uint32_t last_round,
+                          enum redlock_release what)
+{
+    static const char *const words[] = {"UNLOCK", "UNDO", "LEAVE"};
+
+    redis_keys_make(&release->keys, &place->nodes[0], name, name_len);
+    (void)snprintf(release->token, sizeof release->token, "%s", owner);
+    if (last_round == REDLOCK_ALL_ROUNDS)
+        (void)snprintf(release->round, sizeof release->round, "*");
+    else
+        (void)redis_number(release->round, last_round);
+    redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
+    redlock_request_keys(&release->request, &release->keys);
+    resp_command_text(&release->request.command, release->token);
+    resp_command_text(&release->request.command, release->round);
+    resp_command_text(&release->request.command, words[what]);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request goes to every node before the first answer is looked at. Who answers late is not waited
+ * for once there is a verdict; the answer is taken when that connection is used again (session.c).
+ */
+#include "redlock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * REDLOCK_NS_PER_S + ts.tv_nsec;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+__attribute__((format(printf, 3, 4))) static void
+refuse(struct redlock_answer *answer, enum dlock_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(answer->why, sizeof answer->why, format, args);
+    va_end(args);
+    answer->state = ANSWER_REFUSED;
+    answer->status = status;
+}
+
+/* ---- sending ---- */
+
+/* An answer is missing for longer than one may take. */
+static bool is_behind(const struct redlock_round *round, const struct redlock_node *node,
+                      int64_t now_ns)
+{
+    int64_t since_ns = redlock_node_waiting_since(node);
+
+    return since_ns != 0 && now_ns - since_ns > round->node_timeout_ns;
+}
+
+/* Whether it is to be asked. */
+static bool may_be_asked(const struct redlock_round *round, const struct redlock_node *node,
+                         struct redlock_answer *answer, int64_t now_ns)
+{
+    if (round->new_lock && node->votes_ns > now_ns)
+        refuse(answer, DLOCK_UNAVAILABLE,
+               "refused: was up for %lld s, restart_guard is %lld s; no vote for %lld s more",
+               (long long)node->facts.uptime_s, (long long)node->place->restart_guard_ms / 1000,
+               (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S + 1));
+    else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
+        refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
+    return answer->state != ANSWER_REFUSED;
+}
+
+static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
+{
+    struct redlock_node *node = &round->session->nodes[i];
+    struct redlock_answer *answer = &round->answers[i];
+
+    if (!may_be_asked(round, node, answer, now_ns))
+        return;
+    answer->straggler = is_behind(round, node, now_ns);
+    round->ask.sent_ns = now_ns;
+    if (!redlock_node_send(node, round->bytes, round->len, &round->ask)) {
+        refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->why);
+        return;
+    }
+    answer->state = ANSWER_PENDING;
+    answer->life = node->life;
+    answer->until_ns = round->deadline_ns;
+    if (round->strict)
+        answer->until_ns = earlier(round->deadline_ns, now_ns + round->node_timeout_ns);
+}
+
+static bool is_asked(const struct redlock_round *round, unsigned i)
+{
+    return round->only == 0 || (round->only & 1u << i) != 0;
+}
+
+/* Sends to those that are ready now, and gives up those that will not answer. */
+static void nodes_look(struct redlock_round *round)
+{
+    struct redlock_session *session = round->session;
+    int64_t now_ns = redlock_now(session);
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        struct redlock_answer *answer = &round->answers[i];
+        const struct redlock_node *node = &session->nodes[i];
+
+        if (answer->state == ANSWER_NOT_SENT && node->state == NODE_READY)
+            send_to(round, i, now_ns);
+        if (answer->state != ANSWER_PENDING)
+            continue;
+        if (node->state != NODE_READY || node->life != answer->life) {
+            answer->state = ANSWER_SILENT;
+            (void)snprintf(answer->why, sizeof answer->why, "lost: %.80s", node->why);
+        } else if (now_ns >= answer->until_ns) {
+            answer->state = ANSWER_SILENT;
+            (void)snprintf(answer->why, sizeof answer->why, "timed out: no answer in %lld ms",
+                           (long long)(now_ns - node->asks[node->first].sent_ns) / REDIS_NS_PER_MS);
+        }
+    }
+}
+
+/* ---- answers ---- */
+
+static void send_whole(struct redlock_round *round, struct redlock_node *node)
+{
+    size_t len = 0;
+    char *bytes = redlock_request_format(round->request, true, &len);
+    struct redlock_answer *answer = &round->answers[node->index];
+
+    if (bytes == NULL || !redlock_node_send(node, bytes, len, &round->ask))
+        refuse(answer, DLOCK_UNAVAILABLE,
+               "the node does not know the script, and it cannot be sent");
+    free(bytes);
+}
+
+static void error_take(struct redlock_round *round, struct redlock_node *node,
+                       const redisReply *reply)
+{
+    struct redlock_answer *answer = &round->answers[node->index];
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status = DLOCK_INTERNAL;
+    const char *text = NULL;
+
+    if (redis_error_is(reply, "NOSCRIPT")) {
+        send_whole(round, node);
+        return;
+    }
+    status = redis_error(node->place, reply, &err);
+    text = strstr(err.message, ": ");
+    refuse(answer, status, "%.95s", text != NULL ? text + 2 : err.message);
+    if (status == DLOCK_UNKNOWN) /* it may come from the middle of a script */
+        answer->state = ANSWER_SILENT;
+}
+
+void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
+                          const redisReply *reply)
+{
+    struct redlock_answer *answer = &round->answers[node->index];
+
+    if (answer->state != ANSWER_PENDING && answer->state != ANSWER_SILENT)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        error_take(round, node, reply);
+        return;
+    }
+    answer->vote = round->read(round, node->index, reply);
+    answer->state = ANSWER_GIVEN;
+    if (answer->vote == QUORUM_REFUSED)
+        redlock_node_drop(node, DLOCK_PROTOCOL, "not an answer to this question");
+    if (answer->vote == QUORUM_REFUSED) { /* whatever it did */
+        answer->state = ANSWER_SILENT;
+        (void)snprintf(answer->why, sizeof answer->why, "%s", node->why);
+    }
+}
+
+/* ---- the verdict ---- */
+
+static enum quorum_vote vote_of(const struct redlock_round *round, unsigned i, bool connections,
+                                int64_t now_ns)
+{
+    const struct redlock_answer *answer = &round->answers[i];
+
+    switch (answer->state) {
+    case ANSWER_NOT_SENT:
+        return connections && redlock_node_coming(&round->session->nodes[i], now_ns)
+                   ? QUORUM_OPEN
+                   : QUORUM_REFUSED;
+    case ANSWER_PENDING:
+        return QUORUM_OPEN;
+    case ANSWER_SILENT:
+        return QUORUM_SILENT;
+    case ANSWER_GIVEN:
+        return answer->vote;
+    case ANSWER_REFUSED:
+        break;
+    }
+    return QUORUM_REFUSED;
+}
+
+static unsigned nodes_sent(const struct redlock_round *round)
+{
+    unsigned sent = 0;
+
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        sent += round->answers[i].state != ANSWER_NOT_SENT;
+    return sent;
+}
+
+/* Connections are waited for only while fewer than a majority could be asked. */
+static enum quorum_verdict verdict(struct redlock_round *round)
+{
+    const struct redlock_place *place = round->session->place;
+    int64_t now_ns = redlock_now(round->session);
+    bool connections = nodes_sent(round) < place->need && now_ns < round->deadline_ns;
+
+    for (unsigned i = 0; i < place->count; i++)
+        round->votes[i] = vote_of(round, i, connections, now_ns);
+    round->tally = quorum_count(round->votes, place->count);
+    return round->judge(round);
+}
+
+/* A round for all goes on while one that usually is in time has not answered. */
+static bool is_over(const struct redlock_round *round, enum quorum_verdict result, int64_t start_ns)
+{
+    if (result == QUORUM_WAIT)
+        return false;
+    if (!round->all || redlock_now(round->session) >= start_ns + round->node_timeout_ns)
+        return true;
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (round->answers[i].state == ANSWER_PENDING && !round->answers[i].straggler)
+            return false;
+    return true;
+}
+
+static int64_t wake_at(const struct redlock_round *round, enum quorum_verdict result,
+                       int64_t start_ns)
+{
+    int64_t at_ns = round->deadline_ns;
+
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (round->answers[i].state == ANSWER_PENDING)
+            at_ns = earlier(at_ns, round->answers[i].until_ns);
+    return result == QUORUM_WAIT ? at_ns : earlier(at_ns, start_ns + round->node_timeout_ns);
+}
+
+static void leave_out(struct redlock_round *round)
+{
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (!is_asked(round, i))
+            refuse(&round->answers[i], DLOCK_OK, "not asked");
+}
+
+static enum quorum_verdict run(struct redlock_round *round)
+{
+    struct redlock_session *session = round->session;
+    int64_t start_ns = redlock_now(session);
+
+    leave_out(round);
+    for (;;) {
+        enum quorum_verdict result = QUORUM_WAIT;
+
+        redlock_session_advance(session);
+        nodes_look(round);
+        result = verdict(round);
+        if (is_over(round, result, start_ns))
+            return result;
+        redlock_session_sleep(session, wake_at(round, result, start_ns));
+    }
+}
+
+enum quorum_verdict redlock_round_run(struct redlock_round *round)
+{
+    struct redlock_session *session = round->session;
+    enum quorum_verdict result = QUORUM_SHORT;
+
+    round->bytes = redlock_request_format(round->request, false, &round->len);
+    round->no_memory = round->bytes == NULL;
+    if (round->no_memory)
+        return QUORUM_SHORT;
+    round->ask.call = ++session->calls;
+    session->round = round;
+    spin_begin(&session->spin, monotonic_ns());
+    result = run(round);
+    spin_end(&session->spin, monotonic_ns(), result == QUORUM_WON);
+    session->round = NULL;
+    return result;
+}
+
+enum quorum_verdict redlock_judge_heard(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+
+    if (tally->yes + tally->no >= tally->need)
+        return QUORUM_WON;
+    return tally->open > 0 ? QUORUM_WAIT : QUORUM_SHORT;
+}
+
+void redlock_round_end(struct redlock_round *round)
+{
+    free(round->bytes);
+    round->bytes = NULL;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+#include "hub.h"
+#include "redlock.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RESOLVING_NS (5 * REDIS_NS_PER_MS)  /* between two looks whether a name is known */
+#define LINGER_NS    (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
+
+/* ---- late answers ---- */
+
+/* A node granted a lock after we had stopped waiting for it. If the attempt is over, nobody else
+ * gives that back. */
+static void late_take(struct redlock_session *session, const struct redlock_node *node,
+                      const struct redlock_ask *ask, const redisReply *reply)
+{
+    int64_t taken = 0;
+
+    if (ask->kind != ASK_ACQUIRE || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        !redis_reply_int(reply, 0, 0, 1, &taken) || taken == 0 ||
+        redlock_hub_lives(session->hub, ask->token))
+        return;
+    redlock_session_release(session, 1u << node->index, ask->name, ask->name_len, ask->token,
+                            ask->round, REDLOCK_UNLOCK);
+}
+
+static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
+                    const redisReply *reply)
+{
+    struct redlock_session *session = node->owner;
+
+    if (session->round != NULL && session->round->ask.call == ask->call)
+        redlock_round_answer(session->round, node, reply);
+    else
+        late_take(session, node, ask, reply);
+}
+
+void redlock_session_release(struct redlock_session *session, unsigned nodes,
+                             const unsigned char *name, uint32_t name_len,
+                             const unsigned char *token, uint32_t last_round,
+                             enum redlock_release what)
+{
+    struct redlock_release_request release;
+    struct redlock_ask ask = {.sent_ns = redlock_now(session), .kind = ASK_ANY};
+    char hex[REDIS_HEX_SIZE], *bytes = NULL;
+    size_t len = 0;
+
+    redis_hex(hex, token);
+    redlock_release_make(&release, session->place, name, name_len, hex, last_round, what);
+    bytes = redlock_request_format(&release.request, false, &len);
+    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
+        if ((nodes & 1u << i) != 0)
+            (void)redlock_node_send(&session->nodes[i], bytes, len, &ask);
+    free(bytes);
+}
+
+/* ---- all nodes ---- */
+
+void redlock_session_advance(struct redlock_session *session)
+{
+    int64_t now_ns = redlock_now(session);
+
+    for (unsigned i = 0; i < session->place->count; i++)
+        redlock_node_advance(&session->nodes[i], now_ns);
+}
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * REDLOCK_NS_PER_S + ts.tv_nsec;
+}
+
+void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
+{
+    struct pollfd fds[REDLOCK_NODES_MAX];
+    struct timespec timeout;
+    int64_t left_ns = until_ns - redlock_now(session);
+    nfds_t count = 0;
+
+    if (spin_more(&session->spin, monotonic_ns())) {
+        (void)sched_yield();
+        return;
+    }
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *node = &session->nodes[i];
+        short events = redlock_node_events(node);
+
+        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
+            left_ns = RESOLVING_NS;
+        if (events != 0)
+            fds[count++] = (struct pollfd){.fd = node->stream.fd, .events = events};
+    }
+    if (left_ns <= 0)
+        return;
+    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
+                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
+    (void)ppoll(fds, count, &timeout, NULL);
+}
+
+unsigned redlock_session_ready(const struct redlock_session *session)
+{
+    unsigned ready = 0;
+
+    for (unsigned i = 0; i < session->place->count; i++)
+        ready += session->nodes[i].state == NODE_READY;
+    return ready;
+}
+
+enum dlock_status redlock_session_twins(const struct redlock_session *session,
+                                        struct dlock_error *err)
+{
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *one = &session->nodes[i];
+
+        for (unsigned j = 0; j < i && one->state == NODE_READY; j++) {
+            const struct redlock_node *other = &session->nodes[j];
+
+            if (other->state == NODE_READY && one->facts.run_id[0] != '\0' &&
+                strcmp(one->facts.run_id, other->facts.run_id) == 0)
+                return redlock_fail(err, session->place, DLOCK_CONFIG,
+                                    "%.63s and %.63s are the same server", other->place->endpoint,
+                                    one->place->endpoint);
+        }
+    }
+    return DLOCK_OK;
+}
+
+/* ---- opening ---- */
+
+static bool all_decided(const struct redlock_session *session)
+{
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (session->nodes[i].state != NODE_READY && session->nodes[i].failures == 0)
+            return false;
+    return true;
+}
+
+static void connect_all(struct redlock_session *session, int64_t deadline_ns)
+{
+    int64_t until_ns = deadline_ns;
+    bool enough = false;
+
+    for (;;) {
+        int64_t now_ns = redlock_now(session);
+
+        redlock_session_advance(session);
+        if (!enough && redlock_session_ready(session) >= session->place->need) {
+            enough = true;
+            if (now_ns + LINGER_NS < until_ns)
+                until_ns = now_ns + LINGER_NS;
+        }
+        if (all_decided(session) || now_ns >= until_ns)
+            return;
+        redlock_session_sleep(session, until_ns);
+    }
+}
+
+/* What all that failed have in common, if they do. */
+static enum dlock_status common_status(const struct redlock_session *session)
+{
+    enum dlock_status common = DLOCK_OK;
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *node = &session->nodes[i];
+
+        if (node->state == NODE_READY)
+            continue;
+        if (common != DLOCK_OK && common != node->status)
+            return DLOCK_NO_QUORUM;
+        common = node->status;
+    }
+    return common == DLOCK_UNAVAILABLE || common == DLOCK_OK ? DLOCK_NO_QUORUM : common;
+}
+
+enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
+                                          struct dlock_error *err)
+{
+    unsigned ready = 0;
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        redlock_node_close(&session->nodes[i]);
+        redlock_node_init(&session->nodes[i], &session->place->nodes[i], i,
+                          redlock_hub_tls(session->hub), session->host, deliver, session);
+    }
+    connect_all(session, deadline_ns);
+    if (redlock_session_twins(session, err) != DLOCK_OK)
+        return err->status;
+    ready = redlock_session_ready(session);
+    if (ready >= session->place->need)
+        return DLOCK_OK;
+    (void)redlock_fail(err, session->place, common_status(session),
+                       "%u of %u nodes can be used, and a lock needs %u", ready,
+                       session->place->count, session->place->need);
+    redlock_report(err, session, NULL);
+    return err->status;
+}
+
+/* That this process may run on. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+enum dlock_status redlock_session_open(struct redlock_session *session,
+                                       const struct dlock_host *host,
+                                       const struct dlock_target *target, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    session->host = host;
+    session->hub = redlock_hub_join(host, target, err);
+    if (session->hub == NULL)
+        return err->status;
+    session->place = redlock_hub_place(session->hub);
+    session->nodes = calloc(session->place->count, sizeof *session->nodes);
+    if (session->nodes == NULL)
+        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
+    for (unsigned i = 0; i < session->place->count; i++) /* closing them has to be harmless */
+        session->nodes[i].stream.fd = -1;
+    status = redlock_session_connect(session, deadline_ns, err);
+    spin_init(&session->spin, session->place->spin ? processors() : 0);
+    return status;
+}
+
+void redlock_session_close(struct redlock_session *session)
+{
+    for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
+        redlock_node_close(&session->nodes[i]);
+    free(session->nodes);
+    session->nodes = NULL;
+    if (session->hub != NULL)
+        redlock_hub_leave(session->hub);
+    session->hub = NULL;
+}
+
+void redlock_session_leave(struct redlock_session *session)
+{
+    for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
+        redlock_node_leave(&session->nodes[i]);
+    if (session->hub != NULL)
+        redlock_hub_abandon(session->hub);
+}

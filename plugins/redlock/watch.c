@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting until a majority of the nodes is free for us. */
+#include "hub_private.h"
+
+#include <unistd.h>
+
+#define PLACE_SPARE_MS 2000                   /* that a place outlasts the watch */
+#define LOOK_FIRST_NS  (REDLOCK_NS_PER_S / 4) /* when some nodes are free, but too few */
+#define LOOK_DOUBLED   4
+
+static int64_t now(const struct redlock_hub *hub)
+{
+    return hub->host->now_ns(hub->host->ctx);
+}
+
+static unsigned count_bits(unsigned bits)
+{
+    return (unsigned)__builtin_popcount(bits);
+}
+
+void redlock_interrupt(void *self, const struct dlock_request *req)
+{
+    static const uint64_t one = 1;
+    struct redlock_session *session = self;
+    struct redlock_hub *hub = session->hub;
+    struct redlock_attempt *attempt = req->slot;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    attempt->interrupted = true;
+    if (attempt->reading)
+        (void)!write(hub->wake_fd, &one, sizeof one);
+    else if (attempt->watching)
+        (void)pthread_cond_signal(&attempt->wake);
+    (void)pthread_mutex_unlock(&hub->mutex);
+}
+
+/* ---- a place on each node ---- */
+
+/* { free, left } */
+static enum quorum_vote wait_read(struct redlock_round *round, unsigned i, const redisReply *reply)
+{
+    int64_t free_here = 0;
+
+    (void)i;
+    (void)round;
+    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, &free_here))
+        return QUORUM_REFUSED;
+    return free_here == 1 ? QUORUM_YES : QUORUM_NO;
+}
+
+/* Everybody who can answers, unless it is time already. */
+static enum quorum_verdict wait_judge(const struct redlock_round *round)
+{
+    if (round->tally.yes >= round->tally.need)
+        return QUORUM_WON;
+    return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_LOST;
+}
+
+/* Bits of the nodes that are free for us. */
+static unsigned places_take(struct redlock_session *session, const struct dlock_request *req)
+{
+    struct redlock_attempt *attempt = req->slot;
+    struct redlock_request request;
+    struct redis_keys keys;
+    char token[REDIS_HEX_SIZE], ticket[REDIS_DIGITS], lasts[REDIS_DIGITS];
+    int64_t now_ns = redlock_now(session);
+    int64_t timeout_ns = redlock_place_timeout_ns(session->place, req->ttl_ms);
+    struct redlock_round round = {
+        .session = session,
+        .request = &request,
+        .node_timeout_ns = timeout_ns,
+        .deadline_ns = now_ns + timeout_ns,
+        .strict = true,
+        .new_lock = true,
+        .judge = wait_judge,
+        .read = wait_read,
+    };
+    unsigned free_nodes = 0;
+
+    if (attempt->ticket_ms == 0)
+        attempt->ticket_ms = attempt->clock_ms > 0 ? attempt->clock_ms : 1;
+    redis_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
+    redis_hex(token, req->token);
+    redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
+    redlock_request_keys(&request, &keys);
+    resp_command_text(&request.command, token);
+    resp_command_text(&request.command, redis_number(ticket, attempt->ticket_ms));
+    resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(
+        &request.command,
+        redis_number(lasts, (req->deadline_ns - now_ns) / REDIS_NS_PER_MS + PLACE_SPARE_MS));
+    resp_command_text(&request.command, session->hub->channel);
+    (void)redlock_round_run(&round);
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (round.answers[i].state == ANSWER_GIVEN && round.answers[i].vote == QUORUM_YES)
+            free_nodes |= 1u << i;
+    redlock_round_end(&round);
+    return free_nodes;
+}
+
+/* ---- sleeping ---- */
+
+/* A majority hears, or nothing better is to be had soon. */
+static void ears_await(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
+{
+    while (!attempt->interrupted && count_bits(hub->hears) < hub->place.need &&
+           !redlock_hub_settled(hub) && now(hub) < until_ns) {
+        if (!hub->reading)
+            redlock_hub_advance(hub);
+        if (count_bits(hub->hears) < hub->place.need)
+            redlock_hub_sleep(hub, attempt, until_ns);
+    }
+}
+
+/* Some nodes are free, but too few: what was in our way there may be gone without a message. */
+static int64_t look_at(struct redlock_hub *hub, const struct redlock_attempt *attempt)
+{
+    unsigned doubled = attempt->looks < LOOK_DOUBLED ? attempt->looks : LOOK_DOUBLED;
+    int64_t whole_ns = LOOK_FIRST_NS << doubled;
+    uint32_t chance = 0;
+
+    (void)hub->host->random(hub->host->ctx, &chance, sizeof chance);
+    return now(hub) + whole_ns / 2 + chance % (whole_ns / 2);
+}
+
+static enum dlock_status sleep_locked(struct redlock_hub *hub, struct redlock_attempt *attempt,
+                                      int64_t deadline_ns)
+{
+    int64_t look_ns = INT64_MAX;
+
+    for (;;) {
+        unsigned free_nodes = count_bits(attempt->free);
+        int64_t now_ns = now(hub);
+
+        if (attempt->interrupted)
+            return DLOCK_CANCELED;
+        if (free_nodes >= hub->place.need) {
+            attempt->looks = 0;
+            return DLOCK_BUSY;
+        }
+        if (now_ns >= deadline_ns)
+            return DLOCK_TIMEOUT;
+        if (free_nodes > 0 && look_ns == INT64_MAX)
+            look_ns = look_at(hub, attempt);
+        if (now_ns >= look_ns) {
+            attempt->looks++;
+            return DLOCK_BUSY;
+        }
+        redlock_hub_sleep(hub, attempt, look_ns < deadline_ns ? look_ns : deadline_ns);
+    }
+}
+
+static enum dlock_status watch_locked(struct redlock_session *session,
+                                      const struct dlock_request *req)
+{
+    struct redlock_hub *hub = session->hub;
+    struct redlock_attempt *attempt = req->slot;
+    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * REDIS_NS_PER_MS;
+    unsigned free_nodes = 0;
+
+    if (attempt->interrupted)
+        return DLOCK_CANCELED;
+    if (attempt->hub == NULL || !redlock_hub_listen(hub))
+        return DLOCK_UNAVAILABLE;
+    attempt->watching = true;
+    ears_await(hub, attempt, hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
+    attempt->free = 0;
+    if (!attempt->interrupted) {
+        (void)pthread_mutex_unlock(&hub->mutex);
+        free_nodes = places_take(session, req);
+        (void)pthread_mutex_lock(&hub->mutex);
+        attempt->free |= free_nodes;
+    }
+    return sleep_locked(hub, attempt, req->deadline_ns);
+}
+
+enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    struct redlock_hub *hub = session->hub;
+    struct redlock_attempt *attempt = req->slot;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    (void)grant;
+    (void)pthread_mutex_lock(&hub->mutex);
+    status = watch_locked(session, req);
+    attempt->watching = false;
+    redlock_hub_hand_over(hub);
+    (void)pthread_mutex_unlock(&hub->mutex);
+    if (status == DLOCK_UNAVAILABLE)
+        return redlock_fail(err, session->place, status, "nothing tells of releases");
+    if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
+        return redlock_fail(err, session->place, status, "the wait ended before the name was free");
+    return status;
+}
