@@ -433,6 +433,8 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status == DLOCK_OK)
         granted_locked(a);
+    else if (a->attempt.silent)
+        lock->name->silent_ns = dl_client_now(a->client);
     dl_turn_leave_locked(lock);
     dl_lock_idle_locked(lock); /* in one step: nobody sees a handle that is held and acquiring */
     (void)pthread_mutex_unlock(&a->client->mutex);
@@ -460,7 +462,8 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     struct dlock_client *client = lock->client;
     struct acquire a = {.lock = lock, .client = client, .err = err};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), timeout_ms);
+    int64_t joined_ns = dl_client_now(client);
+    int64_t deadline_ns = dl_clock_after_ms(joined_ns, timeout_ms);
     struct dl_attempt_rules rules;
     enum dlock_status status;
 
@@ -483,7 +486,9 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
 
     a.patient = wait;
     if (wait)
-        status = dl_turn_await(lock, deadline_ns);
+        status = dl_turn_await(lock, joined_ns, deadline_ns);
+    if (status == DLOCK_UNAVAILABLE)
+        (void)dl_error(err, status, "the store did not answer the thread before this one");
     if (status == DLOCK_OK) {
         rules_make(lock, wait, &rules);
         dl_attempt_start(&a.attempt, &rules, dl_client_now(client), deadline_ns);

@@ -15,7 +15,7 @@ struct found {
     const char *token;
     bool there;
     enum dlock_mode mode;
-    uint64_t fence;
+    uint64_t fence; /* above that of every turn it may have had */
 };
 
 static bool token_parse(const char *hex, unsigned char token[DLOCK_TOKEN_SIZE])
@@ -42,7 +42,7 @@ static int find_owner(void *arg, const struct dlock_info *info)
         return 0;
     found->there = true;
     found->mode = info->mode;
-    found->fence = info->fence;
+    found->fence = info->fence + info->fence_room;
     return 1;
 }
 
@@ -79,7 +79,8 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
 
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
-    if (status == DLOCK_OK && lock->must_fence && found->fence == 0)
+    if (status == DLOCK_OK && lock->must_fence && found->fence == 0 &&
+        found->mode == DLOCK_EXCLUSIVE)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
     return status;
 }

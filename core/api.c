@@ -273,6 +273,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
     (void)pthread_mutex_lock(&lock->client->mutex);
     held = dlock_state(lock) != DLOCK_STATE_FREE;
     memcpy(token, lock->claim->req.token, sizeof token);
+    lock->claim->shown |= held;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     if (!held)
         return 0;

@@ -96,6 +96,7 @@ static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlo
     attempt->failure = status;
     if (!attempt->answered)
         limit = earlier(limit, attempt->start_ns + attempt->rules.op_timeout_ns);
+    attempt->silent = next >= limit && limit < attempt->deadline_ns;
     if (next >= limit)
         finish(attempt, now_ns, status);
     else

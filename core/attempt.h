@@ -67,6 +67,7 @@ struct dl_attempt {
     int64_t until_ns;         /* of the step */
     enum dlock_status result; /* at DONE */
     int64_t valid_until_ns;   /* at DONE with OK */
+    bool silent;              /* at DONE: given up early, since nothing was answered at all */
 
     enum dl_step after_return;
     bool answered;             /* the store gave a conclusive answer in this call */

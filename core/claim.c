@@ -47,6 +47,7 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
     if (claim->req.slot != NULL)
         memset(claim->req.slot, 0, client->plugin->ops.slot_size);
     claim->slot_used = true;
+    claim->shown = false;
     claim->enqueued = false;
 }
 

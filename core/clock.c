@@ -27,15 +27,6 @@ int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms)
     return now_ns + ms * DL_NS_PER_MS;
 }
 
-int64_t dl_clock_left_ms(int64_t now_ns, int64_t deadline_ns)
-{
-    if (deadline_ns == DL_NEVER)
-        return INT64_MAX;
-    if (deadline_ns <= now_ns)
-        return 0;
-    return (deadline_ns - now_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
-}
-
 void dl_clock_pause(int64_t ns)
 {
     struct timespec left = {(time_t)(ns / DL_NS_PER_S), (long)(ns % DL_NS_PER_S)};

@@ -30,9 +30,6 @@ static inline int64_t dl_clock_now(const struct dl_clock *clock)
 /* now + ms, saturating at DL_NEVER; ms < 0 is for ever. */
 int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms);
 
-/* Until deadline_ns, rounded up; 0 when past. DL_NEVER: INT64_MAX. */
-int64_t dl_clock_left_ms(int64_t now_ns, int64_t deadline_ns);
-
 /* Sleeps. */
 void dl_clock_pause(int64_t ns);
 

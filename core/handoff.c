@@ -9,7 +9,8 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
 {
     if (terms->turns >= terms->turns_most)
         return false;
-    if (terms->fence != 0 && terms->turns >= terms->fence_room)
+    /* The last number is for who adopts the lease. */
+    if (terms->fence != 0 && terms->turns + 1 >= terms->fence_room)
         return false;
     if (terms->crowded_ns != DL_NEVER && terms->now_ns - terms->crowded_ns >= CROWDED_MOST_NS)
         return false;
@@ -45,7 +46,7 @@ bool dl_handoff_locked(struct dlock *lock)
     struct dl_claim *claim = lock->claim;
     struct dl_handoff_terms terms;
 
-    if (to == NULL || lock->keeper_busy || claim->req.mode != DLOCK_EXCLUSIVE ||
+    if (to == NULL || lock->keeper_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
         claim->req.ttl_ms != to->ttl_ms || (to->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, dl_client_now(lock->client)) != DLOCK_STATE_HELD)

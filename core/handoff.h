@@ -6,6 +6,8 @@
  * lease; the giver gets the receiver's unused claim. Each turn has a fencing token of its own, from
  * the block that came with the grant (C6). The bounds keep others from starving: a number of turns;
  * and once the store is known to have other waiters, a short time in all.
+ * A claim whose token the application has seen goes back to the store: that token must not hold
+ * anything afterwards (C7).
  */
 #ifndef DL_HANDOFF_H
 #define DL_HANDOFF_H

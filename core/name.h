@@ -19,6 +19,7 @@ struct dl_name {
     struct dl_queue queue;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */
     unsigned places;           /* waiters of this client that the store has in its queue */
+    int64_t silent_ns;         /* when an attempt last ended for want of any answer; 0: never */
     int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
     uint32_t len;
     const unsigned char *bytes;

@@ -24,6 +24,7 @@ static int report(void *arg, const struct dlock_lease_info *lease)
         .mode = (enum dlock_mode)lease->mode,
         .waiters = lease->waiters,
         .fence = lease->fence,
+        .fence_room = lease->fence == 0 ? 0 : lease->fence_room,
         .remaining_ms = lease->remaining_ms,
         .held_ms = lease->held_ms,
         .owner = lease->owner,

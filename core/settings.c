@@ -31,7 +31,7 @@ const struct dlock_option_spec dl_settings_options[] = {
      "a handle that holds its lock may acquire it again, and unlocks as often"},
     {"queue", "bool", "on", NULL,
      "wait in the store's queue, first come first served, if it has one"},
-    {"handoff", "int", "31", "0..31",
+    {"handoff", "int", "30", "0..30",
      "how often a held lock may go from thread to thread of one client before others get it"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
     {"pass_file", "text", NULL, "1..4096",
@@ -228,5 +228,5 @@ int64_t dl_settings_op_timeout_ms(const struct dl_settings *settings)
         return settings->op_timeout_ms;
     if (timeout_ms > 2000)
         return 2000;
-    return timeout_ms < 10 ? 10 : timeout_ms;
+    return timeout_ms;
 }

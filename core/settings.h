@@ -26,7 +26,7 @@ struct dl_settings {
     enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
     enum dlock_tri recursive;   /* recursive=off */
     enum dlock_tri queue;       /* queue=on: wait in the store's queue where it has one */
-    int handoff;                /* handoff=31: turns that a lease may go round this client */
+    int handoff;                /* handoff=30: turns that a lease may go round this client */
     void *user;                 /* dlock_options.user; no option of a URI */
     char label[DL_LABEL_MAX + 1];
 };

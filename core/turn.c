@@ -22,7 +22,7 @@ void dl_turn_leave_locked(struct dlock *lock)
     dl_hold_admit_locked(lock);
 }
 
-enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns)
+enum dlock_status dl_turn_await(struct dlock *lock, int64_t joined_ns, int64_t deadline_ns)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status = DLOCK_OK;
@@ -36,6 +36,8 @@ enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns)
         status = lock->cancel;
     else if (!lock->turn.admitted)
         status = DLOCK_TIMEOUT;
+    else if (lock->name->silent_ns > joined_ns)
+        status = DLOCK_UNAVAILABLE;
     if (status != DLOCK_OK)
         lock->ready = false;
     (void)pthread_mutex_unlock(&client->mutex);

@@ -17,8 +17,9 @@ enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, 
 /* Out of the line, if in it; who may come next is let in. With the mutex held. */
 void dl_turn_leave_locked(struct dlock *lock);
 
-/* OK: let in, or handed a claim. TIMEOUT, CANCELED, CLOSED. */
-enum dlock_status dl_turn_await(struct dlock *lock, int64_t deadline_ns);
+/* OK: let in, or handed a claim. TIMEOUT, CANCELED, CLOSED. UNAVAILABLE: the store has not answered
+ * somebody before us since joined_ns, when we came into the line: one has found out for all. */
+enum dlock_status dl_turn_await(struct dlock *lock, int64_t joined_ns, int64_t deadline_ns);
 
 /* true: a claim was handed to us; it is lock->claim, and this is told once. *cancel: what the call
  * is to return instead of waiting; OK: go on. go: to the store, which ends our being ready. */

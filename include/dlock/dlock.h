@@ -185,7 +185,8 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * waits for timeout_ms (0: one attempt, DLOCK_FOREVER). The rd variants take shared mode and need
  * DLOCK_CAP_RWLOCK.
  *
- *   OK           held and valid for at least max(10 ms, a tenth of the lease) (C3)
+ *   OK           held and valid for at least max(10 ms, a tenth of the lease), or for max_hold if
+ *                that is less (C3)
  *   BUSY         one attempt, and somebody else holds it
  *   TIMEOUT      not acquired
  *   CANCELED     by dlock_cancel or dlock_free
@@ -197,8 +198,9 @@ DLOCK_API void dlock_free(struct dlock *lock);
  *   UNAVAILABLE AUTH CONFIG PROTOCOL NO_QUORUM UNSUPPORTED FORKED NOMEM INTERNAL: not acquired
  *
  * A store that answers nothing at all is waited for during op_timeout only, whatever the timeout,
- * and as long again to take the request back; one that answered once in this call, and then went
- * away, until the deadline.
+ * and as long again to take the request back, by the first of the threads that wait in line for
+ * the name: the others are told, too. One that answered once in this call, and then went away,
+ * until the deadline.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err);
 DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err);
@@ -248,15 +250,18 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struc
 
 /*
  * Takes up a lease that exists in the store, by its token (hex, as dlock_token gives it): another
- * process of the same owner took it, and must not use it any more. The handle has to be free. OK:
- * held and renewed to the handle's ttl. NOT_HELD: the token holds this name no more. INVALID: not a
- * token. UNSUPPORTED: a store whose leases live in a session, or that cannot be inspected. Others
- * as dlock_trylock.
+ * process of the same owner took it, and must not use it any more; its dlock_free and
+ * dlock_client_close would release it, too, so that it ends by _exit, or is dead. The handle has to
+ * be free. OK: held and renewed to the handle's ttl, with a fencing token above all those of the
+ * lease so far. NOT_HELD: the token holds this name no more. INVALID: not a token. UNSUPPORTED: a
+ * store whose leases live in a session, or that cannot be inspected. Others as dlock_trylock.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
 
-/* The call that waits on this handle now returns CANCELED. Nobody waits: nothing happens. */
+/* The call that waits on this handle now returns CANCELED, as soon as an exchange under way ends
+ * (op_timeout at most, and as long again to take the request back), or what that has decided.
+ * Nobody waits: nothing happens. */
 DLOCK_API void dlock_cancel(struct dlock *lock);
 
 /*
@@ -280,7 +285,8 @@ struct dlock_info {
     size_t name_len;
     enum dlock_mode mode;
     uint32_t waiters;     /* queued in the store; UINT32_MAX: the store does not know */
-    uint64_t fence;       /* 0: none */
+    uint64_t fence;       /* the first number of the grant; 0: none */
+    uint32_t fence_room;  /* as many more belong to it: the present thread's may be one of them */
     int64_t remaining_ms; /* of the lease, on the store's clock */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* token in hex, or the foreign text found there */

@@ -29,13 +29,14 @@
  * status but OK and BUSY: lower case, one line, naming the host, file or key, never a password.
  *
  * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
- * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, AUTH, PROTOCOL or
- * INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core and replaced by a new
- * one; the plugin does not reconnect. [FAI-2] With it other calls run in that session, so that core
- * keeps it until the client closes, and the plugin drops the one connection that failed. The next
- * call in need of one makes it inside its own deadline, set up and checked from the start as by
- * `open` [OPN-1]; until that works calls answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes
- * for the single connections of a session that talks to several servers.
+ * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, NO_QUORUM, AUTH, CONFIG,
+ * PROTOCOL or INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core and
+ * replaced by a new one; after UNAVAILABLE so are those that idle. The plugin does not reconnect.
+ * [FAI-2] With it other calls run in that session, so that core keeps it until the client closes,
+ * and the plugin drops the one connection that failed. The next call in need of one makes it inside
+ * its own deadline, set up and checked from the start as by `open` [OPN-1]; until that works calls
+ * answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single connections of a session
+ * that talks to several servers.
  *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */
@@ -168,7 +169,8 @@ struct dlock_lease_info {
     uint32_t name_len;
     uint32_t mode;
     uint32_t waiters;     /* UINT32_MAX: not known */
-    uint64_t fence;       /* 0: none */
+    uint64_t fence;       /* the first of the grant; 0: none */
+    uint32_t fence_room;  /* as in struct dlock_grant */
     int64_t remaining_ms; /* on the store's clock */
     int64_t held_ms;      /* -1: not known */
     const char *owner;    /* token in lower-case hex, or the foreign text found */

@@ -64,6 +64,7 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .mode = c->mode,
             .waiters = waiters,
             .fence = c->fence,
+            .fence_room = MEMORY_FENCE_ROOM,
             .remaining_ms = memory_claim_left_ms(c, shot->now_ns),
             .held_ms = (shot->now_ns - c->since_ns) / MEMORY_NS_PER_MS,
         };

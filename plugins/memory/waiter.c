@@ -81,7 +81,7 @@ static int64_t worth_a_try_at(const struct memory_waiter *waiter, const struct m
     return free_ns < claim->expires_ns ? free_ns : claim->expires_ns;
 }
 
-enum dlock_status memory_waiter_sleep(struct memory_waiter *waiter,
+static enum dlock_status waiter_sleep(struct memory_waiter *waiter,
                                       const struct memory_session *session,
                                       const struct dlock_request *req, struct dlock_grant *grant)
 {
@@ -114,6 +114,18 @@ enum dlock_status memory_waiter_sleep(struct memory_waiter *waiter,
         nap(waiter, &store->mutex, left_ns < wait_ns ? left_ns : wait_ns);
         sleepers_leave(name, waiter);
     }
+}
+
+enum dlock_status memory_waiter_sleep(struct memory_waiter *waiter,
+                                      const struct memory_session *session,
+                                      const struct dlock_request *req, struct dlock_grant *grant)
+{
+    enum dlock_status status = waiter_sleep(waiter, session, req, grant);
+    struct memory_name *name = memory_name_find(session->store, req->name, req->name_len);
+
+    if (name != NULL) /* it may have been the last one there */
+        memory_name_tidy(session->store, name);
+    return status;
 }
 
 void memory_waiter_interrupt(struct memory_waiter *waiter)

@@ -24,6 +24,7 @@ static int tell(const struct my_row *row, dlock_lease_fn *fn, void *arg)
         .mode = row->number[0] != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = UINT32_MAX,
         .fence = (uint64_t)row->number[1],
+        .fence_room = MY_FENCE_STEP - 1,
         .remaining_ms = row->number[2] / MY_US_PER_MS,
         .held_ms = row->number[3] / MY_US_PER_MS,
         .owner = owner,

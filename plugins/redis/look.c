@@ -24,6 +24,7 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_in
     lease->owner = owner->str;
     lease->label = label->str;
     lease->fence = (uint64_t)fence;
+    lease->fence_room = REDIS_FENCE_ROOM;
     if (lease->held_ms < -1) /* the server's clock went back */
         lease->held_ms = 0;
     return true;

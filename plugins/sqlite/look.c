@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who holds what. The rows are copied first: a callback may take its time, and a read transaction
  * that stays open keeps SQLite's log from being cut. */
+#include "name.h"
 #include "sqlite.h"
 
 #include <errno.h>
@@ -68,6 +69,7 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
         .mode = (uint32_t)sqlite3_column_int64(row, 7),
         .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
+        .fence_room = SQ_FENCE_ROOM,
         .remaining_ms = (sqlite3_column_int64(row, 5) - look->now_ns) / SQ_NS_PER_MS,
         .held_ms = (look->now_ns - sqlite3_column_int64(row, 4)) / SQ_NS_PER_MS,
         .owner = holder->owner,

@@ -289,7 +289,7 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-#define HANDOFF_TURNS 31
+#define HANDOFF_TURNS 30
 
 /* Two threads of a client who pass it to each other, and a waiter of another client, who came
  * first; `told`: the holder's store has told of him. Returns how often they passed it on before he

@@ -102,6 +102,7 @@ static const struct dlt_case cases[] = {
     CASE(adopt_shared, "C7 C12", RWLOCK, 0, 0),
     CASE(adopt_or_a_refusal, "C7", 0, 0, 0),
     CASE(adopt_twice, "C5 C7 UNL-1", 0, 0, 0),
+    CASE(adopt_after_a_handoff, "C6 C7", 0, 0, 0),
     CASE(wait_ends_by_unlock, "C13 WAT-1 WAT-2", DLOCK_CAP_WATCH, DLT_SERIAL, 60),
     CASE(wait_ends_by_unlock_in_one_client, "C13", 0, DLT_SERIAL, 60),
     CASE(wait_ends_by_unlock_elsewhere, "C13 WAT-1", DLOCK_CAP_WATCH, DLT_PROCESSES | DLT_SERIAL,

@@ -52,6 +52,7 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run);
 void dlt_case_adopt_shared(struct dlt_run *run);
 void dlt_case_adopt_or_a_refusal(struct dlt_run *run);
 void dlt_case_adopt_twice(struct dlt_run *run);
+void dlt_case_adopt_after_a_handoff(struct dlt_run *run);
 
 /* case_close.c */
 void dlt_case_shutdown_ends_waits(struct dlt_run *run);

@@ -49,20 +49,58 @@ static void turn(void)
 
 Test(handoff, C6_it_costs_no_exchange_and_the_fence_rises)
 {
-    char before[DLOCK_TOKEN_CHARS], after[DLOCK_TOKEN_CHARS];
     uint64_t fence;
 
     begin(NULL);
     hold_and_wait();
     fence = dlock_fence(giver);
-    cr_assert_eq(dlock_token(giver, before, sizeof before), 32);
     turn();
     cr_assert_eq(dlock_fence(giver), fence + 1);
-    cr_assert_eq(dlock_token(giver, after, sizeof after), 32);
-    cr_assert_str_eq(before, after);
     cr_assert_eq(dlock_state(taker), DLOCK_STATE_FREE);
     cr_assert_eq(dlt_calls(&engine, MEMORY_TRYLOCK), 1);
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+}
+
+Test(handoff, C7_a_lease_whose_token_was_shown_stays)
+{
+    char before[DLOCK_TOKEN_CHARS], after[DLOCK_TOKEN_CHARS];
+
+    begin(NULL);
+    hold_and_wait();
+    cr_assert_eq(dlock_token(giver, before, sizeof before), 32);
+    turn();
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+    cr_assert_eq(dlock_token(giver, after, sizeof after), 32);
+    cr_assert_str_neq(before, after);
+}
+
+/* Its answer will be applied to the handle that sent it. */
+Test(handoff, C14_not_while_a_renewal_is_under_way)
+{
+    begin(&(struct dlt_setup){.options = "ttl=9s"});
+    hold_and_wait();
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_SLOW, (struct memory_fault){.ms = 300});
+    for (int i = 0; i < 6000 && dlt_calls(&engine, MEMORY_RENEW) == 0; i++)
+        dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, giver, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+    cr_assert_eq(dlock_state(taker), DLOCK_STATE_HELD);
+}
+
+/* What the store may yet have of the receiver's would stay there. */
+Test(handoff, C4_not_to_who_has_something_unknown_in_the_store)
+{
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, giver, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LATE_REQUEST, (struct memory_fault){.times = 1});
+    dlt_call_start(&wait, &engine, DLT_LOCK, taker, 0);
+    dlt_engine_run(&engine, 15);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_TRYLOCK), 2);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, giver, 0), DLOCK_OK);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+    cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
 }
 
 Test(handoff, C7_the_giver_can_do_nothing_to_it_any_more)

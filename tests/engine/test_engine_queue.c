@@ -230,6 +230,23 @@ Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
     free_line(&line, 1);
 }
 
+/* See dlock_lock in dlock.h: a thread that finds out finds out for the line. */
+Test(queue, C8_a_store_that_does_not_answer_is_waited_for_once)
+{
+    struct line line;
+
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000});
+    line_up(&line, "wwr");
+    cr_assert_eq(dlt_call_finish(&line.calls[0], 2100), DLOCK_UNAVAILABLE);
+    for (size_t i = 1; i < 3; i++)
+        cr_assert_eq(dlt_call_finish(&line.calls[i], 20), DLOCK_UNAVAILABLE, "waiter %zu", i);
+    memory_hooks_heal("queue", MEMORY_TRYLOCK);
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, line.locks[1], 0), DLOCK_OK, "who comes later asks");
+    give(line.locks[1]);
+    free_line(&line, 3);
+}
+
 Test(queue, C8_a_place_that_cannot_be_left_ends_the_wait_nevertheless)
 {
     struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);

@@ -24,7 +24,7 @@ struct arguments {
     const char *profile; /* NULL: all */
     const char *list;    /* NULL: none */
     int kind;
-    bool verbose, records, caught;
+    bool verbose, records, caught, help;
 };
 
 /* Of all seeds of a profile. */
@@ -71,11 +71,17 @@ static bool kind_of(const char *text, int *kind)
 static bool arguments_read(struct arguments *arguments, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
-        {"profile", required_argument, NULL, 'p'}, {"store", required_argument, NULL, 'k'},
-        {"calls", required_argument, NULL, 'c'},   {"verbose", no_argument, NULL, 'v'},
-        {"records", no_argument, NULL, 'r'},       {"caught", no_argument, NULL, 'x'},
-        {"list", required_argument, NULL, 'l'},    {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"count", required_argument, NULL, 'n'},
+        {"profile", required_argument, NULL, 'p'},
+        {"store", required_argument, NULL, 'k'},
+        {"calls", required_argument, NULL, 'c'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"records", no_argument, NULL, 'r'},
+        {"caught", no_argument, NULL, 'x'},
+        {"list", required_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -99,6 +105,8 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
             arguments->caught = true;
         else if (option == 'l')
             arguments->list = optarg;
+        else if (option == 'h')
+            arguments->help = true;
         else
             right = false;
     }
@@ -172,7 +180,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
                                         .told = true,
                                         .kept = true,
                                         .local_fifo = true,
-                                        .handoff = 31,
+                                        .handoff = 30,
                                         .report = on_violation,
                                         .arg = &findings};
     const struct sim_choice *choice = &sim_world.choice;
@@ -330,6 +338,10 @@ int main(int argc, char **argv)
     if (!arguments_read(&arguments, argc, argv)) {
         (void)fputs(usage_text, stderr);
         return 2;
+    }
+    if (arguments.help) {
+        (void)fputs(usage_text, stdout);
+        return 0;
     }
     rc = arguments.list != NULL ? list_run(&arguments) : profiles_run(&arguments);
     sim_world_end();

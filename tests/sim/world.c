@@ -37,7 +37,7 @@ static int64_t one_of(const int64_t *values, size_t n)
 static void choose(int kind)
 {
     static const int64_t ttls[] = {200, 500, 1000, 3000}, polls[] = {50, 200, 1000},
-                         handoffs[] = {0, 3, 31, 31}, connections[] = {2, 2, 3, 16};
+                         handoffs[] = {0, 3, 30, 30}, connections[] = {2, 2, 3, 16};
     struct sim_choice *choice = &sim_world.choice;
 
     *choice = (struct sim_choice){

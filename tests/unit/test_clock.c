@@ -29,18 +29,6 @@ Test(clock, after)
     cr_expect_eq(dl_clock_after_ms(DL_NEVER, 0), DL_NEVER);
 }
 
-/* Rounded up: nobody looks before the time. */
-Test(clock, left)
-{
-    cr_expect_eq(dl_clock_left_ms(100, 100), 0);
-    cr_expect_eq(dl_clock_left_ms(101, 100), 0);
-    cr_expect_eq(dl_clock_left_ms(0, 1), 1);
-    cr_expect_eq(dl_clock_left_ms(0, DL_NS_PER_MS), 1);
-    cr_expect_eq(dl_clock_left_ms(0, DL_NS_PER_MS + 1), 2);
-    cr_expect_eq(dl_clock_left_ms(0, DL_NEVER), INT64_MAX);
-    cr_expect_eq(dl_clock_left_ms(DL_NEVER, DL_NEVER), INT64_MAX);
-}
-
 static int64_t frozen_now(void *ctx)
 {
     return *(int64_t *)ctx;

@@ -147,6 +147,8 @@ Test(handoff, allowed_within_all_bounds)
     struct dl_handoff_terms terms = fine();
 
     cr_assert(dl_handoff_allowed(&terms));
+    terms.turns = 29;
+    cr_assert(dl_handoff_allowed(&terms));
 }
 
 Test(handoff, ends_after_so_many_turns)
@@ -163,7 +165,7 @@ Test(handoff, C6_ends_with_the_numbers_of_the_grant)
 {
     struct dl_handoff_terms terms = fine();
 
-    terms.fence_room = 3;
+    terms.fence_room = 4; /* the last is for an heir */
     cr_assert_not(dl_handoff_allowed(&terms));
     terms.fence = terms.fence_room = 0; /* a store without fences needs none */
     cr_assert(dl_handoff_allowed(&terms));
