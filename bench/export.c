@@ -100,11 +100,12 @@ int bench_report_json(const struct bench_report *report, FILE *out)
         (void)json_array_append_new(targets, json_target(report, &bench_targets[i]));
     for (int i = 0; i < report->plan->case_count; i++)
         (void)json_array_append_new(cases, json_case(report, &report->plan->cases[i]));
-    all = json_pack("{s:s, s:i, s:s, s:i, s:I, s:i, s:o, s:o}", "version", dlock_version(), "cores",
-                    bench_machine_cores(), "kernel", bench_machine_kernel(), "rounds",
-                    report->options->rounds, "duration_ms",
-                    (json_int_t)(report->options->duration_ns / BENCH_NS_PER_MS), "busy",
-                    report->options->busy, "targets", targets, "cases", cases);
+    all =
+        json_pack("{s:s, s:i, s:s, s:f, s:i, s:I, s:i, s:o, s:o}", "version", dlock_version(),
+                  "cores", bench_machine_cores(), "kernel", bench_machine_kernel(), "load_average",
+                  report->options->load_average, "rounds", report->options->rounds, "duration_ms",
+                  (json_int_t)(report->options->duration_ns / BENCH_NS_PER_MS), "busy",
+                  report->options->busy, "targets", targets, "cases", cases);
     if (all != NULL)
         rc = json_dumpf(all, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) == 0 &&
                      fputc('\n', out) != EOF

@@ -337,10 +337,13 @@ int main(int argc, char **argv)
     static struct arguments arguments; /* large */
     const char *tmp = getenv("TMPDIR");
     char directory[256];
+    double load_average = -1;
     int rc = EXIT_FAILURE;
 
     bench_allocations_without_sqlite();
-    arguments.options = (struct bench_options){.rounds = 5, .rivals = BENCH_RIVALS_DIRECTORY};
+    (void)getloadavg(&load_average, 1);
+    arguments.options = (struct bench_options){
+        .rounds = 5, .rivals = BENCH_RIVALS_DIRECTORY, .load_average = load_average};
     arguments.size = bench_size_default;
     arguments.case_ns = 5 * BENCH_NS_PER_S;
     arguments.directory = tmp != NULL ? tmp : "/tmp";

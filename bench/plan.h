@@ -104,6 +104,7 @@ struct bench_options {
     const char *only;    /* NULL, or a part of "WORKLOAD: SUBJECT" of the cases to be run */
     int busy;            /* processes that keep processors busy meanwhile */
     const char *rivals;  /* the directory of their programs */
+    double load_average; /* of the machine before it began, for the reports */
     /* NULL, or called before each run: so many of all are done, so much time is left. */
     void (*progress)(const struct bench_case *which, int done, int all, int64_t left_ns);
 };

@@ -182,7 +182,8 @@ void bench_report_print(const struct bench_report *report, FILE *out)
                   bench_machine_cores(), bench_machine_kernel());
     if (report->options->busy > 0)
         (void)fprintf(out, ", beside %d busy loops", report->options->busy);
-    (void)fprintf(out, "\nMedians of the rounds, and their range.\n");
+    (void)fprintf(out, ", load average %.1f\nMedians of the rounds, and their range.\n",
+                  report->options->load_average);
     if (report->with_targets)
         print_targets(report, out);
     for (int from = 0, to = 0; from < plan->case_count; from = to) {

@@ -75,8 +75,9 @@ def plot(caption, file):
 def render(report, drawn):
     met = sum(1 for target in report["targets"] if target["met"])
     known = sum(1 for target in report["targets"] if target["met"] is not None)
-    summary = "dlock %s, Linux %s, %d cores, %d rounds of %d ms a case" % (
-        report["version"], report["kernel"], report["cores"], report["rounds"], report["duration_ms"])
+    summary = "dlock %s, Linux %s, %d cores, %d rounds of %d ms a case, load average %.1f" % (
+        report["version"], report["kernel"], report["cores"], report["rounds"], report["duration_ms"],
+        report.get("load_average", -1))
     parts = ["<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>dlock-bench</title>",
              '<link rel="icon" href="data:,">', "<style>%s</style></head><body>" % STYLE,
              "<h1>dlock-bench</h1><p class=dim>%s</p>" % html.escape(summary),

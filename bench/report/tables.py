@@ -21,9 +21,10 @@ def machine(report):
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
-    return "dlock %s, Linux %s, %d cores (%s), %d rounds of %d ms a case.\n" % (
+    return ("dlock %s, Linux %s, %d cores (%s), %d rounds of %d ms a case.\n"
+            "Load average when it began: %.1f.\n") % (
         report["version"], report["kernel"], report["cores"], model, report["rounds"],
-        report["duration_ms"])
+        report["duration_ms"], report.get("load_average", -1))
 
 
 def targets(report):
