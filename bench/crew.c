@@ -1,178 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 #include "crew.h"
 
-#include "allocations.h"
+#include "hall.h"
 #include "stopwatch.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GLANCE_NS (50 * BENCH_NS_PER_US)
-#define ALARM_S   300 /* for a process that hangs */
-#define NOBODY    (-1)
+#define GLANCE_NS BENCH_NS_PER_MS
+#define DOOR_NS   (100 * BENCH_NS_PER_MS)
+#define ALARM_S   300                     /* for a process that hangs */
+#define SETTLE_NS (500 * BENCH_NS_PER_MS) /* until who has to wait sleeps */
 
-struct seat {
-    uint64_t pairs;
-    struct bench_histogram times;
-};
+void bench_door_open(struct bench_door *door)
+{
+    atomic_store(&door->open, 1);
+    (void)syscall(SYS_futex, &door->open, FUTEX_WAKE, BENCH_WORKERS_MAX, NULL, NULL, 0);
+}
 
-/* What the processes share. */
-struct hall {
-    _Atomic int ready, failed, done;
-    _Atomic int64_t start_ns; /* 0: not yet */
-    int64_t duration_ns;
-    _Atomic int64_t ended_ns; /* the last worker did */
-    _Atomic int64_t allocations;
-    _Atomic int last; /* who held it, for BENCH_HANDOFF */
-    _Atomic int64_t released_ns;
-    char why[BENCH_WHY_SIZE]; /* of the first that failed */
-    struct seat seats[BENCH_WORKERS_MAX];
-};
+void bench_door_wait(struct bench_door *door, const struct bench_hall *hall)
+{
+    struct timespec wait = {.tv_nsec = DOOR_NS};
 
-struct worker {
-    const struct bench_work *work;
-    const struct bench_load *load;
-    struct hall *hall;
-    struct bench_place place;
-    void *process, *self;
-    int index;
-    char why[BENCH_WHY_SIZE];
-};
+    while (!atomic_load(&door->open) && !atomic_load(&hall->failed))
+        (void)syscall(SYS_futex, &door->open, FUTEX_WAIT, 0, &wait, NULL, 0);
+}
 
-static void give_up(struct worker *worker)
+void bench_worker_give_up(struct bench_worker *worker)
 {
     if (atomic_exchange(&worker->hall->failed, 1) == 0)
         memcpy(worker->hall->why, worker->why, sizeof worker->hall->why);
 }
 
-static int take(struct worker *worker)
-{
-    int rc = worker->work->lock(worker->self, worker->why);
-
-    if (rc != 0)
-        give_up(worker);
-    return rc;
-}
-
-static int give(struct worker *worker)
-{
-    int rc = worker->work->unlock(worker->self, worker->why);
-
-    if (rc != 0)
-        give_up(worker);
-    return rc;
-}
-
-/* Non-zero: nobody failed, and the time is not over or nobody has done anything in it. */
-static int goes_on(const struct worker *worker)
-{
-    const struct hall *hall = worker->hall;
-
-    return !atomic_load(&hall->failed) &&
-           (bench_now_ns() < hall->start_ns + hall->duration_ns || !atomic_load(&hall->done));
-}
-
-static void count(struct worker *worker, int64_t ns)
-{
-    struct seat *seat = &worker->hall->seats[worker->index];
-
-    seat->pairs++;
-    bench_histogram_add(&seat->times, (uint64_t)ns);
-    if (!atomic_load(&worker->hall->done))
-        atomic_store(&worker->hall->done, 1);
-}
-
-static void loop_pairs(struct worker *worker)
-{
-    while (goes_on(worker)) {
-        int64_t asked_ns = bench_now_ns(), held_ns = 0, before_ns = 0;
-
-        if (take(worker) != 0)
-            return;
-        if (worker->load->held_ns != 0) {
-            before_ns = bench_now_ns();
-            bench_sleep_ns(worker->load->held_ns);
-            held_ns = bench_now_ns() - before_ns;
-        }
-        if (give(worker) != 0)
-            return;
-        count(worker, bench_now_ns() - asked_ns - held_ns);
-        bench_sleep_ns(worker->load->pause_ns);
-    }
-}
-
-static void loop_handoff(struct worker *worker)
-{
-    struct hall *hall = worker->hall;
-
-    while (goes_on(worker)) {
-        int64_t now_ns = 0;
-
-        if (take(worker) != 0)
-            return;
-        now_ns = bench_now_ns();
-        if (atomic_load(&hall->last) != NOBODY && atomic_load(&hall->last) != worker->index)
-            count(worker, now_ns - atomic_load(&hall->released_ns));
-        atomic_store(&hall->last, worker->index);
-        bench_sleep_ns(worker->load->held_ns);
-        atomic_store(&hall->released_ns, bench_now_ns());
-        if (give(worker) != 0)
-            return;
-        while (goes_on(worker) && atomic_load(&hall->last) == worker->index)
-            bench_sleep_ns(GLANCE_NS);
-    }
-}
-
-static void wait_for_start(const struct hall *hall)
-{
-    while (atomic_load(&hall->start_ns) == 0 && !atomic_load(&hall->failed))
-        bench_sleep_ns(GLANCE_NS);
-    bench_sleep_ns(atomic_load(&hall->start_ns) - bench_now_ns());
-}
-
-static void loop(struct worker *worker)
-{
-    int64_t before = bench_allocations();
-
-    if (worker->load->loop == BENCH_HANDOFF)
-        loop_handoff(worker);
-    else
-        loop_pairs(worker);
-    if (worker->index == 0)
-        atomic_store(&worker->hall->allocations, before < 0 ? -1 : bench_allocations() - before);
-}
-
 static void *worker_main(void *arg)
 {
-    struct worker *worker = arg;
-    struct hall *hall = worker->hall;
-    int64_t ended_ns = 0, last_ns = 0;
-
-    worker->self = worker->work->join(worker->process, &worker->place, worker->index, worker->why);
-    if (worker->self == NULL) {
-        give_up(worker);
-        return NULL;
-    }
-    if (take(worker) == 0 && give(worker) == 0) {
-        (void)atomic_fetch_add(&hall->ready, 1);
-        wait_for_start(hall);
-        loop(worker);
-    }
-    ended_ns = bench_now_ns();
-    last_ns = atomic_load(&hall->ended_ns);
-    while (ended_ns > last_ns && !atomic_compare_exchange_weak(&hall->ended_ns, &last_ns, ended_ns))
-        continue;
+    bench_worker_run(arg);
     return NULL;
 }
 
-static void threads_run(struct worker *workers, int count)
+static void threads_run(struct bench_worker *workers, int count)
 {
     pthread_t threads[BENCH_WORKERS_MAX];
     int started = 0;
@@ -182,28 +56,29 @@ static void threads_run(struct worker *workers, int count)
         started++;
     if (started < count) {
         (void)snprintf(workers[0].why, BENCH_WHY_SIZE, "cannot start %d threads", count);
-        give_up(&workers[0]);
+        bench_worker_give_up(&workers[0]);
     }
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
-    for (int i = 0; i < started; i++)
-        if (workers[i].self != NULL)
-            workers[i].work->leave(workers[i].self);
 }
 
 /* Of one process, the number-th. */
-static void process_run(const struct worker *model, int number)
+static void process_run(const struct bench_worker *model, int number)
 {
-    struct worker workers[BENCH_WORKERS_MAX];
+    struct bench_worker workers[BENCH_WORKERS_MAX];
     int threads = model->load->threads;
 
     for (int i = 0; i < threads; i++) {
         workers[i] = *model;
         workers[i].index = number * threads + i;
     }
+    if (model->load->loop == BENCH_OPENING) {
+        bench_worker_open_and_close(&workers[0]);
+        return;
+    }
     workers[0].process = model->work->open(&model->place, workers[0].why);
     if (workers[0].process == NULL) {
-        give_up(&workers[0]);
+        bench_worker_give_up(&workers[0]);
         return;
     }
     for (int i = 1; i < threads; i++)
@@ -223,7 +98,7 @@ static pid_t child_start(void)
     return pid;
 }
 
-static int processes_start(const struct worker *model, pid_t *pids)
+static int processes_start(const struct bench_worker *model, pid_t *pids)
 {
     for (int i = 0; i < model->load->processes; i++) {
         pids[i] = child_start();
@@ -238,22 +113,20 @@ static int processes_start(const struct worker *model, pid_t *pids)
     return model->load->processes;
 }
 
-/* A process that died says nothing; the others have to be told. */
-static void processes_watch(struct hall *hall, const struct bench_load *load)
+/* Until so many did. A process that died says nothing; the others have to be told. */
+static void hall_wait(struct bench_hall *hall, const _Atomic int *counted, int wanted)
 {
     siginfo_t info = {0};
 
-    while (atomic_load(&hall->ready) < load->processes * load->threads &&
-           !atomic_load(&hall->failed)) {
+    while (atomic_load(counted) < wanted && !atomic_load(&hall->failed)) {
         bench_sleep_ns(GLANCE_NS);
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
             info.si_code != CLD_EXITED)
             atomic_store(&hall->failed, 1);
     }
-    atomic_store(&hall->start_ns, bench_now_ns() + BENCH_NS_PER_MS);
 }
 
-static void processes_wait(struct hall *hall, const pid_t *pids, int count)
+static void processes_wait(struct bench_hall *hall, const pid_t *pids, int count)
 {
     for (int i = 0; i < count; i++) {
         int status = 0;
@@ -264,39 +137,97 @@ static void processes_wait(struct hall *hall, const pid_t *pids, int count)
     }
 }
 
-static void result_fill(struct bench_result *result, const struct hall *hall,
-                        const struct bench_load *load)
+/* What is read from outside, around the time that the clock runs. */
+static void measure(struct bench_hall *hall, const struct bench_load *load, const pid_t *pids,
+                    struct bench_meter *meter, struct bench_result *result)
 {
-    uint64_t all = 0, first = 0, least = UINT64_MAX, most = 0;
+    const pid_t self = getpid();
+    struct bench_gauge before, inherited;
+    struct bench_tally tally_before, tally_after;
 
-    memset(&result->times, 0, sizeof result->times);
-    for (int i = 0; i < load->processes * load->threads; i++) {
-        const struct seat *seat = &hall->seats[i];
-
-        all += seat->pairs;
-        first += i < load->threads ? seat->pairs : 0;
-        least = seat->pairs < least ? seat->pairs : least;
-        most = seat->pairs > most ? seat->pairs : most;
-        bench_histogram_merge(&result->times, &seat->times);
-    }
-    result->rate = (double)all * (double)BENCH_NS_PER_S / (double)(hall->ended_ns - hall->start_ns);
-    result->share = most == 0 ? 0 : (double)least / (double)most;
-    result->allocations =
-        hall->allocations < 0 || first == 0 ? -1 : (double)hall->allocations / (double)first;
+    hall_wait(hall, &hall->ready, bench_load_ready(load));
+    if (load->loop == BENCH_WAITING)
+        bench_sleep_ns(SETTLE_NS);
+    bench_meter_read(meter, &tally_before);
+    bench_gauge_read(pids, load->processes, &before);
+    atomic_store(&hall->start_ns, bench_now_ns() + BENCH_NS_PER_MS);
+    bench_door_open(&hall->start);
+    bench_sleep_ns(hall->start_ns + hall->duration_ns - bench_now_ns());
+    hall_wait(hall, &hall->finished, bench_load_finished(load));
+    bench_gauge_read(pids, load->processes, &result->own);
+    bench_meter_read(meter, &tally_after);
+    bench_gauge_read(&self, 1, &inherited);
+    result->own.cpu_ns -= before.cpu_ns;
+    result->own.sockets -= inherited.sockets;
+    result->tally = bench_tally_between(&tally_before, &tally_after);
+    bench_door_open(&hall->leave);
 }
 
-static int crew_run(const struct worker *model, struct bench_result *result)
+static void shares_fill(struct bench_result *result, const struct bench_hall *hall, int workers)
 {
-    struct hall *hall = model->hall;
+    uint64_t least = UINT64_MAX, most = 0;
+    double sum = 0, squares = 0;
+
+    for (int i = 0; i < workers; i++) {
+        uint64_t pairs = hall->seats[i].pairs;
+
+        least = pairs < least ? pairs : least;
+        most = pairs > most ? pairs : most;
+        sum += (double)pairs;
+        squares += (double)pairs * (double)pairs;
+    }
+    result->share = most == 0 ? -1 : (double)least / (double)most;
+    result->jain = most == 0 ? -1 : sum * sum / ((double)workers * squares);
+}
+
+static double or_unknown(int64_t value, double over)
+{
+    return value < 0 || over <= 0 ? -1 : (double)value / over;
+}
+
+static void result_fill(struct bench_result *result, const struct bench_hall *hall,
+                        const struct bench_load *load)
+{
+    int workers = load->processes * load->threads;
+    uint64_t all = 0, first = 0;
+
+    memset(&result->times, 0, sizeof result->times);
+    for (int i = 0; i < workers; i++) {
+        all += hall->seats[i].pairs;
+        first += i < load->threads ? hall->seats[i].pairs : 0;
+        bench_histogram_merge(&result->times, &hall->seats[i].times);
+    }
+    shares_fill(result, hall, workers);
+    result->seconds = (double)(hall->ended_ns - hall->start_ns) / (double)BENCH_NS_PER_S;
+    result->operations = (double)all;
+    result->rate = (double)all / result->seconds;
+    result->allocations = or_unknown(hall->allocations, (double)first);
+    result->lease_bytes = result->lost = -1;
+    if (load->loop == BENCH_WAITING || load->loop == BENCH_LEASES) {
+        double still = load->loop == BENCH_WAITING ? workers - 1 : (double)all;
+
+        result->operations = still * result->seconds;
+        result->rate = result->share = result->jain = -1;
+    }
+    if (load->loop == BENCH_OPENING) /* its processes are gone */
+        result->own = (struct bench_gauge){-1, -1, -1};
+    if (load->loop == BENCH_LEASES) {
+        result->lease_bytes = or_unknown(hall->lease_bytes, (double)first);
+        result->lost = (double)hall->lost;
+    }
+}
+
+static int crew_run(const struct bench_worker *model, struct bench_meter *meter,
+                    struct bench_result *result)
+{
+    struct bench_hall *hall = model->hall;
     pid_t pids[BENCH_WORKERS_MAX];
     int started = processes_start(model, pids);
 
-    if (started < model->load->processes) {
-        atomic_store(&hall->failed, 1);
+    if (started < model->load->processes && atomic_exchange(&hall->failed, 1) == 0)
         (void)snprintf(hall->why, sizeof hall->why, "cannot start %d processes",
                        model->load->processes);
-    }
-    processes_watch(hall, model->load);
+    measure(hall, model->load, pids, meter, result);
     processes_wait(hall, pids, started);
     (void)snprintf(result->why, sizeof result->why, "%s",
                    hall->failed && hall->why[0] == '\0' ? "a process died" : hall->why);
@@ -304,11 +235,12 @@ static int crew_run(const struct worker *model, struct bench_result *result)
     return hall->failed ? -1 : 0;
 }
 
-int bench_crew_run(const struct bench_work *work, const char *uri, const struct bench_load *load,
-                   int64_t duration_ns, struct bench_result *result)
+int bench_crew_run(const struct bench_work *work, const struct bench_place *place,
+                   const struct bench_load *load, int64_t duration_ns, struct bench_meter *meter,
+                   struct bench_result *result)
 {
-    struct worker model = {.work = work, .load = load, .place = {uri, load->one_name}};
-    struct hall *hall =
+    struct bench_worker model = {.work = work, .load = load, .place = *place};
+    struct bench_hall *hall =
         mmap(NULL, sizeof *hall, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int rc = -1;
 
@@ -316,10 +248,12 @@ int bench_crew_run(const struct bench_work *work, const char *uri, const struct 
         (void)snprintf(result->why, sizeof result->why, "no memory");
         return -1;
     }
-    hall->duration_ns = duration_ns;
-    hall->last = NOBODY;
+    hall->duration_ns = load->duration_ns != 0 ? load->duration_ns : duration_ns;
+    hall->last = BENCH_NOBODY;
+    hall->allocations = hall->lease_bytes = -1;
     model.hall = hall;
-    rc = crew_run(&model, result);
+    if (work->prepare == NULL || work->prepare(place, result->why) == 0)
+        rc = crew_run(&model, meter, result);
     (void)munmap(hall, sizeof *hall);
     return rc;
 }

@@ -4,32 +4,39 @@
 #include "stopwatch.h"
 
 #include <dlock/dlock.h>
-#include <jansson.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 
-static const char *const metric_names[BENCH_METRICS] = {
-    [BENCH_RATE] = "pairs_per_s",  [BENCH_SHARE] = "least_over_most",
-    [BENCH_P50_US] = "p50_us",     [BENCH_P99_US] = "p99_us",
-    [BENCH_WORST_MS] = "worst_ms", [BENCH_ALLOCATIONS] = "allocations",
-};
+#define TEXT_SIZE 32
 
-static int cores(void)
+int bench_machine_cores(void)
 {
     cpu_set_t set;
 
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
-static const char *kernel(struct utsname *name)
+const char *bench_machine_kernel(void)
 {
-    return uname(name) == 0 ? name->release : "unknown";
+    static struct utsname name;
+
+    return uname(&name) == 0 ? name.release : "unknown";
 }
 
 /* As many digits as say something. */
-static const char *number(char *text, size_t size, double value)
+static const char *number(char *text, double value)
 {
-    (void)snprintf(text, size, "%.*f", value >= 100 ? 0 : value >= 10 ? 1 : 2, value);
+    (void)snprintf(text, TEXT_SIZE, "%.*f", value >= 100 ? 0 : value >= 10 ? 1 : 2, value);
+    return text;
+}
+
+static const char *range(char *text, size_t size, const struct bench_spread *spread)
+{
+    char min[TEXT_SIZE], max[TEXT_SIZE];
+
+    (void)snprintf(text, size, "%s..%s", number(min, spread->min), number(max, spread->max));
     return text;
 }
 
@@ -37,120 +44,151 @@ static void print_target(const struct bench_report *report, const struct bench_t
                          FILE *out)
 {
     struct bench_spread spread;
-    char bound[32], median[32], min[32], max[32], range[72] = "";
-    int measured = bench_target_spread(target, report->figures, &spread);
+    char bound[TEXT_SIZE], median[TEXT_SIZE] = "-", between[2 * TEXT_SIZE + 4] = "";
+    int measured = bench_target_spread(target, report->plan, &spread);
 
-    if (report->figures[target->of].rounds == 0)
-        return;
     if (measured) {
-        (void)number(median, sizeof median, spread.median);
-        (void)snprintf(range, sizeof range, "%s..%s", number(min, sizeof min, spread.min),
-                       number(max, sizeof max, spread.max));
+        (void)number(median, spread.median);
+        (void)range(between, sizeof between, &spread);
     }
-    (void)fprintf(out, "%-4s %-52s %2s %7s %-5s %9s  %-17s %s\n", target->id, target->text,
-                  target->at_least ? ">=" : "<=", number(bound, sizeof bound, target->bound),
-                  target->unit, measured ? median : "-", range,
+    (void)fprintf(out, "%-4s %-47s %2s %7s %-3s %9s  %-16s %s\n", target->id, target->text,
+                  target->at_least ? ">=" : "<=", number(bound, target->bound), target->unit,
+                  median, between,
                   !measured                           ? "not measured"
                   : bench_target_met(target, &spread) ? "met"
-                                                      : "not met");
+                                                      : "NOT MET");
 }
 
-static void print_figures(const struct bench_report *report, int i, FILE *out)
+static void print_targets(const struct bench_report *report, FILE *out)
 {
-    const struct bench_figures *figures = &report->figures[i];
-    struct bench_spread rate;
-    char text[32], range[72], min[32], max[32];
+    (void)fprintf(out, "\n%-52s %14s %9s  %-16s\n", "", "target    ", "median", "range");
+    for (int i = 0; i < bench_target_count; i++)
+        print_target(report, &bench_targets[i], out);
+}
 
-    if (figures->rounds == 0)
+/* " %8s" of the median, or of a dash. */
+static void print_median(const struct bench_figures *figures, enum bench_metric metric, int width,
+                         FILE *out)
+{
+    struct bench_spread spread;
+    char text[TEXT_SIZE];
+
+    if (bench_figures_spread(figures, metric, &spread))
+        (void)fprintf(out, " %*s", width, number(text, spread.median));
+    else
+        (void)fprintf(out, " %*s", width, "-");
+}
+
+/* By how much better than the limit of the same store: by rate, or by the time of a hand-off. */
+static int ratio_of(const struct bench_report *report, const struct bench_case *which,
+                    struct bench_spread *spread)
+{
+    const struct bench_case *limit = bench_plan_limit_of(report->plan, which);
+    enum bench_loop loop = which->workload->load.loop;
+
+    return limit != NULL && limit != which &&
+           bench_figures_ratio(&which->figures, &limit->figures,
+                               loop == BENCH_PAIRS ? BENCH_RATE : BENCH_P50_US, spread);
+}
+
+static void print_speed(const struct bench_report *report, const struct bench_case *which,
+                        FILE *out)
+{
+    static const enum bench_metric times[] = {BENCH_P50_US, BENCH_P90_US, BENCH_P99_US,
+                                              BENCH_P999_US};
+    const struct bench_figures *figures = &which->figures;
+    struct bench_spread spread;
+    char text[2 * TEXT_SIZE + 4] = "-", ratio[TEXT_SIZE] = "";
+
+    if (figures->why[0] != '\0') {
+        (void)fprintf(out, "  %-28s %s: %.100s\n", which->subject->label,
+                      figures->absent ? "absent" : "FAILED", figures->why);
         return;
-    rate = bench_spread_of(figures->values[BENCH_RATE], figures->rounds);
-    (void)snprintf(range, sizeof range, "%s..%s", number(min, sizeof min, rate.min),
-                   number(max, sizeof max, rate.max));
-    (void)fprintf(out, "%-52s %10s %-19s", report->cases[i].name,
-                  number(text, sizeof text, rate.median), range);
-    for (int metric = BENCH_SHARE; metric < BENCH_ALLOCATIONS; metric++) {
-        struct bench_spread spread = bench_spread_of(figures->values[metric], figures->rounds);
+    }
+    if (bench_figures_spread(figures, BENCH_RATE, &spread))
+        (void)range(text, sizeof text, &spread);
+    (void)fprintf(out, "  %-28s", which->subject->label);
+    print_median(figures, BENCH_RATE, 8, out);
+    if (ratio_of(report, which, &spread))
+        (void)number(ratio, spread.median);
+    (void)fprintf(out, " %-15s %5s", text, ratio);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        print_median(figures, times[i], 7, out);
+    print_median(figures, BENCH_WORST_MS, 6, out);
+    print_median(figures, BENCH_SHARE, 6, out);
+    print_median(figures, BENCH_JAIN, 5, out);
+    (void)fputc('\n', out);
+}
 
-        (void)fprintf(out, " %8s", number(text, sizeof text, spread.median));
+static void print_cost(const struct bench_case *which, FILE *out)
+{
+    static const enum bench_metric costs[] = {BENCH_COMMANDS, BENCH_SCRIPTS,  BENCH_SERVER_US,
+                                              BENCH_OWN_US,   BENCH_CORE,     BENCH_ALLOCATIONS,
+                                              BENCH_SOCKETS,  BENCH_MEMORY_MB};
+
+    if (which->figures.rounds == 0)
+        return;
+    (void)fprintf(out, "  %-28s", which->subject->label);
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++)
+        print_median(&which->figures, costs[i], 9, out);
+    if (which->workload->load.loop == BENCH_LEASES) {
+        print_median(&which->figures, BENCH_LEASE_BYTES, 6, out);
+        print_median(&which->figures, BENCH_LOST, 4, out);
     }
     (void)fputc('\n', out);
 }
 
+/* What a time is, and an operation, of which costs are told. */
+static const char *meaning(const struct bench_load *load)
+{
+    switch (load->loop) {
+    case BENCH_HANDOFF:
+        return "times are from unlock to lock; ratio: of p50";
+    case BENCH_WAITING:
+        return "costs are a waiter's and second's";
+    case BENCH_LEASES:
+        return "times are of a lock; costs are a lease's and second's";
+    case BENCH_OPENING:
+        return "times are from open to close; ratio: of p50";
+    default:
+        return "times and costs are of a pair";
+    }
+}
+
+static void print_workload(const struct bench_report *report, const struct bench_case *cases,
+                           int count, FILE *out)
+{
+    int leases = cases[0].workload->load.loop == BENCH_LEASES;
+
+    (void)fprintf(out, "\n%s (%s)\n", cases[0].workload->name, meaning(&cases[0].workload->load));
+    (void)fprintf(out, "  %-28s %8s %-15s %5s %7s %7s %7s %7s %6s %6s %5s\n", "", "pairs/s",
+                  "range", "ratio", "p50 us", "p90", "p99", "p99.9", "max ms", "fair", "Jain");
+    for (int i = 0; i < count; i++)
+        print_speed(report, &cases[i], out);
+    (void)fprintf(out, "  %-28s %9s %9s %9s %9s %9s %9s %9s %9s%s\n", "", "commands", "scripts",
+                  "server us", "own us", "cores", "allocs", "sockets", "MB",
+                  leases ? "  bytes lost" : "");
+    for (int i = 0; i < count; i++)
+        print_cost(&cases[i], out);
+}
+
 void bench_report_print(const struct bench_report *report, FILE *out)
 {
-    struct utsname name;
+    const struct bench_plan *plan = report->plan;
 
-    (void)fprintf(out, "%s %s: %d rounds of %lld ms a case, %d cores, Linux %s", report->program,
+    (void)fprintf(out, "dlock-bench %s: %d rounds of %lld ms a case, %d cores, Linux %s",
                   dlock_version(), report->options->rounds,
-                  (long long)(report->options->duration_ns / BENCH_NS_PER_MS), cores(),
-                  kernel(&name));
+                  (long long)(report->options->duration_ns / BENCH_NS_PER_MS),
+                  bench_machine_cores(), bench_machine_kernel());
     if (report->options->busy > 0)
         (void)fprintf(out, ", beside %d busy loops", report->options->busy);
-    (void)fprintf(out, "\nMedians, and the range of the rounds.\n\n%-57s %16s %9s  %-17s\n", "",
-                  "target     ", "median", "range");
-    for (int i = 0; i < report->target_count; i++)
-        print_target(report, &report->targets[i], out);
-    (void)fprintf(out, "\n%-52s %10s %-19s %8s %8s %8s %8s\n", "", "pairs/s", "range", "share",
-                  "p50 us", "p99 us", "worst ms");
-    for (int i = 0; i < report->case_count; i++)
-        print_figures(report, i, out);
-}
-
-static json_t *json_spread(const struct bench_spread *spread)
-{
-    return json_pack("{s:f, s:f, s:f}", "median", spread->median, "min", spread->min, "max",
-                     spread->max);
-}
-
-static json_t *json_target(const struct bench_report *report, const struct bench_target *target)
-{
-    struct bench_spread spread;
-    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:f}", "id", target->id, "text", target->text,
-                               "unit", target->unit, "bound", target->at_least ? "least" : "most",
-                               "target", target->bound);
-
-    if (bench_target_spread(target, report->figures, &spread)) {
-        (void)json_object_set_new(object, "measured", json_spread(&spread));
-        (void)json_object_set_new(object, "met", json_boolean(bench_target_met(target, &spread)));
-    } else {
-        (void)json_object_set_new(object, "measured", json_null());
-        (void)json_object_set_new(object, "met", json_null());
+    (void)fprintf(out, ", load average %.1f\nMedians of the rounds, and their range.\n",
+                  report->options->load_average);
+    if (report->with_targets)
+        print_targets(report, out);
+    for (int from = 0, to = 0; from < plan->case_count; from = to) {
+        while (to < plan->case_count && plan->cases[to].workload == plan->cases[from].workload)
+            to++;
+        print_workload(report, &plan->cases[from], to - from, out);
     }
-    return object;
-}
-
-static json_t *json_case(const struct bench_report *report, int i)
-{
-    const struct bench_figures *figures = &report->figures[i];
-    json_t *object = json_pack("{s:s}", "name", report->cases[i].name);
-
-    for (int metric = 0; metric < BENCH_METRICS; metric++) {
-        struct bench_spread spread = bench_spread_of(figures->values[metric], figures->rounds);
-
-        (void)json_object_set_new(object, metric_names[metric],
-                                  spread.min < 0 ? json_null() : json_spread(&spread));
-    }
-    return object;
-}
-
-int bench_report_json(const struct bench_report *report, FILE *out)
-{
-    struct utsname name;
-    json_t *targets = json_array(), *cases = json_array(), *all = NULL;
-    int rc = -1;
-
-    for (int i = 0; i < report->target_count; i++)
-        (void)json_array_append_new(targets, json_target(report, &report->targets[i]));
-    for (int i = 0; i < report->case_count; i++)
-        if (report->figures[i].rounds != 0)
-            (void)json_array_append_new(cases, json_case(report, i));
-    all = json_pack("{s:s, s:s, s:i, s:s, s:i, s:I, s:i, s:o, s:o}", "program", report->program,
-                    "version", dlock_version(), "cores", cores(), "kernel", kernel(&name), "rounds",
-                    report->options->rounds, "duration_ms",
-                    (json_int_t)(report->options->duration_ns / BENCH_NS_PER_MS), "busy",
-                    report->options->busy, "targets", targets, "cases", cases);
-    if (all != NULL)
-        rc = json_dumpf(all, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF ? 0 : -1;
-    json_decref(all);
-    return rc;
 }

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* report.h - targets and figures, for people and for programs. */
+/* report.h - what was measured, for people and for programs. */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
 #include "plan.h"
+#include "suite.h"
 
 #include <stdio.h>
 
 struct bench_report {
-    const char *program;
-    const struct bench_case *cases;
-    const struct bench_target *targets;
-    int case_count, target_count;
+    const struct bench_plan *plan;
     const struct bench_options *options;
-    const struct bench_figures *figures;
+    int with_targets;
 };
 
-/* Two tables: targets with what was measured, and the figures of all cases. */
+/* How many cores this process may use, and the kernel's version. */
+int bench_machine_cores(void);
+const char *bench_machine_kernel(void);
+
+/* Targets, if there are any; then two tables for each workload: how fast, and what it takes. */
 void bench_report_print(const struct bench_report *report, FILE *out);
 
-/* One JSON object with the same. -1: no memory, or it could not be written. */
+/* One JSON object: medians with their range, and percentiles. One line a round, comma-separated.
+ * -1: no memory, or it could not be written. */
 int bench_report_json(const struct bench_report *report, FILE *out);
+int bench_report_csv(const struct bench_report *report, FILE *out);
 
 #endif

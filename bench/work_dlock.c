@@ -32,9 +32,9 @@ static void *dlock_join(void *process, const struct bench_place *place, int inde
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock *lock = NULL;
-    char name[32];
+    char name[48];
 
-    (void)snprintf(name, sizeof name, "bench-%d", place->one_name ? 0 : index);
+    (void)snprintf(name, sizeof name, "bench-%d-%d", place->run, place->one_name ? 0 : index);
     if (dlock_new(process, name, strlen(name), NULL, &lock, &err) == DLOCK_OK)
         return lock;
     why_fill(why, "new", &err);
@@ -56,6 +56,16 @@ static int dlock_take(void *worker, char *why)
     return -1;
 }
 
+static int dlock_take_shared(void *worker, char *why)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    if (dlock_timedrdlock(worker, WAIT_MS, &err) == DLOCK_OK)
+        return 0;
+    why_fill(why, "rdlock", &err);
+    return -1;
+}
+
 static int dlock_give(void *worker, char *why)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -66,11 +76,18 @@ static int dlock_give(void *worker, char *why)
     return -1;
 }
 
+static int dlock_holds(const void *worker)
+{
+    return dlock_state(worker) == DLOCK_STATE_HELD;
+}
+
 const struct bench_work bench_work_dlock = {
     .open = dlock_process_open,
     .close = dlock_process_close,
     .join = dlock_join,
     .leave = dlock_leave,
     .lock = dlock_take,
+    .rdlock = dlock_take_shared,
     .unlock = dlock_give,
+    .holds = dlock_holds,
 };

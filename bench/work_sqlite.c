@@ -35,7 +35,7 @@ static const char schema[] =
 struct worker {
     sqlite3 *handle;
     sqlite3_stmt *statements[STATEMENTS];
-    char name[32];
+    char name[48];
     int64_t fence;
 };
 
@@ -105,7 +105,8 @@ static void *sqlite_join(void *process, const struct bench_place *place, int ind
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
-    (void)snprintf(worker->name, sizeof worker->name, "bench-%d", place->one_name ? 0 : index);
+    (void)snprintf(worker->name, sizeof worker->name, "bench-%d-%d", place->run,
+                   place->one_name ? 0 : index);
     if (connect_to(worker, process) == SQLITE_OK)
         return worker;
     (void)failed(worker, "open", why);

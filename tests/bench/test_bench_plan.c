@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a plan run what it is told to, tell of failures, and compare rounds with each other? */
-#include "plan.h"
 #include "stopwatch.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,8 +10,7 @@
 #include <string.h>
 
 static int worker; /* what a lock that is none needs */
-static char why[BENCH_WHY_SIZE];
-static struct bench_figures figures[2];
+static const struct bench_figures *figures[2];
 
 static void *fine_open(const struct bench_place *place, char *text)
 {
@@ -70,72 +69,123 @@ static int deadly(void *arg, char *text)
     abort();
 }
 
+static const struct bench_workload workloads[] = {
+    {.name = "one", .load = {.processes = 1, .threads = 1}},
+    {.name = "two", .load = {.processes = 2, .threads = 2}},
+    {.name = "once", .load = {.processes = 1, .threads = 1, .one_name = 1}, .once = 1},
+};
+
+static struct bench_plan plan;
+static struct bench_work work = {
+    .open = fine_open, .close = nothing, .join = fine_join, .leave = nothing, .unlock = fine};
+static struct bench_subject subjects[] = {
+    {.label = "store", .work = &work, .fits = BENCH_FITS_ALL},
+    {.label = "bare", .role = BENCH_LIMIT, .work = &work, .fits = BENCH_FITS_ALONE},
+};
+
 static int plan_run(int (*lock)(void *, char *), int rounds)
 {
-    struct bench_work work = {fine_open, nothing, fine_join, nothing, lock, fine};
-    struct bench_case cases[2] = {
-        {"one", &work, BENCH_NO_STORE, {.processes = 1, .threads = 1}},
-        {"two", &work, BENCH_NO_STORE, {.processes = 2, .threads = 2}},
-    };
     struct bench_options options = {.rounds = rounds, .duration_ns = 20 * BENCH_NS_PER_MS};
 
-    return bench_plan_run(cases, 2, &options, figures, why);
+    work.lock = lock;
+    plan = (struct bench_plan){
+        .subjects = subjects, .subject_count = 2, .workloads = workloads, .workload_count = 3};
+    cr_assert_eq(bench_plan_init(&plan, NULL), 0);
+    int failed = bench_plan_run(&plan, &options);
+
+    figures[0] = bench_plan_find(&plan, "store", "one");
+    figures[1] = bench_plan_find(&plan, "store", "two");
+    return failed;
 }
 
 Test(plan, as_many_rounds_as_asked_for)
 {
-    cr_assert_eq(plan_run(fine, 3), 0, "%s", why);
-    cr_assert_eq(figures[0].rounds, 3);
-    cr_assert_eq(figures[1].rounds, 3);
+    cr_assert_eq(plan_run(fine, 3), 0);
+    cr_assert_eq(figures[0]->rounds, 3);
+    cr_assert_eq(figures[1]->rounds, 3);
     for (int i = 0; i < 3; i++)
-        cr_assert_gt(figures[1].values[BENCH_RATE][i], 0);
+        cr_assert_gt(figures[1]->values[BENCH_RATE][i], 0);
+    cr_assert_eq(bench_plan_find(&plan, "store", "once")->rounds, 1);
+}
+
+Test(plan, a_limit_is_asked_for_what_it_can_do)
+{
+    cr_assert_eq(plan_run(fine, 1), 0);
+    cr_assert_not_null(bench_plan_find(&plan, "bare", "one"));
+    cr_assert_null(bench_plan_find(&plan, "bare", "two"), "it is for one worker");
+    cr_assert_str_eq(bench_plan_limit_of(&plan, &plan.cases[0])->subject->label, "bare");
 }
 
 Test(plan, a_time_is_that_of_the_lock)
 {
-    cr_assert_eq(plan_run(slow, 1), 0, "%s", why);
-    cr_assert_geq(figures[0].values[BENCH_P50_US][0], 2000);
-    cr_assert_leq(figures[0].values[BENCH_RATE][0], 500);
+    cr_assert_eq(plan_run(slow, 1), 0);
+    cr_assert_geq(figures[0]->values[BENCH_P50_US][0], 2000);
+    cr_assert_leq(figures[0]->values[BENCH_RATE][0], 500);
+}
+
+Test(plan, processor_time_is_that_of_the_processes)
+{
+    cr_assert_eq(plan_run(fine, 1), 0);
+    cr_assert_gt(figures[0]->values[BENCH_CORE][0], 0);
+    cr_assert_leq(figures[0]->values[BENCH_CORE][0], 1.5, "one thread");
+    cr_assert_eq(plan_run(slow, 1), 0);
+    cr_assert_leq(figures[0]->values[BENCH_CORE][0], 0.9, "it sleeps");
 }
 
 Test(plan, allocations_are_counted)
 {
-    cr_assert_eq(plan_run(wasteful, 1), 0, "%s", why);
-    if (figures[0].values[BENCH_ALLOCATIONS][0] < 0)
+    cr_assert_eq(plan_run(wasteful, 1), 0);
+    if (figures[0]->values[BENCH_ALLOCATIONS][0] < 0)
         cr_skip("not in a build with a sanitizer");
-    cr_assert_float_eq(figures[0].values[BENCH_ALLOCATIONS][0], 2, 0.01);
-    cr_assert_eq(plan_run(fine, 1), 0, "%s", why);
-    cr_assert_float_eq(figures[0].values[BENCH_ALLOCATIONS][0], 0, 0.01);
+    cr_assert_float_eq(figures[0]->values[BENCH_ALLOCATIONS][0], 2, 0.01);
+    cr_assert_eq(plan_run(fine, 1), 0);
+    cr_assert_float_eq(figures[0]->values[BENCH_ALLOCATIONS][0], 0, 0.01);
 }
 
-Test(plan, a_failure_says_where_and_why)
+Test(plan, a_failure_says_why_and_is_not_tried_again)
 {
-    cr_assert_eq(plan_run(broken, 1), -1);
-    cr_assert_str_eq(why, "one: it is broken");
+    cr_assert_eq(plan_run(broken, 3), 5, "each case");
+    cr_assert_null(figures[0]);
+    cr_assert_str_eq(plan.cases[0].figures.why, "it is broken");
 }
 
 Test(plan, a_process_that_dies_is_a_failure)
 {
-    cr_assert_eq(plan_run(deadly, 1), -1);
-    cr_assert_not_null(strstr(why, "one: a process"), "%s", why);
+    cr_assert_eq(plan_run(deadly, 1), 5);
+    cr_assert_not_null(strstr(plan.cases[0].figures.why, "a process"), "%s",
+                       plan.cases[0].figures.why);
 }
 
+/* Three rounds of two cases, and a sum of two to divide by. */
 Test(plan, ratios_are_those_of_the_same_round)
 {
-    struct bench_target target = {"", "", "", BENCH_RATE, 1, 2, 0, 1};
-    struct bench_figures some[2] = {
-        {.rounds = 3, .values = {[BENCH_RATE] = {10, 200, 60}}},
-        {.rounds = 3, .values = {[BENCH_RATE] = {5, 50, 60}}},
-    };
+    static struct bench_case some[2];
+    struct bench_target target = {"",
+                                  "",
+                                  "",
+                                  1,
+                                  2,
+                                  {"store", "one", BENCH_RATE},
+                                  {"bare", "one", BENCH_RATE},
+                                  {NULL, NULL, 0}};
     struct bench_spread spread;
 
-    cr_assert(bench_target_spread(&target, some, &spread));
+    plan = (struct bench_plan){.cases = some, .case_count = 2};
+    for (int i = 0; i < 2; i++)
+        some[i] = (struct bench_case){
+            .subject = &subjects[i], .workload = &workloads[0], .figures = {.rounds = 3}};
+    memcpy(some[0].figures.values[BENCH_RATE], (double[]){10, 200, 60}, 3 * sizeof(double));
+    memcpy(some[1].figures.values[BENCH_RATE], (double[]){5, 50, 60}, 3 * sizeof(double));
+    cr_assert(bench_target_spread(&target, &plan, &spread));
     cr_assert(spread.min == 1 && spread.median == 2 && spread.max == 4);
     cr_assert(bench_target_met(&target, &spread));
     target.bound = 2.1;
     cr_assert_not(bench_target_met(&target, &spread));
     target.at_least = 0;
     cr_assert(bench_target_met(&target, &spread));
-    some[1].rounds = 0;
-    cr_assert_not(bench_target_spread(&target, some, &spread), "there is nothing to divide by");
+    target.plus = target.over;
+    cr_assert(bench_target_spread(&target, &plan, &spread));
+    cr_assert_eq(spread.median, 1);
+    some[1].figures.rounds = 0;
+    cr_assert_not(bench_target_spread(&target, &plan, &spread), "there is nothing to divide by");
 }

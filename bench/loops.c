@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocations.h"
+#include "gauge.h"
+#include "hall.h"
+#include "stopwatch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GLANCE_NS (50 * BENCH_NS_PER_US)
+#define LEAVE_NS  (5 * BENCH_NS_PER_S)
+
+static int taken(struct bench_worker *worker, int (*lock)(void *, char *))
+{
+    int rc = lock(worker->self, worker->why);
+
+    if (rc != 0)
+        bench_worker_give_up(worker);
+    return rc;
+}
+
+static int take(struct bench_worker *worker)
+{
+    return taken(worker, worker->work->lock);
+}
+
+static int give(struct bench_worker *worker)
+{
+    return taken(worker, worker->work->unlock);
+}
+
+static int64_t deadline(const struct bench_hall *hall)
+{
+    return atomic_load(&hall->start_ns) + hall->duration_ns;
+}
+
+/* Non-zero: nobody failed, and the time is not over or nobody has done anything in it. */
+static int goes_on(const struct bench_worker *worker)
+{
+    const struct bench_hall *hall = worker->hall;
+
+    return !atomic_load(&hall->failed) &&
+           (bench_now_ns() < deadline(hall) || !atomic_load(&hall->done));
+}
+
+static void count(struct bench_worker *worker, int64_t ns)
+{
+    struct bench_seat *seat = &worker->hall->seats[worker->index];
+
+    seat->pairs += worker->work->weight > 1 ? (uint64_t)worker->work->weight : 1;
+    bench_histogram_add(&seat->times, (uint64_t)ns);
+    if (!atomic_load(&worker->hall->done))
+        atomic_store(&worker->hall->done, 1);
+}
+
+/* Which of its locks are shared is the same in each run. */
+static int reads(const struct bench_worker *worker, uint32_t *chance)
+{
+    *chance = *chance * 1664525u + 1013904223u;
+    return (int)((*chance >> 16) % 100) < worker->load->readers;
+}
+
+static void loop_pairs(struct bench_worker *worker)
+{
+    uint32_t chance = (uint32_t)worker->index;
+
+    while (goes_on(worker)) {
+        int64_t asked_ns = bench_now_ns(), held_ns = 0, before_ns = 0;
+
+        if (taken(worker, reads(worker, &chance) ? worker->work->rdlock : worker->work->lock) != 0)
+            return;
+        if (worker->load->held_ns != 0) {
+            before_ns = bench_now_ns();
+            bench_sleep_ns(worker->load->held_ns);
+            held_ns = bench_now_ns() - before_ns;
+        }
+        if (give(worker) != 0)
+            return;
+        count(worker, bench_now_ns() - asked_ns - held_ns);
+        bench_sleep_ns(worker->load->pause_ns);
+    }
+}
+
+static void loop_handoff(struct bench_worker *worker)
+{
+    struct bench_hall *hall = worker->hall;
+
+    while (goes_on(worker)) {
+        int64_t now_ns = 0;
+
+        if (take(worker) != 0)
+            return;
+        now_ns = bench_now_ns();
+        if (atomic_load(&hall->last) != BENCH_NOBODY && atomic_load(&hall->last) != worker->index)
+            count(worker, now_ns - atomic_load(&hall->released_ns));
+        atomic_store(&hall->last, worker->index);
+        bench_sleep_ns(worker->load->held_ns);
+        atomic_store(&hall->released_ns, bench_now_ns());
+        if (give(worker) != 0)
+            return;
+        while (goes_on(worker) && atomic_load(&hall->last) == worker->index)
+            bench_sleep_ns(GLANCE_NS);
+    }
+}
+
+static void loop(struct bench_worker *worker)
+{
+    int64_t before = bench_allocations();
+
+    if (worker->load->loop == BENCH_HANDOFF)
+        loop_handoff(worker);
+    else
+        loop_pairs(worker);
+    if (worker->index == 0 && before >= 0)
+        atomic_store(&worker->hall->allocations, bench_allocations() - before);
+}
+
+static void finished(struct bench_hall *hall)
+{
+    int64_t ended_ns = bench_now_ns(), last_ns = atomic_load(&hall->ended_ns);
+
+    while (ended_ns > last_ns && !atomic_compare_exchange_weak(&hall->ended_ns, &last_ns, ended_ns))
+        continue;
+    (void)atomic_fetch_add(&hall->finished, 1);
+    bench_door_wait(&hall->leave, hall);
+}
+
+static void ready(struct bench_hall *hall)
+{
+    (void)atomic_fetch_add(&hall->ready, 1);
+    bench_door_wait(&hall->start, hall);
+    bench_sleep_ns(atomic_load(&hall->start_ns) - bench_now_ns());
+}
+
+static void run_pairs(struct bench_worker *worker)
+{
+    if (take(worker) != 0 || give(worker) != 0)
+        return;
+    ready(worker->hall);
+    loop(worker);
+    finished(worker->hall);
+}
+
+static void run_waiting(struct bench_worker *worker)
+{
+    struct bench_hall *hall = worker->hall;
+
+    if (worker->index == 0) {
+        if (take(worker) != 0)
+            return;
+        atomic_store(&hall->last, 0);
+        ready(hall);
+        bench_sleep_ns(deadline(hall) - bench_now_ns());
+        finished(hall);
+    } else {
+        while (atomic_load(&hall->last) == BENCH_NOBODY && !atomic_load(&hall->failed))
+            bench_sleep_ns(GLANCE_NS);
+        (void)atomic_fetch_add(&hall->ready, 1);
+        if (take(worker) != 0)
+            return;
+    }
+    (void)give(worker);
+}
+
+static int leases_take(struct bench_worker *worker, void **leases, int wanted)
+{
+    int first = worker->index * wanted, got = 0;
+
+    for (; got < wanted; got++) {
+        int64_t before_ns = bench_now_ns();
+
+        leases[got] = worker->work->join(worker->process, &worker->place, first + got, worker->why);
+        worker->self = leases[got];
+        if (leases[got] == NULL) {
+            bench_worker_give_up(worker);
+            break;
+        }
+        if (take(worker) != 0)
+            return got + 1;
+        count(worker, bench_now_ns() - before_ns);
+    }
+    worker->self = NULL;
+    return got;
+}
+
+static int leases_lost(const struct bench_worker *worker, void *const *leases, int count)
+{
+    int lost = 0;
+
+    for (int i = 0; i < count; i++)
+        lost += worker->work->holds != NULL && !worker->work->holds(leases[i]);
+    return lost;
+}
+
+/* Not for ever: the store forgets who does not come back. */
+static void leases_leave(struct bench_worker *worker, void **leases, int count)
+{
+    int64_t until_ns = bench_now_ns() + LEAVE_NS;
+
+    for (int i = 0; i < count; i++) {
+        if (bench_now_ns() > until_ns)
+            _exit(0);
+        (void)worker->work->unlock(leases[i], worker->why);
+        worker->work->leave(leases[i]);
+    }
+}
+
+static void run_leases(struct bench_worker *worker)
+{
+    struct bench_hall *hall = worker->hall;
+    int wanted = worker->load->leases / (worker->load->processes * worker->load->threads);
+    void **leases = calloc((size_t)wanted + 1, sizeof *leases);
+    int64_t resident = bench_gauge_resident();
+    int got = 0;
+
+    if (leases == NULL) {
+        (void)snprintf(worker->why, sizeof worker->why, "no memory");
+        bench_worker_give_up(worker);
+        return;
+    }
+    got = leases_take(worker, leases, wanted);
+    if (got == wanted) {
+        ready(hall);
+        if (worker->index == 0)
+            atomic_store(&hall->lease_bytes, bench_gauge_resident() - resident);
+        bench_sleep_ns(deadline(hall) - bench_now_ns());
+        (void)atomic_fetch_add(&hall->lost, leases_lost(worker, leases, got));
+        finished(hall);
+    }
+    leases_leave(worker, leases, got);
+    free(leases);
+}
+
+void bench_worker_run(struct bench_worker *worker)
+{
+    if (worker->load->loop == BENCH_LEASES) {
+        run_leases(worker);
+        return;
+    }
+    worker->self = worker->work->join(worker->process, &worker->place, worker->index, worker->why);
+    if (worker->self == NULL) {
+        bench_worker_give_up(worker);
+        return;
+    }
+    if (worker->load->loop == BENCH_WAITING)
+        run_waiting(worker);
+    else
+        run_pairs(worker);
+    worker->work->leave(worker->self);
+}
+
+static int open_and_close(struct bench_worker *worker)
+{
+    const struct bench_work *work = worker->work;
+    int rc = -1;
+
+    worker->process = work->open(&worker->place, worker->why);
+    if (worker->process == NULL)
+        return -1;
+    worker->self = work->join(worker->process, &worker->place, worker->index, worker->why);
+    if (worker->self != NULL) {
+        rc = work->lock(worker->self, worker->why);
+        if (rc == 0)
+            rc = work->unlock(worker->self, worker->why);
+        work->leave(worker->self);
+    }
+    work->close(worker->process);
+    return rc;
+}
+
+/* In a process that has loaded nothing yet. */
+static int once_in_a_child(struct bench_worker *worker)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        int64_t before_ns = bench_now_ns();
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (open_and_close(worker) != 0)
+            bench_worker_give_up(worker);
+        else
+            count(worker, bench_now_ns() - before_ns);
+        _exit(0);
+    }
+    if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
+        return 0;
+    (void)snprintf(worker->why, sizeof worker->why, "a process died");
+    bench_worker_give_up(worker);
+    return -1;
+}
+
+void bench_worker_open_and_close(struct bench_worker *worker)
+{
+    if (once_in_a_child(worker) != 0)
+        return;
+    memset(&worker->hall->seats[worker->index], 0, sizeof worker->hall->seats[0]);
+    atomic_store(&worker->hall->done, 0);
+    ready(worker->hall);
+    while (goes_on(worker))
+        if (once_in_a_child(worker) != 0)
+            return;
+    finished(worker->hall);
+}
+
+int bench_load_ready(const struct bench_load *load)
+{
+    return load->processes * load->threads;
+}
+
+int bench_load_finished(const struct bench_load *load)
+{
+    return load->loop == BENCH_WAITING ? 1 : load->processes * load->threads;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* subjects.h - who is measured: the stores that were asked for, their limits and their rivals. */
+#ifndef BENCH_SUBJECTS_H
+#define BENCH_SUBJECTS_H
+
+#include "plan.h"
+
+#define BENCH_SUBJECTS_MAX 64
+
+struct bench_subjects {
+    struct bench_subject all[BENCH_SUBJECTS_MAX];
+    int count;
+};
+
+/* "URI" or "LABEL=URI". 0, or -1 and why of BENCH_WHY_SIZE: no URI, or too many. */
+int bench_subjects_add(struct bench_subjects *subjects, const char *text, char *why);
+
+/* What the stores that are there are made of; other libraries on the same stores. */
+void bench_subjects_add_limits(struct bench_subjects *subjects);
+void bench_subjects_add_rivals(struct bench_subjects *subjects);
+
+/* Opens the meters. 0, or -1 and why. */
+int bench_subjects_open(struct bench_subjects *subjects, char *why);
+void bench_subjects_close(struct bench_subjects *subjects);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * suite.h - workloads with names, and targets: which figure of which case is to be at least, or at
+ * most, how much, or how much of another case's figure of the same round.
+ */
+#ifndef BENCH_SUITE_H
+#define BENCH_SUITE_H
+
+#include "plan.h"
+
+/* What --threads and its kin say. */
+struct bench_size {
+    int threads, processes, readers, leases;
+    int64_t held_ns, pause_ns;
+};
+
+extern const struct bench_size bench_size_default;
+
+/* The workload of that name in this size. 0, or -1: there is none. */
+int bench_workload_named(const char *name, const struct bench_size *size,
+                         struct bench_workload *workload);
+
+/* The number-th name, with what it means; NULL: there are no more. */
+const char *bench_workload_name(int number, const char **meaning);
+
+/* Everything that the targets and the plots of docs/benchmarks.md need, for stores with the labels
+ * that scripts/bench gives them. */
+extern const struct bench_workload bench_suite[];
+extern const int bench_suite_count;
+
+#define BENCH_LIBRARY "libdlock.so" /* the file, whose size is a figure, too */
+
+struct bench_side {
+    const char *subject, *workload; /* NULL: nothing */
+    enum bench_metric metric;
+};
+
+struct bench_target {
+    const char *id, *text, *unit;
+    int at_least; /* non-zero: a lower bound, else an upper one */
+    double bound;
+    struct bench_side of, over, plus; /* of / (over + plus) */
+};
+
+extern const struct bench_target bench_targets[];
+extern const int bench_target_count;
+
+/* Zero: the cases that it takes were left out, or it could not be measured. */
+int bench_target_spread(const struct bench_target *target, const struct bench_plan *plan,
+                        struct bench_spread *spread);
+
+/* By the median. */
+int bench_target_met(const struct bench_target *target, const struct bench_spread *spread);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "bare_redis.h"
+#include "work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys: the lock, its queue. Argument: who asks. */
+static const char acquire_script[] =
+    "if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 30000) then return 1 end "
+    "redis.call('rpush', KEYS[2], ARGV[1]) return 0";
+
+static const char release_script[] =
+    "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end "
+    "local next = redis.call('lpop', KEYS[2]) "
+    "if next then redis.call('set', KEYS[1], next, 'px', 30000) redis.call('publish', next, '1') "
+    "else redis.call('del', KEYS[1]) end return 1";
+
+struct worker {
+    redisContext *context, *subscriber;
+    char key[48], queue[48], channel[48]; /* the channel is the owner's name, too */
+    char acquire[41], release[41];
+};
+
+static void grant_leave(void *arg)
+{
+    struct worker *worker = arg;
+
+    if (worker->context != NULL)
+        redisFree(worker->context);
+    if (worker->subscriber != NULL)
+        redisFree(worker->subscriber);
+    free(worker);
+}
+
+static void *grant_join(void *process, const struct bench_place *place, int index, char *why)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    int name = place->one_name ? 0 : index;
+
+    if (worker == NULL) {
+        (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
+        return NULL;
+    }
+    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", place->run, name);
+    (void)snprintf(worker->queue, sizeof worker->queue, "bench-%d-%d-queue", place->run, name);
+    (void)snprintf(worker->channel, sizeof worker->channel, "bench-%d-%d-for-%d", place->run, name,
+                   index);
+    worker->context = bench_bare_dial(process, 0, why);
+    if (worker->context != NULL)
+        worker->subscriber = bench_bare_dial(process, 0, why);
+    if (worker->subscriber != NULL &&
+        bench_bare_load(worker->context, acquire_script, worker->acquire, why) &&
+        bench_bare_load(worker->context, release_script, worker->release, why) &&
+        bench_bare_reply(worker->subscriber,
+                         redisCommand(worker->subscriber, "SUBSCRIBE %s", worker->channel),
+                         REDIS_REPLY_ARRAY, NULL, why))
+        return worker;
+    grant_leave(worker);
+    return NULL;
+}
+
+static int call(struct worker *worker, const char *sha, long long *answer, char *why)
+{
+    redisReply *reply = redisCommand(worker->context, "EVALSHA %s 2 %s %s %s", sha, worker->key,
+                                     worker->queue, worker->channel);
+
+    return bench_bare_reply(worker->context, reply, REDIS_REPLY_INTEGER, answer, why) ? 0 : -1;
+}
+
+static int grant_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+    void *message = NULL;
+    long long mine = 0;
+
+    if (call(worker, worker->acquire, &mine, why) != 0)
+        return -1;
+    if (mine)
+        return 0;
+    (void)redisGetReply(worker->subscriber, &message);
+    return bench_bare_reply(worker->subscriber, message, REDIS_REPLY_ARRAY, NULL, why) ? 0 : -1;
+}
+
+static int grant_unlock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+    long long was_mine = 0;
+
+    if (call(worker, worker->release, &was_mine, why) != 0)
+        return -1;
+    if (!was_mine)
+        (void)snprintf(why, BENCH_WHY_SIZE, "Redis: it was not ours");
+    return was_mine ? 0 : -1;
+}
+
+const struct bench_work bench_work_grant = {
+    .open = bench_address_open,
+    .close = free,
+    .join = grant_join,
+    .leave = grant_leave,
+    .lock = grant_lock,
+    .unlock = grant_unlock,
+};

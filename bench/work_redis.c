@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "bare_redis.h"
+#include "stopwatch.h"
+#include "work.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define TOKEN   "0123456789abcdef0123"
+#define SPIN_NS (50 * BENCH_NS_PER_US)
+#define DEPTH   64
+
+struct worker {
+    redisContext *context;
+    char key[48];
+    char sha[41];
+};
+
+static void *redis_join(void *process, const struct bench_place *place, int index, char *why)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+
+    if (worker == NULL) {
+        (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
+        return NULL;
+    }
+    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", place->run,
+                   place->one_name ? 0 : index);
+    worker->context = bench_bare_dial(process, 0, why);
+    if (worker->context != NULL)
+        return worker;
+    free(worker);
+    return NULL;
+}
+
+static void redis_leave(void *arg)
+{
+    struct worker *worker = arg;
+
+    redisFree(worker->context);
+    free(worker);
+}
+
+static int redis_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+    redisReply *reply = redisCommand(worker->context, "SET %s " TOKEN " NX PX 30000", worker->key);
+
+    return bench_bare_reply(worker->context, reply, REDIS_REPLY_STATUS, NULL, why) ? 0 : -1;
+}
+
+static int deleted(redisContext *context, redisReply *reply, char *why)
+{
+    long long gone = 0;
+
+    if (!bench_bare_reply(context, reply, REDIS_REPLY_INTEGER, &gone, why))
+        return -1;
+    if (gone != 1)
+        (void)snprintf(why, BENCH_WHY_SIZE, "Redis: it was not ours");
+    return gone == 1 ? 0 : -1;
+}
+
+static int redis_unlock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    return deleted(
+        worker->context,
+        redisCommand(worker->context, "EVALSHA %s 1 %s " TOKEN, worker->sha, worker->key), why);
+}
+
+static int once_unlock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    return deleted(
+        worker->context,
+        redisCommand(worker->context, "EVAL %s 1 %s " TOKEN, bench_bare_delete, worker->key), why);
+}
+
+static void *loaded_join(void *process, const struct bench_place *place, int index, char *why)
+{
+    struct worker *worker = redis_join(process, place, index, why);
+
+    if (worker == NULL || bench_bare_load(worker->context, bench_bare_delete, worker->sha, why))
+        return worker;
+    redis_leave(worker);
+    return NULL;
+}
+
+/* Sends what was appended and looks for the answer, yielding the processor, before it blocks. */
+static redisReply *spin(redisContext *context)
+{
+    int64_t until_ns = bench_now_ns() + SPIN_NS;
+    void *reply = NULL;
+    char answer[512];
+    int sent = 0;
+
+    while (!sent)
+        if (redisBufferWrite(context, &sent) != REDIS_OK)
+            return NULL;
+    while (reply == NULL) {
+        int flags = bench_now_ns() < until_ns ? MSG_DONTWAIT : 0;
+        ssize_t got = recv(context->fd, answer, sizeof answer, flags);
+
+        if (got < 0 && errno == EAGAIN)
+            (void)sched_yield();
+        else if (got <= 0 || redisReaderFeed(context->reader, answer, (size_t)got) != REDIS_OK ||
+                 redisReaderGetReply(context->reader, &reply) != REDIS_OK)
+            return NULL;
+    }
+    return reply;
+}
+
+static int spin_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    (void)redisAppendCommand(worker->context, "SET %s " TOKEN " NX PX 30000", worker->key);
+    return bench_bare_reply(worker->context, spin(worker->context), REDIS_REPLY_STATUS, NULL, why)
+               ? 0
+               : -1;
+}
+
+static int spin_unlock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    (void)redisAppendCommand(worker->context, "EVALSHA %s 1 %s " TOKEN, worker->sha, worker->key);
+    return deleted(worker->context, spin(worker->context), why);
+}
+
+static int pipe_answers(redisContext *context, int type, char *why)
+{
+    for (int i = 0; i < DEPTH; i++) {
+        void *reply = NULL;
+
+        (void)redisGetReply(context, &reply);
+        if (!bench_bare_reply(context, reply, type, NULL, why))
+            return -1;
+    }
+    return 0;
+}
+
+static int pipe_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    for (int i = 0; i < DEPTH; i++)
+        (void)redisAppendCommand(worker->context, "SET %s-%d " TOKEN " NX PX 30000", worker->key,
+                                 i);
+    return pipe_answers(worker->context, REDIS_REPLY_STATUS, why);
+}
+
+static int pipe_unlock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    for (int i = 0; i < DEPTH; i++)
+        (void)redisAppendCommand(worker->context, "EVALSHA %s 1 %s-%d " TOKEN, worker->sha,
+                                 worker->key, i);
+    return pipe_answers(worker->context, REDIS_REPLY_INTEGER, why);
+}
+
+const struct bench_work bench_work_redis = {
+    .open = bench_address_open,
+    .close = free,
+    .join = loaded_join,
+    .leave = redis_leave,
+    .lock = redis_lock,
+    .unlock = redis_unlock,
+};
+
+const struct bench_work bench_work_redis_once = {
+    .open = bench_address_open,
+    .close = free,
+    .join = redis_join,
+    .leave = redis_leave,
+    .lock = redis_lock,
+    .unlock = once_unlock,
+};
+
+const struct bench_work bench_work_redis_spin = {
+    .open = bench_address_open,
+    .close = free,
+    .join = loaded_join,
+    .leave = redis_leave,
+    .lock = spin_lock,
+    .unlock = spin_unlock,
+};
+
+const struct bench_work bench_work_redis_pipe = {
+    .open = bench_address_open,
+    .close = free,
+    .join = loaded_join,
+    .leave = redis_leave,
+    .lock = pipe_lock,
+    .unlock = pipe_unlock,
+    .weight = DEPTH,
+};

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Does dlock-bench measure stores with servers side by side, with their limits and what servers say of
+# themselves? Beside a MariaDB; starts a Redis.
+#
+#     test_servers.sh WITH_SERVER PROGRAM
+set -u
+with_server=$1
+program=$2
+# shellcheck source=tests/tap.sh
+. "${0%/*}/../tap.sh"
+
+export TMPDIR=$tap_tmp
+json=$tap_tmp/json
+
+says() {
+    jq -e "$1" "$json"
+}
+
+run() {
+    "$with_server" redis -- "$program" --uri "redis=redis://127.0.0.1:{port}" \
+        --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
+        --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
+        --limits --rounds 1 --duration 100ms --threads 4 --processes 3 --leases 40 --json "$json" \
+        --workload alone --workload names --workload processes --workload handoff --workload open \
+        --workload waiters --workload leases
+}
+
+check "it runs" run
+check "every case ran" says 'all(.cases[]; .rounds == 1)'
+check "limits of all three, and ratios to them" says \
+    'all(.cases[] | select(.workload == "alone" and .role == "dlock"); .rate_over_limit.median > 0)'
+check "commands and processor time of servers" says \
+    'all(.cases[] | select(.workload == "alone"); .commands.median >= 2 and .server_cpu_us.median > 0)'
+check "two calls of scripts are a pair on Redis" says \
+    '.cases[] | select(.workload == "alone" and .subject == "redis") |
+     .script_calls.median >= 1.9 and .script_calls.median < 2.5'
+check "64 pairs at once count as such" says \
+    '.cases[] | select(.subject == "bare hiredis, 64 at once") | .commands.median < 5'
+check "sockets are seen" says \
+    'all(.cases[] | select(.workload == "alone" and .subject == "bare hiredis"); .sockets.median >= 1)'
+check "hand-offs have times" says 'all(.cases[] | select(.workload == "handoff"); .p50_us.median > 0)'
+check "waiters are not counted as pairs" says \
+    'all(.cases[] | select(.workload == "waiters"); .pairs_per_s == null and .own_cpu_us != null)'
+tap_end
