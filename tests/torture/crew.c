@@ -48,14 +48,20 @@ bool crew_start(struct crew *crew, unsigned client)
 {
     struct member *member = &crew->members[client];
     pid_t parent = getpid();
+    sigset_t leave, before;
 
     (void)fflush(NULL);
     if (member->pid != 0)
         return false;
     member->stopped = member->leaving = member->left = false;
+    /* Between fork and exec our own handler would swallow it; the client lets it through. */
+    (void)sigemptyset(&leave);
+    (void)sigaddset(&leave, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &leave, &before);
     member->pid = fork();
     if (member->pid == 0)
         member_exec(crew, client, parent);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (member->pid < 0)
         member->pid = 0;
     return member->pid > 0;
