@@ -18,19 +18,29 @@ static void message_check(const struct dlock_error *err)
                    (unsigned char)*at);
 }
 
-static void printed_is_read_again(const struct dl_uri *uri)
+/* With another password the same is printed. */
+static void password_is_not_printed(struct dl_uri *uri, const char *text)
+{
+    static char another[] = "another";
+    char *password = uri->password, *other;
+
+    if (password == NULL || *password == '\0')
+        return;
+    uri->password = another;
+    other = dl_uri_print(uri);
+    uri->password = password;
+    FUZZ_CHECK(other != NULL && strcmp(text, other) == 0, "%s, and %s", text, other);
+    free(other);
+}
+
+static void printed_is_read_again(struct dl_uri *uri)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dl_uri again;
     char *text = dl_uri_print(uri), *text_again;
 
     FUZZ_CHECK(text != NULL, "no memory");
-    FUZZ_CHECK(uri->password == NULL || uri->password[0] == '\0' || strlen(uri->password) < 8 ||
-                   strstr(text, uri->password) == NULL ||
-                   strstr(uri->path, uri->password) != NULL || uri->query.count > 0 ||
-                   strstr(uri->hosts[0], uri->password) != NULL ||
-                   strstr(uri->user != NULL ? uri->user : "", uri->password) != NULL,
-               "the password is in %s", text);
+    password_is_not_printed(uri, text);
     /* What is encoded anew may be longer than may be read. */
     if (strlen(text) <= DL_URI_MAX) {
         FUZZ_CHECK(dl_uri_parse(text, "URI", &again, &err) == DLOCK_OK, "%s: %s", text,
