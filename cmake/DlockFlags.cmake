@@ -7,6 +7,13 @@ target_compile_options(dlock_flags INTERFACE
   -Wpointer-arith -Wcast-align -Wwrite-strings -Wundef -Wimplicit-fallthrough -Wnull-dereference
   -fno-common -fvisibility=hidden -fstack-protector-strong -fstack-clash-protection
   -fcf-protection -ftrivial-auto-var-init=zero)
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang") # for libFuzzer; gcc's -Wconversion means less
+  target_compile_options(dlock_flags INTERFACE -Wno-sign-conversion -Wno-string-plus-int)
+  if(CMAKE_C_COMPILER_VERSION VERSION_LESS 16)
+    target_compile_options(dlock_flags INTERFACE
+      -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang)
+  endif()
+endif()
 target_compile_definitions(dlock_flags INTERFACE _GNU_SOURCE)
 target_link_options(dlock_flags INTERFACE
   -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)

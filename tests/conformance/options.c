@@ -14,6 +14,7 @@ enum {
     OPTION_ONLY,
     OPTION_EXPECT,
     OPTION_SLACK,
+    OPTION_FORMAT,
     OPTION_PRIVATE,
     OPTION_CASE,
     OPTION_ROLE,
@@ -26,6 +27,7 @@ static const struct option long_options[] = {
     {"jobs", required_argument, NULL, 'j'},
     {"expect", required_argument, NULL, OPTION_EXPECT},
     {"slack", required_argument, NULL, OPTION_SLACK},
+    {"format", required_argument, NULL, OPTION_FORMAT},
     {"private", no_argument, NULL, OPTION_PRIVATE},
     {"help", no_argument, NULL, 'h'},
     {"case", required_argument, NULL, OPTION_CASE},
@@ -37,11 +39,13 @@ static const struct option long_options[] = {
 static const char help[] =
     "usage: dlock-conformance [option...] URI...\n"
     "\n"
-    "Proves the stores behind the URIs against the contract of dlock. Prints TAP. {tmp} in a URI\n"
+    "Proves the stores behind the URIs against the contract of dlock. {tmp} in a URI\n"
     "stands for a new directory that is removed at the end: sqlite://{tmp}/locks.db\n"
     "\n"
     "  --list           the cases with their clauses and needs; runs nothing\n"
     "  --only PATTERN   cases whose name matches (shell pattern), or with this clause: C5, TRY-1\n"
+    "  --format FORM    tap (of several stores with the table below), table (a line\n"
+    "                   a clause, a column a store) or json (tap)\n"
     "  -j, --jobs N     so many cases at once (8); those that measure time always run alone\n"
     "  --expect CAPS    capabilities the stores must have, no more and no less: FENCE,WATCH\n"
     "                   (known for the schemes that come with dlock)\n"
@@ -91,6 +95,12 @@ static int option_take(int option, struct dlt_options *options)
         return caps_option(optarg, options);
     case OPTION_SLACK:
         return number_parse(optarg, 1, 60000, &options->slack_ms);
+    case OPTION_FORMAT:
+        options->format = optarg;
+        return strcmp(optarg, "tap") == 0 || strcmp(optarg, "table") == 0 ||
+                       strcmp(optarg, "json") == 0
+                   ? 0
+                   : -1;
     case OPTION_PRIVATE:
         options->is_private = 1;
         return 0;
@@ -112,7 +122,7 @@ int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *e
 {
     int option = 0;
 
-    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100};
+    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .format = "tap"};
     *exit_status = EXIT_USAGE;
     while ((option = getopt_long(argc, argv, "j:h", long_options, NULL)) != -1) {
         if (option == 'h') {

@@ -8,13 +8,14 @@
 
 struct dlt_options {
     int list;
-    const char *only; /* NULL: all cases */
-    unsigned jobs;    /* at once */
-    int64_t slack_ms; /* what the machine may add to a time */
-    int has_expect;   /* else by the scheme */
-    uint32_t expect;  /* DLOCK_CAP_* */
-    int is_private;   /* the store lives in one process, whatever its scheme says */
-    char **uris;      /* the rest of argv */
+    const char *format; /* "tap", "table", "json" */
+    const char *only;   /* NULL: all cases */
+    unsigned jobs;      /* at once */
+    int64_t slack_ms;   /* what the machine may add to a time */
+    int has_expect;     /* else by the scheme */
+    uint32_t expect;    /* DLOCK_CAP_* */
+    int is_private;     /* the store lives in one process, whatever its scheme says */
+    char **uris;        /* the rest of argv */
     size_t uri_count;
     /* How this program runs itself: */
     const char *run_case; /* --case NAME */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
+#include "report_forms.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-void dlt_report_begin(size_t count)
+void dlt_report_begin(const struct dlt_report *report)
 {
-    (void)printf("TAP version 13\n1..%zu\n", count);
+    if (report->format == DLT_TAP)
+        (void)printf("TAP version 13\n1..%zu\n", report->count);
 }
 
 /* TAP gives # and newlines a meaning. */
@@ -27,10 +29,17 @@ static void line_print(const char *verdict, size_t number, const struct dlt_resu
         (void)printf(" %s [%s]", result->c->name, result->c->clauses);
 }
 
+/* From its beginning; to be closed. */
+static FILE *output_open(const struct dlt_job *job)
+{
+    (void)lseek(job->output, 0, SEEK_SET);
+    return fdopen(dup(job->output), "r");
+}
+
 /* The output of a case as comments. */
 static void output_print(const struct dlt_job *job)
 {
-    FILE *output = fdopen(dup(job->output), "r");
+    FILE *output = output_open(job);
     char line[1024];
 
     if (output == NULL)
@@ -44,7 +53,7 @@ static void output_print(const struct dlt_job *job)
 
 static void last_line(const struct dlt_job *job, char *line, size_t size)
 {
-    FILE *output = fdopen(dup(job->output), "r");
+    FILE *output = output_open(job);
     char next[256];
 
     (void)snprintf(line, size, "no reason given");
@@ -57,76 +66,106 @@ static void last_line(const struct dlt_job *job, char *line, size_t size)
     (void)fclose(output);
 }
 
-static void skip_print(struct dlt_report *report, const struct dlt_result *result,
-                       const char *reason)
+static void judge(struct dlt_result *result)
+{
+    const struct dlt_job *job = result->job;
+    char *text = result->text;
+
+    result->verdict = result->c == NULL ? DLT_FAILED : DLT_SKIPPED;
+    if (job == NULL)
+        return;
+    if (job->timed_out) {
+        (void)snprintf(text, sizeof result->text, "no end after %" PRId64 " ms", job->took_ms);
+        result->verdict = DLT_FAILED;
+    } else if (job->exit_status == 0) {
+        result->verdict = DLT_PASSED;
+    } else {
+        last_line(job, text, sizeof result->text);
+        result->verdict = job->exit_status == DLT_EXIT_SKIPPED ? DLT_SKIPPED : DLT_FAILED;
+    }
+}
+
+static void skip_print(const struct dlt_report *report, const struct dlt_result *result)
 {
     line_print("ok", report->printed + 1, result);
     (void)printf(" # SKIP ");
-    text_print(reason);
+    text_print(result->text);
     (void)putchar('\n');
-    report->skipped++;
 }
 
-static void failure_print(struct dlt_report *report, const struct dlt_result *result)
+static void failure_print(const struct dlt_report *report, const struct dlt_result *result)
 {
+    const struct dlt_job *job = result->job;
+
     line_print("not ok", report->printed + 1, result);
     (void)putchar('\n');
-    report->failed++;
-}
-
-static void job_failure_print(struct dlt_report *report, const struct dlt_result *result,
-                              const struct dlt_job *job)
-{
-    failure_print(report, result);
-    if (job->timed_out)
-        (void)printf("# no end after %" PRId64 " ms\n", job->took_ms);
+    if (job == NULL || job->timed_out)
+        (void)printf("# %s\n", result->text);
     else if (job->signal != 0)
         (void)printf("# ended by signal %d (%s)\n", job->signal, strsignal(job->signal));
     else
         (void)printf("# exit status %d\n", job->exit_status);
-    output_print(job);
+    if (job != NULL)
+        output_print(job);
 }
 
-static void job_print(struct dlt_report *report, const struct dlt_result *result,
-                      const struct dlt_job *job)
+static void result_print(const struct dlt_report *report, const struct dlt_result *result)
 {
-    char reason[256];
-
-    if (job->timed_out || (job->exit_status != 0 && job->exit_status != DLT_EXIT_SKIPPED)) {
-        job_failure_print(report, result, job);
-    } else if (job->exit_status == DLT_EXIT_SKIPPED) {
-        last_line(job, reason, sizeof reason);
-        skip_print(report, result, reason);
+    if (result->verdict == DLT_FAILED) {
+        failure_print(report, result);
+    } else if (result->verdict == DLT_SKIPPED) {
+        skip_print(report, result);
     } else {
         line_print("ok", report->printed + 1, result);
-        (void)printf(" (%" PRId64 " ms)\n", job->took_ms);
-        report->passed++;
+        (void)printf(" (%" PRId64 " ms)\n", result->job->took_ms);
     }
-    (void)close(job->output);
 }
 
 void dlt_report_go_on(struct dlt_report *report)
 {
     for (; report->printed < report->count; report->printed++) {
-        const struct dlt_result *result = &report->results[report->printed];
+        struct dlt_result *result = &report->results[report->printed];
 
         if (result->job != NULL && result->job->state != DLT_JOB_DONE)
             break;
-        if (result->job != NULL) {
-            job_print(report, result, result->job);
-        } else if (result->c != NULL) {
-            skip_print(report, result, result->text);
-        } else {
-            failure_print(report, result);
-            (void)printf("# %s\n", result->text);
-        }
+        judge(result);
+        report->passed += result->verdict == DLT_PASSED;
+        report->failed += result->verdict == DLT_FAILED;
+        report->skipped += result->verdict == DLT_SKIPPED;
+        if (report->format == DLT_TAP)
+            result_print(report, result);
+        /* What failed is shown at the end in other forms. */
+        if (result->job != NULL && (report->format == DLT_TAP || result->verdict != DLT_FAILED))
+            (void)close(result->job->output);
     }
     (void)fflush(stdout);
 }
 
+/* What failed, as TAP has it. */
+static void failures_print(const struct dlt_report *report)
+{
+    for (size_t i = 0; i < report->printed; i++) {
+        const struct dlt_report one = {.printed = i};
+
+        if (report->results[i].verdict == DLT_FAILED)
+            failure_print(&one, &report->results[i]);
+    }
+}
+
 int dlt_report_end(const struct dlt_report *report)
 {
-    (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
-                 report->skipped);
-    return report->failed == 0 && report->printed == report->count ? 0 : 1;
+    bool whole = report->printed == report->count;
+
+    if (report->format == DLT_JSON && whole)
+        dlt_json_print(report);
+    if (report->format == DLT_TABLE && whole) {
+        dlt_table_print(report, "");
+        failures_print(report);
+    }
+    if (report->format == DLT_TAP && report->with_table && whole)
+        dlt_table_print(report, "# ");
+    if (report->format != DLT_JSON)
+        (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
+                     report->skipped);
+    return report->failed == 0 && whole ? 0 : 1;
 }

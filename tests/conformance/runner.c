@@ -192,9 +192,14 @@ static void report_update(void *arg)
 
 static int plan_run(struct plan *plan)
 {
-    struct dlt_report report = {.results = plan->results, .count = plan->result_count};
+    const char *format = plan->options->format;
+    struct dlt_report report = {.results = plan->results,
+                                .count = plan->result_count,
+                                .with_table = plan->options->uri_count > 1};
 
-    dlt_report_begin(plan->result_count);
+    if (strcmp(format, "tap") != 0)
+        report.format = strcmp(format, "json") == 0 ? DLT_JSON : DLT_TABLE;
+    dlt_report_begin(&report);
     dlt_report_go_on(&report);
     dlt_pool_run(plan->program, plan->jobs, plan->job_count, plan->options->jobs, report_update,
                  &report);

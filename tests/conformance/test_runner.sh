@@ -55,8 +55,18 @@ check "a bad number, too" run 64 -j 0 "$store"
 check "a store that does not open is a failure" run 1 --only passes nonsense://x "$store"
 check "it has a line of its own" out_has '^not ok 1 - nonsense: opens$'
 check "the other stores still run" out_has '^ok 2 - memory://samples passes'
+check "several stores have a table below" out_has '^# C1 .* ok 1'
 check "a password is not shown" run 1 "mysql://u:hunter2@127.0.0.1:1/d"
 check "nowhere" same 0 "$(cat "$tap_tmp/out" "$tap_tmp/err" | grep -c hunter2)"
+check "as a table, failures end with 1" run 1 --format table "$store"
+check "it has a line a clause" out_has '^C1 +ok 1'
+check "and says what failed" out_has '^C2 +FAILED 2 of 2'
+check "and what does not apply, and why" out_has '^C8 +not \(no SESSION\)'
+check "with the reason below it" out_has '^# samples\.c:[0-9]+: a # in the reason'
+check "as JSON, failures end with 1" run 1 --format json "$store"
+check "it can be read" python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$tap_tmp/out"
+check "and has a result a case" same 10 "$(grep -c '"case": ' "$tap_tmp/out")"
+check "another form is a mistake in use" run 64 --format xml "$store"
 check "--list runs nothing and ends with 0" run 0 --list
 check "and names needs" out_has 'needs_much +\[C8\] needs FENCE,SESSION$'
 

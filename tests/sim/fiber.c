@@ -41,6 +41,8 @@ struct event {
 static struct {
     int64_t now_ns;
     uint64_t random[2], order;
+    const unsigned char *chosen; /* sim_set_chance */
+    size_t chosen_left;
     struct event *heap;
     size_t count, room;
     struct sim_fiber *self, *free;
@@ -87,8 +89,21 @@ uint64_t sim_random(void)
     return sum;
 }
 
+void sim_set_chance(const unsigned char *bytes, size_t size)
+{
+    sim.chosen = bytes;
+    sim.chosen_left = size;
+}
+
 uint64_t sim_below(uint64_t n)
 {
+    if (sim.chosen_left >= 2 && n <= UINT32_MAX) {
+        uint64_t chosen = (uint64_t)sim.chosen[0] << 8 | sim.chosen[1];
+
+        sim.chosen += 2;
+        sim.chosen_left -= 2;
+        return chosen * n >> 16;
+    }
     return (sim_random() >> 11) % n;
 }
 

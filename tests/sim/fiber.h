@@ -10,6 +10,7 @@
 #define SIM_FIBER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SIM_US    INT64_C(1000)
@@ -42,6 +43,10 @@ uint64_t sim_random(void);
 uint64_t sim_below(uint64_t n);
 int64_t sim_between(int64_t least, int64_t most);
 bool sim_chance(unsigned per_million);
+
+/* The next choices come from these bytes, two each, which have to stay; when they are used up, from
+ * the seed again. */
+void sim_set_chance(const unsigned char *bytes, size_t size);
 
 /* Calls fn at at_ns, outside any fiber. It must not block. */
 void sim_at(int64_t at_ns, sim_fn *fn, void *arg);

@@ -48,14 +48,20 @@ bool crew_start(struct crew *crew, unsigned client)
 {
     struct member *member = &crew->members[client];
     pid_t parent = getpid();
+    sigset_t leave, before;
 
     (void)fflush(NULL);
     if (member->pid != 0)
         return false;
     member->stopped = member->leaving = member->left = false;
+    /* Between fork and exec our own handler would swallow it; the client lets it through. */
+    (void)sigemptyset(&leave);
+    (void)sigaddset(&leave, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &leave, &before);
     member->pid = fork();
     if (member->pid == 0)
         member_exec(crew, client, parent);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (member->pid < 0)
         member->pid = 0;
     return member->pid > 0;
@@ -96,18 +102,20 @@ static bool stand_still(struct crew *crew, unsigned client)
     return true;
 }
 
-/* The youngest that it claims; 0: none. */
+/* The greatest attempt that claims something, of this client or of all; 0: none. */
 static uint64_t claimed(const struct crew *crew, unsigned client)
 {
-    uint64_t youngest = 0;
+    unsigned first = client == crew->clients ? 0 : client * crew->threads;
+    unsigned end = client == crew->clients ? client * crew->threads : first + crew->threads;
+    uint64_t greatest = 0;
 
     for (uint32_t name = 0; name < crew->names; name++)
-        for (unsigned i = 0; i < crew->threads; i++) {
-            uint64_t attempt = oracle_claims(crew->shared, name, client * crew->threads + i);
+        for (unsigned place = first; place < end; place++) {
+            uint64_t attempt = oracle_claims(crew->shared, name, place);
 
-            youngest = attempt > youngest ? attempt : youngest;
+            greatest = attempt > greatest ? attempt : greatest;
         }
-    return youngest;
+    return greatest;
 }
 
 void crew_await_claim(const struct crew *crew, unsigned client, int64_t most_ms)

@@ -31,8 +31,8 @@ struct crew {
     unsigned broken; /* ended by themselves, or badly */
 };
 
-/* Waits for the client to hold a name exclusively for more than a moment, but no longer than that.
- */
+/* Waits for the client (`clients`: for any) to hold a name exclusively for more than a moment, but
+ * no longer than that. */
 void crew_await_claim(const struct crew *crew, unsigned client, int64_t most_ms);
 
 /* Each of these: true if that is so now. They note what they did. */

@@ -75,11 +75,14 @@ static bool clock_step(struct nemesis *nemesis)
 void fault_begin(struct nemesis *nemesis, struct active *active)
 {
     const struct fault *fault = active->fault;
+    struct crew *crew = nemesis->crew;
 
+    /* Whoever holds something has more to lose. */
+    if (fault->variant % 4 != 0)
+        crew_await_claim(crew, fault->kind == FAULT_CLIENT_STOP ? fault->client : crew->clients,
+                         CLAIM_MS);
     switch (fault->kind) {
     case FAULT_CLIENT_STOP:
-        if (fault->variant % 4 != 0) /* whoever holds something has more to lose */
-            crew_await_claim(nemesis->crew, fault->client, CLAIM_MS);
         active->effective = crew_stop(nemesis->crew, fault->client);
         break;
     case FAULT_CLIENT_KILL:

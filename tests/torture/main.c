@@ -176,6 +176,7 @@ static bool torture(struct run *run)
     nemesis->start_ns = dlt_log_now_ns();
     nemesis->progress = shows ? progress : NULL;
     nemesis->arg = run;
+    nemesis->until_seen = run->settings.until_seen;
     nemesis_run(nemesis, &run->plan, &interrupted);
     nemesis_rest(nemesis, quiet_ms, &interrupted);
     atomic_store(&run->crew.shared->stopping, 1);

@@ -62,9 +62,15 @@ static struct active *next_to_end(struct nemesis *nemesis)
     return first;
 }
 
+static bool over(const struct nemesis *nemesis, const volatile int *interrupted)
+{
+    return *interrupted || nemesis->broken ||
+           (nemesis->until_seen && atomic_load(&nemesis->crew->shared->witness_count) > 0);
+}
+
 static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile int *interrupted)
 {
-    for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !*interrupted;
+    for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !over(nemesis, interrupted);
          left_ms = at_ms - elapsed_ms(nemesis)) {
         (void)poll(NULL, 0, (int)(left_ms < TICK_MS ? left_ms : TICK_MS));
         crew_look(nemesis->crew);
@@ -79,7 +85,7 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
 
     for (;;) {
         struct active *ending = next_to_end(nemesis);
-        bool more = next < plan->count && !*interrupted && !nemesis->broken;
+        bool more = next < plan->count && !over(nemesis, interrupted);
 
         if (ending == NULL && !more)
             return;
@@ -95,5 +101,6 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
 
 void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted)
 {
+    nemesis->until_seen = false;
     wait_until(nemesis, elapsed_ms(nemesis) + ms, interrupted);
 }

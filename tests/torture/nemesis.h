@@ -30,7 +30,8 @@ struct nemesis {
     int64_t start_ns;
     struct active active[ACTIVE_MOST];
     uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
-    bool broken; /* a server did not come up again */
+    bool broken;     /* a server did not come up again */
+    bool until_seen; /* ends when shared memory has seen two claims at once */
     void (*progress)(void *arg);
     void *arg;
 };

@@ -22,7 +22,7 @@
     X(CLIENT_KILL, "client killed", CLIENT, 0, 3)                       \
     X(CLIENT_LEAVE, "client closed and opened", CLIENT, 15, 25)         \
     X(SERVER_STOP, "server stopped", SERVER, 1, 20)                     \
-    X(SERVER_KILL, "server killed", SERVER, 0, 10)                      \
+    X(SERVER_KILL, "server killed", SERVER, 0, 4)                       \
     X(SERVER_KICK, "connections ended by the server", SERVER, 0, 0)     \
     X(SCRIPT_FLUSH, "scripts flushed", SERVER, 0, 0)                    \
     X(NET_CUT, "connections cut", CLIENT, 0, 0)                         \

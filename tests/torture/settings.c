@@ -25,6 +25,7 @@ static void usage(void)
                   "  --ttl MS         of their leases (1000)\n"
                   "  --think US       pause between two locks of a thread, on average (3000)\n"
                   "  --slack MS       how late a call may return and a loss be told (1500)\n"
+                  "  --until-seen     ends when shared memory has seen two at once\n"
                   "  --keep DIR       a new directory for logs and pictures\n"
                   "  --plan           prints what would be done, and when\n",
                   backend_names(), profile_names());
@@ -100,6 +101,8 @@ static bool option_set(struct settings *settings, int option, const char *text)
         return true;
     case 'x':
         return settings->plan_only = true;
+    case 'y':
+        return settings->until_seen = true;
     default:
         return false;
     }
@@ -125,19 +128,13 @@ static bool sensible(struct settings *settings)
 bool settings_read(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"backend", required_argument, NULL, 'b'},
-        {"profile", required_argument, NULL, 'p'},
-        {"seed", required_argument, NULL, 's'},
-        {"duration", required_argument, NULL, 'd'},
-        {"processes", required_argument, NULL, 'c'},
-        {"threads", required_argument, NULL, 't'},
-        {"names", required_argument, NULL, 'n'},
-        {"ttl", required_argument, NULL, 'l'},
-        {"think", required_argument, NULL, 'u'},
-        {"slack", required_argument, NULL, 'k'},
-        {"keep", required_argument, NULL, 'o'},
-        {"plan", no_argument, NULL, 'x'},
-        {NULL, 0, NULL, 0},
+        {"backend", required_argument, NULL, 'b'},   {"profile", required_argument, NULL, 'p'},
+        {"seed", required_argument, NULL, 's'},      {"duration", required_argument, NULL, 'd'},
+        {"processes", required_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'},
+        {"names", required_argument, NULL, 'n'},     {"ttl", required_argument, NULL, 'l'},
+        {"think", required_argument, NULL, 'u'},     {"slack", required_argument, NULL, 'k'},
+        {"keep", required_argument, NULL, 'o'},      {"plan", no_argument, NULL, 'x'},
+        {"until-seen", no_argument, NULL, 'y'},      {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;

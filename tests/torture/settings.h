@@ -14,6 +14,7 @@ struct settings {
     unsigned processes, threads, names;
     const char *keep; /* a directory to leave everything in; NULL: only what went wrong */
     bool plan_only;
+    bool until_seen; /* two claims at once: then it is over */
 };
 
 /* False: a usage was printed. */

@@ -197,7 +197,7 @@ static void judge_history(struct court *court)
 static void judge(struct court *court, uint64_t faults)
 {
     const struct settings *settings = court->verdict->settings;
-    bool is_long = settings->duration_ms >= LONG_MS;
+    bool is_long = settings->duration_ms >= LONG_MS && !settings->until_seen;
     bool remote = settings->backend->nodes > 0;
 
     judge_history(court);

@@ -146,9 +146,13 @@ int worker_main(const struct worker_order *order)
 {
     struct worker worker = {.order = order};
     const struct sigaction on_leave = {.sa_handler = leave};
+    sigset_t leave_set;
     bool right = false;
 
     (void)sigaction(SIGTERM, &on_leave, NULL);
+    (void)sigemptyset(&leave_set);
+    (void)sigaddset(&leave_set, SIGTERM);
+    (void)sigprocmask(SIG_UNBLOCK, &leave_set, NULL); /* blocked by crew.c */
     worker.polls_events = order->number % 2 == 1 && !order->session;
     worker.op_timeout_ms = order->ttl_ms / 4 > 250 ? order->ttl_ms / 4 : 250;
     worker.shared = shared_open(order->directory, false);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a fuzz target on the files of a folder, each in turn. Prints TAP, a test a file. */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <string.h>
+
+static uint8_t bytes[1 << 20];
+
+static int is_file(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static int run(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    size_t size;
+
+    if (file == NULL)
+        return -1;
+    size = fread(bytes, 1, sizeof bytes, file);
+    (void)fclose(file);
+    return LLVMFuzzerTestOneInput(bytes, size);
+}
+
+int main(int argc, char **argv)
+{
+    struct dirent **entries = NULL;
+    int count = argc == 2 ? scandir(argv[1], &entries, is_file, alphasort) : -1;
+    int failed = 0;
+
+    if (count <= 0) {
+        (void)fputs("usage: replay DIRECTORY with files\n", stderr);
+        return 2;
+    }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("1..%d\n", count);
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        int wrong;
+
+        (void)snprintf(path, sizeof path, "%s/%s", argv[1], entries[i]->d_name);
+        wrong = run(path) != 0;
+        failed += wrong;
+        printf("%sok %d - %s\n", wrong ? "not " : "", i + 1, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return failed == 0 ? 0 : 1;
+}
