@@ -205,9 +205,9 @@ enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struc
 
 /* A text query; what it answers is thrown away. */
 enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err);
-/* The same with a result, to be freed by mysql_free_result. */
-enum dlock_status my_conn_select(struct my_conn *conn, const char *text, MYSQL_RES **result,
-                                 struct dlock_error *err);
+/* The same with a result of so many columns, to be freed by mysql_free_result; NULL unless OK. */
+enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigned columns,
+                                 MYSQL_RES **result, struct dlock_error *err);
 
 enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
 /* UNKNOWN: sent, and no answer. */
