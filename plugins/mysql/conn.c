@@ -42,11 +42,12 @@ void my_conn_close(struct my_conn *conn, int forked)
     if (conn->mysql == NULL)
         return;
     if (forked) {
-        (void)close(mysql_get_socket(conn->mysql));
+        if (conn->socket > 0)
+            (void)close(conn->socket - 1);
         return;
     }
-    if (conn->dead)
-        (void)shutdown(mysql_get_socket(conn->mysql), SHUT_RDWR);
+    if (conn->dead && conn->socket > 0)
+        (void)shutdown(conn->socket - 1, SHUT_RDWR);
     my_drive_close(conn);
     for (int i = 0; i < MY_STATEMENTS; i++) {
         if (conn->statements[i] != NULL)
@@ -73,7 +74,7 @@ enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struc
         return gone(conn, err);
     if (now_ns(conn) - conn->answered_ns < FRESH_NS)
         return DLOCK_OK;
-    got = recv(mysql_get_socket(conn->mysql), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    got = recv(conn->socket - 1, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     /* TLS has words of its own that may lie there; else it is the server's good-bye. */
     return got == 0 || (got > 0 && !conn->tls) ? gone(conn, err) : DLOCK_OK;
 }

@@ -178,6 +178,7 @@ struct my_conn {
         *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
     int wake_fd;      /* eventfd; -1: none */
     struct spin spin; /* not of a queue session, which waits for long */
+    int socket;       /* descriptor + 1; 0: not connected, and the library knows none */
     int tls;
     int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
     int transaction;      /* inside of one: what is lost now has not happened */
