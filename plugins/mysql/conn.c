@@ -42,11 +42,12 @@ void my_conn_close(struct my_conn *conn, int forked)
     if (conn->mysql == NULL)
         return;
     if (forked) {
-        (void)close(mysql_get_socket(conn->mysql));
+        if (conn->socket > 0)
+            (void)close(conn->socket - 1);
         return;
     }
-    if (conn->dead)
-        (void)shutdown(mysql_get_socket(conn->mysql), SHUT_RDWR);
+    if (conn->dead && conn->socket > 0)
+        (void)shutdown(conn->socket - 1, SHUT_RDWR);
     my_drive_close(conn);
     for (int i = 0; i < MY_STATEMENTS; i++) {
         if (conn->statements[i] != NULL)
@@ -73,7 +74,7 @@ enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struc
         return gone(conn, err);
     if (now_ns(conn) - conn->answered_ns < FRESH_NS)
         return DLOCK_OK;
-    got = recv(mysql_get_socket(conn->mysql), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    got = recv(conn->socket - 1, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     /* TLS has words of its own that may lie there; else it is the server's good-bye. */
     return got == 0 || (got > 0 && !conn->tls) ? gone(conn, err) : DLOCK_OK;
 }
@@ -102,8 +103,17 @@ static enum dlock_status unanswered(struct my_conn *conn, enum dlock_status why,
                       "%s: no answer in time", conn->place->endpoint);
 }
 
-enum dlock_status my_conn_select(struct my_conn *conn, const char *text, MYSQL_RES **result,
-                                 struct dlock_error *err)
+/* The library copies and we read as many columns as the server says there are. */
+static enum dlock_status garbled(struct my_conn *conn, struct dlock_error *err)
+{
+    conn->dead = 1;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: an answer to another question",
+                      conn->place->endpoint);
+}
+
+/* *result may be NULL after OK. */
+static enum dlock_status ask(struct my_conn *conn, const char *text, MYSQL_RES **result,
+                             struct dlock_error *err)
 {
     struct my_call call = {.what = MY_QUERY, .text = text};
     enum dlock_status status = my_drive(conn, &call);
@@ -124,10 +134,23 @@ enum dlock_status my_conn_select(struct my_conn *conn, const char *text, MYSQL_R
     return DLOCK_OK;
 }
 
+enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigned columns,
+                                 MYSQL_RES **result, struct dlock_error *err)
+{
+    enum dlock_status status = ask(conn, text, result, err);
+
+    if (status != DLOCK_OK || (*result != NULL && mysql_num_fields(*result) == columns))
+        return status;
+    if (*result != NULL)
+        mysql_free_result(*result);
+    *result = NULL;
+    return garbled(conn, err);
+}
+
 enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err)
 {
     MYSQL_RES *result = NULL;
-    enum dlock_status status = my_conn_select(conn, text, &result, err);
+    enum dlock_status status = ask(conn, text, &result, err);
 
     if (result != NULL)
         mysql_free_result(result);
@@ -295,6 +318,9 @@ static enum dlock_status prepare(struct my_conn *conn, enum my_statement which,
     status = my_drive(conn, &call);
     if (status != DLOCK_OK || call.failed)
         return prepare_failed(conn, stmt, status, err);
+    if (mysql_stmt_param_count(stmt) != strlen(inputs) ||
+        mysql_stmt_field_count(stmt) != strlen(sql->out))
+        return garbled(conn, err);
     if (inputs_bind(conn, stmt, inputs) != 0 || row_bind(conn, stmt, sql->out) != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d: %.180s", (int)which,
                           mysql_stmt_error(stmt));
@@ -328,6 +354,8 @@ enum dlock_status my_conn_execute(struct my_conn *conn, enum my_statement which,
     }
     if (status != DLOCK_OK || call.failed)
         return statement_failed(conn, call.stmt, status, err);
+    if (mysql_stmt_field_count(call.stmt) != strlen(my_sql(conn->place->strategy, which)->out))
+        return garbled(conn, err);
     conn->answered_ns = now_ns(conn);
     conn->affected = mysql_stmt_affected_rows(call.stmt);
     conn->insert_id = mysql_stmt_insert_id(call.stmt);

@@ -248,7 +248,6 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
     const struct my_place *place = conn->place;
     struct my_call call = {.what = MY_CONNECT};
     enum dlock_status status = DLOCK_INTERNAL;
-    int fd = -1;
 
     conn->mysql = handle_new(place);
     if (conn->mysql == NULL)
@@ -264,8 +263,8 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
         conn->dead = 1;
         return dial_fail(conn, err);
     }
-    fd = mysql_get_socket(conn->mysql);
-    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    conn->socket = mysql_get_socket(conn->mysql) + 1;
+    (void)fcntl(conn->socket - 1, F_SETFD, FD_CLOEXEC);
     conn->id = mysql_thread_id(conn->mysql);
     return DLOCK_OK;
 }

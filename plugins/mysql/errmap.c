@@ -72,7 +72,6 @@ enum dlock_status my_status_of(unsigned code, int in_transaction)
     case 2003:
     case 2005:
     case 2006: /* could not be written */
-    case 2026: /* TLS */
         return DLOCK_UNAVAILABLE;
     case 2007: /* another protocol, malformed packet */
     case 2027:

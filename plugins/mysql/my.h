@@ -178,6 +178,7 @@ struct my_conn {
         *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
     int wake_fd;      /* eventfd; -1: none */
     struct spin spin; /* not of a queue session, which waits for long */
+    int socket;       /* descriptor + 1; 0: not connected, and the library knows none */
     int tls;
     int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
     int transaction;      /* inside of one: what is lost now has not happened */
@@ -205,9 +206,9 @@ enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struc
 
 /* A text query; what it answers is thrown away. */
 enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err);
-/* The same with a result, to be freed by mysql_free_result. */
-enum dlock_status my_conn_select(struct my_conn *conn, const char *text, MYSQL_RES **result,
-                                 struct dlock_error *err);
+/* The same with a result of so many columns, to be freed by mysql_free_result; NULL unless OK. */
+enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigned columns,
+                                 MYSQL_RES **result, struct dlock_error *err);
 
 enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
 /* UNKNOWN: sent, and no answer. */

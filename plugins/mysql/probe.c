@@ -54,14 +54,13 @@ static enum dlock_status ask(struct my_conn *conn, const char *text, char *answe
 {
     MYSQL_RES *result = NULL;
     MYSQL_ROW row = NULL;
-    enum dlock_status status = my_conn_select(conn, text, &result, err);
+    enum dlock_status status = my_conn_select(conn, text, 1, &result, err);
 
     if (status != DLOCK_OK)
         return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status;
-    row = result != NULL ? mysql_fetch_row(result) : NULL;
+    row = mysql_fetch_row(result);
     (void)snprintf(answer, size, "%s", row != NULL && row[0] != NULL ? row[0] : "not known");
-    if (result != NULL)
-        mysql_free_result(result);
+    mysql_free_result(result);
     return DLOCK_OK;
 }
 

@@ -91,7 +91,7 @@ static enum dlock_status answer(struct my_queue *queue, struct dlock_error *err)
     queue->conn.deadline_ns = now_ns(queue) + EXCHANGE_NS;
     if (queue->call.failed || my_drive(&queue->conn, &store) != DLOCK_OK || store.result == NULL)
         return gone(queue, err);
-    row = mysql_fetch_row(store.result);
+    row = mysql_num_fields(store.result) == 1 ? mysql_fetch_row(store.result) : NULL;
     queue->head = row != NULL && row[0] != NULL && row[0][0] == '1';
     mysql_free_result(store.result);
     queue->conn.answered_ns = now_ns(queue);

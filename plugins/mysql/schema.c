@@ -98,27 +98,20 @@ static int wanted(const struct my_conn *conn, size_t i)
     return (columns[i].strategies & 1u << conn->place->strategy) != 0;
 }
 
-/* Runs text with table names in braces. */
-static enum dlock_status schema_select(struct my_conn *conn, const char *text, MYSQL_RES **result,
-                                       struct dlock_error *err)
+static enum dlock_status too_long(struct dlock_error *err)
 {
-    char expanded[2048];
-
-    *result = NULL;
-    if (my_schema_expand(text, conn->place->prefix, expanded, sizeof expanded) != 0)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
-    return my_conn_select(conn, expanded, result, err);
+    return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
 }
 
+/* Runs text with table names in braces. */
 static enum dlock_status schema_query(struct my_conn *conn, const char *text,
                                       struct dlock_error *err)
 {
-    MYSQL_RES *result = NULL;
-    enum dlock_status status = schema_select(conn, text, &result, err);
+    char expanded[2048];
 
-    if (result != NULL)
-        mysql_free_result(result);
-    return status;
+    if (my_schema_expand(text, conn->place->prefix, expanded, sizeof expanded) != 0)
+        return too_long(err);
+    return my_conn_query(conn, expanded, err);
 }
 
 /* CREATE of the table whose columns begin at *i, which moves on behind it. */
@@ -176,13 +169,17 @@ static enum dlock_status meta_check(struct my_conn *conn, int *there, struct dlo
 {
     MYSQL_RES *result = NULL;
     MYSQL_ROW row = NULL;
-    enum dlock_status status =
-        schema_select(conn, "SELECT strategy, version FROM {meta} WHERE id = 1", &result, err);
+    char text[128];
+    enum dlock_status status = DLOCK_INTERNAL;
 
     *there = 0;
+    if (my_schema_expand("SELECT strategy, version FROM {meta} WHERE id = 1", conn->place->prefix,
+                         text, sizeof text) != 0)
+        return too_long(err);
+    status = my_conn_select(conn, text, 2, &result, err);
     if (status != DLOCK_OK)
         return err->backend_code == 1146 ? DLOCK_OK : status;
-    row = result != NULL ? mysql_fetch_row(result) : NULL;
+    row = mysql_fetch_row(result);
     if (row != NULL && row[0] != NULL && row[1] != NULL) {
         *there = 1;
         if (strcmp(row[0], conn->place->strategy_name) != 0)
@@ -193,8 +190,7 @@ static enum dlock_status meta_check(struct my_conn *conn, int *there, struct dlo
                            "%s: the tables %s* have version %.16s, this plugin knows %d",
                            conn->place->endpoint, conn->place->prefix, row[1], MY_SCHEMA_VERSION);
     }
-    if (result != NULL)
-        mysql_free_result(result);
+    mysql_free_result(result);
     return status;
 }
 
@@ -243,7 +239,7 @@ static enum dlock_status columns_check(struct my_conn *conn, MYSQL_RES *result,
     unsigned seen = 0;
     MYSQL_ROW row = NULL;
 
-    while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
+    while ((row = mysql_fetch_row(result)) != NULL) {
         size_t i = 0;
         const struct column *column = column_find(conn, row, &i);
         enum dlock_status status = DLOCK_OK;
@@ -278,7 +274,7 @@ enum dlock_status my_schema_check(struct my_conn *conn, struct dlock_error *err)
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)snprintf(text, sizeof text, TABLES_QUERY, prefix, prefix, prefix, prefix);
-    status = my_conn_select(conn, text, &result, err);
+    status = my_conn_select(conn, text, 7, &result, err);
     if (status == DLOCK_OK)
         status = columns_check(conn, result, err);
     if (result != NULL)

@@ -150,10 +150,10 @@ static enum dlock_status settings_check(struct my_conn *conn, const struct setti
     (void)snprintf(text + len, sizeof text - len,
                    "@@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit, %s",
                    conn->dialect->galera ? "@@wsrep_on" : "0");
-    status = my_conn_select(conn, text, &result, err);
+    status = my_conn_select(conn, text, (unsigned)settings->count + 3, &result, err);
     if (status != DLOCK_OK)
         return status;
-    row = result != NULL ? mysql_fetch_row(result) : NULL;
+    row = mysql_fetch_row(result);
     if (row == NULL)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: no settings to read",
                             conn->place->endpoint);
@@ -161,8 +161,7 @@ static enum dlock_status settings_check(struct my_conn *conn, const struct setti
         status = settings_compare(conn, settings, row, err);
     if (status == DLOCK_OK)
         status = server_check(conn, row + settings->count, err);
-    if (result != NULL)
-        mysql_free_result(result);
+    mysql_free_result(result);
     return status;
 }
 

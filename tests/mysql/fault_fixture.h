@@ -4,8 +4,8 @@
 #define DLT_FAULT_FIXTURE_H
 
 #include "my_kit.h"
+#include "strategies.h"
 
-#include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,32 +54,6 @@ static inline void reopen(struct dlt_session *session)
     dlt_session_close(session);
     cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
 }
-
-#define LEASED(name)        \
-    static void name(void); \
-    Test(row, name)         \
-    {                       \
-        begin("row");       \
-        name();             \
-        end();              \
-    }                       \
-    Test(insert, name)      \
-    {                       \
-        begin("insert");    \
-        name();             \
-        end();              \
-    }                       \
-    static void name(void)
-
-#define PINNED(name)        \
-    static void name(void); \
-    Test(session, name)     \
-    {                       \
-        begin("session");   \
-        name();             \
-        end();              \
-    }                       \
-    static void name(void)
 
 struct waiter {
     struct dlt_session *session;

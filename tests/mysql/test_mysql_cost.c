@@ -9,25 +9,29 @@ static unsigned long long counter(const char *name)
     return strtoull(text + strcspn(text, " "), NULL, 10);
 }
 
+/* Of all that the plugin says; of what the test asks nothing. */
+static unsigned long long statements(void)
+{
+    return counter("Com_stmt_execute") + counter("Com_begin") + counter("Com_commit") +
+           counter("Com_rollback") + counter("Com_do");
+}
+
 /* P9, P10: nothing is said that need not be. */
 static void pairs_cost(const char *strategy, unsigned long long each)
 {
     enum { PAIRS = 50 };
-    unsigned long long before = 0, asking = 0;
+    unsigned long long before = 0;
 
     begin(strategy);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK); /* the first time makes rows, and statements */
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK); /* the first time makes rows */
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    before = counter("Questions");
-    asking = counter("Questions") - before;
-    before += asking;
+    before = statements();
     for (int i = 0; i < PAIRS; i++) {
         a.req.token[0]++;
         cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
         cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     }
-    before = counter("Questions") - asking - before;
-    cr_assert_eq(before, PAIRS * each, "%llu", before);
+    cr_assert_eq(statements() - before, PAIRS * each);
     end();
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens when the server's wall clock steps, which it must not where locks are leases
+ * (failures T21, T22)? Exclusion is not promised then; that the fences rise is. */
+#include "my_kit.h"
+#include "skew.h"
+#include "strategies.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define HOUR_NS (3600 * INT64_C(1000000000))
+
+static char file[] = "/tmp/dlock-skew.XXXXXX";
+static struct dlt_skew skew;
+static struct dlt_maria server;
+static struct dlt_session s, t;
+static struct dlt_request a, b;
+
+static void begin(const char *strategy)
+{
+    int fd = mkstemp(file);
+
+    cr_assert_geq(fd, 0);
+    (void)close(fd);
+    cr_assert(dlt_skew_open(&skew, file) && dlt_skew_preload(file));
+    cr_assert(dlt_maria_start(&server, NULL), "%s", server.why);
+    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
+    cr_assert_gt(dlt_skew_reads(&skew, CLOCK_REALTIME), 0, "the server is not under the shim");
+    dlt_session_init(&s, &server);
+    dlt_session_option(&s, "strategy", strategy);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+}
+
+static void end(void)
+{
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_maria_stop(&server);
+    dlt_skew_close(&skew);
+    (void)unlink(file);
+}
+
+static void step(int64_t by_ns)
+{
+    dlt_skew_step(&skew, CLOCK_REALTIME, by_ns);
+}
+
+static void a_step_forward(uint32_t mode)
+{
+    uint64_t last = 0;
+
+    a.req.mode = mode;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    last = s.grant.fence + s.grant.fence_room;
+    step(HOUR_NS);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "the lease ended an hour early");
+    cr_assert_gt(t.grant.fence, last);
+    last = t.grant.fence + t.grant.fence_room;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "and the holder is told at its next renewal");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    step(-2 * HOUR_NS);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    if (mode == DLOCK_SHARED) /* what ran out has time again */
+        (void)dlt_break(&t, "job", NULL);
+    dlt_request(&s, &a, "job", 'n', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_gt(s.grant.fence, last, "C6, with the clock an hour back");
+}
+
+LEASED(C6_a_step_forward_ends_the_lease_of_a_writer)
+{
+    a_step_forward(DLOCK_EXCLUSIVE);
+}
+
+LEASED(C6_a_step_forward_ends_the_lease_of_a_reader)
+{
+    a_step_forward(DLOCK_SHARED);
+}
+
+LEASED(a_step_back_keeps_dead_holders_and_break_helps)
+{
+    a.req.ttl_ms = 100;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    step(-HOUR_NS);
+    dlt_sleep_ms(200);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_gt(t.grant.holder_ms, 3000 * 1000);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "the store counts on");
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+}
+
+PINNED(C1_C6_no_clock_matters)
+{
+    uint64_t last = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    last = s.grant.fence + s.grant.fence_room;
+    step(HOUR_NS);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    step(-2 * HOUR_NS);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_gt(t.grant.fence, last);
+}
