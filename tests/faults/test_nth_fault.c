@@ -149,7 +149,6 @@ static void warm_up(const char *uri)
 int main(int argc, char **argv)
 {
     const char *file = dlt_under_shim(argv, "DLOCK_FAULT_FILE", dlt_fault_preload);
-    int memory_kills = 0;
 
     /* Thousands of new stores: not on a disk. */
     if (access("/dev/shm", W_OK) == 0)
