@@ -55,6 +55,24 @@ static void neighbours(void)
     verdict(&storm, true);
 }
 
+/* Shared mode changes two tables in a transaction. */
+static void readers_and_writers(void)
+{
+    static struct dlt_storm storm = {.clients = 8,
+                                     .threads = 24,
+                                     .names = 2,
+                                     .readers_every = 2,
+                                     .wait_ms = 60000,
+                                     .calm = true};
+
+    begin(&storm);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "T63 readers and writers on 2 rows side by side");
+    sleep_ms(1000);
+    (void)dlt_ok(dlt_storm_goes_on(&storm), "C13 they all go on");
+    dlt_storm_end(&storm);
+    verdict(&storm, true);
+}
+
 static void many_on_a_small_pool(void)
 {
     static struct dlt_storm storm = {
@@ -150,6 +168,7 @@ int main(int argc, char **argv)
     (void)snprintf(uri, sizeof uri, "mysql://u:secret@%s/locks?strategy=%s", server.address,
                    strategy);
     neighbours();
+    readers_and_writers();
     many_on_a_small_pool();
     bad_days(strcmp(strategy, "session") != 0);
     dlt_maria_stop(&server);
