@@ -14,10 +14,11 @@ static struct dlt_maria server;
 static struct dlt_session s, t, u; /* of one client */
 static struct dlt_request a, b, c;
 
+static const char *const *server_args = (const char *const[]){"--max-connections=12", NULL};
+
 static inline void begin(const char *strategy)
 {
-    cr_assert(dlt_maria_start(&server, (const char *[]){"--max-connections=12", NULL}), "%s",
-              server.why);
+    cr_assert(dlt_maria_start(&server, server_args), "%s", server.why);
     dlt_session_init(&s, &server);
     dlt_session_option(&s, "strategy", strategy);
     dlt_session_option(&s, "table_prefix", "f_");

@@ -224,6 +224,7 @@ const char *dlt_maria_ask(const struct dlt_maria *server, const char *format, ..
     static char answer[4096];
     char text[4096];
     MYSQL *mysql = root(server, "locks");
+    int more = 0; /* results: 0 yes, -1 no, 1 failed */
     va_list args;
 
     va_start(args, format);
@@ -232,10 +233,10 @@ const char *dlt_maria_ask(const struct dlt_maria *server, const char *format, ..
     answer[0] = '\0';
     if (mysql == NULL)
         return "no connection";
-    if (mysql_query(mysql, text) != 0)
-        (void)snprintf(answer, sizeof answer, "%s", mysql_error(mysql));
-    else
+    for (more = mysql_query(mysql, text) != 0; more == 0; more = mysql_next_result(mysql))
         row_print(mysql, answer, sizeof answer);
+    if (more > 0)
+        (void)snprintf(answer, sizeof answer, "%s", mysql_error(mysql));
     mysql_close(mysql);
     return answer;
 }

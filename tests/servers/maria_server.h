@@ -40,9 +40,9 @@ void dlt_maria_pause(struct dlt_maria *server, bool pause);
 /* Ends it, and removes its directory; nothing happens to one that was borrowed. */
 void dlt_maria_stop(struct dlt_maria *server);
 
-/* Asks it as its administrator, in the database "locks". The answer is valid until the next
- * question: the values of the first row, with blanks between them; "" when there is none; the error
- * otherwise. */
+/* Asks it as its administrator, in the database "locks", one statement or several. The answer is
+ * valid until the next question: the values of the first row of the last of them that has rows,
+ * with blanks between them; "" when there is none; the error otherwise. */
 __attribute__((format(printf, 2, 3))) const char *dlt_maria_ask(const struct dlt_maria *server,
                                                                 const char *format, ...);
 

@@ -13,7 +13,8 @@
 #define GOES_ON_MS  60000
 #define TTL_MS      20000
 #define WAIT_MS     3000
-#define HOLDS_EVERY 7 /* one of so many threads stays inside for a ms */
+#define WRITER      DLT_STORM_THREADS /* inside */
+#define HOLDS_EVERY 7                 /* one of so many threads stays inside for a ms */
 
 struct dlt_storm_worker {
     struct dlt_storm *storm;
@@ -45,18 +46,27 @@ static bool explained(const struct dlt_storm *storm, enum dlock_status status)
            status == DLOCK_LOST;
 }
 
+static bool reads(const struct dlt_storm_worker *worker)
+{
+    unsigned every = worker->storm->readers_every;
+
+    return every != 0 && worker->number / worker->storm->names % every == 0;
+}
+
 static void hold(struct dlt_storm_worker *worker, uint64_t fence)
 {
     struct dlt_storm *storm = worker->storm;
     unsigned name = worker->number % storm->names;
+    int weight = reads(worker) ? 1 : WRITER;
+    int others = atomic_fetch_add(&storm->inside[name], weight);
 
-    if (atomic_fetch_add(&storm->inside[name], 1) != 0)
+    if (reads(worker) ? others >= WRITER : others != 0)
         atomic_fetch_add(&storm->overlaps, 1);
-    if (atomic_exchange(&storm->fence[name], fence) >= fence)
+    if (!reads(worker) && atomic_exchange(&storm->fence[name], fence) >= fence)
         atomic_fetch_add(&storm->fences_fallen, 1);
     if (worker->number % HOLDS_EVERY == 0)
         sleep_ms(1);
-    atomic_fetch_sub(&storm->inside[name], 1);
+    atomic_fetch_sub(&storm->inside[name], weight);
     atomic_fetch_add(&worker->count, 1);
     atomic_fetch_add(&storm->acquisitions, 1);
 }
@@ -66,7 +76,8 @@ static void turn(struct dlt_storm_worker *worker, struct dlock *lock)
     struct dlt_storm *storm = worker->storm;
     struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t begin = now_ms();
-    enum dlock_status status = dlock_timedlock(lock, storm->wait_ms, &err);
+    enum dlock_status status = reads(worker) ? dlock_timedrdlock(lock, storm->wait_ms, &err)
+                                             : dlock_timedlock(lock, storm->wait_ms, &err);
 
     if (now_ms() - begin > storm->wait_ms + LATE_MS)
         atomic_fetch_add(&storm->late, 1);

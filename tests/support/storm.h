@@ -21,6 +21,7 @@ struct dlt_storm {
     const char *uri;
     unsigned clients, threads, names; /* threads: in all */
     int64_t ttl_ms, wait_ms;          /* 0: 20 s, 3 s */
+    unsigned readers_every;           /* of so many threads one reads; 0: none does */
     bool calm;                        /* no fault explains anything */
 
     /* Results. late: calls that took 10 s longer than they may. */
