@@ -194,16 +194,23 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
     return status;
 }
 
+/* A session that comes at the last moment is of no use: what is sent then cannot be answered. */
+static int64_t session_until(const struct acquire *a)
+{
+    int64_t now_ns = dl_client_now(a->client);
+    int64_t rest_ns = (a->attempt.until_ns - now_ns) / 2;
+
+    if (a->attempt.step == DL_STEP_LOCK)
+        return dl_attempt_exchange_until(&a->attempt, now_ns);
+    return a->attempt.until_ns - (rest_ns < DL_GRACE_NS / 2 ? rest_ns : DL_GRACE_NS / 2);
+}
+
 static void step_try(struct acquire *a)
 {
-    bool blocks = a->attempt.step == DL_STEP_LOCK;
     struct dl_session *session = NULL;
     int64_t sent_ns;
-    enum dlock_status status =
-        dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
-                         blocks ? dl_attempt_exchange_until(&a->attempt, dl_client_now(a->client))
-                                : a->attempt.until_ns,
-                         &session, a->err);
+    enum dlock_status status = dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
+                                                session_until(a), &session, a->err);
 
     if (status == DLOCK_OK) {
         status = request_begin(a);

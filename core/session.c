@@ -18,7 +18,7 @@ enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plu
     };
     if (pthread_mutex_init(&pool->mutex, NULL) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
-    if (dl_cond_init(&pool->changed) != 0) {
+    if (dl_cond_init(&pool->connected_changed) != 0) {
         (void)pthread_mutex_destroy(&pool->mutex);
         return dl_error(err, DLOCK_NOMEM, "no memory for a condition variable");
     }
@@ -48,7 +48,7 @@ void dl_pool_fini(struct dl_pool *pool, bool forked)
         session_close(pool, pool->shared, forked);
     if (forked)
         return;
-    (void)pthread_cond_destroy(&pool->changed);
+    (void)pthread_cond_destroy(&pool->connected_changed);
     (void)pthread_mutex_destroy(&pool->mutex);
 }
 
@@ -116,12 +116,71 @@ static struct dl_session *idle_pop(struct dl_pool *pool)
     return session;
 }
 
+static void budget_return_locked(struct dl_pool *pool, enum dl_use use)
+{
+    struct dl_pool_waiter **at = &pool->line;
+
+    pool->used[use]--;
+    while (*at != NULL) {
+        struct dl_pool_waiter *waiter = *at;
+
+        if (!budget_free(pool, waiter->use)) {
+            at = &waiter->next;
+            continue;
+        }
+        pool->used[waiter->use]++;
+        *at = waiter->next;
+        waiter->served = true;
+        (void)pthread_cond_broadcast(&waiter->served_changed);
+    }
+}
+
 static void budget_return(struct dl_pool *pool, enum dl_use use)
 {
     (void)pthread_mutex_lock(&pool->mutex);
-    pool->used[use]--;
-    (void)pthread_cond_broadcast(&pool->changed);
+    budget_return_locked(pool, use);
     (void)pthread_mutex_unlock(&pool->mutex);
+}
+
+static void line_leave(struct dl_pool *pool, const struct dl_pool_waiter *waiter)
+{
+    struct dl_pool_waiter **at = &pool->line;
+
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+}
+
+/* In line until the budget is ours (true) or the deadline. With the mutex held. */
+static bool budget_await(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns)
+{
+    struct dl_pool_waiter waiter = {.use = use}, **last = &pool->line;
+
+    if (dl_cond_init(&waiter.served_changed) != 0)
+        return false;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = &waiter;
+    while (!waiter.served && dl_clock_now(&pool->host->clock) < deadline_ns)
+        dl_cond_wait_until(&waiter.served_changed, &pool->mutex, &pool->host->clock, deadline_ns);
+    if (!waiter.served)
+        line_leave(pool, &waiter);
+    (void)pthread_cond_destroy(&waiter.served_changed);
+    return waiter.served;
+}
+
+/* Nobody is passed who waits for the same. With the mutex held. */
+static bool budget_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns)
+{
+    const struct dl_pool_waiter *waiter = pool->line;
+
+    while (waiter != NULL && waiter->use != use)
+        waiter = waiter->next;
+    if (waiter == NULL && budget_free(pool, use)) {
+        pool->used[use]++;
+        return true;
+    }
+    return use != DL_USE_WAIT && budget_await(pool, use, deadline_ns);
 }
 
 /* Whoever wants a lock may go on waiting for a connection of ours; others have a deadline. */
@@ -136,15 +195,11 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    while (!budget_free(pool, use)) {
-        if (use == DL_USE_WAIT || dl_clock_now(&pool->host->clock) >= deadline_ns) {
-            (void)pthread_mutex_unlock(&pool->mutex);
-            return dl_error(err, spent_status(use), "all %u connections are in use (connections=)",
-                            pool->limit);
-        }
-        dl_cond_wait_until(&pool->changed, &pool->mutex, &pool->host->clock, deadline_ns);
+    if (!budget_take(pool, use, deadline_ns)) {
+        (void)pthread_mutex_unlock(&pool->mutex);
+        return dl_error(err, spent_status(use), "all %u connections are in use (connections=)",
+                        pool->limit);
     }
-    pool->used[use]++;
     *out = idle_pop(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     if (*out != NULL)
@@ -167,7 +222,7 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
             (void)pthread_mutex_unlock(&pool->mutex);
             return dl_error(err, DLOCK_UNAVAILABLE, "still connecting");
         }
-        dl_cond_wait_until(&pool->changed, &pool->mutex, &pool->host->clock, deadline_ns);
+        dl_cond_wait_until(&pool->connected_changed, &pool->mutex, &pool->host->clock, deadline_ns);
     }
     if (pool->shared != NULL) {
         *out = pool->shared;
@@ -183,7 +238,7 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
     pool->connecting = false;
     pool->shared = session;
     *out = session;
-    (void)pthread_cond_broadcast(&pool->changed);
+    (void)pthread_cond_broadcast(&pool->connected_changed);
     (void)pthread_mutex_unlock(&pool->mutex);
     return status;
 }
@@ -238,7 +293,6 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
     if (pool_concurrent(pool))
         return;
     (void)pthread_mutex_lock(&pool->mutex);
-    pool->used[use]--;
     if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
         broken = pool->idle;
         pool->idle = NULL;
@@ -250,7 +304,7 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
         session->next = pool->idle;
         pool->idle = session;
     }
-    (void)pthread_cond_broadcast(&pool->changed); /* not everybody may have it */
+    budget_return_locked(pool, use); /* after the session, which the next one takes */
     (void)pthread_mutex_unlock(&pool->mutex);
     sessions_close(pool, broken, false);
 }

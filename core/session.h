@@ -7,6 +7,9 @@
  * (unlock, renew); the keeper has one of its own on top. With DLOCK_CAP_CONCURRENT one session
  * serves all.
  *
+ * Whoever finds its budget spent stands in line; what comes back is given to the first in line who
+ * may have it, who alone is woken.
+ *
  * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
  */
 #ifndef DL_SESSION_H
@@ -34,6 +37,14 @@ struct dl_session {
     alignas(16) unsigned char self[];
 };
 
+/* A thread that waits for its budget, on its stack. */
+struct dl_pool_waiter {
+    struct dl_pool_waiter *next;
+    enum dl_use use;
+    pthread_cond_t served_changed;
+    bool served; /* the budget is its own now, and it is out of the line */
+};
+
 struct dl_pool {
     const struct dl_plugin *plugin;
     const struct dlock_target *target;
@@ -42,7 +53,8 @@ struct dl_pool {
     unsigned limit;
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t connected_changed; /* CONCURRENT: of `shared` and `connecting` */
+    struct dl_pool_waiter *line;
     struct dl_session *idle;   /* connected, nobody uses them */
     struct dl_session *shared; /* CONCURRENT: the one session */
     bool connecting;           /* CONCURRENT: somebody makes it */

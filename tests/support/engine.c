@@ -266,7 +266,9 @@ static void wake_all(struct dlt_engine *engine)
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         (void)pthread_cond_broadcast(&lock->changed);
     (void)pthread_mutex_lock(&client->pool.mutex);
-    (void)pthread_cond_broadcast(&client->pool.changed);
+    (void)pthread_cond_broadcast(&client->pool.connected_changed);
+    for (struct dl_pool_waiter *w = client->pool.line; w != NULL; w = w->next)
+        (void)pthread_cond_signal(&w->served_changed);
     (void)pthread_mutex_unlock(&client->pool.mutex);
     (void)pthread_mutex_unlock(&client->mutex); /* with it held, nobody can close the client */
     memory_hooks_wake(engine->store);
