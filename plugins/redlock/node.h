@@ -96,6 +96,9 @@ void redlock_node_advance(struct redlock_node *node, int64_t now_ns);
 /* What to poll its descriptor for; 0: nothing now. */
 short redlock_node_events(const struct redlock_node *node);
 
+/* There is something to do even if its descriptor is silent. */
+bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns);
+
 /* On its way to READY, or about to be. */
 bool redlock_node_coming(const struct redlock_node *node, int64_t now_ns);
 

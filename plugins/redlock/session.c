@@ -18,11 +18,13 @@
 static void late_take(struct redlock_session *session, const struct redlock_node *node,
                       const struct redlock_ask *ask, const redisReply *reply)
 {
-    int64_t taken = 0;
+    int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
 
-    if (ask->kind != ASK_ACQUIRE || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
-        !redis_reply_int(reply, 0, 0, 1, &taken) || taken == 0 ||
-        redlock_hub_lives(session->hub, ask->token))
+    if (ask->kind != ASK_ACQUIRE)
+        return;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        (void)redis_reply_int(reply, 0, 0, 1, &taken);
+    if (taken == 0 || redlock_hub_lives(session->hub, ask->token))
         return;
     redlock_session_release(session, 1u << node->index, ask->name, ask->name_len, ask->token,
                             ask->round, REDLOCK_UNLOCK);
@@ -60,12 +62,41 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
 
 /* ---- all nodes ---- */
 
+/* Which nodes want something, after at most left_ns. */
+static void poll_all(struct redlock_session *session, int64_t left_ns)
+{
+    struct pollfd fds[REDLOCK_NODES_MAX];
+    struct timespec timeout;
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *node = &session->nodes[i];
+        short events = redlock_node_events(node);
+
+        fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
+        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
+            left_ns = RESOLVING_NS;
+    }
+    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
+                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
+    session->stirs = 0;
+    session->polled = true;
+    if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)
+        return;
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (fds[i].revents != 0)
+            session->stirs |= 1u << i;
+}
+
 void redlock_session_advance(struct redlock_session *session)
 {
     int64_t now_ns = redlock_now(session);
 
+    if (!session->polled)
+        poll_all(session, 0);
+    session->polled = false;
     for (unsigned i = 0; i < session->place->count; i++)
-        redlock_node_advance(&session->nodes[i], now_ns);
+        if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
+            redlock_node_advance(&session->nodes[i], now_ns);
 }
 
 static int64_t monotonic_ns(void)
@@ -78,29 +109,12 @@ static int64_t monotonic_ns(void)
 
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
 {
-    struct pollfd fds[REDLOCK_NODES_MAX];
-    struct timespec timeout;
     int64_t left_ns = until_ns - redlock_now(session);
-    nfds_t count = 0;
 
-    if (spin_more(&session->spin, monotonic_ns())) {
+    if (spin_more(&session->spin, monotonic_ns()))
         (void)sched_yield();
-        return;
-    }
-    for (unsigned i = 0; i < session->place->count; i++) {
-        const struct redlock_node *node = &session->nodes[i];
-        short events = redlock_node_events(node);
-
-        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
-            left_ns = RESOLVING_NS;
-        if (events != 0)
-            fds[count++] = (struct pollfd){.fd = node->stream.fd, .events = events};
-    }
-    if (left_ns <= 0)
-        return;
-    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
-                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
-    (void)ppoll(fds, count, &timeout, NULL);
+    else if (left_ns > 0)
+        poll_all(session, left_ns);
 }
 
 unsigned redlock_session_ready(const struct redlock_session *session)
