@@ -387,9 +387,10 @@ static enum quorum_verdict release_judge(const struct redlock_round *round)
     return quorum_released(&round->tally);
 }
 
+/* token: of owner; NULL: not one of ours. */
 static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
-                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                 bool all, struct dlock_error *err)
+                                 uint32_t name_len, const char *owner, const unsigned char *token,
+                                 int64_t deadline_ns, struct dlock_error *err)
 {
     const struct redlock_place *place = session->place;
     struct redlock_release_request request;
@@ -398,7 +399,7 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
         .request = &request.request,
         .node_timeout_ns = redlock_place_timeout_ns(place, 0),
         .deadline_ns = deadline_ns,
-        .all = all,
+        .all = token == NULL,
         .judge = release_judge,
         .read = release_read,
     };
@@ -407,6 +408,8 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
 
     redlock_release_make(&request, place, name, name_len, owner, REDLOCK_ALL_ROUNDS,
                          REDLOCK_UNLOCK);
+    if (token != NULL)
+        redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
     verdict = redlock_round_run(&round);
     if (round.no_memory)
         status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
@@ -433,7 +436,7 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
 
     redlock_hub_end(req->slot); /* [UNL-4] */
     redis_hex(token, req->token);
-    return release(session, req->name, req->name_len, token, req->deadline_ns, false, err);
+    return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }
 
 enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
@@ -445,7 +448,7 @@ enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t 
 
     (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
     if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
-        status = release(session, name, name_len, shown, deadline_ns, true, err);
+        status = release(session, name, name_len, shown, NULL, deadline_ns, err);
     if (status == DLOCK_LOST)
         return redlock_fail(err, session->place, DLOCK_NOT_HELD,
                             owner != NULL ? "not held by this owner" : "the name is free");

@@ -25,8 +25,9 @@ enum redlock_node_state {
 };
 
 enum redlock_ask_kind {
-    ASK_ANY,    /* nobody needs to know what became of it */
-    ASK_ACQUIRE /* a lease may come of it */
+    ASK_ANY,     /* nobody needs to know what became of it */
+    ASK_ACQUIRE, /* a lease may come of it */
+    ASK_RELEASE  /* has to be repeated with its text, if the node does not know the script */
 };
 
 /* What is to be remembered of a request until it is answered. */
@@ -34,7 +35,8 @@ struct redlock_ask {
     uint64_t call; /* of the session */
     int64_t sent_ns;
     enum redlock_ask_kind kind;
-    /* ASK_ACQUIRE: */
+    /* ASK_ACQUIRE, ASK_RELEASE: */
+    int what; /* enum redlock_release */
     uint32_t round, name_len;
     unsigned char token[DLOCK_TOKEN_SIZE];
     unsigned char name[REDIS_NAME_MAX];

@@ -193,6 +193,10 @@ void redlock_round_end(struct redlock_round *round);
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
                           const redisReply *reply);
 
+/* What is remembered of a release. */
+void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
+                      const unsigned char *token, uint32_t last_round, enum redlock_release what);
+
 /* Sends a release to the nodes of these bits without waiting for the answers. */
 void redlock_session_release(struct redlock_session *session, unsigned nodes,
                              const unsigned char *name, uint32_t name_len,

@@ -13,21 +13,66 @@
 
 /* ---- late answers ---- */
 
-/* A node granted a lock after we had stopped waiting for it. If the attempt is over, nobody else
- * gives that back. */
+/* To the nodes of these bits; whole: with the script's text. */
+static void release_send(struct redlock_session *session, unsigned nodes,
+                         const struct redlock_ask *ask, bool whole)
+{
+    struct redlock_release_request release;
+    char hex[REDIS_HEX_SIZE], *bytes = NULL;
+    size_t len = 0;
+
+    redis_hex(hex, ask->token);
+    redlock_release_make(&release, session->place, ask->name, ask->name_len, hex, ask->round,
+                         (enum redlock_release)ask->what);
+    bytes = redlock_request_format(&release.request, whole, &len);
+    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
+        if ((nodes & 1u << i) != 0)
+            (void)redlock_node_send(&session->nodes[i], bytes, len, ask);
+    free(bytes);
+}
+
+void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
+                      const unsigned char *token, uint32_t last_round, enum redlock_release what)
+{
+    *ask = (struct redlock_ask){
+        .kind = ASK_RELEASE, .what = (int)what, .round = last_round, .name_len = name_len};
+    memcpy(ask->token, token, sizeof ask->token);
+    memcpy(ask->name, name, name_len);
+}
+
+void redlock_session_release(struct redlock_session *session, unsigned nodes,
+                             const unsigned char *name, uint32_t name_len,
+                             const unsigned char *token, uint32_t last_round,
+                             enum redlock_release what)
+{
+    struct redlock_ask ask;
+
+    redlock_ask_fill(&ask, name, name_len, token, last_round, what);
+    ask.sent_ns = redlock_now(session);
+    release_send(session, nodes, &ask, false);
+}
+
+/* A node granted a lock after we had stopped waiting for it: if the attempt is over, nobody else
+ * gives that back. Or it did not know the script of a release. */
 static void late_take(struct redlock_session *session, const struct redlock_node *node,
                       const struct redlock_ask *ask, const redisReply *reply)
 {
     int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
+    struct redlock_ask again = *ask;
 
+    again.call = 0;
+    again.sent_ns = redlock_now(session);
+    if (ask->kind == ASK_RELEASE && redis_error_is(reply, "NOSCRIPT"))
+        release_send(session, 1u << node->index, &again, true);
     if (ask->kind != ASK_ACQUIRE)
         return;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
         (void)redis_reply_int(reply, 0, 0, 1, &taken);
     if (taken == 0 || redlock_hub_lives(session->hub, ask->token))
         return;
-    redlock_session_release(session, 1u << node->index, ask->name, ask->name_len, ask->token,
-                            ask->round, REDLOCK_UNLOCK);
+    again.kind = ASK_RELEASE;
+    again.what = REDLOCK_UNLOCK;
+    release_send(session, 1u << node->index, &again, false);
 }
 
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
@@ -39,25 +84,6 @@ static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
         redlock_round_answer(session->round, node, reply);
     else
         late_take(session, node, ask, reply);
-}
-
-void redlock_session_release(struct redlock_session *session, unsigned nodes,
-                             const unsigned char *name, uint32_t name_len,
-                             const unsigned char *token, uint32_t last_round,
-                             enum redlock_release what)
-{
-    struct redlock_release_request release;
-    struct redlock_ask ask = {.sent_ns = redlock_now(session), .kind = ASK_ANY};
-    char hex[REDIS_HEX_SIZE], *bytes = NULL;
-    size_t len = 0;
-
-    redis_hex(hex, token);
-    redlock_release_make(&release, session->place, name, name_len, hex, last_round, what);
-    bytes = redlock_request_format(&release.request, false, &len);
-    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
-        if ((nodes & 1u << i) != 0)
-            (void)redlock_node_send(&session->nodes[i], bytes, len, &ask);
-    free(bytes);
 }
 
 /* ---- all nodes ---- */
