@@ -1,4 +1,4 @@
--- One node's vote on a name.
+-- One node's vote on a name, if a plain SET NX did not get it.
 --
 -- KEYS   lock, info, readers, queue, places
 -- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: a majority has it), label
@@ -10,7 +10,7 @@ local name = name_at(1)
 
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me()
-    local value = redis.call('GET', name.lock)
+    local value = lock_value(name)
     local owner, of = owner_of(value or '')
     if value and owner == token then
         local lease = math.max(redis.call('PTTL', name.lock), ttl)

@@ -16,7 +16,7 @@ local function look(name)
         end
     end
 
-    local value = redis.call('GET', name.lock)
+    local value = lock_value(name)
     if value then
         local token, since, label = string.match(value, '^(%x+) %d+ (%d+) (.*)$')
         holder('x', string.sub(token or value, 1, OWNER_MAX), redis.call('PTTL', name.lock), since, label)

@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ANY_HOLDER "*"
+#define LABEL_SIZE 512
 #define OWNER_SIZE 40 /* a token, or the beginning of another program's */
 
 /* ---- trylock ---- */
@@ -14,14 +16,15 @@ struct taking {
     struct redlock_session *session;
     const struct dlock_request *req;
     struct redlock_attempt *attempt;
-    struct redlock_request request;
+    struct redlock_request script, plain;
     struct redis_keys keys;
     char token[REDIS_HEX_SIZE], number[REDIS_DIGITS], ttl[REDIS_DIGITS];
+    char value[REDIS_HEX_SIZE + 2 * REDIS_DIGITS + LABEL_SIZE]; /* of plain */
     char owners[REDLOCK_NODES_MAX][OWNER_SIZE]; /* of nodes that said no; "": more than one's */
     struct redlock_round round;
 };
 
-/* { 1, lease } or { 0, left, owner, clock } */
+/* OK or nil of SET; { 1, lease } or { 0, left, owner, clock } of the script */
 static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
                                      const redisReply *reply)
 {
@@ -30,6 +33,11 @@ static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
     const redisReply *owner = NULL;
     int64_t taken = 0, clock_ms = 0;
 
+    answer->number = taking->req->ttl_ms;
+    if (reply->type == REDIS_REPLY_STATUS && !answer->again)
+        return QUORUM_YES;
+    if (reply->type == REDIS_REPLY_NIL && !answer->again && round->next != NULL)
+        return QUORUM_OPEN;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
         !redis_reply_int(reply, 0, 0, 1, &taken))
         return QUORUM_REFUSED;
@@ -99,25 +107,60 @@ static bool is_split(const struct redlock_round *round)
     return !holder_with(round, tally->nodes - tally->yes - tally->no);
 }
 
+static void script_make(struct taking *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct resp_command *command = &taking->script.command;
+
+    redlock_request_begin(&taking->script, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_request_keys(&taking->script, &taking->keys);
+    resp_command_text(command, taking->token);
+    resp_command_text(command, taking->number);
+    resp_command_text(command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(command, taking->ttl);
+    resp_command_text(command, "TRY");
+    resp_command_text(command, req->label != NULL ? req->label : "");
+}
+
+/* What the script does with a name that is free, and that nobody reads or waits for. The beginning
+ * is by our clock: it is shown to people, and that alone. */
+static void plain_make(struct taking *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct resp_command *command = &taking->plain.command;
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    (void)snprintf(taking->value, sizeof taking->value, "%s %s %lld %.*s", taking->token,
+                   taking->number, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS,
+                   LABEL_SIZE - 1, req->label != NULL ? req->label : "");
+    taking->plain.script = NULL;
+    resp_command_begin(command);
+    resp_command_text(command, "SET");
+    resp_command_add(command, taking->keys.bytes[0], taking->keys.lens[0]);
+    resp_command_text(command, taking->value);
+    resp_command_text(command, "NX");
+    resp_command_text(command, "PX");
+    resp_command_text(command, taking->ttl);
+}
+
 static enum quorum_verdict take_round(struct taking *taking)
 {
     const struct dlock_request *req = taking->req;
     struct redlock_round *round = &taking->round;
     const struct redlock_place *place = taking->session->place;
+    bool plain = req->mode == DLOCK_EXCLUSIVE && taking->attempt->round == 0;
 
     taking->attempt->round++;
-    redlock_request_begin(&taking->request, REDLOCK_SCRIPT_ACQUIRE, 1);
-    redlock_request_keys(&taking->request, &taking->keys);
-    resp_command_text(&taking->request.command, taking->token);
-    resp_command_text(&taking->request.command,
-                      redis_number(taking->number, taking->attempt->round));
-    resp_command_text(&taking->request.command, req->mode == DLOCK_SHARED ? "s" : "x");
-    resp_command_text(&taking->request.command, redis_number(taking->ttl, req->ttl_ms));
-    resp_command_text(&taking->request.command, "TRY");
-    resp_command_text(&taking->request.command, req->label != NULL ? req->label : "");
+    (void)redis_number(taking->number, taking->attempt->round);
+    (void)redis_number(taking->ttl, req->ttl_ms);
+    script_make(taking);
+    if (plain)
+        plain_make(taking);
     *round = (struct redlock_round){
         .session = taking->session,
-        .request = &taking->request,
+        .request = plain ? &taking->plain : &taking->script,
+        .next = plain ? &taking->script : NULL,
         .ask = {.kind = ASK_ACQUIRE, .round = taking->attempt->round, .name_len = req->name_len},
         .node_timeout_ns = redlock_place_timeout_ns(place, req->ttl_ms),
         .deadline_ns = req->deadline_ns,
@@ -308,9 +351,10 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
                             "a ttl of %lld ms is longer than restart_guard, %lld ms: a node that "
                             "restarts could grant the lock again while it is held",
                             (long long)req->ttl_ms, (long long)place->restart_guard_ms);
-    taking = calloc(1, sizeof *taking);
+    taking = malloc(sizeof *taking); /* most of it is room for words */
     if (taking == NULL)
         return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a request");
+    memset(taking->owners, 0, sizeof taking->owners);
     taking->session = session;
     taking->req = req;
     taking->attempt = req->slot;
@@ -343,9 +387,10 @@ static enum quorum_verdict release_judge(const struct redlock_round *round)
     return quorum_released(&round->tally);
 }
 
+/* token: of owner; NULL: not one of ours. */
 static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
-                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                 bool all, struct dlock_error *err)
+                                 uint32_t name_len, const char *owner, const unsigned char *token,
+                                 int64_t deadline_ns, struct dlock_error *err)
 {
     const struct redlock_place *place = session->place;
     struct redlock_release_request request;
@@ -354,7 +399,7 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
         .request = &request.request,
         .node_timeout_ns = redlock_place_timeout_ns(place, 0),
         .deadline_ns = deadline_ns,
-        .all = all,
+        .all = token == NULL,
         .judge = release_judge,
         .read = release_read,
     };
@@ -363,6 +408,8 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
 
     redlock_release_make(&request, place, name, name_len, owner, REDLOCK_ALL_ROUNDS,
                          REDLOCK_UNLOCK);
+    if (token != NULL)
+        redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
     verdict = redlock_round_run(&round);
     if (round.no_memory)
         status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
@@ -389,7 +436,7 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
 
     redlock_hub_end(req->slot); /* [UNL-4] */
     redis_hex(token, req->token);
-    return release(session, req->name, req->name_len, token, req->deadline_ns, false, err);
+    return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }
 
 enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
@@ -401,7 +448,7 @@ enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t 
 
     (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
     if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
-        status = release(session, name, name_len, shown, deadline_ns, true, err);
+        status = release(session, name, name_len, shown, NULL, deadline_ns, err);
     if (status == DLOCK_LOST)
         return redlock_fail(err, session->place, DLOCK_NOT_HELD,
                             owner != NULL ? "not held by this owner" : "the name is free");

@@ -2,7 +2,8 @@
 -- What one node knows of a name. Each script is put together from several files when dlock is built;
 -- see CMakeLists.txt.
 --
---   lock     string: "token round since label" of the exclusive holder, with the lease as its time to live
+--   lock     string: "token round since label" of the exclusive holder, with the lease as its time to live;
+--            or ~ while there are readers, or a turn is kept: who comes with a plain SET NX does not get in
 --   info     hash: r<token> "round since label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of those who wait, by their tickets, which are the same on all nodes
@@ -30,6 +31,19 @@ local function owner_of(value)
     return token or value, tonumber(round or 0)
 end
 
+-- The exclusive holder's, or nil.
+local function lock_value(name)
+    local value = redis.call('GET', name.lock)
+    return value and value ~= '~' and value or nil
+end
+
+-- Nobody gets in without asking for so long.
+local function mark(name, lasts)
+    if redis.call('PTTL', name.lock) < lasts then
+        redis.call('SET', name.lock, '~', 'PX', text(lasts))
+    end
+end
+
 local function lock_set(name, token, round, lease, label)
     redis.call('SET', name.lock, token .. ' ' .. round .. ' ' .. text(now) .. ' ' .. label, 'PX', text(lease))
 end
@@ -43,6 +57,7 @@ local function readers_set(name, token, round, ends, label)
     for _, key in ipairs({ name.readers, name.info }) do
         redis.call('PEXPIREAT', key, text(last[2]))
     end
+    mark(name, last[2] - now)
 end
 
 local function reader_drop(name, token)
@@ -114,7 +129,7 @@ end
 -- so the first is the same on all nodes, whoever had the turn on one of them until now. Who lets a
 -- turn go by, and is not the one that asks, has lost the place, and may come again with the ticket.
 local function pass_on(name, asks)
-    if redis.call('EXISTS', name.lock) == 1 then
+    if lock_value(name) then
         return
     end
     local turn, _, left = turn_of(name)
@@ -125,11 +140,16 @@ local function pass_on(name, asks)
     if token and token == turn and left > 0 then
         return
     end
-    if not token or (mode == 'x' and readers_live(name) > 0) then
+    local readers = readers_live(name)
+    if not token or (mode == 'x' and readers > 0) then
         redis.call('HDEL', name.places, '-')
+        if readers == 0 then
+            redis.call('DEL', name.lock)
+        end
         return
     end
     redis.call('HSET', name.places, '-', token .. ' ' .. text(now + TURN) .. ' ' .. mode)
+    mark(name, TURN)
     tell_later(name, token)
     if mode == 's' then
         for _, other in ipairs(redis.call('ZRANGE', name.queue, 1, -1)) do
@@ -144,7 +164,7 @@ end
 -- What keeps this token from the name: for how long (-1: not known) and whose lock it is ('': not one
 -- token's); or nil. A reader does not pass a writer who came before.
 local function blocked(name, token, mode, turns)
-    local value = redis.call('GET', name.lock)
+    local value = lock_value(name)
     if value then
         return redis.call('PTTL', name.lock), (owner_of(value))
     end

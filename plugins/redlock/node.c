@@ -374,6 +374,18 @@ static void receive(struct redlock_node *node, int64_t now_ns)
     }
 }
 
+static bool is_stuck(const struct redlock_node *node, int64_t now_ns)
+{
+    int64_t since_ns = redlock_node_waiting_since(node);
+
+    return node->state == NODE_READY && since_ns != 0 && now_ns - since_ns > STUCK_NS;
+}
+
+bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns)
+{
+    return node->state != NODE_READY || is_stuck(node, now_ns);
+}
+
 static void exchange(struct redlock_node *node, int64_t now_ns)
 {
     int64_t since_ns = redlock_node_waiting_since(node);
@@ -381,8 +393,7 @@ static void exchange(struct redlock_node *node, int64_t now_ns)
     if (node->out_len > 0 && !flush(node))
         return;
     receive(node, now_ns);
-    if (node->state == NODE_READY && since_ns != 0 && now_ns - since_ns > STUCK_NS &&
-        redlock_node_waiting_since(node) == since_ns)
+    if (is_stuck(node, now_ns) && redlock_node_waiting_since(node) == since_ns)
         redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
                           (long long)((now_ns - since_ns) / REDIS_NS_PER_MS));
 }

@@ -25,8 +25,9 @@ enum redlock_node_state {
 };
 
 enum redlock_ask_kind {
-    ASK_ANY,    /* nobody needs to know what became of it */
-    ASK_ACQUIRE /* a lease may come of it */
+    ASK_ANY,     /* nobody needs to know what became of it */
+    ASK_ACQUIRE, /* a lease may come of it */
+    ASK_RELEASE  /* has to be repeated with its text, if the node does not know the script */
 };
 
 /* What is to be remembered of a request until it is answered. */
@@ -34,7 +35,8 @@ struct redlock_ask {
     uint64_t call; /* of the session */
     int64_t sent_ns;
     enum redlock_ask_kind kind;
-    /* ASK_ACQUIRE: */
+    /* ASK_ACQUIRE, ASK_RELEASE: */
+    int what; /* enum redlock_release */
     uint32_t round, name_len;
     unsigned char token[DLOCK_TOKEN_SIZE];
     unsigned char name[REDIS_NAME_MAX];
@@ -95,6 +97,9 @@ void redlock_node_advance(struct redlock_node *node, int64_t now_ns);
 
 /* What to poll its descriptor for; 0: nothing now. */
 short redlock_node_events(const struct redlock_node *node);
+
+/* There is something to do even if its descriptor is silent. */
+bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns);
 
 /* On its way to READY, or about to be. */
 bool redlock_node_coming(const struct redlock_node *node, int64_t now_ns);

@@ -70,6 +70,8 @@ struct redlock_session {
     struct redlock_round *round;       /* the one in progress */
     uint64_t calls;
     struct spin spin;
+    bool polled;    /* stirs is fresh */
+    unsigned stirs; /* bits: nodes at which something can be done */
 };
 
 /* Opens connections until a majority is ready and the others had a moment, or by the deadline. */
@@ -146,6 +148,7 @@ struct redlock_answer {
     enum redlock_answer_state state;
     enum quorum_vote vote;
     bool straggler;   /* was behind when it was asked */
+    bool again;       /* asked `next` */
     int64_t until_ns; /* PENDING: waited for */
     uint64_t life;    /* of the connection that it was sent on */
     int64_t number;   /* GIVEN: what `read` took from it */
@@ -157,7 +160,8 @@ struct redlock_answer {
 struct redlock_round {
     struct redlock_session *session;
     struct redlock_request *request;
-    struct redlock_ask ask; /* as it is remembered; call and sent_ns are filled in */
+    struct redlock_request *next; /* for nodes that are to be asked again; NULL: none are */
+    struct redlock_ask ask;       /* as it is remembered; call and sent_ns are filled in */
     int64_t node_timeout_ns;
     int64_t deadline_ns;
     bool strict;   /* a node has node_timeout_ns, and is left out while it owes an older answer */
@@ -165,7 +169,8 @@ struct redlock_round {
     bool all;      /* a verdict does not end it before node_timeout_ns, if there are open nodes */
     unsigned only; /* bits: these nodes alone; 0: all */
     enum quorum_verdict (*judge)(const struct redlock_round *round);
-    /* The vote in a reply that is no error. QUORUM_REFUSED: it makes no sense. */
+    /* The vote in a reply that is no error. QUORUM_REFUSED: it makes no sense. QUORUM_OPEN: the
+     * node is asked `next`. */
     enum quorum_vote (*read)(struct redlock_round *round, unsigned node, const redisReply *reply);
     void *data; /* for read */
 
@@ -187,6 +192,10 @@ void redlock_round_end(struct redlock_round *round);
 /* For session.c: an answer to the request of the round in progress. */
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
                           const redisReply *reply);
+
+/* What is remembered of a release. */
+void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
+                      const unsigned char *token, uint32_t last_round, enum redlock_release what);
 
 /* Sends a release to the nodes of these bits without waiting for the answers. */
 void redlock_session_release(struct redlock_session *session, unsigned nodes,

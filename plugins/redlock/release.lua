@@ -10,7 +10,7 @@ local freed, left = 0, 0
 
 if what ~= 'LEAVE' then
     local value = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
-    if type(value) == 'string' then
+    if type(value) == 'string' and value ~= '~' then
         local owner, round = owner_of(value)
         if token == '*' or (owner == token and round <= last) then
             freed = redis.call('DEL', name.lock)

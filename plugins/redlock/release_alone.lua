@@ -4,9 +4,13 @@ if redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
     if type(value) ~= 'string' then
         return { 0 }
     end
+    if ARGV[2] == '*' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
+        redis.call('DEL', KEYS[1])
+        return { 1 }
+    end
     local token, round = string.match(value, '^(%x+) (%d+) ')
-    if ARGV[1] == '*' or (token or value) == ARGV[1] and
-            (ARGV[2] == '*' or tonumber(round or 0) <= tonumber(ARGV[2])) then
+    if value ~= '~' and (ARGV[1] == '*' or (token or value) == ARGV[1] and
+            (ARGV[2] == '*' or tonumber(round or 0) <= tonumber(ARGV[2]))) then
         redis.call('DEL', KEYS[1])
         return { 1 }
     end

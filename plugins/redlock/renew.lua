@@ -29,6 +29,9 @@ local function renew(name, token, ttl, mode)
     if type(value) == 'table' then
         return value
     end
+    if value == '~' then
+        value = false
+    end
     if value and owner_of(value) == token then
         return mode == 's' and become_reader(name, token, value, ttl) or stay_owner(name, ttl)
     end

@@ -111,15 +111,16 @@ static void nodes_look(struct redlock_round *round)
 
 /* ---- answers ---- */
 
-static void send_whole(struct redlock_round *round, struct redlock_node *node)
+/* The request, or `next`, once more; whole: with the script. */
+static void send_again(struct redlock_round *round, struct redlock_node *node, bool whole)
 {
     size_t len = 0;
-    char *bytes = redlock_request_format(round->request, true, &len);
+    bool next = round->answers[node->index].again;
+    char *bytes = redlock_request_format(next ? round->next : round->request, whole, &len);
     struct redlock_answer *answer = &round->answers[node->index];
 
     if (bytes == NULL || !redlock_node_send(node, bytes, len, &round->ask))
-        refuse(answer, DLOCK_UNAVAILABLE,
-               "the node does not know the script, and it cannot be sent");
+        refuse(answer, DLOCK_UNAVAILABLE, "a second request cannot be sent");
     free(bytes);
 }
 
@@ -132,7 +133,7 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
     const char *text = NULL;
 
     if (redis_error_is(reply, "NOSCRIPT")) {
-        send_whole(round, node);
+        send_again(round, node, true);
         return;
     }
     status = redis_error(node->place, reply, &err);
@@ -154,6 +155,15 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
         return;
     }
     answer->vote = round->read(round, node->index, reply);
+    if (answer->vote == QUORUM_OPEN) {
+        if (answer->state == ANSWER_PENDING) {
+            answer->again = true;
+            send_again(round, node, false);
+        } else {
+            refuse(answer, DLOCK_UNAVAILABLE, "timed out");
+        }
+        return;
+    }
     answer->state = ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
         redlock_node_drop(node, DLOCK_PROTOCOL, "not an answer to this question");

@@ -13,19 +13,66 @@
 
 /* ---- late answers ---- */
 
-/* A node granted a lock after we had stopped waiting for it. If the attempt is over, nobody else
- * gives that back. */
+/* To the nodes of these bits; whole: with the script's text. */
+static void release_send(struct redlock_session *session, unsigned nodes,
+                         const struct redlock_ask *ask, bool whole)
+{
+    struct redlock_release_request release;
+    char hex[REDIS_HEX_SIZE], *bytes = NULL;
+    size_t len = 0;
+
+    redis_hex(hex, ask->token);
+    redlock_release_make(&release, session->place, ask->name, ask->name_len, hex, ask->round,
+                         (enum redlock_release)ask->what);
+    bytes = redlock_request_format(&release.request, whole, &len);
+    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
+        if ((nodes & 1u << i) != 0)
+            (void)redlock_node_send(&session->nodes[i], bytes, len, ask);
+    free(bytes);
+}
+
+void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
+                      const unsigned char *token, uint32_t last_round, enum redlock_release what)
+{
+    *ask = (struct redlock_ask){
+        .kind = ASK_RELEASE, .what = (int)what, .round = last_round, .name_len = name_len};
+    memcpy(ask->token, token, sizeof ask->token);
+    memcpy(ask->name, name, name_len);
+}
+
+void redlock_session_release(struct redlock_session *session, unsigned nodes,
+                             const unsigned char *name, uint32_t name_len,
+                             const unsigned char *token, uint32_t last_round,
+                             enum redlock_release what)
+{
+    struct redlock_ask ask;
+
+    redlock_ask_fill(&ask, name, name_len, token, last_round, what);
+    ask.sent_ns = redlock_now(session);
+    release_send(session, nodes, &ask, false);
+}
+
+/* A node granted a lock after we had stopped waiting for it: if the attempt is over, nobody else
+ * gives that back. Or it did not know the script of a release. */
 static void late_take(struct redlock_session *session, const struct redlock_node *node,
                       const struct redlock_ask *ask, const redisReply *reply)
 {
-    int64_t taken = 0;
+    int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
+    struct redlock_ask again = *ask;
 
-    if (ask->kind != ASK_ACQUIRE || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
-        !redis_reply_int(reply, 0, 0, 1, &taken) || taken == 0 ||
-        redlock_hub_lives(session->hub, ask->token))
+    again.call = 0;
+    again.sent_ns = redlock_now(session);
+    if (ask->kind == ASK_RELEASE && redis_error_is(reply, "NOSCRIPT"))
+        release_send(session, 1u << node->index, &again, true);
+    if (ask->kind != ASK_ACQUIRE)
         return;
-    redlock_session_release(session, 1u << node->index, ask->name, ask->name_len, ask->token,
-                            ask->round, REDLOCK_UNLOCK);
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        (void)redis_reply_int(reply, 0, 0, 1, &taken);
+    if (taken == 0 || redlock_hub_lives(session->hub, ask->token))
+        return;
+    again.kind = ASK_RELEASE;
+    again.what = REDLOCK_UNLOCK;
+    release_send(session, 1u << node->index, &again, false);
 }
 
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
@@ -39,33 +86,43 @@ static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
         late_take(session, node, ask, reply);
 }
 
-void redlock_session_release(struct redlock_session *session, unsigned nodes,
-                             const unsigned char *name, uint32_t name_len,
-                             const unsigned char *token, uint32_t last_round,
-                             enum redlock_release what)
-{
-    struct redlock_release_request release;
-    struct redlock_ask ask = {.sent_ns = redlock_now(session), .kind = ASK_ANY};
-    char hex[REDIS_HEX_SIZE], *bytes = NULL;
-    size_t len = 0;
-
-    redis_hex(hex, token);
-    redlock_release_make(&release, session->place, name, name_len, hex, last_round, what);
-    bytes = redlock_request_format(&release.request, false, &len);
-    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
-        if ((nodes & 1u << i) != 0)
-            (void)redlock_node_send(&session->nodes[i], bytes, len, &ask);
-    free(bytes);
-}
-
 /* ---- all nodes ---- */
+
+/* Which nodes want something, after at most left_ns. */
+static void poll_all(struct redlock_session *session, int64_t left_ns)
+{
+    struct pollfd fds[REDLOCK_NODES_MAX];
+    struct timespec timeout;
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        const struct redlock_node *node = &session->nodes[i];
+        short events = redlock_node_events(node);
+
+        fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
+        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
+            left_ns = RESOLVING_NS;
+    }
+    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
+                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
+    session->stirs = 0;
+    session->polled = true;
+    if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)
+        return;
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (fds[i].revents != 0)
+            session->stirs |= 1u << i;
+}
 
 void redlock_session_advance(struct redlock_session *session)
 {
     int64_t now_ns = redlock_now(session);
 
+    if (!session->polled)
+        poll_all(session, 0);
+    session->polled = false;
     for (unsigned i = 0; i < session->place->count; i++)
-        redlock_node_advance(&session->nodes[i], now_ns);
+        if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
+            redlock_node_advance(&session->nodes[i], now_ns);
 }
 
 static int64_t monotonic_ns(void)
@@ -78,29 +135,12 @@ static int64_t monotonic_ns(void)
 
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
 {
-    struct pollfd fds[REDLOCK_NODES_MAX];
-    struct timespec timeout;
     int64_t left_ns = until_ns - redlock_now(session);
-    nfds_t count = 0;
 
-    if (spin_more(&session->spin, monotonic_ns())) {
+    if (spin_more(&session->spin, monotonic_ns()))
         (void)sched_yield();
-        return;
-    }
-    for (unsigned i = 0; i < session->place->count; i++) {
-        const struct redlock_node *node = &session->nodes[i];
-        short events = redlock_node_events(node);
-
-        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
-            left_ns = RESOLVING_NS;
-        if (events != 0)
-            fds[count++] = (struct pollfd){.fd = node->stream.fd, .events = events};
-    }
-    if (left_ns <= 0)
-        return;
-    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
-                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
-    (void)ppoll(fds, count, &timeout, NULL);
+    else if (left_ns > 0)
+        poll_all(session, left_ns);
 }
 
 unsigned redlock_session_ready(const struct redlock_session *session)

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# commands.sh SOURCE-DIR BIN-DIR PORT...: the command on five nodes that run. TAP.
+# shellcheck disable=SC2317 # functions are called by name
+set -u
+# shellcheck source=tests/tap.sh
+. "$1/tests/tap.sh"
+dlock=$2/dlock
+shift 2
+list=$(printf ',127.0.0.1:%s' "$@")
+all="redlock://${list#,}?restart_guard=0&ttl=2s"
+dead="redlock://127.0.0.1:$1,127.0.0.1:$2,127.0.0.1:1,127.0.0.1:2,127.0.0.1:3?restart_guard=0"
+guarded="redlock://${list#,}?restart_guard=1h&op_timeout=300ms"
+cd "$tap_tmp" || exit 1
+
+# ends CODE COMMAND...: it does, within 10 s; what it says is in out and err.
+ends() {
+    local want=$1 got=0
+    shift
+    timeout 10 "$@" >out 2>err || got=$?
+    [ "$got" -eq "$want" ] || { cat out err; echo "exit code $got, want $want: $*"; return 1; }
+}
+
+runs_under_the_lock() {
+    ends 0 "$dlock" -u "$all" run job -- sh -c "echo \"\$DLOCK_NAME\"; '$dlock' -u '$all' inspect job" &&
+        grep -qx job out && grep -q "$(hostname)" out &&
+        ends 1 "$dlock" -u "$all" inspect job
+}
+
+keeps_others_out() {
+    ends 3 "$dlock" -u "$all" run job -- env -u DLOCK_HELD sh -c "'$dlock' -u '$all' run --nowait job -- touch ran
+        [ \$? -eq 75 ] && exit 3" && [ ! -e ran ]
+}
+
+readers_together() {
+    ends 0 "$dlock" -u "$all" run --shared job -- env -u DLOCK_HELD \
+        "$dlock" -u "$all" run --shared --nowait job -- true
+}
+
+lists_and_breaks() {
+    ends 70 "$dlock" -u "$all" run --ttl 5s a/1 -- sh -c "'$dlock' -u '$all' list a/ &&
+        '$dlock' -u '$all' break --yes a/1; exec sleep 8" || return 1
+    grep -q ' a/1 ' out || {
+        cat out err
+        return 1
+    }
+}
+
+every_key_ends_by_itself() {
+    local port key
+    for port in "$@"; do
+        while read -r key; do
+            [ "$(redis-cli -p "$port" PTTL "$key")" -ge 0 ] && continue
+            echo "$key does not"
+            return 1
+        done < <(redis-cli -p "$port" --scan)
+    done
+}
+
+too_few_nodes() {
+    ends 69 "$dlock" -u "$dead" run --wait 2s job -- touch ran && [ ! -e ran ] &&
+        [ "$(grep -c '^dlock:   127.0.0.1:[0-9]*: ' err)" -eq 5 ] &&
+        [ "$(grep -c 'Connection refused' err)" -eq 3 ] && grep -q '2 of 5 nodes' err
+}
+
+nodes_without_a_vote() {
+    ends 69 "$dlock" -u "$guarded" run --wait 1s job -- touch ran && [ ! -e ran ] &&
+        [ "$(grep -c 'restart_guard is 3600 s; no vote for 3[0-9]* s more' err)" -eq 5 ]
+}
+
+check "a command runs under the lock, which inspect shows" runs_under_the_lock
+check "others are kept out" keeps_others_out
+check "readers run together" readers_together
+check "list shows it, break takes it away, and the command ends" lists_and_breaks
+check "with 3 of 5 dead it is 69 before the deadline, and a line a node" too_few_nodes
+check "nodes that were just started say for how long they have no vote" nodes_without_a_vote
+check "every key ends by itself" every_key_ends_by_itself "$@"
+tap_end

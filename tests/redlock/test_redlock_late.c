@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What do messages do that come late, or not at all? Real servers behind proxies (failures T55 to
+ * T57; C1, C3, C4, C8).
+ */
+#include "redlock_kit.h"
+
+#include <string.h>
+
+static struct dlt_nodes nodes;
+
+static void set_up(void)
+{
+    dlt_nodes_start(&nodes, 3, true);
+}
+
+static void tear_down(void)
+{
+    dlt_nodes_stop(&nodes);
+}
+
+TestSuite(redlock_late, .init = set_up, .fini = tear_down, .timeout = 100);
+
+static void tell(unsigned node, const char *line)
+{
+    cr_assert(dlt_proxy_tell(&nodes.proxies[node], "%s", line), "%s: %s", line,
+              nodes.proxies[node].answer);
+}
+
+/* C8: a network that swallows everything. */
+Test(redlock_late, C4_black_holes)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=500ms", false);
+    struct dlock *lock = dlt_lock(client, "x", false);
+    int64_t start_ms = 0;
+
+    tell(1, "blackhole both");
+    for (int i = 0; i < 20; i++) {
+        OK(dlock_timedlock(lock, 5000, &dlt_err));
+        OK(dlock_unlock(lock, &dlt_err));
+    }
+    tell(2, "blackhole both");
+    start_ms = dlt_now_ms();
+    /* One of the two was behind and has not been asked: the other one alone is no majority. */
+    STATUS(dlock_trylock(lock, &dlt_err), DLOCK_NO_QUORUM);
+    cr_expect_lt(dlt_now_ms() - start_ms, 3000);
+    cr_expect_eq(dlt_err.node_count, 3u);
+    tell(1, "pass");
+    tell(2, "pass");
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, DLT_TTL_MS + 1000));
+    OK(dlock_timedlock(lock, 10000, &dlt_err));
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* A node that answers after its time has no vote, and what it granted is undone. As it says so
+ * itself, the answer is definite, but for a round that is cut short by the deadline. */
+Test(redlock_late, TRY_4_answers_after_the_time_of_a_node)
+{
+    struct dlock_client *client =
+        dlt_nodes_client(&nodes, "node_timeout=100ms&op_timeout=3s", false);
+    struct dlock *lock = dlt_lock(client, "x", false);
+    enum dlock_status status = DLOCK_OK;
+
+    tell(0, "delay s2c 300");
+    tell(1, "delay s2c 300");
+    status = dlock_trylock(lock, &dlt_err);
+    cr_expect(status == DLOCK_NO_QUORUM || status == DLOCK_UNKNOWN, "%s",
+              dlock_status_name((int)status));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, DLT_TTL_MS + 1000));
+    tell(0, "pass");
+    tell(1, "pass");
+    OK(dlock_timedlock(lock, 5000, &dlt_err));
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* C3: a majority that grants, but so late that the lease is over. */
+Test(redlock_late, C3_answers_after_the_ttl)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=5s&op_timeout=5s", false);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 300, .op_timeout_ms = 5000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL;
+
+    OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
+    for (unsigned i = 0; i < 3; i++)
+        tell(i, "delay s2c 600");
+    STATUS(dlock_trylock(lock, &dlt_err), DLOCK_TIMEOUT);
+    cr_expect_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 0u);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* The view of one client is cut off from a majority: its lock ends with its validity, the other
+ * gets it not before, and what the first sent meanwhile does not hurt the second. */
+Test(redlock_late, C1_two_views_of_a_partition)
+{
+    struct dlock_client *cut = dlt_nodes_client(&nodes, "op_timeout=500ms", false);
+    struct dlock_client *other = dlt_nodes_client(&nodes, NULL, true);
+    struct dlock *lock = dlt_lock(cut, "x", true), *next = dlt_lock(other, "x", false);
+    int64_t remaining_ms = 0, start_ms = 0;
+
+    OK(dlock_timedlock(lock, 5000, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    tell(0, "blackhole both");
+    tell(1, "blackhole both");
+    start_ms = dlt_now_ms();
+    remaining_ms = dlock_remaining_ms(lock);
+    STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
+    OK(dlock_timedlock(next, 20000, &dlt_err));
+    cr_expect_neq(dlock_state(lock), DLOCK_STATE_HELD);
+    cr_expect_neq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    cr_expect_geq(dlt_now_ms() - start_ms, remaining_ms - 5);
+    tell(0, "pass");
+    tell(1, "pass");
+    (void)dlock_unlock(lock, &dlt_err);
+    dlt_sleep_ms(200);
+    OK(dlock_renew(next, 0, &dlt_err));
+    OK(dlock_unlock(next, &dlt_err));
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(cut);
+    dlock_client_close(other);
+}
+
+/* The request that a node got late, of an attempt that is over: by its own connection it is
+ * followed by the release. */
+Test(redlock_late, C7_a_late_request_is_followed_by_its_release)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
+    struct dlock *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "y", false);
+
+    tell(1, "blackhole c2s");
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 2u);
+    OK(dlock_unlock(lock, &dlt_err));
+    tell(1, "pass");
+    dlt_sleep_ms(300);
+    OK(dlock_trylock(next, &dlt_err)); /* takes what has arrived */
+    OK(dlock_unlock(next, &dlt_err));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 1000));
+    dlock_free(next);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* ... and when the lock was ended by another connection before the node got it, nobody but the
+ * first one can know: it gives the lock back when it is used again, for whatever. */
+Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
+    struct dlock_client *other = dlt_nodes_client(&nodes, NULL, true);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL, *taker = NULL, *next = dlt_lock(client, "y", false);
+    char token[DLOCK_TOKEN_CHARS];
+
+    OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
+    OK(dlock_new(other, "x", 1, &options, &taker, &dlt_err));
+    tell(1, "hold c2s +1 match=NX");
+    OK(dlock_trylock(lock, &dlt_err));
+    (void)dlock_token(lock, token, sizeof token);
+    for (unsigned i = 0; i < 3; i++) /* somebody breaks it */
+        (void)dlt_redis_ask(&nodes.servers[i], "DEL rl:{x}");
+    tell(1, "await c2s.held=1 2000");
+    STATUS(dlock_break(other, "x", 1, token, &dlt_err), DLOCK_NOT_HELD);
+    tell(1, "deliver");
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 1, 2000), "the late request is executed");
+    STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
+    STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u, "its ttl is long");
+    OK(dlock_timedlock(next, 5000, &dlt_err));
+    OK(dlock_unlock(next, &dlt_err));
+    OK(dlock_timedlock(taker, 5000, &dlt_err));
+    OK(dlock_unlock(taker, &dlt_err));
+    dlock_free(lock);
+    dlock_free(taker);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Which lists of nodes are taken, which nodes have a vote, and what is said of the others? */
+#include "redlock_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct dlt_nodes nodes;
+
+static void set_up(void)
+{
+    dlt_nodes_start(&nodes, 3, false);
+}
+
+static void tear_down(void)
+{
+    dlt_nodes_stop(&nodes);
+}
+
+TestSuite(redlock_open, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static void refused(const char *uri, enum dlock_status status, const char *why)
+{
+    struct dlock_client *client = NULL;
+
+    cr_expect_eq(dlock_client_open(uri, NULL, &client, &dlt_err), status, "%s: %s", uri,
+                 dlt_err.message);
+    cr_expect_not_null(strstr(dlt_err.message, why), "%s: %s", uri, dlt_err.message);
+}
+
+/* OPN-3: what core could not check. */
+Test(redlock_open, lists_of_nodes_that_make_no_sense)
+{
+    refused("redlock:", DLOCK_INVALID, "want nodes");
+    refused("redlock://h1", DLOCK_INVALID, "3, 5, 7 or 9");
+    refused("redlock://h1,h2,h3,h4", DLOCK_INVALID, "3, 5, 7 or 9");
+    refused("redlock://h1,h2,h1", DLOCK_INVALID, "twice");
+    refused("redlock://h1,h2,H1:6379", DLOCK_INVALID, "twice");
+    refused("redlock://1,2,3,4,5,6,7,8,9,10", DLOCK_INVALID, "");
+    refused("redlock://h1,h2,h3/x", DLOCK_INVALID, "number of a database");
+    refused("redlock://h1,h2?node=h3", DLOCK_INVALID, "node: want redis://");
+    refused("redlock://h1,h2?node=redis%3A%2F%2Fu%3Asecret%2540%25zz%40h3", DLOCK_INVALID,
+            "node: want redis://");
+    cr_expect_null(strstr(dlt_err.message, "secret"), "C17");
+    refused("redlock://h1,h2,h3?prefix=%7B", DLOCK_INVALID, "braces");
+    refused("redlock://h1,h2,h3?cert=/x", DLOCK_INVALID, "cert and key_file");
+}
+
+/* C1: one server under two names would vote twice. */
+Test(redlock_open, OPN_1_the_same_server_twice)
+{
+    char uri[200];
+
+    (void)snprintf(uri, sizeof uri, "redlock://%s,%s,localhost:%u?restart_guard=0",
+                   nodes.servers[0].address, nodes.servers[1].address, nodes.servers[0].port);
+    refused(uri, DLOCK_CONFIG, "are the same server");
+}
+
+/* OPN-6, and a line for each node. */
+Test(redlock_open, OPN_6_too_few_nodes)
+{
+    char uri[200];
+
+    (void)snprintf(uri, sizeof uri, "redlock://%s,127.0.0.1:1,127.0.0.1:2?restart_guard=0",
+                   nodes.servers[0].address);
+    refused(uri, DLOCK_NO_QUORUM, "1 of 3 nodes");
+    cr_assert_eq(dlt_err.node_count, 3u);
+    cr_expect_str_eq(dlt_err.nodes[0].node, nodes.servers[0].address);
+    cr_expect_eq(dlt_err.nodes[0].status, DLOCK_OK);
+    cr_expect_str_eq(dlt_err.nodes[1].node, "127.0.0.1:1");
+    cr_expect_eq(dlt_lines_with("refused"), 6u, "%s", dlt_err.nodes[1].message);
+}
+
+/* OPN-1: a node that cannot keep a lock has no vote; a majority of the others will do. */
+Test(redlock_open, OPN_1_a_node_that_evicts_has_no_vote)
+{
+    struct dlock_client *client = NULL;
+    struct dlock *lock = NULL;
+    char uri[400];
+
+    (void)dlt_redis_ask(&nodes.servers[2], "CONFIG SET maxmemory-policy allkeys-lru");
+    (void)dlt_redis_ask(&nodes.servers[2], "CONFIG SET maxmemory 100mb");
+    client = dlt_nodes_client(&nodes, NULL, false);
+    lock = dlt_lock(client, "x", false);
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 2u);
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)dlt_redis_ask(&nodes.servers[i], "CONFIG SET maxmemory-policy allkeys-lru");
+        (void)dlt_redis_ask(&nodes.servers[i], "CONFIG SET maxmemory 100mb");
+    }
+    dlt_nodes_uri(&nodes, NULL, false, uri, sizeof uri);
+    refused(uri, DLOCK_CONFIG, "0 of 3 nodes");
+    cr_expect_eq(dlt_lines_with("noeviction"), 7u, "%s", dlt_err.nodes[0].message);
+}
+
+/* A user, a password and a database for each node; OPN-3, C17. */
+Test(redlock_open, nodes_with_credentials_of_their_own)
+{
+    struct dlock_client *client = NULL;
+    struct dlock *lock = NULL;
+    char uri[600];
+
+    (void)dlt_redis_ask(&nodes.servers[1], "ACL SETUSER ann on >p@ss ~* &* +@all");
+    (void)dlt_redis_ask(&nodes.servers[2], "ACL SETUSER bob on >word ~* &* +@all");
+    (void)snprintf(
+        uri, sizeof uri,
+        "redlock://%s?restart_guard=0&node=redis%%3A%%2F%%2Fann%%3Ap%%2540ss%%40127.0.0.1%%3A%u"
+        "&node=redis%%3A%%2F%%2Fbob%%3Aword%%40127.0.0.1%%3A%u%%2F2",
+        nodes.servers[0].address, nodes.servers[1].port, nodes.servers[2].port);
+    OK(dlock_client_open(uri, NULL, &client, &dlt_err));
+    cr_expect_null(strstr(dlock_client_uri(client), "word"), "%s", dlock_client_uri(client));
+    lock = dlt_lock(client, "x", false);
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 2, 1000), "the third is in database 2");
+    cr_expect_not_null(strstr(dlt_redis_ask(&nodes.servers[2], "INFO keyspace"), "db2"));
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+Test(redlock_open, wrong_passwords_are_AUTH_and_not_shown)
+{
+    char uri[400];
+
+    (void)snprintf(uri, sizeof uri, "redlock://eve:hunter2@%s,%s,%s", nodes.servers[0].address,
+                   nodes.servers[1].address, nodes.servers[2].address);
+    refused(uri, DLOCK_AUTH, "0 of 3 nodes");
+    for (unsigned i = 0; i < dlt_err.node_count; i++)
+        cr_expect_null(strstr(dlt_err.nodes[i].message, "hunter2"));
+}
+
+/* CRASH_SAFE: a node that may have forgotten has no vote until every lock of before has run out,
+ * and says for how long; locks that could outlive that are refused. */
+Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
+    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 3001};
+    struct dlock *lock = dlt_lock(client, "x", true), *long_lived = NULL;
+
+    cr_expect(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE);
+    OK(dlock_new(client, "z", 1, &options, &long_lived, &dlt_err));
+    STATUS(dlock_trylock(long_lived, &dlt_err), DLOCK_CONFIG);
+    STATUS(dlock_trylock(lock, &dlt_err), DLOCK_NO_QUORUM);
+    cr_expect_eq(dlt_lines_with("restart_guard is 3 s; no vote for "), 7u, "%s",
+                 dlt_err.nodes[0].message);
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 0u);
+    dlt_sleep_ms(5500);
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    /* One forgets: it gives nothing to others, but takes back what a majority holds. */
+    dlt_redis_kill(&nodes.servers[0]);
+    cr_assert(dlt_redis_again(&nodes.servers[0]));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_free(long_lived);
+    dlock_client_close(client);
+
+    client = dlt_nodes_client(&nodes, "restart_guard=0", false);
+    cr_expect_eq(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE, 0u);
+    dlock_client_close(client);
+}
+
+/* C6: never a made-up number. */
+Test(redlock_open, C6_no_fence)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
+    struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
+    struct dlock *lock = NULL;
+
+    STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err), DLOCK_UNSUPPORTED);
+    lock = dlt_lock(client, "x", false);
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_expect_eq(dlock_fence(lock), 0u);
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
