@@ -18,10 +18,10 @@ local function held_by_me(owner)
         if left < ttl then
             redis.call('PEXPIRE', name.lock, ttl)
         end
-        return { 1, tonumber(redis.call('HGET', name.meta, 'f') or 0) or 0, math.max(left, ttl) }
+        return { 1, tonumber(last_fence or 0) or 0, math.max(left, ttl) }
     end
-    local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)
-    if ends > now then
+    local ends = not owner and tonumber(redis.call('ZSCORE', name.readers, token) or 0)
+    if ends and ends > now then
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token), math.max(ends - now, ttl) }
     end
@@ -34,7 +34,7 @@ local function take(queued)
     if mode == 's' then
         return { 1, become_reader(name, token, ttl, label), ttl }
     end
-    return { 1, become_owner(name.lock, name.meta, token, ttl, label), ttl }
+    return { 1, become_owner(name, token, ttl, label), ttl }
 end
 
 -- Nobody passes a live waiter: the first of them gets a free name, whoever asks.
@@ -50,12 +50,9 @@ local function try()
     local head = queue_head(name)
     if head and head ~= token then
         pass_on(name)
-        held = held_by_me(redis.call('GET', name.lock))
-        if held then
+        held = held_by_me() -- among other readers
+        if held or redis.call('EXISTS', name.lock) == 1 then
             return held
-        end
-        if redis.call('EXISTS', name.lock) == 1 then
-            return nil
         end
         head = queue_head(name)
     end

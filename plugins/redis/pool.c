@@ -277,6 +277,7 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_comm
     if (bytes == NULL)
         return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
     exchange.bytes = bytes;
+    exchange.spin = !atomic_load(&pool->crowded);
     while (!asked && !fresh) {
         struct redis_wire *wire = NULL;
 

@@ -240,26 +240,28 @@ static int64_t monotonic_ns(void)
 /* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: others may ask now, and to let
  * them is better than sleeping. */
 static enum stream_result receive(struct redis_wire *wire, struct stream_step *step, bool busy,
-                                  int64_t deadline_ns)
+                                  const struct redis_exchange *mine)
 {
     struct spin *spin = &wire->link.stream.spin;
     enum stream_result result = STREAM_FAILED;
 
-    spin_begin(spin, monotonic_ns());
+    if (mine->spin)
+        spin_begin(spin, monotonic_ns());
     while ((result = receive_now(wire, step)) == STREAM_TIMEOUT) {
         int64_t left_ns = 0;
-        bool spins = spin_more(spin, monotonic_ns());
+        bool spins = mine->spin && spin_more(spin, monotonic_ns());
 
         if (spins || busy) {
             busy = gather(wire);
             continue;
         }
-        left_ns = deadline_ns - now(wire);
+        left_ns = mine->deadline_ns - now(wire);
         if (left_ns <= 0)
             break;
         leader_sleep(wire, step->events, left_ns);
     }
-    spin_end(spin, monotonic_ns(), result == STREAM_OK);
+    if (mine->spin)
+        spin_end(spin, monotonic_ns(), result == STREAM_OK);
     return result;
 }
 
@@ -332,7 +334,7 @@ static bool lead_once(struct redis_wire *wire, struct redis_exchange *mine, bool
 {
     struct stream_step step;
     struct wakes wakes = {.count = 0};
-    enum stream_result result = receive(wire, &step, busy, mine->deadline_ns);
+    enum stream_result result = receive(wire, &step, busy, mine);
     bool over = false;
 
     (void)pthread_mutex_lock(&wire->mutex);
