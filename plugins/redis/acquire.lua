@@ -2,10 +2,10 @@
 --
 -- KEYS   lock, meta, readers, queue, waiters
 -- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), lease of a place, channel
---        ('-': none), label
--- Returns 1, fence, lease, waiters
+--        ('-': none), label, question
+-- Returns 1, fence, lease, waiters, question
 --     or  0, what the holder has left (-1: not known), waiters, 1 if queued, waiters before me,
---         the last fence
+--         the last fence, question
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local name = name_at(1)
@@ -111,4 +111,5 @@ else
                tonumber(last_fence or 0) or 0 }
 end
 tell(name)
+table.insert(result, tonumber(ARGV[8]))
 return result

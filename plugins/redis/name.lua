@@ -13,6 +13,9 @@
 -- All times are milliseconds of the server's clock, beginnings microseconds. Whoever has no lease
 -- left is dropped by the next script that comes by.
 --
+-- The last argument of each script is a number of the question's own, and the last element of what
+-- it returns is that number: an answer says whose it is.
+--
 -- A script reads of each key before it writes to any: one that is something else is found in time.
 
 local function name_at(first)

@@ -1,9 +1,9 @@
 -- Gives a name back, or a place in its queue.
 --
 -- KEYS   lock, meta, readers, queue, waiters
--- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK)
+-- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), question
 -- Returns whether it was held by the token, and why it could not be passed on or a waiter not be
--- told ('': it could).
+-- told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
 local name = name_at(1)
 local freed, failure = 0, ''
@@ -38,4 +38,4 @@ if (freed == 1 or left) and not holder then
     end
 end
 local told = tell(name)
-return { freed, failure ~= '' and failure or told }
+return { freed, failure ~= '' and failure or told, tonumber(ARGV[3]) }
