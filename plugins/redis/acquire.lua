@@ -2,10 +2,10 @@
 --
 -- KEYS   lock, meta, readers, queue, waiters
 -- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), lease of a place, channel
---        ('-': none), label
--- Returns 1, fence, lease, waiters
+--        ('-': none), label, question
+-- Returns 1, fence, lease, waiters, question
 --     or  0, what the holder has left (-1: not known), waiters, 1 if queued, waiters before me,
---         the last fence
+--         the last fence, question
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local name = name_at(1)
@@ -18,10 +18,10 @@ local function held_by_me(owner)
         if left < ttl then
             redis.call('PEXPIRE', name.lock, ttl)
         end
-        return { 1, tonumber(redis.call('HGET', name.meta, 'f') or 0) or 0, math.max(left, ttl) }
+        return { 1, tonumber(last_fence or 0) or 0, math.max(left, ttl) }
     end
-    local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)
-    if ends > now then
+    local ends = not owner and tonumber(redis.call('ZSCORE', name.readers, token) or 0)
+    if ends and ends > now then
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token), math.max(ends - now, ttl) }
     end
@@ -34,7 +34,7 @@ local function take(queued)
     if mode == 's' then
         return { 1, become_reader(name, token, ttl, label), ttl }
     end
-    return { 1, become_owner(name.lock, name.meta, token, ttl, label), ttl }
+    return { 1, become_owner(name, token, ttl, label), ttl }
 end
 
 -- Nobody passes a live waiter: the first of them gets a free name, whoever asks.
@@ -50,12 +50,9 @@ local function try()
     local head = queue_head(name)
     if head and head ~= token then
         pass_on(name)
-        held = held_by_me(redis.call('GET', name.lock))
-        if held then
+        held = held_by_me() -- among other readers
+        if held or redis.call('EXISTS', name.lock) == 1 then
             return held
-        end
-        if redis.call('EXISTS', name.lock) == 1 then
-            return nil
         end
         head = queue_head(name)
     end
@@ -114,4 +111,5 @@ else
                tonumber(last_fence or 0) or 0 }
 end
 tell(name)
+table.insert(result, tonumber(ARGV[8]))
 return result

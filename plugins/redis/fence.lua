@@ -30,10 +30,10 @@ end
 
 -- The fence is written first, and what makes the holder last: a script that is refused or ends
 -- half-way has burned a number at most.
-local function become_owner(lock, meta, token, lease, label)
-    local fence, text, ends = fence_next(meta)
-    redis.call('HSET', meta, 'f', text, 'h', token .. ' ' .. moment .. ' ' .. label)
-    meta_keep(meta, ends, lease)
-    redis.call('SET', lock, token, 'PX', lease)
+local function become_owner(name, token, lease, label)
+    local fence, text, ends = fence_next(name.meta)
+    redis.call('HSET', name.meta, 'f', text, 'h', token .. ' ' .. moment .. ' ' .. label)
+    meta_keep(name.meta, ends, lease)
+    redis.call('SET', name.lock, token, 'PX', lease)
     return fence
 end

@@ -1,9 +1,9 @@
 -- The live holders of a name, some at a time; changes nothing.
 --
 -- KEYS   lock, meta, readers, queue, waiters
--- ARGV   most readers to be told, and how many to pass over
+-- ARGV   most readers to be told, how many to pass over, question
 -- Returns waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
--- held for (-1: not known), label.
+-- held for (-1: not known), label; question.
 local OWNER_MAX = 255 -- bytes: with key=raw it may be another program's, and anything
 local PAGE = 500
 
@@ -40,4 +40,5 @@ else
         holder('s', live[i], tonumber(live[i + 1]) - now, fence, since, label)
     end
 end
+table.insert(result, tonumber(ARGV[3]))
 return result

@@ -133,6 +133,7 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
         status = grant_read(session, reply, grant, err);
     else
         status = busy_read(session, reply, waiter, grant, err);
+    atomic_store(&session->pool.crowded, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);
     return status;
 }

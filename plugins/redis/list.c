@@ -133,7 +133,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_text(&command, listing->pattern);
     resp_command_text(&command, "COUNT");
     resp_command_text(&command, PAGE);
-    status = redis_pool_ask(&session->pool, &command, ANSWER_MAX_BYTES, listing->deadline_ns,
+    status = redis_pool_ask(&session->pool, &command, 0, ANSWER_MAX_BYTES, listing->deadline_ns,
                             &reply, err);
     if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
         status = redis_error(&session->place, reply, err);

@@ -13,6 +13,9 @@
 -- All times are milliseconds of the server's clock, beginnings microseconds. Whoever has no lease
 -- left is dropped by the next script that comes by.
 --
+-- The last argument of each script is a number of the question's own, and the last element of what
+-- it returns is that number: an answer says whose it is.
+--
 -- A script reads of each key before it writes to any: one that is something else is found in time.
 
 local function name_at(first)
@@ -41,6 +44,9 @@ end
 
 -- How many readers are left; the dead ones are gone afterwards.
 local function readers_live(name)
+    if redis.call('ZCARD', name.readers) == 0 then
+        return 0
+    end
     local dead = redis.call('ZRANGEBYSCORE', name.readers, '-inf', now)
     for _, token in ipairs(dead) do
         redis.call('ZREM', name.readers, token)
@@ -80,48 +86,43 @@ local function waiters_reap(name)
     end
 end
 
--- The first live waiter, or nil.
+-- The first live waiter and what it waits for, or nil.
 local function queue_head(name)
     while true do
         local token = redis.call('ZRANGE', name.queue, 0, 0)[1]
-        if not token or waiter_lives(name, token) then
-            return token
+        if not token then
+            return nil
+        end
+        local known = redis.call('HMGET', name.waiters, 'e' .. token, 'w' .. token)
+        if known[1] and tonumber(known[1]) > now then
+            return token, known[2] or 'x 1000 1 - '
         end
         waiter_drop(name, token)
     end
 end
 
 -- Makes the waiter a holder, for no longer than its place in the queue was to last.
-local function grant(name, token)
-    local entry = redis.call('HGET', name.waiters, 'w' .. token) or 'x 1000 1 - '
+local function grant(name, token, entry)
     local mode, lease, length, rest = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
     local channel, label = string.sub(rest, 1, length), string.sub(rest, length + 2)
-    lease = tonumber(lease)
+    local become, fence = mode == 's' and become_reader or become_owner, nil
     waiter_drop(name, token) -- first, so that it works in a server without memory to spare
-    local fence
-    if mode == 's' then
-        fence = become_reader(name, token, lease, label)
-    else
-        fence = become_owner(name.lock, name.meta, token, lease, label)
-    end
-    table.insert(name.said, { channel, string.format('%s %.0f %.0f', token, fence, lease) })
-end
-
-local function head_may_hold(name, token, readers)
-    local entry = redis.call('HGET', name.waiters, 'w' .. token)
-    return readers == 0 or (entry and string.sub(entry, 1, 1) == 's')
+    fence = become(name, token, tonumber(lease), label)
+    table.insert(name.said, { channel, string.format('%s %.0f %s', token, fence, lease) })
 end
 
 -- The name has no exclusive holder: it goes to whoever waits, readers together. Nobody else may
 -- take it while there is a live waiter.
 local function pass_on(name)
-    while redis.call('EXISTS', name.lock) == 0 do
-        local token = queue_head(name)
-        if not token or not head_may_hold(name, token, readers_live(name)) then
+    local reader
+    repeat
+        local token, entry = queue_head(name)
+        reader = token and string.sub(entry, 1, 1) == 's'
+        if not token or not reader and readers_live(name) > 0 then
             return
         end
-        grant(name, token)
-    end
+        grant(name, token, entry)
+    until not reader
 end
 
 -- Tells those who were granted. Last, and never an error: they find out by asking, too. Returns

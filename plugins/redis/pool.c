@@ -264,9 +264,39 @@ static bool is_over(const struct redis_exchange *exchange)
                                             redis_error_is(exchange->reply, "NOAUTH"));
 }
 
+uint32_t redis_pool_number(struct redis_pool *pool)
+{
+    uint32_t number = 0;
+
+    while (number == 0)
+        number = atomic_fetch_add(&pool->numbers, 1) + 1;
+    return number;
+}
+
+/* An answer to another question must never get through. The number is taken off. */
+static void number_check(struct redis_wire *wire, struct redis_exchange *exchange, uint32_t number)
+{
+    redisReply *reply = exchange->reply, *last = NULL;
+
+    if (exchange->status != DLOCK_OK || number == 0 || reply->type == REDIS_REPLY_ERROR)
+        return;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        last = reply->element[reply->elements - 1];
+    if (last != NULL && last->type == REDIS_REPLY_INTEGER && last->integer == number) {
+        freeReplyObject(last);
+        reply->elements--;
+        return;
+    }
+    freeReplyObject(reply);
+    exchange->reply = NULL;
+    exchange->status = DLOCK_PROTOCOL;
+    (void)snprintf(exchange->why, sizeof exchange->why, "not an answer to this question");
+    atomic_store(&wire->dead, true);
+}
+
 enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
-                                 size_t reply_max, int64_t deadline_ns, redisReply **out,
-                                 struct dlock_error *err)
+                                 uint32_t number, size_t reply_max, int64_t deadline_ns,
+                                 redisReply **out, struct dlock_error *err)
 {
     struct redis_exchange exchange = {.reply_max = reply_max, .deadline_ns = deadline_ns};
     char *bytes = resp_command_format(command, &exchange.len);
@@ -277,6 +307,7 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_comm
     if (bytes == NULL)
         return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
     exchange.bytes = bytes;
+    exchange.spin = !atomic_load(&pool->crowded);
     while (!asked && !fresh) {
         struct redis_wire *wire = NULL;
 
@@ -286,6 +317,8 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_comm
         asked = redis_wire_ask(wire, &exchange);
         if (asked && is_over(&exchange))
             atomic_store(&wire->dead, true);
+        if (asked)
+            number_check(wire, &exchange, number);
         wire_put(pool, wire);
     }
     free(bytes);

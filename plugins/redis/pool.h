@@ -23,6 +23,8 @@ struct redis_pool {
     unsigned limit;                 /* of connections */
     unsigned processors;            /* to spin on; 0: never */
     _Atomic int64_t guard_until_ns; /* no new lock before [restart_guard] */
+    _Atomic uint32_t numbers;       /* of the questions so far */
+    _Atomic bool crowded; /* others want what we want: a processor that spins is not theirs */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */
     pthread_cond_t changed;
@@ -44,12 +46,16 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
                                      struct redis_facts *facts, uint32_t *caps,
                                      struct dlock_error *err);
 
+/* A number for a question; 0 is none. */
+uint32_t redis_pool_number(struct redis_pool *pool);
+
 /*
  * One command, one answer, to be freed by freeReplyObject and of at most reply_max bytes.
  * UNAVAILABLE, or what redis_pool_connect says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
+ * number, unless 0: an answer that is an array has to end with it, and is PROTOCOL otherwise.
  */
 enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
-                                 size_t reply_max, int64_t deadline_ns, redisReply **out,
-                                 struct dlock_error *err);
+                                 uint32_t number, size_t reply_max, int64_t deadline_ns,
+                                 redisReply **out, struct dlock_error *err);
 
 #endif

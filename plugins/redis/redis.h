@@ -83,7 +83,8 @@ struct redis_pool;
 struct redis_call {
     const struct redis_script *script;
     char count[12];
-    size_t reply_max; /* bytes of the answer; RESP_REPLY_MAX */
+    char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
+    size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
     struct resp_command command;
 };
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys);

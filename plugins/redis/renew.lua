@@ -1,8 +1,8 @@
 -- Extends leases, each for itself.
 --
 -- KEYS   lock, meta, readers, queue, waiters of each
--- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each
--- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error.
+-- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each; question
+-- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error; question.
 local function stay_owner(name, token, ttl)
     local left = redis.call('PTTL', name.lock)
     if left < ttl then
@@ -68,7 +68,7 @@ local function error_text(failure)
 end
 
 local results = {}
-for i = 0, #ARGV / 3 - 1 do
+for i = 0, (#ARGV - 1) / 3 - 1 do
     local done, result = pcall(renew, name_at(5 * i + 1), ARGV[3 * i + 1],
                                tonumber(ARGV[3 * i + 2]), ARGV[3 * i + 3])
     if not done then
@@ -76,4 +76,5 @@ for i = 0, #ARGV / 3 - 1 do
     end
     results[i + 1] = result
 end
+table.insert(results, tonumber(ARGV[#ARGV]))
 return results

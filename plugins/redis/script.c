@@ -22,7 +22,7 @@ void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
 
 /* A script that the server does not know has not been run: there is nothing to be unsure about. */
 static enum dlock_status run_with_body(struct redis_pool *pool, struct redis_call *call,
-                                       int64_t deadline_ns, redisReply **out,
+                                       uint32_t number, int64_t deadline_ns, redisReply **out,
                                        struct dlock_error *err)
 {
     freeReplyObject(*out);
@@ -30,17 +30,19 @@ static enum dlock_status run_with_body(struct redis_pool *pool, struct redis_cal
     call->command.lens[0] = strlen("EVAL");
     call->command.words[1] = call->script->body;
     call->command.lens[1] = call->script->len;
-    return redis_pool_ask(pool, &call->command, call->reply_max, deadline_ns, out, err);
+    return redis_pool_ask(pool, &call->command, number, call->reply_max, deadline_ns, out, err);
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err)
 {
-    enum dlock_status status =
-        redis_pool_ask(pool, &call->command, call->reply_max, deadline_ns, out, err);
+    uint32_t number = redis_pool_number(pool);
+    enum dlock_status status = DLOCK_INTERNAL;
 
+    resp_command_text(&call->command, redis_number(call->number, number));
+    status = redis_pool_ask(pool, &call->command, number, call->reply_max, deadline_ns, out, err);
     if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT"))
-        status = run_with_body(pool, call, deadline_ns, out, err);
+        status = run_with_body(pool, call, number, deadline_ns, out, err);
     if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
         status = redis_error(pool->place, *out, err);
         freeReplyObject(*out);

@@ -192,11 +192,17 @@ static enum stream_result receive_now(struct redis_wire *wire, struct stream_ste
     return result;
 }
 
-static void flush_locking(struct redis_wire *wire)
+/* Lets others run, and sends what they ask. False: nothing. */
+static bool gather(struct redis_wire *wire)
 {
+    bool gathered = false;
+
+    (void)sched_yield();
     (void)pthread_mutex_lock(&wire->mutex);
+    gathered = wire->out_len > 0 && !wire->mute;
     flush(wire);
     (void)pthread_mutex_unlock(&wire->mutex);
+    return gathered;
 }
 
 /* Until there is something to read, or more to send than was known, or the deadline. */
@@ -231,28 +237,31 @@ static int64_t monotonic_ns(void)
     return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. */
-static enum stream_result receive(struct redis_wire *wire, struct stream_step *step,
-                                  int64_t deadline_ns)
+/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: others may ask now, and to let
+ * them is better than sleeping. */
+static enum stream_result receive(struct redis_wire *wire, struct stream_step *step, bool busy,
+                                  const struct redis_exchange *mine)
 {
     struct spin *spin = &wire->link.stream.spin;
     enum stream_result result = STREAM_FAILED;
 
-    spin_begin(spin, monotonic_ns());
+    if (mine->spin)
+        spin_begin(spin, monotonic_ns());
     while ((result = receive_now(wire, step)) == STREAM_TIMEOUT) {
         int64_t left_ns = 0;
+        bool spins = mine->spin && spin_more(spin, monotonic_ns());
 
-        if (spin_more(spin, monotonic_ns())) {
-            (void)sched_yield();
-            flush_locking(wire);
+        if (spins || busy) {
+            busy = gather(wire);
             continue;
         }
-        left_ns = deadline_ns - now(wire);
+        left_ns = mine->deadline_ns - now(wire);
         if (left_ns <= 0)
             break;
         leader_sleep(wire, step->events, left_ns);
     }
-    spin_end(spin, monotonic_ns(), result == STREAM_OK);
+    if (mine->spin)
+        spin_end(spin, monotonic_ns(), result == STREAM_OK);
     return result;
 }
 
@@ -321,11 +330,11 @@ static void pass_on(struct redis_wire *wire, struct wakes *wakes)
 }
 
 /* True: it is over for `mine`, and the lead is another one's. */
-static bool lead_once(struct redis_wire *wire, struct redis_exchange *mine)
+static bool lead_once(struct redis_wire *wire, struct redis_exchange *mine, bool busy)
 {
     struct stream_step step;
     struct wakes wakes = {.count = 0};
-    enum stream_result result = receive(wire, &step, mine->deadline_ns);
+    enum stream_result result = receive(wire, &step, busy, mine);
     bool over = false;
 
     (void)pthread_mutex_lock(&wire->mutex);
@@ -348,12 +357,11 @@ static bool lead_once(struct redis_wire *wire, struct redis_exchange *mine)
 /* Those who were answered may have more to ask: what they add goes out in one piece. */
 static void lead(struct redis_wire *wire, struct redis_exchange *mine, bool at_once)
 {
-    if (at_once && lead_once(wire, mine))
+    if (at_once && lead_once(wire, mine, false))
         return;
-    do {
-        (void)sched_yield();
-        flush_locking(wire);
-    } while (!lead_once(wire, mine));
+    do
+        (void)gather(wire);
+    while (!lead_once(wire, mine, true));
 }
 
 /* ---- asking ---- */

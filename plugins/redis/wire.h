@@ -28,6 +28,7 @@ struct redis_exchange {
     const char *bytes;
     size_t len, reply_max;
     int64_t deadline_ns;
+    bool spin; /* looking for the answer may be better than sleeping for it */
 
     enum dlock_status status; /* OK; UNAVAILABLE: not a byte has left; UNKNOWN; PROTOCOL; NOMEM */
     redisReply *reply;        /* OK: to be freed by freeReplyObject */

@@ -122,6 +122,41 @@ Test(faults, UNL_2_a_lost_answer_to_an_unlock_is_unknown_and_gone_when_asked_aga
     cr_assert_eq(dlt_renew(&direct, &b), DLOCK_OK, "the new holder's is not touched");
 }
 
+/* The next answer is lost, on a connection that is there. */
+static void lose_one(void)
+{
+    size_t none = 0;
+
+    cr_assert_eq(dlt_inspect(&s, "job", NULL, &none), DLOCK_OK, "%s", s.err.message);
+    tell("drop s2c +1");
+}
+
+/* LEA-3, and what only looks: without an answer nobody knows. */
+Test(faults, TRY_4_a_lost_answer_to_any_other_question_is_unknown)
+{
+    size_t none = 0;
+
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_BUSY);
+    lose_one();
+    cr_assert_eq(dlt_leave(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_eq(dlt_leave(&s, &a), DLOCK_OK, "it was executed: %s", s.err.message);
+    cr_assert_eq(strtol(dlt_redis_ask(&server, "ZCARD dl:{job}:q"), NULL, 10), 0);
+    lose_one();
+    cr_assert_eq(dlt_inspect(&s, "job", NULL, &none), DLOCK_UNKNOWN);
+    lose_one();
+    cr_assert_eq(dlt_list(&s, "", NULL, &none), DLOCK_UNKNOWN);
+    lose_one();
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_renew(&direct, &b), DLOCK_LOST, "it was executed");
+    lose_one();
+    cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_OK, "the same token holds it");
+    lose_one();
+    cr_assert_eq(dlt_refresh(&s, &a), DLOCK_UNKNOWN);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
 /* The connection was closed while nothing was asked: another one is made, and if there is none to
  * be had, it was certainly not executed. */
 Test(faults, FAI_2_TRY_4_a_connection_that_ended_before_is_replaced)

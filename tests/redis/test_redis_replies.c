@@ -108,8 +108,8 @@ Test(replies, REN_1_an_error_of_one)
     struct dlock_lease_op ops[3] = {{.req = &a.req}, {.req = &a.req}, {.req = &a.req}};
 
     play("conn\n" HELLO
-         "any\nsend \"*3\\r\\n*2\\r\\n:60000\\r\\n:0\\r\\n-OOM no memory\\r\\n-WRONGTYPE "
-         "no\\r\\n\"\n");
+         "any\nsend \"*4\\r\\n*2\\r\\n:60000\\r\\n:0\\r\\n-OOM no memory\\r\\n-WRONGTYPE "
+         "no\\r\\n:1\\r\\n\"\n");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     cr_assert_eq(s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
@@ -125,23 +125,24 @@ static const char *const nonsense[] = {
     "*-1\\r\\n",
     "*0\\r\\n",
     "$2\\r\\nhi\\r\\n",
-    "*3\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n",
-    "*4\\r\\n:2\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
-    "*4\\r\\n$1\\r\\n1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:0\\r\\n:1000\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:-5\\r\\n:1000\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:-1000\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:9223372036854775807\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:-1\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:9999999999\\r\\n",
-    "*4\\r\\n:1\\r\\n*1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
-    "*4\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n",
-    "*6\\r\\n:0\\r\\n:-2\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n",
-    "*6\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:1\\r\\n:0\\r\\n:0\\r\\n", /* queued, unasked */
-    "*6\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n:-1\\r\\n:0\\r\\n",
-    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n", /* and one more */
-    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n+OK\\r\\n",
+    "*4\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:1\\r\\n",
+    "*5\\r\\n:2\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n$1\\r\\n1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:0\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:-5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:-1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:9223372036854775807\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:-1\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:9999999999\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n*1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n:1\\r\\n",
+    "*7\\r\\n:0\\r\\n:-2\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n:1\\r\\n",
+    "*7\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:1\\r\\n:0\\r\\n:0\\r\\n:1\\r\\n", /* queued, unasked */
+    "*7\\r\\n:0\\r\\n:5\\r\\n:0\\r\\n:0\\r\\n:-1\\r\\n:0\\r\\n:1\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n:1\\r\\n", /* and one more */
+    "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n+OK\\r\\n",
+    "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:2\\r\\n", /* another question's */
     "%2\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n",
     "_\\r\\n",
     "hello\\r\\n",
@@ -155,6 +156,10 @@ static const char *const nonsense[] = {
 
 Test(replies, C9_nonsense_is_neither_yes_nor_no)
 {
+    play("conn\n" HELLO "any\nsend \"*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n\"\nend\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "what an answer is like: %s", s.err.message);
+    tear_down();
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
         enum dlock_status status = DLOCK_INTERNAL;
 

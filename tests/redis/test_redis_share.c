@@ -346,3 +346,27 @@ Test(share, a_further_connection_that_is_refused_is_done_without)
         cr_assert_eq(caller_end(&callers[i]), DLOCK_OK, "%s", callers[i].view.err.message);
     cr_assert_eq(connections(), 1 + 1);
 }
+
+/* ---- half-open links ---- */
+
+/* T34: the network is gone without a word. One question finds it out; those that idle go with it.
+ */
+Test(share, C8_C9_a_dead_link_is_found_once)
+{
+    struct dlt_request a;
+    int64_t begin = 0;
+
+    open_with("3");
+    all_ask();
+    cr_assert_gt(connections(), 1 + 1);
+    tell("blackhole s2c");
+    s.call_ms = 300;
+    dlt_request(&s, &a, "after", 'z', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    tell("pass");
+    s.call_ms = 5000;
+    begin = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_lt(dlt_host_now(&s.host) - begin, 4000 * DLT_NS_PER_MS);
+    cr_assert_eq(connections(), 1 + 1, "the others were not kept");
+}
