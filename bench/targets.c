@@ -236,7 +236,8 @@ static int side_values(const struct bench_side *side, const struct bench_plan *p
 int bench_target_spread(const struct bench_target *target, const struct bench_plan *plan,
                         struct bench_spread *spread)
 {
-    double values[BENCH_ROUNDS_MAX], over[BENCH_ROUNDS_MAX], plus[BENCH_ROUNDS_MAX] = {0};
+    double values[BENCH_ROUNDS_MAX] = {0}, over[BENCH_ROUNDS_MAX] = {0};
+    double plus[BENCH_ROUNDS_MAX] = {0};
     int rounds = side_values(&target->of, plan, values), known = rounds;
 
     if (target->over.subject != NULL)
