@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,20 +20,28 @@ static int64_t cpu_of(pid_t pid)
     return spent.tv_sec * BENCH_NS_PER_S + spent.tv_nsec;
 }
 
+long long bench_gauge_number(const char *path, int number)
+{
+    char line[512] = "", *at = line;
+    long long value = 0;
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return 0;
+    if (fgets(line, sizeof line, file) == NULL)
+        line[0] = '\0';
+    (void)fclose(file);
+    for (; number >= 0; number--)
+        value = strtoll(at, &at, 10);
+    return value;
+}
+
 static int64_t resident_of(const char *who)
 {
     char path[64];
-    long long pages = 0;
-    FILE *file = NULL;
 
     (void)snprintf(path, sizeof path, "/proc/%s/statm", who);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%*d %lld", &pages) != 1)
-        pages = 0;
-    (void)fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
+    return bench_gauge_number(path, 1) * sysconf(_SC_PAGESIZE);
 }
 
 static int sockets_of(const char *who)

@@ -15,6 +15,9 @@ struct bench_gauge {
 /* What cannot be read counts as nothing: a process may be gone. */
 void bench_gauge_read(const pid_t *pids, int count, struct bench_gauge *gauge);
 
+/* The number-th of the numbers in a file's first line, from 0; 0: there is none. */
+long long bench_gauge_number(const char *path, int number);
+
 /* Resident memory of this process, in bytes. */
 int64_t bench_gauge_resident(void);
 

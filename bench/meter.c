@@ -92,12 +92,7 @@ static pid_t server_find(struct bench_meter *meter)
     FILE *file = NULL;
 
     maria_ask(meter, "SELECT @@pid_file", 0, text, sizeof text);
-    file = text[0] != '\0' ? fopen(text, "re") : NULL;
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%lld", &pid) != 1)
-        pid = 0;
-    (void)fclose(file);
+    pid = bench_gauge_number(text, 0);
     (void)snprintf(path, sizeof path, "/proc/%lld/comm", pid);
     file = fopen(path, "re");
     if (file == NULL)

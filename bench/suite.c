@@ -82,8 +82,10 @@ int bench_workload_named(const char *name, const struct bench_size *size,
     for (int i = 0; i < SHAPES; i++) {
         if (strcmp(shapes[i].name, name) != 0)
             continue;
-        *workload = (struct bench_workload){
-            .name = shapes[i].name, .load = load_of((enum shape)i, size), .rivals = 1};
+        *workload = (struct bench_workload){.name = shapes[i].name,
+                                            .load = load_of((enum shape)i, size),
+                                            .rivals = 1,
+                                            .variants = 1};
         return 0;
     }
     return -1;

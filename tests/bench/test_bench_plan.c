@@ -72,7 +72,10 @@ static int deadly(void *arg, char *text)
 static const struct bench_workload workloads[] = {
     {.name = "one", .load = {.processes = 1, .threads = 1}},
     {.name = "two", .load = {.processes = 2, .threads = 2}},
-    {.name = "once", .load = {.processes = 1, .threads = 1, .one_name = 1}, .once = 1},
+    {.name = "once",
+     .load = {.processes = 1, .threads = 1, .one_name = 1},
+     .once = 1,
+     .variants = 1},
 };
 
 static struct bench_plan plan;
@@ -81,6 +84,7 @@ static struct bench_work work = {
 static struct bench_subject subjects[] = {
     {.label = "store", .work = &work, .fits = BENCH_FITS_ALL},
     {.label = "bare", .role = BENCH_LIMIT, .work = &work, .fits = BENCH_FITS_ALONE},
+    {.label = "other options", .work = &work, .fits = BENCH_FITS_ALL},
 };
 
 static int plan_run(int (*lock)(void *, char *), int rounds)
@@ -89,7 +93,7 @@ static int plan_run(int (*lock)(void *, char *), int rounds)
 
     work.lock = lock;
     plan = (struct bench_plan){
-        .subjects = subjects, .subject_count = 2, .workloads = workloads, .workload_count = 3};
+        .subjects = subjects, .subject_count = 3, .workloads = workloads, .workload_count = 3};
     cr_assert_eq(bench_plan_init(&plan, NULL), 0);
     int failed = bench_plan_run(&plan, &options);
 
@@ -114,6 +118,13 @@ Test(plan, a_limit_is_asked_for_what_it_can_do)
     cr_assert_not_null(bench_plan_find(&plan, "bare", "one"));
     cr_assert_null(bench_plan_find(&plan, "bare", "two"), "it is for one worker");
     cr_assert_str_eq(bench_plan_limit_of(&plan, &plan.cases[0])->subject->label, "bare");
+}
+
+Test(plan, a_store_is_measured_once_but_where_its_options_matter)
+{
+    cr_assert_eq(plan_run(fine, 1), 0);
+    cr_assert_null(bench_plan_find(&plan, "other options", "one"));
+    cr_assert_not_null(bench_plan_find(&plan, "other options", "once"));
 }
 
 Test(plan, a_time_is_that_of_the_lock)
@@ -144,14 +155,14 @@ Test(plan, allocations_are_counted)
 
 Test(plan, a_failure_says_why_and_is_not_tried_again)
 {
-    cr_assert_eq(plan_run(broken, 3), 5, "each case");
+    cr_assert_eq(plan_run(broken, 3), 6, "each case");
     cr_assert_null(figures[0]);
     cr_assert_str_eq(plan.cases[0].figures.why, "it is broken");
 }
 
 Test(plan, a_process_that_dies_is_a_failure)
 {
-    cr_assert_eq(plan_run(deadly, 1), 5);
+    cr_assert_eq(plan_run(deadly, 1), 6);
     cr_assert_not_null(strstr(plan.cases[0].figures.why, "a process"), "%s",
                        plan.cases[0].figures.why);
 }
