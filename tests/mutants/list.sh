@@ -39,6 +39,18 @@ mutant 5 "one token a handle" dlock-sim \
         claim->req.token[0] = 1;
     }"
 
+mutant 6 "a majority of the nodes that answer" "dlock_plugin_redlock test_quorum" \
+    "test_quorum" \
+    plugins/redlock/quorum.c "        tally.silent += votes[i] == QUORUM_SILENT;
+    }" "        tally.silent += votes[i] == QUORUM_SILENT;
+    }
+    tally.need = quorum_need(nodes - tally.refused - tally.silent);"
+
+mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock test_redlock_late" \
+    "test_redlock_late" \
+    plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+           (answer->state" "    return (answer->state"
+
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "test_redis_slots --filter 'slots/REN_2*'" \
     plugins/redis/renew.lua "    if owner == token then

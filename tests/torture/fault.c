@@ -104,7 +104,7 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
         active->effective = store_flush(nemesis->store, fault->node) > 0;
         break;
     case FAULT_FORGET:
-        active->effective = store_forget(nemesis->store, fault->node) > 0;
+        active->effective = store_forget(nemesis->store) > 0;
         break;
     case FAULT_STORE_BUSY:
         active->effective = file_lock(nemesis, active);

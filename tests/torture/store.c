@@ -12,6 +12,7 @@ static const struct backend backends[] = {
     {.name = "memory", .kind = STORE_MEMORY, .fences = true, .place_ms = 1000},
     {.name = "sqlite", .kind = STORE_SQLITE, .fences = true, .place_ms = 1000},
     {.name = "redis", .kind = STORE_REDIS, .nodes = 1, .fences = true, .place_ms = 1000},
+    {.name = "redlock", .kind = STORE_REDIS, .nodes = 3, .majority = true, .place_ms = 1000},
     {.name = "mysql-row",
      .kind = STORE_MYSQL,
      .strategy = "row",
@@ -60,7 +61,9 @@ const char *backend_names(void)
 static bool redis_start(struct store *store, unsigned node, const struct store_options *options)
 {
     static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
-    bool right = dlt_redis_start(&store->redis[node], options->forgets ? NULL : durable);
+    /* A majority has a guard instead. */
+    bool forgets = options->forgets || options->backend->majority;
+    bool right = dlt_redis_start(&store->redis[node], forgets ? NULL : durable);
 
     if (!right)
         (void)snprintf(store->why, sizeof store->why, "%s", store->redis[node].why);
@@ -107,7 +110,8 @@ static bool ways_start(struct store *store)
 
 bool store_start(struct store *store, const struct store_options *options)
 {
-    *store = (struct store){.backend = options->backend, .clients = options->clients};
+    *store = (struct store){
+        .backend = options->backend, .clients = options->clients, .forgets = options->forgets};
     (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);
     return servers_start(store, options) && ways_start(store);
 }
@@ -125,6 +129,17 @@ void store_stop(struct store *store)
         dlt_maria_stop(&store->maria);
 }
 
+/* The guard is longer than any lease. */
+static void majority_uri(const struct store *store, unsigned client, char *uri, size_t size)
+{
+    size_t used = (size_t)snprintf(uri, size, "redlock://");
+
+    for (unsigned node = 0; node < store->backend->nodes; node++)
+        used += (size_t)snprintf(uri + used, size - used, "%s%s", node > 0 ? "," : "",
+                                 store->ways[client][node].address);
+    (void)snprintf(uri + used, size - used, "?restart_guard=%s", store->forgets ? "0" : "3s");
+}
+
 void store_uri(const struct store *store, unsigned client, char *uri, size_t size)
 {
     const struct dlt_proxy *way = &store->ways[client][0];
@@ -137,7 +152,10 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
         (void)snprintf(uri, size, "sqlite://%s/locks.db?waiter_lease=1s", store->directory);
         break;
     case STORE_REDIS:
-        (void)snprintf(uri, size, "redis://%s?waiter_lease=1s", way->address);
+        if (store->backend->majority)
+            majority_uri(store, client, uri, size);
+        else
+            (void)snprintf(uri, size, "redis://%s?waiter_lease=1s", way->address);
         break;
     case STORE_MYSQL:
         (void)snprintf(uri, size, "mysql://u:secret@%s/locks?strategy=%s", way->address,
@@ -235,15 +253,17 @@ unsigned store_flush(struct store *store, unsigned node)
     return scripts;
 }
 
-unsigned store_forget(struct store *store, unsigned node)
+unsigned store_forget(struct store *store)
 {
-    unsigned keys;
+    unsigned keys = 0;
 
-    if (store->backend->kind == STORE_REDIS) {
-        keys = number_of(dlt_redis_ask(&store->redis[node], "DBSIZE"));
+    for (unsigned node = 0; store->backend->kind == STORE_REDIS && node < store->backend->nodes;
+         node++) {
+        keys += number_of(dlt_redis_ask(&store->redis[node], "DBSIZE"));
         (void)dlt_redis_ask(&store->redis[node], "FLUSHALL");
-        return keys;
     }
+    if (store->backend->kind == STORE_REDIS)
+        return keys;
     keys = number_of(dlt_maria_ask(&store->maria, "SELECT COUNT(*) FROM dlock_names"));
     return *dlt_maria_ask(&store->maria, "UPDATE dlock_names SET until_us = 1, readers_us = 1") ==
                    '\0'

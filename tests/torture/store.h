@@ -22,6 +22,7 @@ struct backend {
     enum store_kind kind;
     const char *strategy; /* mysql */
     unsigned nodes;       /* servers */
+    bool majority;        /* of them counts: redlock */
     bool session;
     bool fences;      /* every exclusive acquisition has a token */
     int64_t lease_ms; /* after so long the server ends what a silent holder has; 0: the ttl */
@@ -34,6 +35,7 @@ const char *backend_names(void);                      /* "memory, sqlite, ..." *
 struct store {
     const struct backend *backend;
     unsigned clients;
+    bool forgets;
     char directory[128];
     struct dlt_redis redis[NODES_MOST];
     struct dlt_maria maria;
@@ -45,7 +47,7 @@ struct store_options {
     const struct backend *backend;
     const char *directory; /* there is one */
     unsigned clients;
-    bool forgets;       /* a server that is killed loses its locks */
+    bool forgets;       /* a server that is killed loses its locks, and nothing makes up for it */
     const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */
 };
 
@@ -62,8 +64,8 @@ bool store_kill(struct store *store, unsigned node);
 bool store_again(struct store *store, unsigned node);
 
 /* What they did: 0, nothing. */
-unsigned store_kick(struct store *store, unsigned node);   /* connections ended */
-unsigned store_flush(struct store *store, unsigned node);  /* scripts forgotten */
-unsigned store_forget(struct store *store, unsigned node); /* locks deleted */
+unsigned store_kick(struct store *store, unsigned node);  /* connections ended */
+unsigned store_flush(struct store *store, unsigned node); /* scripts forgotten */
+unsigned store_forget(struct store *store);               /* locks deleted */
 
 #endif

@@ -85,10 +85,12 @@ static void on_violation(void *arg, const struct dlt_violation *violation)
     picture(court, violation);
 }
 
-/* A session may end while the lease runs, when an answer does not come. */
+/* A session may end while the lease runs, when an answer does not come; and of a majority so many
+ * nodes may forget a lock that it is none any more. */
 bool verdict_kept(const struct settings *settings)
 {
-    return !settings->backend->session || settings->profile->found != 0;
+    return settings->profile->found != 0 ||
+           (!settings->backend->session && !settings->backend->majority);
 }
 
 static bool history_check(struct court *court)
@@ -209,7 +211,8 @@ static void judge(struct court *court, uint64_t faults)
     if (is_long) {
         test(court, court->figures.lost > 0, "leases were lost");
         test(court, !remote || court->check.unknown > 0, "outcomes were unknown");
-        test(court, court->check.rejected > 0, "stale writes were refused");
+        test(court, !settings->backend->fences || court->check.rejected > 0,
+             "stale writes were refused");
     }
     printf("1..%u\n", court->tests);
 }

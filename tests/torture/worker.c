@@ -12,17 +12,17 @@
 #define LEAVING_MS  50
 #define EVENTS_MS   10
 
-static volatile sig_atomic_t leaving;
+static _Atomic int leaving; /* lock-free: set by a signal, read by all threads */
 
 static void leave(int number)
 {
     (void)number;
-    leaving = 1;
+    atomic_store(&leaving, 1);
 }
 
 bool worker_stopping(const struct worker *worker)
 {
-    return leaving != 0 || atomic_load(&worker->shared->stopping) != 0;
+    return atomic_load(&leaving) != 0 || atomic_load(&worker->shared->stopping) != 0;
 }
 
 static void sleep_ms(int ms)
@@ -96,7 +96,7 @@ static void threads_end(struct worker *worker, const pthread_t *threads)
 {
     while (!worker_stopping(worker))
         sleep_ms(10);
-    sleep_ms(leaving != 0 ? LEAVING_MS : PATIENCE_MS);
+    sleep_ms(atomic_load(&leaving) != 0 ? LEAVING_MS : PATIENCE_MS);
     dlock_client_shutdown(worker->client);
     for (unsigned i = 0; i < worker->order->threads; i++)
         (void)pthread_join(threads[i], NULL);
