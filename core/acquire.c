@@ -56,16 +56,6 @@ static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
     return DLOCK_OK;
 }
 
-static uint64_t jitter(struct acquire *a)
-{
-    uint64_t random;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    random = dl_client_random(a->client);
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    return random;
-}
-
 /* A new token and an empty slot, unless the attempt goes on. */
 static enum dlock_status request_begin(struct acquire *a)
 {
@@ -218,13 +208,14 @@ static void step_try(struct acquire *a)
             dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
     }
     if (status != DLOCK_OK) {
-        dl_attempt_no_session(&a->attempt, dl_client_now(a->client), status, jitter(a));
+        dl_attempt_no_session(&a->attempt, dl_client_now(a->client), status,
+                              dl_client_jitter(a->client));
         return;
     }
     sent_ns = dl_client_now(a->client);
     status = try_call(a, session, sent_ns);
     dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
-                     status == DLOCK_OK ? 0 : jitter(a));
+                     status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
     place_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
@@ -282,7 +273,8 @@ static void step_watch(struct acquire *a)
         return; /* handed */
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
-    dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, &a->grant, jitter(a));
+    dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, &a->grant,
+                       dl_client_jitter(a->client));
     place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
 }
 

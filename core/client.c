@@ -30,6 +30,16 @@ uint64_t dl_client_random(struct dlock_client *client)
     return dl_random_jitter(&client->jitter);
 }
 
+uint64_t dl_client_jitter(struct dlock_client *client)
+{
+    uint64_t random;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    random = dl_client_random(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return random;
+}
+
 char *dl_client_label(const char *text)
 {
     char host[65] = "";

@@ -76,5 +76,7 @@ int64_t dl_client_now(const struct dlock_client *client);
 
 /* For jitter. With the mutex held. */
 uint64_t dl_client_random(struct dlock_client *client);
+/* The same, without the mutex. */
+uint64_t dl_client_jitter(struct dlock_client *client);
 
 #endif
