@@ -3,7 +3,7 @@
  * resp.h - the protocol of Redis: commands as bytes, answers as hiredis' replies, in bounded
  * memory.
  *
- * hiredis formats and parses; it never sees a socket. Its reader allocates what a header announces,
+ * hiredis parses; it never sees a socket. Its reader allocates what a header announces,
  * so that headers are checked before it gets to see them as arrays, and bytes are counted.
  */
 #ifndef SUPPORT_RESP_H
