@@ -6,13 +6,7 @@
 
 #define NUMBER_SIZE 24 /* of a number, with what is around it */
 
-#if HIREDIS_MAJOR >= 1
-typedef size_t element_count;
-#else
-typedef int element_count;
-#endif
-
-static void *create_array(const redisReadTask *task, element_count elements)
+static void *create_array(const redisReadTask *task, resp_count elements)
 {
     struct resp_reader *reader = task->privdata;
 

@@ -16,10 +16,16 @@
 #define RESP_REPLY_MAX    ((size_t)64 * 1024) /* bytes of one answer, unless said otherwise */
 #define RESP_ELEMENTS_MAX 4096                /* of one array */
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t resp_count;
+#else
+typedef int resp_count;
+#endif
+
 struct resp_reader {
     redisReader *parser; /* NULL: no memory, or after resp_reader_fini */
     redisReplyObjectFunctions functions;
-    void *(*create_array)(const redisReadTask *, int);
+    void *(*create_array)(const redisReadTask *, resp_count);
     size_t fed;       /* bytes since the last whole answer */
     size_t reply_max; /* bytes of one answer */
     bool refused;     /* an array was too long */
