@@ -3,7 +3,7 @@
  * resp.h - the protocol of Redis: commands as bytes, answers as hiredis' replies, in bounded
  * memory.
  *
- * hiredis formats and parses; it never sees a socket. Its reader allocates what a header announces,
+ * hiredis parses; it never sees a socket. Its reader allocates what a header announces,
  * so that headers are checked before it gets to see them as arrays, and bytes are counted.
  */
 #ifndef SUPPORT_RESP_H
@@ -16,10 +16,16 @@
 #define RESP_REPLY_MAX    ((size_t)64 * 1024) /* bytes of one answer, unless said otherwise */
 #define RESP_ELEMENTS_MAX 4096                /* of one array */
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t resp_count;
+#else
+typedef int resp_count;
+#endif
+
 struct resp_reader {
     redisReader *parser; /* NULL: no memory, or after resp_reader_fini */
     redisReplyObjectFunctions functions;
-    void *(*create_array)(const redisReadTask *, int);
+    void *(*create_array)(const redisReadTask *, resp_count);
     size_t fed;       /* bytes since the last whole answer */
     size_t reply_max; /* bytes of one answer */
     bool refused;     /* an array was too long */

@@ -347,6 +347,23 @@ Test(share, a_further_connection_that_is_refused_is_done_without)
     cr_assert_eq(connections(), 1 + 1);
 }
 
+/* ... and one that does not come leaves time enough to ask on another one. */
+Test(share, C8_a_further_connection_that_hangs_is_done_without)
+{
+    static struct caller callers[3];
+
+    open_with("4");
+    tell("accept hang");
+    dlt_redis_pause(&server, true);
+    for (int i = 0; i < 3; i++)
+        caller_start(&callers[i], names[i], (unsigned char)('0' + i), 2000);
+    dlt_sleep_ms(50);
+    dlt_redis_pause(&server, false);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(caller_end(&callers[i]), DLOCK_OK, "%s", callers[i].view.err.message);
+    tell("accept on");
+}
+
 /* ---- half-open links ---- */
 
 /* T34: the network is gone without a word. One question finds it out; those that idle go with it.
