@@ -152,7 +152,8 @@ static void measure(struct bench_hall *hall, const struct bench_load *load, cons
     bench_gauge_read(pids, load->processes, &before);
     atomic_store(&hall->start_ns, bench_now_ns() + BENCH_NS_PER_MS);
     bench_door_open(&hall->start);
-    bench_sleep_ns(hall->start_ns + hall->duration_ns - bench_now_ns());
+    if (!atomic_load(&hall->failed))
+        bench_sleep_ns(hall->start_ns + hall->duration_ns - bench_now_ns());
     hall_wait(hall, &hall->finished, bench_load_finished(load));
     bench_gauge_read(pids, load->processes, &result->own);
     bench_meter_read(meter, &tally_after);

@@ -145,6 +145,13 @@ static void figures_add(struct bench_figures *figures, const struct bench_result
     bench_histogram_merge(&figures->times, times);
 }
 
+static int64_t nominal_ns(const struct bench_case *which, const struct bench_options *options)
+{
+    int64_t own_ns = which->workload->load.duration_ns;
+
+    return own_ns != 0 ? own_ns : options->duration_ns;
+}
+
 static void case_run(struct bench_case *which, const struct bench_options *options, int number)
 {
     static struct bench_result result; /* large */
@@ -154,7 +161,7 @@ static void case_run(struct bench_case *which, const struct bench_options *optio
     struct bench_figures *figures = &which->figures;
 
     if (subject->rival != NULL) {
-        bench_rival_run(subject, options->rivals, load, options->duration_ns, figures);
+        bench_rival_run(subject, options->rivals, load, nominal_ns(which, options), figures);
         return;
     }
     if (bench_crew_run(subject->work, &place, load, options->duration_ns, subject->meter,
@@ -162,13 +169,6 @@ static void case_run(struct bench_case *which, const struct bench_options *optio
         figures_add(figures, &result, load);
     else
         (void)snprintf(figures->why, sizeof figures->why, "%s", result.why);
-}
-
-static int64_t nominal_ns(const struct bench_case *which, const struct bench_options *options)
-{
-    int64_t own_ns = which->workload->load.duration_ns;
-
-    return own_ns != 0 ? own_ns : options->duration_ns;
 }
 
 static int due(const struct bench_case *which, int round)

@@ -41,15 +41,10 @@
         .name = NAMES(n), .load = {.processes = 1, .threads = (n)}, .kinds = (which), \
         .rivals = (also)                                                              \
     }
-#define CONTENDERS(text, n, pause_ms, also)  \
-    {                                        \
-        .name = (text),                      \
-        .load = {.processes = (n),           \
-                 .threads = 1,               \
-                 .one_name = 1,              \
-                 .held_ns = MS,              \
-                 .pause_ns = (pause_ms)*MS}, \
-        .kinds = SERVED, .rivals = (also)    \
+#define CONTENDERS(n)                                                                            \
+    {                                                                                            \
+        .name = WAIT(n), .load = {.processes = (n), .threads = 1, .one_name = 1, .held_ns = MS}, \
+        .kinds = SERVED                                                                          \
     }
 #define KEPT(text, n)                    \
     {                                    \
@@ -70,23 +65,33 @@ const struct bench_workload bench_suite[] = {
     THREADS(16, TABLES, 0),
     THREADS(32, TABLES, 0),
     THREADS(64, TABLES, 1),
-    {.name = APART, .load = {.processes = 8, .threads = 1}, .kinds = SQLITE | REDIS | ROWS},
+    {.name = APART,
+     .load = {.processes = 8, .threads = 1, .duration_ns = S},
+     .kinds = SQLITE | REDIS | ROWS},
     {.name = PASSING,
      .load = {.processes = 2, .threads = 1, .one_name = 1, .loop = BENCH_HANDOFF, .held_ns = MS},
      .kinds = SERVED,
      .rivals = 1},
-    CONTENDERS(PUSHING, 8, 1, 1),
+    {.name = PUSHING, /* long enough for shares to mean something */
+     .load = {.processes = 8,
+              .threads = 1,
+              .one_name = 1,
+              .held_ns = MS,
+              .pause_ns = MS,
+              .duration_ns = S},
+     .kinds = SERVED,
+     .rivals = 1},
     {.name = TURNS,
      .load = {.processes = 1, .threads = 8, .one_name = 1, .held_ns = MS, .pause_ns = MS}},
     {.name = EMPTY, .load = {.processes = 1, .threads = 8, .one_name = 1}},
     {.name = MIX,
      .load = {.processes = 1, .threads = 8, .one_name = 1, .readers = 90, .held_ns = MS},
      .kinds = TABLES},
-    CONTENDERS(WAIT(2), 2, 0, 0),
-    CONTENDERS(WAIT(4), 4, 0, 0),
-    CONTENDERS(WAIT(8), 8, 0, 0),
-    CONTENDERS(WAIT(16), 16, 0, 0),
-    CONTENDERS(WAIT(32), 32, 0, 0),
+    CONTENDERS(2),
+    CONTENDERS(4),
+    CONTENDERS(8),
+    CONTENDERS(16),
+    CONTENDERS(32),
     {.name = HUNDRED,
      .load =
          {.processes = 20, .threads = 5, .one_name = 1, .held_ns = 5 * MS, .duration_ns = 3 * S},
