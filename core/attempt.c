@@ -186,6 +186,9 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
 
     if (attempt->rules.queue && status != DLOCK_UNAVAILABLE)
         attempt->enqueued = true;
+    /* Who was made to wait in the server for longer than an answer may take had found it there. */
+    if (attempt->step == DL_STEP_LOCK && now_ns - sent_ns >= attempt->rules.op_timeout_ns)
+        attempt->answered = true;
     switch (status) {
     case DLOCK_OK:
         granted(attempt, now_ns, dl_validity_until_ns(base_ns, grant->lease_ms), grant->lease_ms);

@@ -259,6 +259,21 @@ Test(attempt, refusals_are_final)
     }
 }
 
+/* C8: the connection that a server made us wait in may end at any time, and the deadline stands. */
+Test(attempt, a_wait_in_the_server_that_breaks_off_is_begun_again)
+{
+    struct dl_attempt a = begin(&wait_native, 60000);
+
+    tried(&a, 9000, DLOCK_UNKNOWN, nothing);
+    cr_assert_eq(a.step, DL_STEP_SLEEP);
+    a = begin(&wait_native, 60000);
+    tried(&a, 2900, DLOCK_UNAVAILABLE, nothing);
+    cr_assert_eq(a.step, DL_STEP_SLEEP);
+    dl_attempt_slept(&a, 2990 * MS);
+    tried(&a, 3100, DLOCK_UNAVAILABLE, nothing);
+    cr_assert_neq(a.step, DL_STEP_DONE, "it had lasted");
+}
+
 Test(attempt, a_blocking_server_is_asked_to_block)
 {
     struct dl_attempt a = begin(&wait_native, 500);
