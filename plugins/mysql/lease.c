@@ -166,7 +166,7 @@ enum dlock_status my_lease_try(struct my_session *session, const struct dlock_re
                                                    : insert_try(conn, req, grant, err);
     slot->tried = status == DLOCK_BUSY;
     if (status == DLOCK_OK && slot->queue != NULL) {
-        my_queue_pass(session->side, slot->queue);
+        my_queue_pass(slot->queue);
         slot->queue = NULL;
     }
     return status;

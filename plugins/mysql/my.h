@@ -341,6 +341,7 @@ enum dlock_status my_reader_break(struct my_session *session, int *gone, struct 
 
 struct my_queue {
     struct my_queue *next; /* at rest */
+    struct my_side *side;  /* a user of it, unless at rest: sessions come and go meanwhile */
     struct my_conn conn;
     struct my_call call; /* GET_LOCK, which may last */
     char *text;
@@ -350,6 +351,7 @@ struct my_queue {
 /* The connection of the client that `host` stands for, which is made when it is needed; NULL: no
  * memory. */
 struct my_side *my_side_join(const struct my_place *place, const struct dlock_host *host);
+void my_side_hold(struct my_side *side); /* one user more */
 void my_side_leave(struct my_side *side);
 /* Lends it to one caller; end it after OK. */
 enum dlock_status my_side_begin(struct my_side *side, int64_t deadline_ns, struct my_conn **conn,
@@ -378,7 +380,7 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
 /* The head's sign of life, when it is due. OK, or it is not the head any more. */
 enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err);
 /* Lets the next one through. */
-void my_queue_pass(struct my_side *side, struct my_queue *queue);
+void my_queue_pass(struct my_queue *queue);
 /* The same without a word. */
 void my_queue_drop(struct my_queue *queue);
 

@@ -167,6 +167,7 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
 
     if (pinned(session))
         return my_pinned_unlock(session, req, err);
+    session_forget(self, req); /* it waited, and what it got is not known */
     status = my_conn_enter(&session->conn, req->deadline_ns, err);
     return status == DLOCK_OK ? my_lease_unlock(session, req, err) : status;
 }

@@ -23,10 +23,14 @@ static int64_t now_ns(const struct my_queue *queue)
 
 void my_queue_drop(struct my_queue *queue)
 {
+    struct my_side *side = queue->side;
+
     queue->conn.dead = 1; /* a wait may be going on */
     my_conn_close(&queue->conn, 0);
     free(queue->text);
     free(queue);
+    if (side != NULL)
+        my_side_leave(side);
 }
 
 static struct my_queue *queue_new(struct my_side *side, int64_t deadline_ns,
@@ -39,6 +43,7 @@ static struct my_queue *queue_new(struct my_side *side, int64_t deadline_ns,
         return NULL;
     }
     queue->conn.queue = 1;
+    queue->conn.side = side;
     if (my_conn_open(&queue->conn, my_side_place(side), my_side_host(side), deadline_ns, err) !=
         DLOCK_OK) {
         my_queue_drop(queue);
@@ -54,10 +59,16 @@ struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct
     while ((queue = my_side_wake(side)) != NULL) {
         queue->conn.answered_ns = 0; /* be sure to look */
         if (my_conn_enter(&queue->conn, deadline_ns, err) == DLOCK_OK)
-            return queue;
+            break;
         my_queue_drop(queue);
     }
-    return queue_new(side, deadline_ns, err);
+    if (queue == NULL)
+        queue = queue_new(side, deadline_ns, err);
+    if (queue != NULL) {
+        queue->side = side;
+        my_side_hold(side);
+    }
+    return queue;
 }
 
 /* "SELECT GET_LOCK(...)" for the name of a request: its bytes in hex. */
@@ -130,9 +141,10 @@ enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err)
     return my_conn_query(&queue->conn, "DO 0", err);
 }
 
-void my_queue_pass(struct my_side *side, struct my_queue *queue)
+void my_queue_pass(struct my_queue *queue)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct my_side *side = queue->side;
 
     queue->conn.deadline_ns = now_ns(queue) + EXCHANGE_NS;
     if (!queue->head ||
@@ -141,5 +153,7 @@ void my_queue_pass(struct my_side *side, struct my_queue *queue)
         return;
     }
     queue->head = queue->asked = 0;
+    queue->side = NULL;
     my_side_rest(side, queue);
+    my_side_leave(side);
 }

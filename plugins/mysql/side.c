@@ -85,6 +85,13 @@ struct my_side *my_side_join(const struct my_place *place, const struct dlock_ho
     return side;
 }
 
+void my_side_hold(struct my_side *side)
+{
+    registry_lock();
+    side->users++;
+    registry_unlock();
+}
+
 void my_side_leave(struct my_side *side)
 {
     struct my_side **link = &sides;

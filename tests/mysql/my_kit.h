@@ -1,73 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * my_kit.h - sessions of the mysql plugin, opened through its table by a test that is its own core.
- * The host's clock runs.
- */
+/* my_kit.h - sessions of the mysql plugin; session_kit.h has what all have in common. */
 #ifndef DLT_MY_KIT_H
 #define DLT_MY_KIT_H
 
-#include "fake_host.h"
 #include "maria_server.h"
-
-#define DLT_OPTIONS_MAX 12
-
-struct dlt_session {
-    struct dlock_target target; /* first: its functions look behind it */
-    const char *hosts[3];
-    char address[128];
-    char options[DLT_OPTIONS_MAX][2][128]; /* name, value */
-    const struct dlock_backend_ops *ops;
-    struct dlt_host host, *shared; /* shared: the host in use */
-    struct dlock_session_info info;
-    struct dlock_error err; /* of the last call */
-    struct dlock_grant grant;
-    int64_t call_ms; /* bound of each call: 5 s */
-    void *self;
-};
+#include "session_kit.h"
 
 const struct dlock_plugin *dlock_plugin_mysql(void);
 
-/* A target: that server, as user u, database locks. */
+/* A target: that server, as user u, database locks. Calls end after 5 s. */
 void dlt_session_init(struct dlt_session *session, const struct dlt_maria *server);
-/* As a URI's option; durations in ms, without a unit. */
-void dlt_session_option(struct dlt_session *session, const char *name, const char *value);
 /* strategy, and a table prefix for it and for this test. */
 void dlt_session_strategy(struct dlt_session *session, const char *strategy, const char *test);
-
-/* Bounded by call_ms, as all calls here. */
-enum dlock_status dlt_session_open(struct dlt_session *session);
-void dlt_session_close(struct dlt_session *session);
 /* Another session of the same client, with the same target. */
 enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first);
 
-enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_lock(struct dlt_session *session, struct dlt_request *request,
                            int64_t timeout_ms);
 void dlt_interrupt(struct dlt_session *session, struct dlt_request *request);
-enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *request);
-enum dlock_status dlt_unlock(struct dlt_session *session, struct dlt_request *request);
-enum dlock_status dlt_break(struct dlt_session *session, const char *name, const char *owner);
 
-struct dlt_holder {
-    char name[256];
-    char owner[64];
-    char label[256];
-    uint32_t mode;
-    uint64_t fence;
-    int64_t remaining_ms, held_ms;
-};
-/* The holders, at most as many as *count says; sets it. */
-enum dlock_status dlt_inspect(struct dlt_session *session, const char *name,
-                              struct dlt_holder *holders, size_t *count);
-enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
-                           struct dlt_holder *holders, size_t *count);
-
-/* An exclusive request for a name, with a token of 16 bytes `owner`. */
-void dlt_request(struct dlt_session *session, struct dlt_request *request, const char *name,
-                 unsigned char owner, int64_t ttl_ms);
 void dlt_request_shared(struct dlt_session *session, struct dlt_request *request, const char *name,
                         unsigned char owner, int64_t ttl_ms);
-
-void dlt_sleep_ms(int64_t ms);
 
 #endif

@@ -88,6 +88,43 @@ LEASED(C13_a_head_that_stopped)
     t.ops->forget(t.self, &b.req);
 }
 
+/* Core gives back what it does not know to have. */
+LEASED(UNL_4_an_unlock_gives_up_the_place)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 2000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "sooner than after MY_HEAD_S: %s",
+                 u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+}
+
+/* The place is the attempt's, and the attempt outlives sessions. */
+LEASED(WAT_1_a_place_outlives_the_clients_sessions)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT);
+    dlt_session_close(&u);
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+}
+
 /* ---- strategy session ---- */
 
 PINNED(C9_a_holder_whose_session_was_killed)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "session_kit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CALL_MS 2000
+
+static const char *option_find(const struct dlock_target *target, const char *name)
+{
+    const struct dlt_session *session = (const struct dlt_session *)(const void *)target;
+
+    for (size_t i = 0; i < DLT_OPTIONS_MAX; i++)
+        if (strcmp(session->options[i][0], name) == 0)
+            return session->options[i][1];
+    return NULL;
+}
+
+static int64_t number_find(const struct dlock_target *target, const char *name)
+{
+    const char *value = option_find(target, name);
+
+    return value != NULL ? strtoll(value, NULL, 10) : 0;
+}
+
+void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *plugin,
+                        const char *scheme, const char *where)
+{
+    bool local = strchr(scheme, '+') != NULL;
+
+    memset(session, 0, sizeof *session);
+    session->ops = plugin->ops;
+    dlt_host_init_running(&session->host);
+    session->shared = &session->host;
+    session->call_ms = CALL_MS;
+    (void)snprintf(session->address, sizeof session->address, "%s", where);
+    session->hosts[0] = local ? NULL : session->address;
+    session->target = (struct dlock_target){
+        .scheme = scheme,
+        .path = local ? session->address : "",
+        .directory = "/",
+        .hosts = session->hosts,
+        .option = option_find,
+        .number = number_find,
+    };
+}
+
+void dlt_session_option(struct dlt_session *session, const char *name, const char *value)
+{
+    for (size_t i = 0; i < DLT_OPTIONS_MAX; i++) {
+        if (session->options[i][0][0] == '\0' || strcmp(session->options[i][0], name) == 0) {
+            (void)snprintf(session->options[i][0], 128, "%s", name);
+            (void)snprintf(session->options[i][1], 128, "%s", value);
+            return;
+        }
+    }
+    abort();
+}
+
+static void call_begin(struct dlt_session *session)
+{
+    session->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    session->grant = (struct dlock_grant){.waiters = UINT32_MAX, .holder_ms = -1};
+}
+
+static int64_t due_ns(struct dlt_session *session)
+{
+    return dlt_host_in(session->shared, session->call_ms);
+}
+
+enum dlock_status dlt_session_open(struct dlt_session *session)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    call_begin(session);
+    session->self = calloc(1, session->ops->session_size);
+    if (session->self == NULL)
+        abort();
+    status = session->ops->open(session->self, &session->shared->table, &session->target,
+                                due_ns(session), &session->info, &session->err);
+    if (status != DLOCK_OK)
+        dlt_session_close(session);
+    return status;
+}
+
+void dlt_session_close(struct dlt_session *session)
+{
+    if (session->self != NULL && !session->joined) {
+        session->ops->close(session->self, 0);
+        free(session->self);
+    }
+    session->self = NULL;
+}
+
+struct dlock_request *dlt_due(struct dlt_session *session, struct dlt_request *request,
+                              int64_t timeout_ms)
+{
+    call_begin(session);
+    request->req.deadline_ns = dlt_host_in(session->shared, timeout_ms);
+    request->req.op_timeout_ms = session->call_ms;
+    return &request->req;
+}
+
+enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *request)
+{
+    return session->ops->trylock(session->self, dlt_due(session, request, session->call_ms),
+                                 &session->grant, &session->err);
+}
+
+enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *request)
+{
+    struct dlock_lease_op op = {.req = dlt_due(session, request, session->call_ms),
+                                .status = DLOCK_INTERNAL};
+    enum dlock_status status =
+        session->ops->renew(session->self, &op, 1, request->req.deadline_ns, &session->err);
+
+    session->grant = op.grant;
+    return status == DLOCK_OK ? op.status : status;
+}
+
+enum dlock_status dlt_unlock(struct dlt_session *session, struct dlt_request *request)
+{
+    return session->ops->unlock(session->self, dlt_due(session, request, session->call_ms),
+                                &session->err);
+}
+
+enum dlock_status dlt_break(struct dlt_session *session, const char *name, const char *owner)
+{
+    call_begin(session);
+    return session->ops->break_lock(session->self, (const unsigned char *)name,
+                                    (uint32_t)strlen(name), owner, due_ns(session), &session->err);
+}
+
+struct holders {
+    struct dlt_holder *out;
+    size_t count, room;
+};
+
+static int holder_take(void *arg, const struct dlock_lease_info *lease)
+{
+    struct holders *holders = arg;
+    struct dlt_holder *out = NULL;
+
+    if (holders->count == holders->room)
+        return 1;
+    out = &holders->out[holders->count++];
+    *out = (struct dlt_holder){
+        .mode = lease->mode,
+        .waiters = lease->waiters,
+        .fence = lease->fence,
+        .remaining_ms = lease->remaining_ms,
+        .held_ms = lease->held_ms,
+    };
+    memcpy(out->name, lease->name, lease->name_len); /* any byte */
+    (void)snprintf(out->owner, sizeof out->owner, "%s", lease->owner);
+    (void)snprintf(out->label, sizeof out->label, "%s", lease->label);
+    return 0;
+}
+
+typedef enum dlock_status look_fn(void *self, const unsigned char *name, uint32_t name_len,
+                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  struct dlock_error *err);
+
+static enum dlock_status look(struct dlt_session *session, look_fn *slot, const char *name,
+                              struct dlt_holder *holders, size_t *count)
+{
+    struct holders taken = {holders, 0, *count};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    call_begin(session);
+    status = slot(session->self, (const unsigned char *)name, (uint32_t)strlen(name),
+                  due_ns(session), holder_take, &taken, &session->err);
+    *count = taken.count;
+    return status;
+}
+
+enum dlock_status dlt_inspect(struct dlt_session *session, const char *name,
+                              struct dlt_holder *holders, size_t *count)
+{
+    return look(session, session->ops->inspect, name, holders, count);
+}
+
+enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
+                           struct dlt_holder *holders, size_t *count)
+{
+    return look(session, session->ops->list, prefix, holders, count);
+}
+
+void dlt_request(struct dlt_session *session, struct dlt_request *request, const char *name,
+                 unsigned char owner, int64_t ttl_ms)
+{
+    dlt_request_init(request, session->shared, name, owner, ttl_ms);
+    request->req.deadline_ns = due_ns(session);
+    request->req.op_timeout_ms = session->call_ms;
+}
+
+void dlt_sleep_ms(int64_t ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
+        ;
+}
