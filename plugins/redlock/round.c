@@ -45,6 +45,19 @@ static bool is_behind(const struct redlock_round *round, const struct redlock_no
     return since_ns != 0 && now_ns - since_ns > round->node_timeout_ns;
 }
 
+/* Another node that is the same server, as its name may have come to mean; NULL: none. */
+static const struct redlock_node *twin_of(const struct redlock_session *session,
+                                          const struct redlock_node *node)
+{
+    const struct redlock_node *other = session->nodes;
+
+    for (; other != node; other++)
+        if (other->state == NODE_READY && node->facts.run_id[0] != '\0' &&
+            strcmp(other->facts.run_id, node->facts.run_id) == 0)
+            return other;
+    return NULL;
+}
+
 /* Whether it is to be asked. */
 static bool may_be_asked(const struct redlock_round *round, const struct redlock_node *node,
                          struct redlock_answer *answer, int64_t now_ns)
@@ -53,7 +66,9 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
         refuse(answer, DLOCK_UNAVAILABLE,
                "refused: was up for %lld s, restart_guard is %lld s; no vote for %lld s more",
                (long long)node->facts.uptime_s, (long long)node->place->restart_guard_ms / 1000,
-               (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S + 1));
+               (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S) + 1);
+    else if (round->new_lock && twin_of(round->session, node) != NULL)
+        refuse(answer, DLOCK_CONFIG, "refused: the same server as another node");
     else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
     return answer->state != ANSWER_REFUSED;

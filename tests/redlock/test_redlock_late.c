@@ -105,7 +105,7 @@ Test(redlock_late, C1_two_views_of_a_partition)
     int64_t remaining_ms = 0, start_ms = 0;
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
     tell(0, "blackhole both");
     tell(1, "blackhole both");
     start_ms = dlt_now_ms();
