@@ -146,7 +146,7 @@ static const struct dlock_option_spec redis_options[] = {
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},
-    {"sockets", "int", "4", "1..64",
+    {"sockets", "int", "2", "1..64",
      "connections for questions, at most; threads beyond that share them, and waiting takes one "
      "more"},
     {"waiter_lease", "duration", "3s", "500ms..60s",

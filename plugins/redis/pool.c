@@ -311,7 +311,8 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_comm
     if (bytes == NULL)
         return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
     exchange.bytes = bytes;
-    exchange.spin = !atomic_load(&pool->crowded);
+    exchange.spin =
+        atomic_fetch_add(&pool->asking, 1) < pool->processors / 2 && !atomic_load(&pool->crowded);
     while (!asked && !fresh) {
         struct redis_wire *wire = NULL;
 
@@ -325,6 +326,7 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_comm
             number_check(wire, &exchange, number);
         wire_put(pool, wire);
     }
+    (void)atomic_fetch_sub(&pool->asking, 1);
     free(bytes);
     if (asked)
         status = exchanged(pool, &exchange, err);

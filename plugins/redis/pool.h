@@ -24,6 +24,7 @@ struct redis_pool {
     unsigned processors;            /* to spin on; 0: never */
     _Atomic int64_t guard_until_ns; /* no new lock before [restart_guard] */
     _Atomic uint32_t numbers;       /* of the questions so far */
+    _Atomic unsigned asking;        /* threads */
     _Atomic bool crowded; /* others want what we want: a processor that spins is not theirs */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */

@@ -97,10 +97,13 @@ static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchang
         before->next = exchange->next;
     else
         wire->first = exchange->next;
-    if (exchange->next != NULL)
-        exchange->next->skip += exchange->skip + 1;
-    else
+    if (exchange->next == NULL) {
         wire->last = before;
+        return;
+    }
+    exchange->next->skip += exchange->skip + 1;
+    if (exchange->next->reply_max < exchange->reply_max)
+        exchange->next->reply_max = exchange->reply_max;
 }
 
 static void give_up(struct redis_wire *wire, struct redis_exchange *exchange)

@@ -39,3 +39,6 @@ dlt_add_redis_mutant(asks_on_after_who_gave_up
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "tell(wire->last, LEADS, wakes)" "(void)wakes")
+dlt_add_redis_mutant(forgets_the_rest
+  C1_what_does_not_fit_is_sent_later_and_in_order
+  "fds[0].events |= POLLOUT" "fds[0].events |= 0")
