@@ -39,18 +39,19 @@ def gnuplot(directory, name, title, x, y, curves, more=""):
     return file
 
 
-def bars(directory, name, title, y, rows, bottom):
-    """rows: (label, value)."""
+def bars(directory, name, title, x, rows, most):
+    """rows: (label, value, role); the first is at the top."""
     if not rows:
         return None
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / (name + ".svg")
-    more = ("set style fill solid 0.8 noborder\nset boxwidth 0.6\nset yrange [%s]\nunset key\n"
-            'set xtics rotate by -40 left noenhanced\nset rmargin 16\nset bmargin 11\n' % bottom)
-    text = HEAD.format(output=file, title=title, x="", y=y, more=more) + "$d << END\n"
+    more = ("set terminal svg size 760,%d dynamic font 'sans-serif,13' background 'white'\n"
+            "set style fill solid 0.8 noborder\nset xrange [0:%s]\nset yrange [%g:-0.7]\n"
+            "unset key\nset ytics noenhanced\n" % (130 + 20 * len(rows), most, len(rows) - 0.3))
+    text = more + HEAD.partition("\n")[2].format(output=file, title=title, x=x, y="", more="unset key") + "$d << END\n"
     for i, (label, value, role) in enumerate(rows):
         text += '%d %g "%s" %d\n' % (i, value, label, {"dlock": 0x0b6e99, "limit": 0x999999}.get(role, 0xd9480f))
-    text += "END\nplot $d using 1:2:4:xtic(3) with boxes lc rgb variable\n"
+    text += "END\nplot $d using (0):1:(0):2:($1-0.35):($1+0.35):4:ytic(3) with boxxyerror lc rgb variable\n"
     subprocess.run(["gnuplot"], input=text, text=True, check=True)
     return file
 
@@ -101,7 +102,7 @@ def fairness(report, directory):
             for case in figures.workloads(report).get("8 processes, 1 name, 1 ms + 1 ms", [])
             if figures.median(case, "least_over_most") is not None]
     return bars(directory, "fairness", "Fairness: 8 contenders, 1 ms held + 1 ms pause",
-                "least over most", rows, "0:1.05")
+                "least over most", rows, "1.05")
 
 
 def rates(report, directory):
@@ -109,7 +110,7 @@ def rates(report, directory):
             for case in figures.workloads(report).get("8 processes, 1 name, 1 ms + 1 ms", [])
             if case["rounds"]]
     return bars(directory, "contended", "Acquisitions a second: 8 contenders, 1 ms held + 1 ms pause",
-                "acquisitions a second", rows, "0:1000")
+                "acquisitions a second", rows, "1000")
 
 
 def draw_all(report, directory):
