@@ -17,7 +17,8 @@ says() {
 }
 
 run() {
-    "$with_server" redis -- "$program" --uri "redis=redis://127.0.0.1:{port}" \
+    "$with_server" redis --count 3 -- "$program" --uri "redis=redis://127.0.0.1:{port}" \
+        --uri "nodes=redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0" \
         --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
         --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
         --limits --rounds 1 --duration 100ms --threads 4 --processes 3 --leases 40 --json "$json" \
@@ -27,7 +28,7 @@ run() {
 
 check "it runs" run
 check "every case ran" says 'all(.cases[]; .rounds == 1)'
-check "limits of all three, and ratios to them" says \
+check "limits of all four, and ratios to them" says \
     'all(.cases[] | select(.workload == "alone" and .role == "dlock"); .rate_over_limit.median > 0)'
 check "commands and processor time of servers" says \
     'all(.cases[] | select(.workload == "alone"); .commands.median >= 2 and .server_cpu_us.median > 0)'
