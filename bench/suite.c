@@ -52,6 +52,8 @@ static struct bench_load load_of(enum shape shape, const struct bench_size *size
         load.threads = size->threads;
     if (shape == PROCESSES || shape == WAITING)
         load.processes = size->processes;
+    if (load.threads > BENCH_WORKERS_MAX / load.processes)
+        load.threads = BENCH_WORKERS_MAX / load.processes;
     load.one_name = shape != NAMES && shape != LEASES;
     if (shape == THREADS || shape == PROCESSES) {
         load.held_ns = size->held_ns;

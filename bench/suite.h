@@ -16,7 +16,8 @@ struct bench_size {
 
 extern const struct bench_size bench_size_default;
 
-/* The workload of that name in this size. 0, or -1: there is none. */
+/* The workload of that name in this size, with no more workers than a crew has. 0, or -1: there is
+ * none. */
 int bench_workload_named(const char *name, const struct bench_size *size,
                          struct bench_workload *workload);
 
