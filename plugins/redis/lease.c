@@ -49,21 +49,6 @@ static enum dlock_status busy_read(struct redis_session *session, const redisRep
     return DLOCK_BUSY;
 }
 
-/* A server that was started a moment ago may have forgotten what it granted. */
-static enum dlock_status guarded(const struct redis_session *session, struct dlock_error *err)
-{
-    int64_t until_ns = atomic_load(&session->pool.guard_until_ns);
-    int64_t left_ns = until_ns - session->host->now_ns(session->host->ctx);
-
-    if (left_ns <= 0)
-        return DLOCK_OK;
-    return redis_fail(&session->place, err, DLOCK_UNAVAILABLE,
-                      "no new locks for %lld ms: the server was just started, restart_guard is "
-                      "%lld s",
-                      (long long)left_ns / REDIS_NS_PER_MS + 1,
-                      (long long)session->place.restart_guard_ms / 1000);
-}
-
 /* With key=raw a name could be one of our own keys [TRY-7]. */
 static bool is_ours(const struct redis_place *place, const struct dlock_request *req)
 {
@@ -109,16 +94,19 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     const char *channel = "-";
     redisReply *reply = NULL;
     int64_t taken = 0;
-    enum dlock_status status = guarded(session, err);
+    enum dlock_status status = DLOCK_INTERNAL;
 
-    if (status != DLOCK_OK)
-        return status;
     if (is_ours(&session->place, req))
         return redis_fail(&session->place, err, DLOCK_INVALID,
                           "key=raw: a name may not begin with %s{", session->place.prefix);
     if (req->mode == DLOCK_SHARED && session->place.raw)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");
+    if (session->place.restart_guard_ms > 0 && req->ttl_ms > session->place.restart_guard_ms)
+        return redis_fail(&session->place, err, DLOCK_CONFIG,
+                          "a ttl of %lld ms is longer than restart_guard, %lld ms: a server that "
+                          "restarts could grant the lock again while it is held",
+                          (long long)req->ttl_ms, (long long)session->place.restart_guard_ms);
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         waiter = req->slot;
         channel = redis_hub_expect(&session->hub, waiter, req->token);
@@ -154,6 +142,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     redis_call_keys(&call, &keys);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
+    resp_command_text(&call.command, call.guarded);
     status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;

@@ -121,6 +121,11 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
 {
     struct redis_session *session = listing->session;
     struct resp_command command;
+    const struct redis_question question = {
+        .command = &command,
+        .reply_max = ANSWER_MAX_BYTES,
+        .deadline_ns = listing->deadline_ns,
+    };
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -133,8 +138,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_text(&command, listing->pattern);
     resp_command_text(&command, "COUNT");
     resp_command_text(&command, PAGE);
-    status = redis_pool_ask(&session->pool, &command, 0, ANSWER_MAX_BYTES, listing->deadline_ns,
-                            &reply, err);
+    status = redis_pool_ask(&session->pool, &question, &reply, err);
     if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
         status = redis_error(&session->place, reply, err);
     if (status == DLOCK_OK)

@@ -121,5 +121,8 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
         status = tls_init(place, target, err);
     if (status == DLOCK_OK)
         status = prefix_init(place, target, err);
+    if (status == DLOCK_OK && place->restart_guard_ms > 0 &&
+        place->restart_guard_ms < target->number(target, "waiter_lease"))
+        return refuse(err, "restart_guard is shorter than waiter_lease, which is a lock's, too");
     return status;
 }

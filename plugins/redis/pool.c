@@ -58,13 +58,12 @@ void redis_pool_leave(struct redis_pool *pool)
 /* ---- connecting ---- */
 
 /* A restart always ends the connection, so that asking once a connection is enough. */
-static void guard_set(struct redis_pool *pool, const struct redis_facts *facts)
+static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
+                      const struct redis_facts *facts)
 {
     int64_t left_ms = redis_facts_guard_ms(facts, pool->place);
-    int64_t until_ns = now(pool) + left_ms * REDIS_NS_PER_MS;
 
-    if (left_ms > 0 && until_ns > atomic_load(&pool->guard_until_ns))
-        atomic_store(&pool->guard_until_ns, until_ns);
+    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
 }
 
 static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
@@ -82,7 +81,7 @@ static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
         *out = NULL;
         return status;
     }
-    guard_set(pool, facts);
+    guard_set(pool, *out, facts);
     spin_init(&(*out)->link.stream.spin, pool->processors);
     return DLOCK_OK;
 }
@@ -298,41 +297,85 @@ static void number_check(struct redis_wire *wire, struct redis_exchange *exchang
     atomic_store(&wire->dead, true);
 }
 
-enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
-                                 uint32_t number, size_t reply_max, int64_t deadline_ns,
-                                 redisReply **out, struct dlock_error *err)
+/* A server that was started a moment ago may have forgotten what it granted. */
+static enum dlock_status guard_look(const struct redis_pool *pool, const struct redis_wire *wire,
+                                    const struct redis_question *question, struct dlock_error *err)
 {
-    struct redis_exchange exchange = {.reply_max = reply_max, .deadline_ns = deadline_ns};
-    char *bytes = resp_command_format(command, &exchange.len);
-    enum dlock_status status = DLOCK_INTERNAL;
-    bool asked = false, fresh = false;
+    int64_t left_ns = wire->guard_until_ns != 0 ? wire->guard_until_ns - now(pool) : 0;
 
-    *out = NULL;
+    if (question->guarded != NULL)
+        *question->guarded = left_ns > 0 ? '1' : '0';
+    if (left_ns <= 0 || !question->grants)
+        return DLOCK_OK;
+    return redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
+                      "no new locks for %lld ms: the server was just started, restart_guard is "
+                      "%lld s",
+                      (long long)left_ns / REDIS_NS_PER_MS + 1,
+                      (long long)pool->place->restart_guard_ms / 1000);
+}
+
+/* *asked: it was, and the exchange says what became of it. */
+static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire,
+                                const struct redis_question *question,
+                                struct redis_exchange *exchange, bool *asked,
+                                struct dlock_error *err)
+{
+    enum dlock_status status = guard_look(pool, wire, question, err);
+    char *bytes = NULL;
+
+    if (status != DLOCK_OK)
+        return status;
+    bytes = resp_command_format(question->command, &exchange->len);
     if (bytes == NULL)
         return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
-    exchange.bytes = bytes;
-    exchange.spin =
-        atomic_fetch_add(&pool->asking, 1) < pool->processors / 2 && !atomic_load(&pool->crowded);
+    exchange->bytes = bytes;
+    *asked = redis_wire_ask(wire, exchange);
+    if (*asked && is_over(exchange))
+        atomic_store(&wire->dead, true);
+    if (*asked)
+        number_check(wire, exchange, question->number);
+    free(bytes);
+    return DLOCK_OK;
+}
+
+/* OK: the exchange says what became of it. */
+static enum dlock_status ask_on_any(struct redis_pool *pool, const struct redis_question *question,
+                                    struct redis_exchange *exchange, struct dlock_error *err)
+{
+    bool asked = false, fresh = false;
+
     while (!asked && !fresh) {
         struct redis_wire *wire = NULL;
+        enum dlock_status status = wire_take(pool, question->deadline_ns, &wire, &fresh, err);
 
-        status = wire_take(pool, deadline_ns, &wire, &fresh, err);
         if (status != DLOCK_OK)
-            break;
-        asked = redis_wire_ask(wire, &exchange);
-        if (asked && is_over(&exchange))
-            atomic_store(&wire->dead, true);
-        if (asked)
-            number_check(wire, &exchange, number);
+            return status;
+        status = ask_on(pool, wire, question, exchange, &asked, err);
         wire_put(pool, wire);
+        if (status != DLOCK_OK)
+            return status;
     }
+    if (!asked)
+        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
+                          "not sent: the server closed the connection");
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_question *question,
+                                 redisReply **out, struct dlock_error *err)
+{
+    struct redis_exchange exchange = {
+        .reply_max = question->reply_max,
+        .deadline_ns = question->deadline_ns,
+        .spin = atomic_fetch_add(&pool->asking, 1) < pool->processors / 2 &&
+                !atomic_load(&pool->crowded),
+    };
+    enum dlock_status status = ask_on_any(pool, question, &exchange, err);
+
     (void)atomic_fetch_sub(&pool->asking, 1);
-    free(bytes);
-    if (asked)
-        status = exchanged(pool, &exchange, err);
-    else if (status == DLOCK_OK)
-        status = redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
-                            "not sent: the server closed the connection");
+    *out = NULL;
+    if (status != DLOCK_OK)
+        return status;
     *out = exchange.reply;
-    return status;
+    return exchanged(pool, &exchange, err);
 }

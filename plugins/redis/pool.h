@@ -20,12 +20,11 @@ struct redis_pool {
     const struct dlock_host *host;
     const struct redis_place *place;
     const struct tls *tls;
-    unsigned limit;                 /* of connections */
-    unsigned processors;            /* to spin on; 0: never */
-    _Atomic int64_t guard_until_ns; /* no new lock before [restart_guard] */
-    _Atomic uint32_t numbers;       /* of the questions so far */
-    _Atomic unsigned asking;        /* threads */
-    _Atomic bool crowded; /* others want what we want: a processor that spins is not theirs */
+    unsigned limit;           /* of connections */
+    unsigned processors;      /* to spin on; 0: never */
+    _Atomic uint32_t numbers; /* of the questions so far */
+    _Atomic unsigned asking;  /* threads */
+    _Atomic bool crowded;     /* others want what we want: a processor that spins is not theirs */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */
     pthread_cond_t changed;
@@ -51,12 +50,24 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
 uint32_t redis_pool_number(struct redis_pool *pool);
 
 /*
- * One command, one answer, to be freed by freeReplyObject and of at most reply_max bytes.
- * UNAVAILABLE, or what redis_pool_connect says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
- * number, unless 0: an answer that is an array has to end with it, and is PROTOCOL otherwise.
+ * While the server at the other end of a connection was up for less than restart_guard, what
+ * `grants` is not sent on it, and `guarded`, a word of the command, says "1" to the others, which
+ * are to pass nothing on; else "0".
  */
-enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct resp_command *command,
-                                 uint32_t number, size_t reply_max, int64_t deadline_ns,
+struct redis_question {
+    const struct resp_command *command;
+    uint32_t number;  /* an array has to end with it, and is PROTOCOL otherwise; 0: none */
+    size_t reply_max; /* bytes of the answer */
+    int64_t deadline_ns;
+    bool grants;
+    char *guarded; /* NULL: nobody wants to know */
+};
+
+/*
+ * One command, one answer, to be freed by freeReplyObject. UNAVAILABLE, or what redis_pool_connect
+ * says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
+ */
+enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_question *question,
                                  redisReply **out, struct dlock_error *err);
 
 #endif

@@ -84,6 +84,8 @@ struct redis_call {
     const struct redis_script *script;
     char count[12];
     char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
+    char guarded[2];           /* see pool.h: an argument of those that pass on */
+    bool grants;               /* see pool.h */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
     struct resp_command command;
 };

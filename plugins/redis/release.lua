@@ -1,7 +1,7 @@
 -- Gives a name back, or a place in its queue.
 --
 -- KEYS   lock, meta, readers, queue, waiters
--- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), question
+-- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), 1 to pass nothing on, question
 -- Returns whether it was held by the token, and why it could not be passed on or a waiter not be
 -- told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
@@ -31,11 +31,11 @@ if left then
     waiter_drop(name, token)
 end
 -- What is given back is given back, whatever becomes of the rest.
-if (freed == 1 or left) and not holder then
+if (freed == 1 or left) and not holder and ARGV[3] == '0' then
     local done, why = pcall(pass_on, name)
     if not done then
         failure = type(why) == 'table' and why.err or tostring(why)
     end
 end
 local told = tell(name)
-return { freed, failure ~= '' and failure or told, tonumber(ARGV[3]) }
+return { freed, failure ~= '' and failure or told, tonumber(ARGV[4]) }

@@ -65,6 +65,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
         resp_command_text(&batch->call.command,
                           (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
     }
+    resp_command_text(&batch->call.command, batch->call.guarded);
 }
 
 static enum dlock_status batch_run(struct redis_session *session, struct batch *batch,

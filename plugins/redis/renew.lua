@@ -1,7 +1,8 @@
 -- Extends leases, each for itself.
 --
 -- KEYS   lock, meta, readers, queue, waiters of each
--- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each; question
+-- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each;
+--        1 to pass nothing on; question
 -- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error; question.
 local function stay_owner(name, token, ttl)
     local left = redis.call('PTTL', name.lock)
@@ -26,7 +27,9 @@ local function downgrade(name, token, ttl)
     redis.call('DEL', name.lock)
     redis.call('HSET', name.meta, 'r' .. token, (kept[1] or moment) .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
-    pcall(pass_on, name) -- we are a reader, whatever becomes of others
+    if ARGV[#ARGV - 1] == '0' then
+        pcall(pass_on, name) -- we are a reader, whatever becomes of others
+    end
     return math.max(left, ttl)
 end
 
@@ -68,7 +71,7 @@ local function error_text(failure)
 end
 
 local results = {}
-for i = 0, (#ARGV - 1) / 3 - 1 do
+for i = 0, (#ARGV - 2) / 3 - 1 do
     local done, result = pcall(renew, name_at(5 * i + 1), ARGV[3 * i + 1],
                                tonumber(ARGV[3 * i + 2]), ARGV[3 * i + 3])
     if not done then

@@ -7,6 +7,8 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
 {
     call->script = &redis_scripts[script];
     call->reply_max = RESP_REPLY_MAX;
+    call->grants = script == REDIS_SCRIPT_ACQUIRE;
+    memcpy(call->guarded, "0", sizeof call->guarded);
     (void)snprintf(call->count, sizeof call->count, "%u", keys);
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
@@ -21,28 +23,34 @@ void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
 }
 
 /* A script that the server does not know has not been run: there is nothing to be unsure about. */
-static enum dlock_status run_with_body(struct redis_pool *pool, struct redis_call *call,
-                                       uint32_t number, int64_t deadline_ns, redisReply **out,
-                                       struct dlock_error *err)
+static void send_body(struct redis_call *call)
 {
-    freeReplyObject(*out);
     call->command.words[0] = "EVAL";
     call->command.lens[0] = strlen("EVAL");
     call->command.words[1] = call->script->body;
     call->command.lens[1] = call->script->len;
-    return redis_pool_ask(pool, &call->command, number, call->reply_max, deadline_ns, out, err);
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err)
 {
-    uint32_t number = redis_pool_number(pool);
+    const struct redis_question question = {
+        .command = &call->command,
+        .number = redis_pool_number(pool),
+        .reply_max = call->reply_max,
+        .deadline_ns = deadline_ns,
+        .grants = call->grants,
+        .guarded = call->guarded,
+    };
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_command_text(&call->command, redis_number(call->number, number));
-    status = redis_pool_ask(pool, &call->command, number, call->reply_max, deadline_ns, out, err);
-    if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT"))
-        status = run_with_body(pool, call, number, deadline_ns, out, err);
+    resp_command_text(&call->command, redis_number(call->number, question.number));
+    status = redis_pool_ask(pool, &question, out, err);
+    if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT")) {
+        freeReplyObject(*out);
+        send_body(call);
+        status = redis_pool_ask(pool, &question, out, err);
+    }
     if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
         status = redis_error(pool->place, *out, err);
         freeReplyObject(*out);

@@ -395,29 +395,6 @@ Test(faults, CRASH_SAFE_a_durable_server_that_was_killed_remembers)
     cr_assert_gt(direct.grant.fence, fence);
 }
 
-/* Contract, section 3 (d). */
-Test(faults, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
-{
-    s.call_ms = 2000;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    dlt_session_close(&s);
-    dlt_session_option(&s, "restart_guard", "3600000");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
-    cr_assert(strstr(s.err.message, "restart_guard is 3600 s") != NULL, "%s", s.err.message);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "what is held goes on");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    dlt_session_close(&s);
-    dlt_session_option(&s, "restart_guard", "1000");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
-        dlt_sleep_ms(20);
-    cr_assert_geq(s.grant.fence, 1);
-    cr_assert_geq(
-        strtol(strstr(dlt_redis_ask(&server, "INFO server"), "uptime_in_seconds:") + 18, NULL, 10),
-        2);
-}
-
 /* Failures T31: the connection of waiters is lost, and cannot be had again for a while. */
 Test(faults, waiters_ask_while_nobody_can_tell_them)
 {

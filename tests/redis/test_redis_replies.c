@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO                                                                                 \
+#define INFO_UP(seconds)                                                                     \
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_in_" \
-    "seconds:99\\r\\n"
+    "seconds:" seconds "\\r\\n"
 /* What a new connection asks, and is told. 86 is the length of INFO. */
-#define HELLO                                                                                  \
-    "any 6\nsend \"+OK\\r\\n$86\\r\\n" INFO "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
+#define HELLO_OF(info)                                                                         \
+    "any 6\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
     "-NOPERM no\\r\\n\"\n"
+#define HELLO                 HELLO_OF(INFO_UP("99"))
+#define HELLO_AFTER_A_RESTART HELLO_OF(INFO_UP("00"))
 
 static struct dlt_scripted server;
 static struct dlt_session s;
@@ -100,6 +102,24 @@ Test(replies, TRY_4_errors)
         cr_assert_eq(dlt_unlock(&s, &a), errors[i].unlock, "%s: %s", errors[i].error,
                      s.err.message);
     }
+}
+
+/* Contract, section 3 (d): the connection that a question is sent on says whether it may be. */
+Test(replies, restart_guard_is_looked_at_on_the_connection_that_is_asked)
+{
+    play("conn\n" HELLO
+         "any\nsend \"*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n\"\nany\nclose\n"
+         "conn\n" HELLO_AFTER_A_RESTART "command EVALSHA * 5 * * * * * * UNLOCK 1 *\n"
+         "send \"*3\\r\\n:1\\r\\n$0\\r\\n\\r\\n:4\\r\\n\"\nend\n");
+    dlt_session_option(&s, "restart_guard", "60000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "it is up for 99 s: %s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "it ends");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "restart_guard is 60 s") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&s);
+    cr_assert(dlt_scripted_finish(&server, 2000), "%s", server.report);
 }
 
 /* One of many renewals fails: an error in the midst of an answer. */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a server that was just started, and may have forgotten, grant nothing? (contract, section 3
+ * (d); C1) */
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct dlt_redis server;
+static struct dlt_session s, direct; /* with a guard, and without */
+static struct dlt_request a, b;
+
+static void set_up(void)
+{
+    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
+    cr_assert_eq(dlt_session_start(&s, &server), DLOCK_OK);
+    cr_assert_eq(dlt_session_start(&direct, &server), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&direct);
+    dlt_redis_stop(&server);
+}
+
+TestSuite(guard, .init = set_up, .fini = tear_down, .timeout = 60);
+
+struct guarded {
+    struct dlt_session view;
+    struct dlt_request request;
+    enum dlock_status status;
+    int64_t ended_ns;
+    pthread_t thread;
+};
+
+static void *guarded_run(void *arg)
+{
+    struct guarded *caller = arg;
+
+    caller->status = dlt_try(&caller->view, &caller->request);
+    caller->ended_ns = dlt_host_now(caller->view.shared);
+    return NULL;
+}
+
+static void guarded_start(struct guarded *caller, unsigned char owner)
+{
+    dlt_session_join(&caller->view, &s);
+    caller->view.call_ms = 5000;
+    dlt_request(&caller->view, &caller->request, "job", owner, 3000);
+    cr_assert_eq(pthread_create(&caller->thread, NULL, guarded_run, caller), 0);
+}
+
+Test(guard, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "3600000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
+    cr_assert(strstr(s.err.message, "restart_guard is 3600 s") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "what is held goes on");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "waiter_lease", "1000");
+    dlt_session_option(&s, "restart_guard", "1000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "longer than restart_guard") != NULL, "%s", s.err.message);
+    b.req.ttl_ms = 1000;
+    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
+        dlt_sleep_ms(20);
+    cr_assert_geq(s.grant.fence, 1);
+    cr_assert_geq(
+        strtol(strstr(dlt_redis_ask(&server, "INFO server"), "uptime_in_seconds:") + 18, NULL, 10),
+        2);
+}
+
+/* ... also by the queue: what else a guarded client does passes nothing on. */
+Test(guard, restart_guard_keeps_names_from_being_passed_on)
+{
+    struct dlt_request c;
+    struct dlt_holder holders[2];
+    size_t count = 2;
+
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "3600000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    dlt_request(&direct, &c, "job", 'c', 60000);
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_enqueue(&direct, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_enqueue(&direct, &c), DLOCK_BUSY);
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1, "the reader was not let in");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_leave(&s, &b), DLOCK_OK);
+    count = 2;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 0, "nor the next one");
+    cr_assert_eq(dlt_refresh(&direct, &c), DLOCK_OK, "a client without a guard may");
+    direct.ops->forget(direct.self, &b.req);
+}
+
+/* The client was connected when the server restarted; several threads ask at once. */
+Test(guard, restart_guard_holds_for_the_first_question_after_a_restart)
+{
+    static struct guarded callers[8];
+    int64_t up_ns = 0;
+
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "3000");
+    s.call_ms = 5000;
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    b.req.ttl_ms = 3000;
+    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
+        dlt_sleep_ms(50);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    dlt_redis_kill(&server);
+    up_ns = dlt_host_now(s.shared);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    for (int i = 0; i < 8; i++)
+        guarded_start(&callers[i], (unsigned char)('0' + i));
+    for (int i = 0; i < 8; i++) {
+        (void)pthread_join(callers[i].thread, NULL);
+        if (callers[i].ended_ns - up_ns < 3000 * DLT_NS_PER_MS)
+            cr_assert_eq(callers[i].status, DLOCK_UNAVAILABLE, "%d", i);
+    }
+}
