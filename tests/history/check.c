@@ -104,8 +104,6 @@ static void inv_renew(struct checker *checker, struct attempt *attempt, const st
     if (attempt->held && attempt->mode == DLOCK_EXCLUSIVE && r->mode == DLOCK_SHARED) {
         dlt_claim_close(checker, attempt, r->clock_ns);
         dlt_claim_open(attempt, DLOCK_SHARED, r->clock_ns);
-        attempt->downgrading = true;
-        attempt->downgrade_tid = r->tid;
     }
 }
 
@@ -119,9 +117,7 @@ static void taken_check(struct checker *checker, const struct attempt *attempt,
 
 static void ret_renew(struct checker *checker, struct attempt *attempt, const struct dlt_record *r)
 {
-    bool certainly_not = r->status == DLOCK_UNAVAILABLE || r->status == DLOCK_NO_QUORUM;
     bool asked = attempt->asked_tid != 0 && attempt->asked_tid == r->tid;
-    bool downgrade = attempt->downgrading && attempt->downgrade_tid == r->tid;
 
     unknown_count(checker, attempt, asked ? attempt->asked_ns : attempt->renew_ns, r);
     attempt->renew_ns = r->clock_ns; /* tried until now */
@@ -138,12 +134,7 @@ static void ret_renew(struct checker *checker, struct attempt *attempt, const st
         attempt->since_ns = r->clock_ns;
     } else if (r->status == DLOCK_LOST) {
         taken_check(checker, attempt, r);
-    } else if (downgrade && attempt->held && certainly_not) {
-        dlt_claim_close(checker, attempt, r->clock_ns);
-        dlt_claim_open(attempt, DLOCK_EXCLUSIVE, r->clock_ns);
     }
-    if (downgrade)
-        attempt->downgrading = false;
 }
 
 /* The lease ran out before now_ns and nobody was told, although there was time for it. */

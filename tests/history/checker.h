@@ -23,10 +23,8 @@ struct attempt {
     bool in_lock, held; /* in the call of lock; the claim is open */
     bool kept;          /* DLT_CALL_KEPT */
     bool unlocking, told;
-    bool downgrading;
-    int32_t downgrade_tid; /* whose renewal asks for it */
-    int32_t asked_tid;     /* who is in a renewal that the application asked for; 0: nobody */
-    int64_t asked_ns;      /* since when */
+    int32_t asked_tid; /* who is in a renewal that the application asked for; 0: nobody */
+    int64_t asked_ns;  /* since when */
     int64_t inv_ns, deadline_ns;
     int64_t claim_ns, end_ns;      /* of the open part of the claim; end of the last one */
     int64_t until_ns, since_ns;    /* confirmed end of the lease; when that was confirmed */

@@ -26,6 +26,7 @@ struct dlt_log {
     struct header *header;
     struct dlt_record *records;
     size_t size;
+    int32_t pid;
     _Atomic uint64_t attempts;
 };
 
@@ -47,6 +48,7 @@ struct dlt_log *dlt_log_open(const char *path, size_t capacity)
     log->header = map;
     log->records = (struct dlt_record *)(log->header + 1);
     log->size = size;
+    log->pid = getpid();
     log->header->record_size = sizeof(struct dlt_record);
     log->header->capacity = capacity;
     log->header->magic = MAGIC;
@@ -61,6 +63,11 @@ void dlt_log_close(struct dlt_log *log)
     free(log);
 }
 
+void dlt_log_call(struct dlt_log *log, int32_t pid)
+{
+    log->pid = pid;
+}
+
 int64_t dlt_log_now_ns(void)
 {
     struct timespec now = {0, 0};
@@ -71,7 +78,7 @@ int64_t dlt_log_now_ns(void)
 
 uint64_t dlt_log_attempt(struct dlt_log *log)
 {
-    return (uint64_t)getpid() << 40 | (atomic_fetch_add(&log->attempts, 1) + 1);
+    return (uint64_t)log->pid << 40 | (atomic_fetch_add(&log->attempts, 1) + 1);
 }
 
 void dlt_log_write(struct dlt_log *log, const struct dlt_record *record)
@@ -82,7 +89,7 @@ void dlt_log_write(struct dlt_log *log, const struct dlt_record *record)
     if (filled.clock_ns == 0)
         filled.clock_ns = dlt_log_now_ns();
     if (filled.pid == 0)
-        filled.pid = getpid();
+        filled.pid = log->pid;
     filled.tid = gettid();
     filled.seq = 0;
     place = atomic_fetch_add(&log->header->used, 1);

@@ -19,10 +19,14 @@ struct dlt_log;
 struct dlt_log *dlt_log_open(const char *path, size_t capacity);
 void dlt_log_close(struct dlt_log *log);
 
+/* What stands for this process in the history, in place of its pid: where pids are used again
+ * within a run, something that is not. Before the first record. */
+void dlt_log_call(struct dlt_log *log, int32_t pid);
+
 /* CLOCK_BOOTTIME straight from the kernel, past any library that shifts it. */
 int64_t dlt_log_now_ns(void);
 
-/* An attempt_id that no other process of this kernel uses while its pid is not used again. */
+/* An attempt_id that no other process has while what stands for it is not used again. */
 uint64_t dlt_log_attempt(struct dlt_log *log);
 
 /* Fills pid unless it is set, tid and seq, and clock_ns unless it is set. A full log counts what it

@@ -120,3 +120,18 @@ Test(log, that_was_cut_short_is_refused)
     cr_assert_eq(truncate(path, 1000), 0);
     expect_refused("cut short");
 }
+
+Test(log, calls_a_process_by_another_number)
+{
+    struct dlt_log *log = dlt_log_open(path, 10);
+    struct dlt_history history = {0};
+    char why[256] = "";
+
+    dlt_log_call(log, 7);
+    cr_assert_eq(dlt_log_attempt(log) >> 40, 7u);
+    dlt_log_write(log, &(struct dlt_record){.event = DLT_HELD_STAMP});
+    dlt_log_close(log);
+    cr_assert_eq(dlt_log_read(path, &history, why, sizeof why), 0, "%s", why);
+    cr_assert_eq(history.records[0].pid, 7);
+    dlt_history_fini(&history);
+}

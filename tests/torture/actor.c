@@ -168,6 +168,7 @@ static void renew(struct grip *grip, bool downgrade)
     struct actor *actor = grip->actor;
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
+    int64_t until_ns;
 
     (void)pthread_mutex_lock(&grip->guard);
     if (downgrade)
@@ -177,15 +178,11 @@ static void renew(struct grip *grip, bool downgrade)
         oracle_downgrade(actor->worker->shared, grip->record.name_id, actor->place);
     note(grip, DLT_INV_RENEW, 1, 0);
     status = downgrade ? dlock_downgrade(grip->lock, &err) : dlock_renew(grip->lock, 0, &err);
-    /* A downgrade that failed is repeated by the keeper, which the history does not see. */
-    if (!downgrade || status == DLOCK_OK || status == DLOCK_LOST) {
-        int64_t until_ns = status == DLOCK_OK ? until_of(grip) : 0;
-
-        (void)pthread_mutex_lock(&grip->guard);
-        if (status != DLOCK_OK || !grip->told) /* renewed, and lost since */
-            note(grip, DLT_RET_RENEW, (uint16_t)status, until_ns);
-        (void)pthread_mutex_unlock(&grip->guard);
-    }
+    until_ns = status == DLOCK_OK ? until_of(grip) : 0;
+    (void)pthread_mutex_lock(&grip->guard);
+    if (status != DLOCK_OK || !grip->told) /* renewed, and lost since */
+        note(grip, DLT_RET_RENEW, (uint16_t)status, until_ns);
+    (void)pthread_mutex_unlock(&grip->guard);
 }
 
 static int64_t hold_choose_us(struct actor *actor)

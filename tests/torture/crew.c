@@ -15,9 +15,11 @@
 
 static void note(struct crew *crew, enum dlt_event event, unsigned client)
 {
-    dlt_log_write(crew->log, &(struct dlt_record){.event = (uint8_t)event,
-                                                  .pid = crew->members[client].pid,
-                                                  .name_id = DLT_ALL_NAMES});
+    dlt_log_write(crew->log, &(struct dlt_record){
+                                 .event = (uint8_t)event,
+                                 .pid = member_number(client, crew->members[client].generation),
+                                 .name_id = DLT_ALL_NAMES,
+                             });
 }
 
 static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_t parent)
@@ -201,23 +203,24 @@ bool crew_leave(struct crew *crew, unsigned client)
     struct member *member = &crew->members[client];
 
     member->leaving = member->pid != 0 && !member->stopped && kill(member->pid, SIGTERM) == 0;
+    member->leave_ns = dlt_log_now_ns() + LEAVE_MS * INT64_C(1000000);
     return member->leaving;
 }
 
-bool crew_left(struct crew *crew, unsigned client)
+enum crew_left crew_left(struct crew *crew, unsigned client)
 {
     struct member *member = &crew->members[client];
 
+    if (member->pid != 0)
+        (void)ended(crew, client);
     if (member->pid == 0)
-        return member->left;
-    if (wait_for_end(crew, client, dlt_log_now_ns() + LEAVE_MS * INT64_C(1000000)))
-        return true;
-    if (member->pid != 0) {
-        (void)fprintf(stderr, "dlock-torture: client %u does not close\n", client);
-        crew->broken++;
-        (void)crew_kill(crew, client);
-    }
-    return false;
+        return member->left ? CREW_LEFT : CREW_STAYED;
+    if (dlt_log_now_ns() < member->leave_ns)
+        return CREW_LEAVING;
+    (void)fprintf(stderr, "dlock-torture: client %u does not close\n", client);
+    crew->broken++;
+    (void)crew_kill(crew, client);
+    return CREW_STAYED;
 }
 
 void crew_look(struct crew *crew)

@@ -17,7 +17,14 @@ struct member {
     unsigned generation;
     bool stopped;
     bool leaving, left; /* was asked to end; did so, and well */
+    int64_t leave_ns;   /* when it has to have done so */
 };
+
+/* What stands for a process in the history: pids are used again. */
+static inline int32_t member_number(unsigned client, unsigned generation)
+{
+    return (int32_t)(client * 100000 + generation + 1);
+}
 
 struct crew {
     const struct store *store;
@@ -40,9 +47,11 @@ bool crew_start(struct crew *crew, unsigned client);
 bool crew_stop(struct crew *crew, unsigned client);
 bool crew_cont(struct crew *crew, unsigned client);
 bool crew_kill(struct crew *crew, unsigned client);
-/* Asks it to close; waits for that. */
+/* Asks it to close. */
 bool crew_leave(struct crew *crew, unsigned client);
-bool crew_left(struct crew *crew, unsigned client);
+/* Whether it has. It is killed, and counts as broken, if patience is over. */
+enum crew_left { CREW_LEFT, CREW_LEAVING, CREW_STAYED };
+enum crew_left crew_left(struct crew *crew, unsigned client);
 
 /* Counts those that ended though nobody had told them to. */
 void crew_look(struct crew *crew);

@@ -120,7 +120,20 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
     }
 }
 
-void fault_end(struct nemesis *nemesis, struct active *active)
+/* Others go on meanwhile: the client may need what they have taken away. */
+static bool leave_end(struct crew *crew, struct active *active)
+{
+    unsigned client = active->fault->client;
+    enum crew_left left = active->effective ? crew_left(crew, client) : CREW_STAYED;
+
+    if (left == CREW_LEAVING)
+        return false;
+    active->effective = left == CREW_LEFT;
+    (void)crew_start(crew, client);
+    return true;
+}
+
+bool fault_end(struct nemesis *nemesis, struct active *active)
 {
     const struct fault *fault = active->fault;
 
@@ -130,9 +143,7 @@ void fault_end(struct nemesis *nemesis, struct active *active)
             active->effective = crew_cont(nemesis->crew, fault->client);
         break;
     case FAULT_CLIENT_LEAVE:
-        active->effective = active->effective && crew_left(nemesis->crew, fault->client);
-        (void)crew_start(nemesis->crew, fault->client);
-        break;
+        return leave_end(nemesis->crew, active);
     case FAULT_CLIENT_KILL:
         (void)crew_start(nemesis->crew, fault->client);
         break;
@@ -157,4 +168,5 @@ void fault_end(struct nemesis *nemesis, struct active *active)
     default:
         net_end(nemesis->store, active);
     }
+    return true;
 }

@@ -60,7 +60,7 @@ static void read_forward(struct reader *reader)
 
         if (of_nemesis(r)) {
             fault_ns = r->clock_ns;
-            pending = true;
+            pending |= r->event != DLT_NEMESIS_FAULT || r->status == 0;
             continue;
         }
         if (r->name_id >= NAMES_MOST)

@@ -3,19 +3,22 @@
 
 #include <poll.h>
 
-#define TICK_MS 100
+#define TICK_MS  100
+#define AGAIN_MS 10
 
 static int64_t elapsed_ms(const struct nemesis *nemesis)
 {
     return (dlt_log_now_ns() - nemesis->start_ns) / 1000000;
 }
 
-/* Faults concern all names: who knows which one a message was about. */
-static void note(struct nemesis *nemesis)
+/* Faults concern all names: who knows which one a message was about. In force: nothing new, but it
+ * is not over. */
+static void note(struct nemesis *nemesis, bool in_force)
 {
-    dlt_log_write(
-        nemesis->crew->log,
-        &(struct dlt_record){.event = DLT_NEMESIS_FAULT, .pid = -1, .name_id = DLT_ALL_NAMES});
+    dlt_log_write(nemesis->crew->log, &(struct dlt_record){.event = DLT_NEMESIS_FAULT,
+                                                           .pid = -1,
+                                                           .status = in_force,
+                                                           .name_id = DLT_ALL_NAMES});
 }
 
 static void begin(struct nemesis *nemesis, const struct fault *fault)
@@ -27,25 +30,28 @@ static void begin(struct nemesis *nemesis, const struct fault *fault)
             continue;
         *active = (struct active){.fault = fault};
         nemesis->tried[fault->kind]++;
-        note(nemesis);
+        note(nemesis, false);
         fault_begin(nemesis, active);
-        note(nemesis);
+        note(nemesis, false);
         return;
     }
 }
 
-static void end(struct nemesis *nemesis, struct active *active)
-{
-    note(nemesis);
-    fault_end(nemesis, active);
-    note(nemesis);
-    nemesis->effective[active->fault->kind] += active->effective;
-    active->fault = NULL;
-}
-
 static int64_t end_ms(const struct active *active)
 {
-    return active->fault->start_ms + active->fault->length_ms;
+    return active->fault->start_ms + active->fault->length_ms + active->later_ms;
+}
+
+static void end(struct nemesis *nemesis, struct active *active)
+{
+    note(nemesis, false);
+    if (!fault_end(nemesis, active)) {
+        active->later_ms += elapsed_ms(nemesis) + AGAIN_MS - end_ms(active);
+        return;
+    }
+    note(nemesis, false);
+    nemesis->effective[active->fault->kind] += active->effective;
+    active->fault = NULL;
 }
 
 /* The fault in force that ends first; NULL: there is none. */
@@ -73,6 +79,8 @@ static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile in
     for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !over(nemesis, interrupted);
          left_ms = at_ms - elapsed_ms(nemesis)) {
         (void)poll(NULL, 0, (int)(left_ms < TICK_MS ? left_ms : TICK_MS));
+        if (next_to_end(nemesis) != NULL)
+            note(nemesis, true);
         crew_look(nemesis->crew);
         if (nemesis->progress != NULL)
             nemesis->progress(nemesis->arg);

@@ -17,6 +17,7 @@ struct sqlite3;
 struct active {
     const struct fault *fault; /* NULL: none */
     bool effective;
+    int64_t later_ms;                            /* its end is put off by that */
     int64_t seen, written, held, cuts, accepted; /* at the proxies, before */
     pid_t burners[BURNERS];
     struct sqlite3 *db;
@@ -45,7 +46,8 @@ void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *inter
 
 /* fault.c: begins and ends one. What is `effective` then has been seen. */
 void fault_begin(struct nemesis *nemesis, struct active *active);
-void fault_end(struct nemesis *nemesis, struct active *active);
+/* False: it does not end yet; ask again soon. */
+bool fault_end(struct nemesis *nemesis, struct active *active);
 
 /* fault_net.c: the same for those that hit the ways to the servers. */
 void net_begin(struct store *store, struct active *active, int64_t lease_ms);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker.h"
+#include "crew.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -37,7 +38,10 @@ static bool log_start(struct worker *worker)
     (void)snprintf(path, sizeof path, "%s/client-%02u-%03u.log", worker->order->directory,
                    worker->order->number, worker->order->generation);
     worker->log = dlt_log_open(path, LOG_RECORDS);
-    return worker->log != NULL;
+    if (worker->log == NULL)
+        return false;
+    dlt_log_call(worker->log, member_number(worker->order->number, worker->order->generation));
+    return true;
 }
 
 /* While the store is away, again and again. */
