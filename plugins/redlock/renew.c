@@ -71,6 +71,14 @@ static enum quorum_verdict renew_judge(const struct redlock_round *round)
     return QUORUM_WON;
 }
 
+/* A renewal, too, may not outlast the time that a node which forgets is kept from voting. */
+static int64_t ttl_of(const struct renewing *renewing, const struct dlock_request *req)
+{
+    int64_t guard_ms = renewing->session->place->restart_guard_ms;
+
+    return guard_ms > 0 && req->ttl_ms > guard_ms ? guard_ms : req->ttl_ms;
+}
+
 static void request_make(struct renewing *renewing)
 {
     struct redlock_request *request = &renewing->request;
@@ -88,7 +96,7 @@ static void request_make(struct renewing *renewing)
 
         redis_hex(renewing->token[i], req->token);
         resp_command_text(&request->command, renewing->token[i]);
-        resp_command_text(&request->command, redis_number(renewing->ttl[i], req->ttl_ms));
+        resp_command_text(&request->command, redis_number(renewing->ttl[i], ttl_of(renewing, req)));
         resp_command_text(&request->command, req->mode == DLOCK_SHARED ? "s" : "x");
     }
 }
@@ -123,7 +131,8 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
         .session = renewing->session,
         .request = &request,
         .ask = {.kind = ASK_ACQUIRE, .round = attempt->round, .name_len = req->name_len},
-        .node_timeout_ns = redlock_place_timeout_ns(renewing->session->place, req->ttl_ms),
+        .node_timeout_ns =
+            redlock_place_timeout_ns(renewing->session->place, ttl_of(renewing, req)),
         .deadline_ns = deadline_ns,
         .strict = true,
         .only = nodes,
@@ -219,8 +228,8 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
         const struct dlock_request *req = renewing->ops[i].req;
 
         redlock_hub_begin(session->hub, req->slot, req->token); /* one that was adopted */
-        if (req->ttl_ms < least_ms)
-            least_ms = req->ttl_ms;
+        if (ttl_of(renewing, req) < least_ms)
+            least_ms = ttl_of(renewing, req);
     }
     request_make(renewing);
     renewing->round = (struct redlock_round){

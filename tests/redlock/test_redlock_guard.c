@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Can a lock outlive the time for which a node that forgot it has no vote? Real servers (C1,
+ * CRASH_SAFE). */
+#include "redlock_kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GUARD_MS 3000
+
+static struct dlt_nodes nodes;
+
+static void set_up(void)
+{
+    dlt_nodes_start(&nodes, 3, false);
+}
+
+static void tear_down(void)
+{
+    dlt_nodes_stop(&nodes);
+}
+
+TestSuite(redlock_guard, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* What each node will keep of it. */
+static void expect_kept_within_guard(void)
+{
+    for (unsigned i = 0; i < nodes.count; i++) {
+        long left_ms = strtol(dlt_redis_ask(&nodes.servers[i], "PTTL rl:{x}"), NULL, 10);
+
+        cr_expect_gt(left_ms, 0, "node %u", i);
+        cr_expect_leq(left_ms, GUARD_MS, "node %u: %ld ms", i, left_ms);
+    }
+}
+
+/* REN-1: a renewal gives what can be kept, and says what it gave; so does one of a token, and what
+ * is put back. */
+Test(redlock_guard, CRASH_SAFE_no_renewal_outlives_the_guard)
+{
+    struct dlock_client *client = NULL, *other = NULL;
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL, *adopter = NULL;
+    char token[DLOCK_TOKEN_CHARS];
+
+    dlt_sleep_ms(GUARD_MS + 1500);
+    client = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
+    other = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
+    lock = dlt_lock(client, "x", false);
+    OK(dlock_timedlock(lock, 10000, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    (void)dlt_redis_ask(&nodes.servers[2], "DEL rl:{x}");
+    OK(dlock_renew(lock, 60000, &dlt_err));
+    cr_expect_leq(dlock_remaining_ms(lock), GUARD_MS);
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    expect_kept_within_guard();
+
+    (void)dlock_token(lock, token, sizeof token);
+    OK(dlock_new(other, "x", 1, &options, &adopter, &dlt_err));
+    OK(dlock_adopt(adopter, token, &dlt_err));
+    cr_expect_leq(dlock_remaining_ms(adopter), GUARD_MS);
+    expect_kept_within_guard();
+    OK(dlock_unlock(adopter, &dlt_err));
+    dlock_free(adopter);
+    dlock_free(lock);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
+/* The guard that is used if nobody says otherwise: a majority that was just started grants nothing,
+ * and says for how long. */
+Test(redlock_guard, CRASH_SAFE_the_default_guard)
+{
+    struct dlock_client *client = NULL;
+    struct dlock *lock = NULL;
+    char uri[300];
+
+    (void)snprintf(uri, sizeof uri, "redlock://%s,%s,%s", nodes.servers[0].address,
+                   nodes.servers[1].address, nodes.servers[2].address);
+    OK(dlock_client_open(uri, NULL, &client, &dlt_err));
+    cr_expect(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE);
+    lock = dlt_lock(client, "x", false);
+    STATUS(dlock_trylock(lock, &dlt_err), DLOCK_NO_QUORUM);
+    for (unsigned i = 0; i < 3; i++) {
+        static const char words[] = "restart_guard is 60 s; no vote for ";
+        const char *line = strstr(dlt_err.nodes[i].message, words);
+        long left_s = 0;
+
+        cr_assert_not_null(line, "%s", dlt_err.nodes[i].message);
+        left_s = strtol(line + strlen(words), NULL, 10);
+        cr_expect(left_s > 20 && left_s <= 62, "%s", line);
+    }
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 0u);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
