@@ -147,11 +147,12 @@ enum redlock_answer_state {
 struct redlock_answer {
     enum redlock_answer_state state;
     enum quorum_vote vote;
-    bool straggler;   /* was behind when it was asked */
-    bool again;       /* asked `next` */
-    int64_t until_ns; /* PENDING: waited for */
-    uint64_t life;    /* of the connection that it was sent on */
-    int64_t number;   /* GIVEN: what `read` took from it */
+    bool straggler;                 /* was behind when it was asked */
+    bool again;                     /* asked `next` */
+    int64_t until_ns;               /* PENDING: waited for */
+    uint64_t life;                  /* of the connection that it was sent on */
+    char server[REDIS_RUN_ID_SIZE]; /* that it was sent to; "": to none */
+    int64_t number;                 /* GIVEN: what `read` took from it */
     enum dlock_status status;
     char why[NODE_WHY_SIZE];
 };
