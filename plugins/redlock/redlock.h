@@ -167,6 +167,7 @@ struct redlock_round {
     int64_t deadline_ns;
     bool strict;   /* a node has node_timeout_ns, and is left out while it owes an older answer */
     bool new_lock; /* nodes that may not grant one are left out [restart_guard] */
+    bool over;     /* nothing is sent for it any more; late answers are taken */
     bool all;      /* a verdict does not end it before node_timeout_ns, if there are open nodes */
     unsigned only; /* bits: these nodes alone; 0: all */
     enum quorum_verdict (*judge)(const struct redlock_round *round);

@@ -142,6 +142,20 @@ static void send_again(struct redlock_round *round, struct redlock_node *node, b
     free(bytes);
 }
 
+/* The node did nothing so far. Once its time or the round is over, a release may be on its way, and
+ * what it would do now would come after that. */
+static void ask_again(struct redlock_round *round, struct redlock_node *node, bool whole)
+{
+    struct redlock_answer *answer = &round->answers[node->index];
+
+    if (round->over || answer->state != ANSWER_PENDING) {
+        refuse(answer, DLOCK_UNAVAILABLE, "timed out");
+        return;
+    }
+    answer->again |= !whole;
+    send_again(round, node, whole);
+}
+
 static void error_take(struct redlock_round *round, struct redlock_node *node,
                        const redisReply *reply)
 {
@@ -151,7 +165,7 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
     const char *text = NULL;
 
     if (redis_error_is(reply, "NOSCRIPT")) {
-        send_again(round, node, true);
+        ask_again(round, node, true);
         return;
     }
     status = redis_error(node->place, reply, &err);
@@ -174,12 +188,7 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
     answer->vote = round->read(round, node->index, reply);
     if (answer->vote == QUORUM_OPEN) {
-        if (answer->state == ANSWER_PENDING) {
-            answer->again = true;
-            send_again(round, node, false);
-        } else {
-            refuse(answer, DLOCK_UNAVAILABLE, "timed out");
-        }
+        ask_again(round, node, false);
         return;
     }
     answer->state = ANSWER_GIVEN;
