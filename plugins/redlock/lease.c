@@ -219,6 +219,7 @@ static bool take_settle(struct taking *taking)
     struct redlock_session *session = taking->session;
     bool waiting = true;
 
+    taking->round.over = true;
     session->round = &taking->round; /* late votes say whether somebody holds it */
     while (unsettled(taking, &waiting) >= session->place->need && waiting &&
            redlock_now(session) < taking->req->deadline_ns) {

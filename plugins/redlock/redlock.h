@@ -147,11 +147,12 @@ enum redlock_answer_state {
 struct redlock_answer {
     enum redlock_answer_state state;
     enum quorum_vote vote;
-    bool straggler;   /* was behind when it was asked */
-    bool again;       /* asked `next` */
-    int64_t until_ns; /* PENDING: waited for */
-    uint64_t life;    /* of the connection that it was sent on */
-    int64_t number;   /* GIVEN: what `read` took from it */
+    bool straggler;                 /* was behind when it was asked */
+    bool again;                     /* asked `next` */
+    int64_t until_ns;               /* PENDING: waited for */
+    uint64_t life;                  /* of the connection that it was sent on */
+    char server[REDIS_RUN_ID_SIZE]; /* that it was sent to; "": to none */
+    int64_t number;                 /* GIVEN: what `read` took from it */
     enum dlock_status status;
     char why[NODE_WHY_SIZE];
 };
@@ -166,6 +167,7 @@ struct redlock_round {
     int64_t deadline_ns;
     bool strict;   /* a node has node_timeout_ns, and is left out while it owes an older answer */
     bool new_lock; /* nodes that may not grant one are left out [restart_guard] */
+    bool over;     /* nothing is sent for it any more; late answers are taken */
     bool all;      /* a verdict does not end it before node_timeout_ns, if there are open nodes */
     unsigned only; /* bits: these nodes alone; 0: all */
     enum quorum_verdict (*judge)(const struct redlock_round *round);

@@ -45,16 +45,16 @@ static bool is_behind(const struct redlock_round *round, const struct redlock_no
     return since_ns != 0 && now_ns - since_ns > round->node_timeout_ns;
 }
 
-/* Another node that is the same server, as its name may have come to mean; NULL: none. */
-static const struct redlock_node *twin_of(const struct redlock_session *session,
+/* The node that stands for the same server and was asked before; NULL: none. An address may lead
+ * elsewhere each time that it is connected to, and a server has one vote. */
+static const struct redlock_node *twin_of(const struct redlock_round *round,
                                           const struct redlock_node *node)
 {
-    const struct redlock_node *other = session->nodes;
+    const char *server = node->facts.run_id;
 
-    for (; other != node; other++)
-        if (other->state == NODE_READY && node->facts.run_id[0] != '\0' &&
-            strcmp(other->facts.run_id, node->facts.run_id) == 0)
-            return other;
+    for (unsigned i = 0; server[0] != '\0' && i < round->session->place->count; i++)
+        if (strcmp(round->answers[i].server, server) == 0)
+            return &round->session->nodes[i];
     return NULL;
 }
 
@@ -62,13 +62,15 @@ static const struct redlock_node *twin_of(const struct redlock_session *session,
 static bool may_be_asked(const struct redlock_round *round, const struct redlock_node *node,
                          struct redlock_answer *answer, int64_t now_ns)
 {
-    if (round->new_lock && node->votes_ns > now_ns)
+    const struct redlock_node *twin = twin_of(round, node);
+
+    if (twin != NULL)
+        refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s", twin->place->endpoint);
+    else if (round->new_lock && node->votes_ns > now_ns)
         refuse(answer, DLOCK_UNAVAILABLE,
                "refused: was up for %lld s, restart_guard is %lld s; no vote for %lld s more",
                (long long)node->facts.uptime_s, (long long)node->place->restart_guard_ms / 1000,
                (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S) + 1);
-    else if (round->new_lock && twin_of(round->session, node) != NULL)
-        refuse(answer, DLOCK_CONFIG, "refused: the same server as another node");
     else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
     return answer->state != ANSWER_REFUSED;
@@ -89,6 +91,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
     }
     answer->state = ANSWER_PENDING;
     answer->life = node->life;
+    (void)snprintf(answer->server, sizeof answer->server, "%s", node->facts.run_id);
     answer->until_ns = round->deadline_ns;
     if (round->strict)
         answer->until_ns = earlier(round->deadline_ns, now_ns + round->node_timeout_ns);
@@ -139,6 +142,20 @@ static void send_again(struct redlock_round *round, struct redlock_node *node, b
     free(bytes);
 }
 
+/* The node did nothing so far. Once its time or the round is over, a release may be on its way, and
+ * what it would do now would come after that. */
+static void ask_again(struct redlock_round *round, struct redlock_node *node, bool whole)
+{
+    struct redlock_answer *answer = &round->answers[node->index];
+
+    if (round->over || answer->state != ANSWER_PENDING) {
+        refuse(answer, DLOCK_UNAVAILABLE, "timed out");
+        return;
+    }
+    answer->again |= !whole;
+    send_again(round, node, whole);
+}
+
 static void error_take(struct redlock_round *round, struct redlock_node *node,
                        const redisReply *reply)
 {
@@ -148,7 +165,7 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
     const char *text = NULL;
 
     if (redis_error_is(reply, "NOSCRIPT")) {
-        send_again(round, node, true);
+        ask_again(round, node, true);
         return;
     }
     status = redis_error(node->place, reply, &err);
@@ -171,12 +188,7 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
     answer->vote = round->read(round, node->index, reply);
     if (answer->vote == QUORUM_OPEN) {
-        if (answer->state == ANSWER_PENDING) {
-            answer->again = true;
-            send_again(round, node, false);
-        } else {
-            refuse(answer, DLOCK_UNAVAILABLE, "timed out");
-        }
+        ask_again(round, node, false);
         return;
     }
     answer->state = ANSWER_GIVEN;

@@ -19,10 +19,11 @@
 #include <dlock/plugin.h>
 #include <stdbool.h>
 
-#define REDIS_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
-#define REDIS_NAME_MAX   255
-#define REDIS_PREFIX_MAX 64
-#define REDIS_NS_PER_MS  INT64_C(1000000)
+#define REDIS_HEX_SIZE    (2 * DLOCK_TOKEN_SIZE + 1)
+#define REDIS_NAME_MAX    255
+#define REDIS_PREFIX_MAX  64
+#define REDIS_RUN_ID_SIZE 48
+#define REDIS_NS_PER_MS   INT64_C(1000000)
 
 /* Where it is and how it is spoken to. The texts are borrowed; it may be copied. */
 struct redis_place {
@@ -99,9 +100,9 @@ int64_t redis_lease(int64_t counted_ms);
 struct redis_facts {
     char server[64]; /* "Redis 7.0.15" */
     char role[16];
-    char policy[32]; /* maxmemory-policy */
-    char fsync[16];  /* appendfsync; "": the user may not know */
-    char run_id[48]; /* another one after each start; "": unknown */
+    char policy[32];                /* maxmemory-policy */
+    char fsync[16];                 /* appendfsync; "": the user may not know */
+    char run_id[REDIS_RUN_ID_SIZE]; /* another one after each start; "": unknown */
     int64_t max_memory;
     int64_t uptime_s;
     int64_t clock_us; /* the server's wall clock; 0: it does not say */

@@ -77,6 +77,37 @@ Test(redlock_late, TRY_4_answers_after_the_time_of_a_node)
     dlock_client_close(client);
 }
 
+/* A node that did not know the script, and says so after its time: it is not asked again, as what
+ * came of that would come after the release. */
+Test(redlock_late, TRY_3_nothing_is_sent_again_once_the_answer_is_given)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=3s&ttl=60s", false);
+    struct dlock_client *other = dlt_nodes_client(&nodes, "ttl=60s", true);
+    struct dlock *lock = NULL, *next = dlt_lock(other, "x", false);
+    enum dlock_status status = DLOCK_OK;
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_timedlock(lock, 5000, &dlt_err)); /* that takes no script, and the release does */
+    OK(dlock_unlock(lock, &dlt_err));
+    (void)dlt_redis_ask(&nodes.servers[2], "SET rl:{x} foreign PX 60000");
+    for (unsigned i = 0; i < 3; i++)
+        tell(i, "delay s2c 200");
+    status = dlock_tryrdlock(lock, &dlt_err);
+    cr_expect(status == DLOCK_BUSY || status == DLOCK_NO_QUORUM || status == DLOCK_UNKNOWN, "%s",
+              dlock_status_name((int)status));
+    for (unsigned i = 0; i < 3; i++)
+        tell(i, "pass");
+    dlt_sleep_ms(1000); /* whatever is under way has arrived */
+    for (unsigned i = 0; i < 3; i++)
+        cr_expect_str_eq(dlt_redis_ask(&nodes.servers[i], "EXISTS rl:{x}:r"), "0", "node %u", i);
+    STATUS(dlock_trylock(next, &dlt_err), DLOCK_OK);
+    OK(dlock_unlock(next, &dlt_err));
+    dlock_free(lock);
+    dlock_free(next);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
 /* C3: a majority that grants, but so late that the lease is over. */
 Test(redlock_late, C3_answers_after_the_ttl)
 {

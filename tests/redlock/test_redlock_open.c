@@ -56,6 +56,72 @@ Test(redlock_open, OPN_1_the_same_server_twice)
     refused(uri, DLOCK_CONFIG, "are the same server");
 }
 
+/* ... and so it would if it became one later. */
+struct twins {
+    struct dlt_redis gone;  /* its address leads nowhere when the client is opened */
+    struct dlt_proxy proxy; /* and then to the first server */
+    struct dlock_client *client;
+    struct dlock *held, *lock; /* "x", "y" */
+};
+
+static void twins_make(struct twins *twins)
+{
+    char uri[300];
+
+    cr_assert(dlt_redis_start(&twins->gone, NULL), "%s", twins->gone.why);
+    dlt_redis_kill(&twins->gone);
+    (void)snprintf(uri, sizeof uri, "redlock://%s,%s,%s?restart_guard=0&ttl=20s",
+                   nodes.servers[0].address, nodes.servers[1].address, twins->gone.address);
+    OK(dlock_client_open(uri, NULL, &twins->client, &dlt_err));
+    OK(dlock_new(twins->client, "x", 1, NULL, &twins->held, &dlt_err));
+    OK(dlock_new(twins->client, "y", 1, NULL, &twins->lock, &dlt_err));
+    OK(dlock_trylock(twins->held, &dlt_err));
+    cr_assert(dlt_proxy_start(&twins->proxy, nodes.servers[0].address, "resp",
+                              &(struct dlt_proxy_options){.address = twins->gone.address}),
+              "%s", twins->proxy.answer);
+    for (int64_t end_ms = dlt_now_ms() + 10000;
+         dlt_proxy_count(&twins->proxy, 0, "s2c.seen") < 1;) {
+        cr_assert_lt(dlt_now_ms(), end_ms, "the third address is used");
+        OK(dlock_timedlock(twins->lock, 5000, &dlt_err));
+        OK(dlock_unlock(twins->lock, &dlt_err));
+        dlt_sleep_ms(20);
+    }
+    dlt_sleep_ms(100); /* what it said has arrived */
+}
+
+static void twins_end(struct twins *twins)
+{
+    dlock_free(twins->lock);
+    dlock_free(twins->held);
+    dlock_client_close(twins->client);
+    (void)dlt_proxy_stop(&twins->proxy);
+    dlt_redis_stop(&twins->gone);
+}
+
+/* The line of the third says why it has no vote. */
+Test(redlock_open, C1_a_server_reached_by_two_addresses_grants_once)
+{
+    struct twins twins = {0};
+
+    twins_make(&twins);
+    dlt_redis_kill(&nodes.servers[1]);
+    cr_expect_neq(dlock_trylock(twins.lock, &dlt_err), DLOCK_OK, "one server is no majority of 3");
+    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s", dlt_err.nodes[2].message);
+    twins_end(&twins);
+}
+
+Test(redlock_open, REN_2_a_server_reached_by_two_addresses_renews_once)
+{
+    struct twins twins = {0};
+
+    twins_make(&twins);
+    (void)dlt_redis_ask(&nodes.servers[1], "DEL rl:{x}");
+    cr_expect_neq(dlock_renew(twins.held, 0, &dlt_err), DLOCK_OK, "one server is no majority of 3");
+    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s", dlt_err.nodes[2].message);
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
+    twins_end(&twins);
+}
+
 /* OPN-6, and a line for each node. */
 Test(redlock_open, OPN_6_too_few_nodes)
 {
