@@ -215,6 +215,8 @@ enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
 enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err);
 /* The answer does not matter: a connection that fails here is dead. */
 void my_conn_rollback(struct my_conn *conn);
+/* What the server's last answer, unless it was an error, said of that. */
+int my_conn_in_transaction(const struct my_conn *conn);
 
 /* conn->input from a request; ttl and number are left alone. */
 void my_conn_input(struct my_conn *conn, const struct dlock_request *req);
