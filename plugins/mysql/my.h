@@ -243,6 +243,9 @@ struct my_call {
     int failed;        /* out: the library's own answer; ask it for the number */
     int pending;       /* of a call that was left: what the library waits for */
     MYSQL_RES *result; /* out of STORE */
+    /* CONNECT: NULL, or is told of the socket, before each wait for it. */
+    void (*seen)(void *arg, int fd);
+    void *seen_arg;
 };
 
 /* OK: the call has ended, see failed. TIMEOUT, CANCELED: it has not, and never will; the connection
