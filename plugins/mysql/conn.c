@@ -178,6 +178,14 @@ void my_conn_rollback(struct my_conn *conn)
     conn->transaction = 0;
 }
 
+int my_conn_in_transaction(const struct my_conn *conn)
+{
+    unsigned status = 0;
+
+    return mariadb_get_infov(conn->mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) == 0 &&
+           (status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
 void my_conn_input_name(struct my_conn *conn, const unsigned char *name, uint32_t name_len)
 {
     conn->input.name_len = name_len < MY_NAME_MAX ? name_len : MY_NAME_MAX;

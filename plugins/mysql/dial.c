@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library resolves names by getaddrinfo, which keeps no deadline. A connection to a name is
- * made in a thread of its own, therefore, which is left alone when it takes too long: it has copies
- * of all it reads, ends by itself and cleans up. Resolving first and connecting to the address
- * would be simpler, but TLS has to see the name.
+ * The library resolves names by getaddrinfo and shakes hands for TLS by poll, and both keep no
+ * deadline. A connection to a name or with TLS is made in a thread of its own, therefore, which is
+ * left alone when it takes too long: its socket is shut down, it has copies of all it reads, ends
+ * by itself and cleans up. Resolving first and connecting to the address would be simpler, but TLS
+ * has to see the name.
  */
 #include "my.h"
 
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,11 +97,14 @@ struct dial {
     struct my_call call;
     enum dlock_status status;
     int done, abandoned;
+    int socket; /* + 1, a duplicate, which stays ours when the library closes its own */
     char *user, *password;
 };
 
 static void dial_free(struct dial *dial)
 {
+    if (dial->socket > 0)
+        (void)close(dial->socket - 1);
     if (dial->conn.mysql != NULL)
         my_drive_close(&dial->conn);
     if (dial->password != NULL)
@@ -109,6 +114,20 @@ static void dial_free(struct dial *dial)
     (void)pthread_cond_destroy(&dial->ended);
     (void)pthread_mutex_destroy(&dial->mutex);
     free(dial);
+}
+
+/* The next address has another socket. */
+static void dial_seen(void *arg, int fd)
+{
+    struct dial *dial = arg;
+
+    (void)pthread_mutex_lock(&dial->mutex);
+    if (dial->socket > 0)
+        (void)close(dial->socket - 1);
+    dial->socket = fcntl(fd, F_DUPFD_CLOEXEC, 0) + 1;
+    if (dial->abandoned)
+        (void)shutdown(fd, SHUT_RDWR);
+    (void)pthread_mutex_unlock(&dial->mutex);
 }
 
 static void *dial_run(void *arg)
@@ -159,7 +178,7 @@ static struct dial *dial_new(struct my_conn *conn)
         .wake_fd = -1,
         .deadline_ns = clock_now(NULL) + (conn->deadline_ns - conn->host->now_ns(conn->host->ctx)),
     };
-    dial->call = (struct my_call){.what = MY_CONNECT};
+    dial->call = (struct my_call){.what = MY_CONNECT, .seen = dial_seen, .seen_arg = dial};
     conn->mysql = NULL;
     return dial;
 }
@@ -212,6 +231,8 @@ static enum dlock_status dial_aside(struct my_conn *conn, struct my_call *call)
         dial->conn.mysql = NULL;
     }
     left_alone = dial->abandoned = !dial->done;
+    if (left_alone && dial->socket > 0)
+        (void)shutdown(dial->socket - 1, SHUT_RDWR);
     (void)pthread_mutex_unlock(&dial->mutex);
     if (!left_alone)
         dial_free(dial);
@@ -247,13 +268,13 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
 {
     const struct my_place *place = conn->place;
     struct my_call call = {.what = MY_CONNECT};
+    const int aside = place->tls || (place->socket == NULL && !place->numeric);
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->mysql = handle_new(place);
     if (conn->mysql == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
-    status =
-        place->socket != NULL || place->numeric ? my_drive(conn, &call) : dial_aside(conn, &call);
+    status = aside ? dial_aside(conn, &call) : my_drive(conn, &call);
     if (status == DLOCK_NOMEM)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or thread to connect");
     if (status != DLOCK_OK)
@@ -264,7 +285,9 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
         return dial_fail(conn, err);
     }
     conn->socket = mysql_get_socket(conn->mysql) + 1;
-    (void)fcntl(conn->socket - 1, F_SETFD, FD_CLOEXEC);
+    /* With TLS the library reads whole records, by read(2). */
+    if (conn->tls)
+        (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);
     conn->id = mysql_thread_id(conn->mysql);
     return DLOCK_OK;
 }

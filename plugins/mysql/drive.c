@@ -2,6 +2,7 @@
 #include "my.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -171,6 +172,18 @@ static void guard_end(const struct pipe_guard *guard)
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
+/* The library makes sockets that a program started meanwhile would keep. */
+static void socket_seen(const struct my_conn *conn, const struct my_call *call)
+{
+    int fd = mysql_get_socket(conn->mysql);
+
+    if (fd < 0)
+        return;
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (call->seen != NULL)
+        call->seen(call->seen_arg, fd);
+}
+
 /* From the start, or from where it was left. */
 static enum dlock_status run(struct my_conn *conn, struct my_call *call)
 {
@@ -178,8 +191,11 @@ static enum dlock_status run(struct my_conn *conn, struct my_call *call)
 
     while (wait != 0) {
         int ready = 0;
-        enum dlock_status status = wait_for(conn, wait, &ready);
+        enum dlock_status status = DLOCK_INTERNAL;
 
+        if (call->what == MY_CONNECT)
+            socket_seen(conn, call);
+        status = wait_for(conn, wait, &ready);
         if (status != DLOCK_OK) {
             call->pending = wait;
             return status;

@@ -215,6 +215,8 @@ enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
 enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err);
 /* The answer does not matter: a connection that fails here is dead. */
 void my_conn_rollback(struct my_conn *conn);
+/* What the server's last answer, unless it was an error, said of that. */
+int my_conn_in_transaction(const struct my_conn *conn);
 
 /* conn->input from a request; ttl and number are left alone. */
 void my_conn_input(struct my_conn *conn, const struct dlock_request *req);
@@ -241,6 +243,9 @@ struct my_call {
     int failed;        /* out: the library's own answer; ask it for the number */
     int pending;       /* of a call that was left: what the library waits for */
     MYSQL_RES *result; /* out of STORE */
+    /* CONNECT: NULL, or is told of the socket, before each wait for it. */
+    void (*seen)(void *arg, int fd);
+    void *seen_arg;
 };
 
 /* OK: the call has ended, see failed. TIMEOUT, CANCELED: it has not, and never will; the connection

@@ -116,6 +116,17 @@ static int64_t lease_ms(const struct my_session *session, const struct dlock_req
     return req->ttl_ms < session->place.grace_ms ? req->ttl_ms : session->place.grace_ms;
 }
 
+/* Does the transaction last that the row lock lives in? */
+static enum dlock_status lasts(struct my_conn *conn, struct dlock_error *err)
+{
+    if (my_conn_in_transaction(conn))
+        return DLOCK_OK;
+    conn->dead = 1;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                      "%s: the server ended the transaction of the row lock",
+                      conn->place->endpoint);
+}
+
 /* The row is ours: makes a lock of it. */
 static enum dlock_status confirm(struct my_session *session, const struct dlock_request *req,
                                  int64_t deadline_ns, struct dlock_grant *grant,
@@ -130,6 +141,8 @@ static enum dlock_status confirm(struct my_session *session, const struct dlock_
     grant->since_ns = now_ns(conn);
     grant->lease_ms = lease_ms(session, req);
     status = my_conn_query(conn, "DO 0", err);
+    if (status == DLOCK_OK)
+        status = lasts(conn, err);
     if (status != DLOCK_OK)
         return status;
     memcpy(session->token, req->token, sizeof session->token);
@@ -191,23 +204,15 @@ static enum dlock_status row_wait(struct my_session *session, const struct dlock
     enum my_statement which = req->mode == DLOCK_SHARED ? MY_SHARE_WAIT : MY_ROW_WAIT;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    do { /* 1205 comes once a minute and ends the statement only */
+    do { /* 1205 comes once a minute; innodb_rollback_on_timeout: and ends the transaction */
+        conn->deadline_ns = exchange_until(conn, req);
+        status = my_conn_begin(conn, err);
         conn->deadline_ns = req->deadline_ns;
-        status = my_conn_row(conn, which, found, err);
+        if (status == DLOCK_OK)
+            status = my_conn_row(conn, which, found, err);
     } while (status == DLOCK_UNAVAILABLE && err->backend_code == 1205 &&
              now_ns(conn) < req->deadline_ns);
     return status;
-}
-
-static enum dlock_status wait_begin(struct my_session *session, const struct dlock_request *req,
-                                    int *found, struct dlock_error *err)
-{
-    struct my_conn *conn = &session->conn;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    conn->deadline_ns = exchange_until(conn, req);
-    status = my_conn_begin(conn, err);
-    return status == DLOCK_OK ? row_wait(session, req, found, err) : status;
 }
 
 /* TIMEOUT and CANCELED are definite: the server is told to end the wait. */
@@ -238,12 +243,12 @@ enum dlock_status my_pinned_lock(struct my_session *session, const struct dlock_
 
     my_conn_input(conn, req);
     conn->stop = &slot->stop;
-    status = wait_begin(session, req, &found, err);
+    status = row_wait(session, req, &found, err);
     if (status == DLOCK_OK && !found) {
         my_conn_rollback(conn);
         status = ensure(session, req, exchange_until(conn, req), err);
         if (status == DLOCK_OK)
-            status = wait_begin(session, req, &found, err);
+            status = row_wait(session, req, &found, err);
         if (status == DLOCK_OK && !found)
             status = dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
                                 "%s: the row of the name was removed", session->place.endpoint);
@@ -282,7 +287,9 @@ enum dlock_status my_pinned_renew(struct my_session *session, struct dlock_lease
     status = my_conn_enter(&session->conn, deadline_ns, err);
     if (status == DLOCK_OK)
         status = my_conn_query(&session->conn, "DO 0", err);
-    return status == DLOCK_OK ? status : failed(session, err);
+    if (status != DLOCK_OK)
+        return failed(session, err);
+    return lasts(&session->conn, err) == DLOCK_OK ? DLOCK_OK : DLOCK_LOST;
 }
 
 enum dlock_status my_pinned_unlock(struct my_session *session, const struct dlock_request *req,

@@ -154,7 +154,10 @@ static enum dlock_status settings_check(struct my_conn *conn, const struct setti
     if (status != DLOCK_OK)
         return status;
     row = mysql_fetch_row(result);
-    if (row == NULL)
+    if (my_conn_in_transaction(conn))
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                            "%s: in a transaction that nobody began", conn->place->endpoint);
+    else if (row == NULL)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: no settings to read",
                             conn->place->endpoint);
     else
@@ -182,6 +185,9 @@ enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
                           "%s: want MariaDB 10.6 or MySQL 8.0, not %s", conn->place->endpoint,
                           conn->server);
     settings_make(conn, &settings);
-    status = settings_pin(conn, &settings, err);
+    /* SET autocommit=1 ends no transaction where it is on already. */
+    status = my_conn_query(conn, "ROLLBACK AND NO CHAIN NO RELEASE", err);
+    if (status == DLOCK_OK)
+        status = settings_pin(conn, &settings, err);
     return status == DLOCK_OK ? settings_check(conn, &settings, err) : status;
 }

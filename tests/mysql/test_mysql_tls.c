@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* M15: TLS is what the URI says: never less than that, and only with the host that it names. */
 #include "my_kit.h"
+#include "proxy_client.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -123,4 +124,106 @@ Test(tls, C10_a_dead_peer_sends_no_SIGPIPE_to_anybody)
         cr_assert_neq(dlt_try(&s, &a), DLOCK_OK);
     dlt_session_close(&s);
     stop();
+}
+
+/* ---- C8 on a link that stalls: inside of the handshake, of a record, or of each ---- */
+
+#define SHORT_MS 200
+#define SLACK_MS 3000 /* of a busy machine; a hang lasts longer */
+
+static struct dlt_proxy proxy;
+
+static void start_proxy(const char *host)
+{
+    start("server");
+    cr_assert(dlt_proxy_start(&proxy, server.address, "raw", NULL), "%s", proxy.answer);
+    (void)snprintf(s.address, sizeof s.address, "%s:%u", host, proxy.port);
+}
+
+static void stop_proxy(void)
+{
+    (void)dlt_proxy_stop(&proxy);
+    stop();
+}
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static void in_time(int64_t begin_ns, const char *fault)
+{
+    cr_assert_lt((dlt_host_now(&s.host) - begin_ns) / DLT_NS_PER_MS, SHORT_MS + SLACK_MS, "%s",
+                 fault);
+}
+
+/* False: opened. */
+static bool open_stalls(const char *fault)
+{
+    int64_t begin_ns = dlt_host_now(&s.host);
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    tell(fault);
+    s.call_ms = SHORT_MS;
+    status = dlt_session_open(&s);
+    in_time(begin_ns, fault);
+    cr_assert(status == DLOCK_OK || status == DLOCK_UNAVAILABLE, "%s: %s", fault, s.err.message);
+    dlt_session_close(&s);
+    in_time(begin_ns, fault);
+    tell("pass");
+    return status != DLOCK_OK;
+}
+
+static void opens_stall(const char *host)
+{
+    char fault[48];
+    bool opened = false;
+
+    start_proxy(host);
+    for (unsigned at = 3; !opened; at += 397) {
+        cr_assert_lt(at, 20000);
+        (void)snprintf(fault, sizeof fault, "cut s2c %u hang", at);
+        opened = !open_stalls(fault);
+        cr_assert(!opened || at > 1000, "a certificate is longer than that");
+    }
+    cr_assert(open_stalls("slice s2c 1 40"));
+    stop_proxy();
+}
+
+Test(tls, C8_a_connection_to_an_address_that_stalls, .timeout = 60)
+{
+    opens_stall("127.0.0.1");
+}
+
+Test(tls, C8_a_connection_to_a_name_that_stalls, .timeout = 60)
+{
+    opens_stall("localhost");
+}
+
+Test(tls, C8_an_answer_that_stalls, .timeout = 60)
+{
+    static const char *const faults[] = {"cut s2c 0 hang", "cut s2c 3 hang", "cut s2c 20 hang",
+                                         "cut c2s 7 hang", "slice s2c 1 40"};
+
+    start_proxy("127.0.0.1");
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        enum dlock_status status = DLOCK_INTERNAL;
+        int64_t begin_ns = 0;
+
+        s.call_ms = 10000;
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+        dlt_request(&s, &a, "job", (unsigned char)('a' + i), 1);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        tell(faults[i]);
+        s.call_ms = SHORT_MS;
+        begin_ns = dlt_host_now(&s.host);
+        status = dlt_unlock(&s, &a);
+        cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE, "%s: %s", faults[i],
+                  s.err.message);
+        in_time(begin_ns, faults[i]);
+        dlt_session_close(&s);
+        in_time(begin_ns, faults[i]);
+        tell("pass");
+    }
+    stop_proxy();
 }

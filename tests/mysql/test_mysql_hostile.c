@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Servers that are set up so that a transaction begins or ends where nobody asked for it. */
+#include "fault_fixture.h"
+
+#include <dlfcn.h>
+#include <mysql.h>
+
+static bool hurry; /* a wait for a row ends after 1 s, and not after a minute */
+
+/* In the place of the library's. */
+int mysql_stmt_prepare_start(int *failed, MYSQL_STMT *stmt, const char *query, unsigned long length)
+{
+    static int (*real)(int *, MYSQL_STMT *, const char *, unsigned long);
+    static _Thread_local char text[1024];
+    const char *end = " FOR UPDATE";
+    size_t end_len = strlen(end);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "mysql_stmt_prepare_start");
+    if (!hurry || length < end_len || strcmp(query + length - end_len, end) != 0)
+        return real(failed, stmt, query, length);
+    (void)snprintf(text, sizeof text, "%s WAIT 1", query);
+    return real(failed, stmt, text, strlen(text));
+}
+
+static void stop(void)
+{
+    hurry = false;
+    end();
+}
+
+static void start(const char *strategy, const char *const *args)
+{
+    server_args = args;
+    begin(strategy);
+}
+
+/* C1, C2: the transaction that the row lock lived in is gone with the statement that timed out. */
+static void waits_and_holds(const char *argument)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 30000, .native = 1};
+
+    hurry = true;
+    start("session", (const char *const[]){argument, NULL});
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    dlt_sleep_ms(2500);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(waiter_join(&w), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "it is another's");
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    stop();
+}
+
+Test(session, C1_a_wait_that_times_out_at_the_server_ends_the_transaction)
+{
+    waits_and_holds("--innodb-rollback-on-timeout");
+}
+
+Test(session, C1_a_wait_that_times_out_at_the_server_ends_the_statement)
+{
+    waits_and_holds("--skip-innodb-rollback-on-timeout");
+}
+
+/* C1: what is granted is committed, and what is only looked at is not held. */
+static void open_transaction(const char *strategy, const char *init_connect)
+{
+    start(strategy, (const char *const[]){init_connect, "--completion-type=CHAIN", NULL});
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    if (strcmp(strategy, "session") != 0)
+        cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM f_names WHERE until_us > 0"),
+                         "1");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    stop();
+}
+
+Test(row, C1_a_transaction_that_init_connect_began)
+{
+    open_transaction("row", "--init-connect=START TRANSACTION");
+}
+
+Test(insert, C1_a_transaction_that_init_connect_began)
+{
+    open_transaction("insert", "--init-connect=START TRANSACTION");
+}
+
+Test(session, C1_a_transaction_that_init_connect_began)
+{
+    open_transaction("session", "--init-connect=START TRANSACTION");
+}
