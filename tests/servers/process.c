@@ -2,6 +2,7 @@
 #include "process.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -51,9 +52,37 @@ static const char *parent_choose(void)
     return "/tmp";
 }
 
+/* What tests left behind that were killed or failed: their pid is in the name. */
+static void leftovers_remove(const char *parent, const char *kind)
+{
+    DIR *dir = opendir(parent);
+    const struct dirent *entry = NULL;
+    char prefix[32], path[DLT_DIRECTORY_SIZE];
+
+    (void)snprintf(prefix, sizeof prefix, "dlock-%s-", kind);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char *end = NULL;
+        long pid = strncmp(entry->d_name, prefix, strlen(prefix)) == 0
+                       ? strtol(entry->d_name + strlen(prefix), &end, 10)
+                       : 0;
+
+        if (pid <= 1 || *end != '-' || strlen(end) != sizeof "-XXXXXX" - 1 ||
+            kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s%ld%.7s", parent, prefix, pid, end);
+        dlt_directory_remove(path);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 bool dlt_directory_make(char directory[DLT_DIRECTORY_SIZE], const char *kind)
 {
-    (void)snprintf(directory, DLT_DIRECTORY_SIZE, "%s/dlock-%s-XXXXXX", parent_choose(), kind);
+    const char *parent = parent_choose();
+
+    leftovers_remove(parent, kind);
+    (void)snprintf(directory, DLT_DIRECTORY_SIZE, "%s/dlock-%s-%d-XXXXXX", parent, kind,
+                   (int)getpid());
     if (mkdtemp(directory) != NULL)
         return true;
     directory[0] = '\0';

@@ -13,7 +13,8 @@
 /* Free now, on 127.0.0.1; somebody else may be quicker, and then another one is tried. 0: none. */
 unsigned dlt_port_free(void);
 
-/* Below /dev/shm or /tmp; kind is in its name. False: errno, and an empty name. */
+/* Below /dev/shm or /tmp; kind is in its name. Those of processes that are no
+ * more are removed. False: errno, and an empty name. */
 bool dlt_directory_make(char directory[DLT_DIRECTORY_SIZE], const char *kind);
 /* With all that is in it, and forgets the name. Harmless twice. */
 void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE]);
