@@ -277,24 +277,23 @@ uint32_t redis_pool_number(struct redis_pool *pool)
 }
 
 /* An answer to another question must never get through. The number is taken off. */
-static void number_check(struct redis_wire *wire, struct redis_exchange *exchange, uint32_t number)
+static bool fits(const void *asked, redisReply *reply)
 {
-    redisReply *reply = exchange->reply, *last = NULL;
+    const struct redis_question *question = asked;
+    redisReply *last = NULL;
 
-    if (exchange->status != DLOCK_OK || number == 0 || reply->type == REDIS_REPLY_ERROR)
-        return;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+    if (reply->type == REDIS_REPLY_ERROR)
+        return true;
+    if (question->number != 0) {
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+            return false;
         last = reply->element[reply->elements - 1];
-    if (last != NULL && last->type == REDIS_REPLY_INTEGER && last->integer == number) {
+        if (last->type != REDIS_REPLY_INTEGER || last->integer != question->number)
+            return false;
         freeReplyObject(last);
         reply->elements--;
-        return;
     }
-    freeReplyObject(reply);
-    exchange->reply = NULL;
-    exchange->status = DLOCK_PROTOCOL;
-    (void)snprintf(exchange->why, sizeof exchange->why, "not an answer to this question");
-    atomic_store(&wire->dead, true);
+    return question->fits(question, reply);
 }
 
 /* A server that was started a moment ago may have forgotten what it granted. */
@@ -332,8 +331,6 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire
     *asked = redis_wire_ask(wire, exchange);
     if (*asked && is_over(exchange))
         atomic_store(&wire->dead, true);
-    if (*asked)
-        number_check(wire, exchange, question->number);
     free(bytes);
     return DLOCK_OK;
 }
@@ -345,6 +342,8 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_que
         .reply_max = question->reply_max,
         .deadline_ns = question->deadline_ns,
         .spin = !atomic_load(&pool->crowded),
+        .fits = fits,
+        .asked = question,
     };
     bool asked = false, fresh = false;
 

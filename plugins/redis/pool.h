@@ -60,6 +60,10 @@ struct redis_question {
     int64_t deadline_ns;
     bool grants;
     char *guarded; /* NULL: nobody wants to know */
+    /* Whether an answer that is no error, the number taken off, has the shape of one. Where it has
+     * not, answers may have slipped: PROTOCOL, and nobody is answered on that connection. */
+    redis_fits_fn *fits;
+    size_t expects; /* for fits */
 };
 
 /*

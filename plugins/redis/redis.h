@@ -77,6 +77,8 @@ enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline
 /* ---- script.c ---- */
 
 struct redis_pool;
+struct redis_question;
+typedef bool redis_fits_fn(const struct redis_question *question, const redisReply *reply);
 
 /* Begins a command that runs a script; keys and arguments are added by resp_command_add. The number
  * of keys has to be count. */
@@ -87,9 +89,12 @@ struct redis_call {
     char guarded[2];           /* see pool.h: an argument of those that pass on */
     bool grants;               /* see pool.h */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
+    redis_fits_fn *fits;       /* of the answer, see pool.h */
+    size_t expects;            /* ... */
     struct resp_command command;
 };
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys);
+void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys,
+                      redis_fits_fn *fits);
 void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
 
 /*

@@ -276,6 +276,11 @@ static void answer(struct redis_wire *wire, redisReply *reply, struct wakes *wak
             exchange->skip--;
         return;
     }
+    if (!exchange->fits(exchange->asked, reply)) {
+        freeReplyObject(reply);
+        fail_all(wire, DLOCK_PROTOCOL, "an answer, but not to this question", wakes);
+        return;
+    }
     (void)list_pop(wire);
     exchange->status = DLOCK_OK;
     if (wire->first == NULL && resp_reader_pending(&wire->link.reader) &&

@@ -29,6 +29,9 @@ struct redis_exchange {
     size_t len, reply_max;
     int64_t deadline_ns;
     bool spin; /* looking for the answer may be better than sleeping for it */
+    /* False: this is no answer to `asked`, and the connection is over for all who ask on it. */
+    bool (*fits)(const void *asked, redisReply *reply);
+    const void *asked;
 
     enum dlock_status status; /* OK; UNAVAILABLE: not a byte has left; UNKNOWN; PROTOCOL; NOMEM */
     redisReply *reply;        /* OK: to be freed by freeReplyObject */

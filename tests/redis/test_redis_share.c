@@ -305,7 +305,6 @@ Test(share, TRY_4_FAI_2_the_end_of_a_connection_is_the_end_of_all_questions_on_i
         cut(ways[i]);
 }
 
-/* C9: nonsense in the midst is nobody's answer. */
 Test(share, FAI_2_CLIENT_KILL_while_many_ask)
 {
     static struct caller callers[8];
