@@ -29,7 +29,7 @@ struct redis_pool {
     pthread_cond_t changed;
     struct redis_wire *wires;
     bool connecting;
-    int64_t retry_ns; /* no further connection before that */
+    int64_t retry_ns, pause_ns; /* no further connection before that, and after so long */
 };
 
 void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,

@@ -9,7 +9,7 @@
  *   plugin.c  the slots, in the order of plugin.h
  *   place.c   what the URI says
  *   pool.c    the connections of a session, and which of them a question takes
- *   wire.c    one of them, shared by threads
+ *   wire.c    one of them, shared by threads; wire_open.c, how it begins
  *   link.c    what a connection is made of, and how it begins
  *   setup.c   making a connection ready
  *   script.c  running a script

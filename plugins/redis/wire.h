@@ -40,6 +40,7 @@ struct redis_exchange {
     struct redis_exchange *next;
     uint64_t begins;        /* the byte of the connection that is its first */
     unsigned skip;          /* answers before its own that nobody wants any more */
+    size_t skip_max;        /* bytes of the longest of them */
     _Atomic uint32_t state; /* see wire.c */
 };
 
