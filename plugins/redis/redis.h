@@ -51,9 +51,10 @@ void redis_link_close(struct redis_link *link);
 /* In a forked child: gives the descriptor back, and no memory. */
 void redis_link_leave(struct redis_link *link);
 
-/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. */
+/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. wake_fd:
+ * see stream.h; -1. */
 enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
-                                  const struct tls *tls, const struct dlock_host *host,
+                                  const struct tls *tls, const struct dlock_host *host, int wake_fd,
                                   int64_t deadline_ns, struct dlock_error *err);
 
 /* OK; UNAVAILABLE: not a byte has left; UNKNOWN. */

@@ -22,7 +22,7 @@ enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_pl
     if (wire->wake_fd < 0)
         (void)redis_fail(place, err, status, "no descriptor for an event");
     else
-        status = redis_link_open(&wire->link, place, tls, host, deadline_ns, err);
+        status = redis_link_open(&wire->link, place, tls, host, -1, deadline_ns, err);
     if (status == DLOCK_OK)
         status = redis_setup(&wire->link, deadline_ns, facts, err);
     if (status == DLOCK_OK)
