@@ -11,7 +11,7 @@
 
 #define NS_PER_S   INT64_C(1000000000)
 #define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
-#define LASTS_NS   NS_PER_S       /* what a subscription is worth that is made anew at once */
+#define LASTS_NS   NS_PER_S       /* else a subscription ended soon */
 #define CHUNK_SIZE 4096
 #define DRAIN_MOST 16 /* chunks; a flood is left to those who watch */
 
@@ -45,11 +45,14 @@ static int64_t retry_at(const struct redis_hub *hub)
     return now(hub) + RETRY_NS + chance % RETRY_NS;
 }
 
-/* With the mutex held, and the link ours. What never lasts is not tried all the time. */
+/* With the mutex held, and the link ours. What ends soon twice in a row may do so always. */
 static void went_down(struct redis_hub *hub, const char *why)
 {
-    if (hub->up && now(hub) - hub->up_ns < LASTS_NS)
+    bool soon = hub->up && now(hub) - hub->up_ns < LASTS_NS;
+
+    if (soon && hub->ended_soon)
         hub->retry_ns = retry_at(hub);
+    hub->ended_soon = soon;
     (void)snprintf(hub->why, sizeof hub->why, "%s", why);
     redis_link_close(&hub->link);
     hub->up = false;

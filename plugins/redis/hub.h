@@ -46,6 +46,7 @@ struct redis_hub {
     bool up;          /* subscribed */
     bool told;        /* the log has why not */
     uint64_t round;   /* counts subscriptions */
+    bool ended_soon;  /* the last one */
     int64_t up_ns;    /* since then */
     int64_t retry_ns; /* no earlier than that after a failure */
     struct redis_link link;

@@ -402,7 +402,6 @@ Test(faults, waiters_ask_while_nobody_can_tell_them)
     s.call_ms = 2000;
     cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&s, &b), DLOCK_BUSY);
-    dlt_sleep_ms(1100); /* a shorter life would have been reason enough to pause */
     (void)dlt_redis_ask(&server, "CLIENT KILL TYPE pubsub");
     tell("accept refuse");
     cr_assert_eq(dlt_watch(&s, &b, 2000), DLOCK_BUSY, "worth a try");
