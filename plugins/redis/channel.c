@@ -11,6 +11,7 @@
 
 #define NS_PER_S   INT64_C(1000000000)
 #define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
+#define LASTS_NS   NS_PER_S       /* else a subscription ended soon */
 #define CHUNK_SIZE 4096
 #define DRAIN_MOST 16 /* chunks; a flood is left to those who watch */
 
@@ -36,9 +37,22 @@ static void wake_all(struct redis_hub *hub)
             (void)pthread_cond_signal(&waiter->wake);
 }
 
-/* With the mutex held, and the link ours. */
+static int64_t retry_at(const struct redis_hub *hub)
+{
+    uint32_t chance = 0;
+
+    (void)hub->host->random(hub->host->ctx, &chance, sizeof chance);
+    return now(hub) + RETRY_NS + chance % RETRY_NS;
+}
+
+/* With the mutex held, and the link ours. What ends soon twice in a row may do so always. */
 static void went_down(struct redis_hub *hub, const char *why)
 {
+    bool soon = hub->up && now(hub) - hub->up_ns < LASTS_NS;
+
+    if (soon && hub->ended_soon)
+        hub->retry_ns = retry_at(hub);
+    hub->ended_soon = soon;
     (void)snprintf(hub->why, sizeof hub->why, "%s", why);
     redis_link_close(&hub->link);
     hub->up = false;
@@ -180,8 +194,8 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     struct resp_command command;
     size_t len = 0;
     char *bytes = NULL;
-    enum dlock_status status =
-        redis_link_open(&hub->link, hub->place, hub->tls, hub->host, deadline_ns, err);
+    enum dlock_status status = redis_link_open(&hub->link, hub->place, hub->tls, hub->host,
+                                               hub->wake_fd, deadline_ns, err);
 
     if (status == DLOCK_OK)
         status = redis_setup_identity(&hub->link, deadline_ns, err);
@@ -198,12 +212,12 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     return status == DLOCK_OK ? subscribe_answer(hub, deadline_ns, err) : status;
 }
 
-static int64_t retry_at(const struct redis_hub *hub)
+/* Takes what was written to wake_fd. With the mutex held. */
+static bool interrupts_take(const struct redis_hub *hub)
 {
-    uint32_t chance = 0;
+    uint64_t count = 0;
 
-    (void)hub->host->random(hub->host->ctx, &chance, sizeof chance);
-    return now(hub) + RETRY_NS + chance % RETRY_NS;
+    return read(hub->wake_fd, &count, sizeof count) > 0;
 }
 
 static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
@@ -213,6 +227,7 @@ static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
     enum dlock_status status = DLOCK_INTERNAL;
 
     hub->reading = true;
+    (void)interrupts_take(hub); /* of who has gone */
     (void)pthread_mutex_unlock(&hub->mutex);
     status = subscribe(hub, deadline_ns, &err);
     (void)pthread_mutex_lock(&hub->mutex);
@@ -220,11 +235,14 @@ static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
     hub->up = status == DLOCK_OK;
     if (hub->up) {
         hub->round++;
+        hub->up_ns = now(hub);
         hub->told = false;
         wake_all(hub);
         return;
     }
     went_down(hub, err.message);
+    if (interrupts_take(hub))
+        return;
     hub->retry_ns = retry_at(hub);
     if (!hub->told)
         (void)snprintf(line, sizeof line, "waiters have to ask: %s", hub->why);

@@ -24,13 +24,13 @@ struct redis_waiter {
     struct redis_waiter *next;
     struct redis_hub *hub; /* that lists it; NULL: none does */
     char token[REDIS_HEX_SIZE];
-    bool interrupted; /* sticky [INT-2] */
-    bool watching, reading;
-    uint64_t round;      /* the subscription in force when the last request left; 0: none */
-    uint64_t seen;       /* the counter in the last answer "queued" [WAT-4] */
-    uint64_t fence;      /* of the last grant that arrived; 0: none */
-    int64_t lease_ms;    /* ... */
-    pthread_cond_t wake; /* exists while it is listed */
+    bool interrupted;       /* sticky [INT-2] */
+    bool watching, reading; /* reading: or connecting */
+    uint64_t round;         /* the subscription in force when the last request left; 0: none */
+    uint64_t seen;          /* the counter in the last answer "queued" [WAT-4] */
+    uint64_t fence;         /* of the last grant that arrived; 0: none */
+    int64_t lease_ms;       /* ... */
+    pthread_cond_t wake;    /* exists while it is listed */
 };
 
 struct redis_hub {
@@ -46,6 +46,8 @@ struct redis_hub {
     bool up;          /* subscribed */
     bool told;        /* the log has why not */
     uint64_t round;   /* counts subscriptions */
+    bool ended_soon;  /* the last one */
+    int64_t up_ns;    /* since then */
     int64_t retry_ns; /* no earlier than that after a failure */
     struct redis_link link;
     char why[160]; /* it is not up */

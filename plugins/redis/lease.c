@@ -8,45 +8,62 @@
 
 /* ---- trylock ---- */
 
-static enum dlock_status grant_read(const struct redis_session *session, const redisReply *reply,
-                                    struct dlock_grant *grant, struct dlock_error *err)
-{
-    int64_t fence = 0, lease = 0, waiters = 0;
+enum { GRANT_ELEMENTS = 4, BUSY_ELEMENTS = 6 };
 
-    if (!redis_reply_array(reply, 4) || !redis_reply_int(reply, 1, 1, INT64_MAX, &fence) ||
-        !redis_reply_int(reply, 2, 1, REDIS_LEASE_MAX_MS, &lease) ||
-        !redis_reply_int(reply, 3, 0, UINT32_MAX - 1, &waiters))
-        return redis_nonsense(&session->place, err);
-    grant->fence = (uint64_t)fence;
+struct bounds {
+    int64_t least, most;
+};
+
+static bool numbers_fit(const redisReply *reply, const struct bounds *bounds, size_t count)
+{
+    int64_t number = 0;
+
+    if (!redis_reply_array(reply, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!redis_reply_int(reply, i, bounds[i].least, bounds[i].most, &number))
+            return false;
+    return true;
+}
+
+/* Expects 1 where a place was asked for. */
+static bool try_fits(const struct redis_question *question, const redisReply *reply)
+{
+    const struct bounds grant[GRANT_ELEMENTS] = {
+        {1, 1}, {1, INT64_MAX}, {1, REDIS_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
+    const struct bounds busy[BUSY_ELEMENTS] = {
+        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)question->expects},
+        {0, UINT32_MAX}, {0, INT64_MAX}};
+
+    return numbers_fit(reply, grant, GRANT_ELEMENTS) || numbers_fit(reply, busy, BUSY_ELEMENTS);
+}
+
+static int64_t number_at(const redisReply *reply, size_t i)
+{
+    return reply->element[i]->integer;
+}
+
+static void grant_read(const redisReply *reply, struct dlock_grant *grant)
+{
+    grant->fence = (uint64_t)number_at(reply, 1);
     grant->fence_room = REDIS_FENCE_ROOM;
-    grant->lease_ms = redis_lease(lease);
-    grant->waiters = (uint32_t)waiters;
-    return DLOCK_OK;
+    grant->lease_ms = redis_lease(number_at(reply, 2));
+    grant->waiters = (uint32_t)number_at(reply, 3);
 }
 
 /* Whether there is a place, and since which number grants to it count. */
-static enum dlock_status busy_read(struct redis_session *session, const redisReply *reply,
-                                   struct redis_waiter *waiter, struct dlock_grant *grant,
-                                   struct dlock_error *err)
+static void busy_read(struct redis_session *session, const redisReply *reply,
+                      struct redis_waiter *waiter, struct dlock_grant *grant)
 {
-    int64_t holder = -1, waiters = 0, queued = 0, position = 0, counter = 0;
-
-    if (!redis_reply_array(reply, 6) || !redis_reply_int(reply, 1, -1, INT64_MAX, &holder) ||
-        !redis_reply_int(reply, 2, 0, UINT32_MAX - 1, &waiters) ||
-        !redis_reply_int(reply, 3, 0, waiter != NULL, &queued) ||
-        !redis_reply_int(reply, 4, 0, UINT32_MAX, &position) ||
-        !redis_reply_int(reply, 5, 0, INT64_MAX, &counter))
-        return redis_nonsense(&session->place, err);
-    grant->holder_ms = holder;
-    grant->waiters = (uint32_t)waiters;
-    grant->queue_position = (uint32_t)position;
-    if (queued == 1) {
-        grant->flags |= DLOCK_GRANT_QUEUED;
-        grant->fence = (uint64_t)counter;
-        grant->lease_ms = session->waiter_lease_ms;
-        redis_hub_queued(&session->hub, waiter, grant->fence);
-    }
-    return DLOCK_BUSY;
+    grant->holder_ms = number_at(reply, 1);
+    grant->waiters = (uint32_t)number_at(reply, 2);
+    grant->queue_position = (uint32_t)number_at(reply, 4);
+    if (number_at(reply, 3) == 0)
+        return;
+    grant->flags |= DLOCK_GRANT_QUEUED;
+    grant->fence = (uint64_t)number_at(reply, 5);
+    grant->lease_ms = session->waiter_lease_ms;
+    redis_hub_queued(&session->hub, waiter, grant->fence);
 }
 
 /* With key=raw a name could be one of our own keys [TRY-7]. */
@@ -74,7 +91,8 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
 
     redis_keys_make(&keys, &session->place, req->name, req->name_len);
     redis_hex(token, req->token);
-    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, REDIS_KEY_COUNT);
+    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, REDIS_KEY_COUNT, try_fits);
+    call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     redis_call_keys(&call, &keys);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
@@ -93,7 +111,6 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     struct redis_waiter *waiter = NULL;
     const char *channel = "-";
     redisReply *reply = NULL;
-    int64_t taken = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (is_ours(&session->place, req))
@@ -114,19 +131,27 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     status = try_run(session, req, channel, &reply, err);
     if (status != DLOCK_OK)
         return status;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
-        !redis_reply_int(reply, 0, 0, 1, &taken))
-        status = redis_nonsense(&session->place, err);
-    else if (taken == 1)
-        status = grant_read(session, reply, grant, err);
-    else
-        status = busy_read(session, reply, waiter, grant, err);
+    if (reply->elements == GRANT_ELEMENTS) {
+        grant_read(reply, grant);
+    } else {
+        status = DLOCK_BUSY;
+        busy_read(session, reply, waiter, grant);
+    }
     atomic_store(&session->pool.crowded, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);
     return status;
 }
 
 /* ---- unlock, break ---- */
+
+static bool release_fits(const struct redis_question *question, const redisReply *reply)
+{
+    int64_t freed = 0;
+
+    (void)question;
+    return redis_reply_array(reply, 2) && redis_reply_int(reply, 0, 0, 1, &freed) &&
+           redis_reply_text(reply, 1) != NULL;
+}
 
 static enum dlock_status release(struct redis_session *session, const unsigned char *name,
                                  uint32_t name_len, const char *token, const char *what,
@@ -138,7 +163,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, REDIS_KEY_COUNT);
+    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, REDIS_KEY_COUNT, release_fits);
     redis_call_keys(&call, &keys);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
@@ -146,9 +171,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
-    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, freed) ||
-        redis_reply_text(reply, 1) == NULL)
-        status = redis_nonsense(&session->place, err);
+    *freed = number_at(reply, 0);
     freeReplyObject(reply);
     return status;
 }

@@ -22,12 +22,13 @@ void redis_link_leave(struct redis_link *link)
 }
 
 enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
-                                  const struct tls *tls, const struct dlock_host *host,
+                                  const struct tls *tls, const struct dlock_host *host, int wake_fd,
                                   int64_t deadline_ns, struct dlock_error *err)
 {
     enum stream_result result = STREAM_FAILED;
 
     stream_init(&link->stream, host);
+    link->stream.wake_fd = wake_fd;
     link->place = place;
     if (!resp_reader_init(&link->reader))
         return redis_fail(place, err, DLOCK_NOMEM, "no memory for a reader of answers");

@@ -95,19 +95,22 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
                                                                                   : status;
 }
 
+static bool page_fits(const struct redis_question *question, const redisReply *reply)
+{
+    const redisReply *cursor = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+
+    (void)question;
+    return cursor != NULL && cursor->len < CURSOR_SIZE &&
+           reply->element[1]->type == REDIS_REPLY_ARRAY;
+}
+
 static enum dlock_status page_tell(struct listing *listing, const redisReply *reply,
                                    struct dlock_error *err)
 {
-    const redisReply *cursor = NULL, *keys = NULL;
+    const redisReply *keys = reply->element[1];
     enum dlock_status status = DLOCK_OK;
 
-    if (redis_reply_array(reply, 2)) {
-        cursor = redis_reply_text(reply, 0);
-        keys = reply->element[1];
-    }
-    if (cursor == NULL || cursor->len >= CURSOR_SIZE || keys->type != REDIS_REPLY_ARRAY)
-        return redis_fail(&listing->session->place, err, DLOCK_PROTOCOL, "not an answer to SCAN");
-    (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", cursor->str);
+    (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", reply->element[0]->str);
     for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->stopped; i++) {
         const redisReply *key = redis_reply_text(keys, i);
 
@@ -125,6 +128,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
         .command = &command,
         .reply_max = ANSWER_MAX_BYTES,
         .deadline_ns = listing->deadline_ns,
+        .fits = page_fits,
     };
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;

@@ -30,23 +30,35 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_in
     return true;
 }
 
-static enum dlock_status holders_tell(const struct redis_session *session, const redisReply *reply,
-                                      struct dlock_lease_info *lease, dlock_lease_fn *fn, void *arg,
-                                      bool *stopped, struct dlock_error *err)
+static size_t holders_count(const redisReply *reply)
 {
+    return (reply->elements - 1) / HOLDER_ELEMENTS;
+}
+
+static bool look_fits(const struct redis_question *question, const redisReply *reply)
+{
+    struct dlock_lease_info lease;
     int64_t waiters = 0;
 
+    (void)question;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
         !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
-        return redis_nonsense(&session->place, err);
-    lease->waiters = (uint32_t)waiters;
-    for (size_t i = 0; !*stopped && i < (reply->elements - 1) / HOLDER_ELEMENTS; i++) {
-        if (!holder_read(reply, i, lease))
-            return redis_nonsense(&session->place, err);
+        return false;
+    for (size_t i = 0; i < holders_count(reply); i++)
+        if (!holder_read(reply, i, &lease))
+            return false;
+    return true;
+}
+
+static void holders_tell(const redisReply *reply, struct dlock_lease_info *lease,
+                         dlock_lease_fn *fn, void *arg, bool *stopped)
+{
+    lease->waiters = (uint32_t)reply->element[0]->integer;
+    for (size_t i = 0; !*stopped && i < holders_count(reply); i++) {
+        (void)holder_read(reply, i, lease);
         *stopped = fn(arg, lease) != 0;
     }
-    return DLOCK_OK;
 }
 
 /* *count: how many were told of. */
@@ -58,15 +70,13 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
     char most[REDIS_DIGITS], from[REDIS_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT);
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT, look_fits);
     redis_call_keys(&call, keys);
     resp_command_text(&call.command, redis_number(most, PAGE));
     resp_command_text(&call.command, redis_number(from, (int64_t)passed));
     call.reply_max = ANSWER_MAX_BYTES;
     status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
-    *count = status == DLOCK_OK && (*reply)->type == REDIS_REPLY_ARRAY
-                 ? (*reply)->elements / HOLDER_ELEMENTS
-                 : 0;
+    *count = status == DLOCK_OK ? holders_count(*reply) : 0;
     return status;
 }
 
@@ -85,7 +95,7 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
 
         status = page_look(session, &keys, passed, deadline_ns, &reply, &count, err);
         if (status == DLOCK_OK)
-            status = holders_tell(session, reply, &lease, fn, arg, stopped, err);
+            holders_tell(reply, &lease, fn, arg, stopped);
         freeReplyObject(reply);
     }
     return status;

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define NS_PER_S INT64_C(1000000000)
-#define RETRY_NS (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
+#define NS_PER_S      INT64_C(1000000000)
+#define RETRY_NS      (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
+#define RETRY_MOST_NS (32 * NS_PER_S)
+#define FURTHER_NS    (NS_PER_S / 2) /* for a further connection, at most */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -148,34 +150,54 @@ static void await_change(struct redis_pool *pool, int64_t left_ns)
     (void)pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
 }
 
-/* A further connection that cannot be had soon is done without for a while: where there is one
- * already it may take a quarter of the time, so that enough is left to ask on that. */
+/* Each time that none could be had the next one is tried later. With the mutex held. */
+static void retry_later(struct redis_pool *pool)
+{
+    uint32_t chance = 0;
+
+    (void)pool->host->random(pool->host->ctx, &chance, sizeof chance);
+    pool->pause_ns = pool->pause_ns == 0 ? RETRY_NS : 2 * pool->pause_ns;
+    if (pool->pause_ns > RETRY_MOST_NS)
+        pool->pause_ns = RETRY_MOST_NS;
+    pool->retry_ns = now(pool) + pool->pause_ns + chance % RETRY_NS;
+}
+
+/* Of the time of whoever asks, who could have asked on one that there is. */
+static int64_t further_by(const struct redis_pool *pool, int64_t deadline_ns)
+{
+    int64_t now_ns = now(pool), quarter_ns = (deadline_ns - now_ns) / 4;
+
+    if (quarter_ns <= 0)
+        return deadline_ns;
+    return now_ns + (quarter_ns < FURTHER_NS ? quarter_ns : FURTHER_NS);
+}
+
+/* A further connection that cannot be had soon is done without for a while. */
 static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_ns,
                                      struct redis_wire **out, struct dlock_error *err)
 {
     struct redis_facts facts;
-    uint32_t caps = 0, chance = 0;
+    uint32_t caps = 0;
     unsigned count = 0;
-    int64_t now_ns = now(pool);
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (wire_find(pool, &count) != NULL && deadline_ns > now_ns)
-        deadline_ns = now_ns + (deadline_ns - now_ns) / 4;
+    if (wire_find(pool, &count) != NULL)
+        deadline_ns = further_by(pool, deadline_ns);
     pool->connecting = true;
     (void)pthread_mutex_unlock(&pool->mutex);
     status = wire_make(pool, deadline_ns, &facts, &caps, out, err);
-    (void)pool->host->random(pool->host->ctx, &chance, sizeof chance);
     (void)pthread_mutex_lock(&pool->mutex);
     pool->connecting = false;
     (void)pthread_cond_broadcast(&pool->changed);
     if (status == DLOCK_OK) {
+        pool->pause_ns = 0;
         wire_list(pool, *out, 1);
         return status;
     }
     *out = wire_find(pool, &count);
     if (*out == NULL)
         return status;
-    pool->retry_ns = now(pool) + RETRY_NS + chance % RETRY_NS;
+    retry_later(pool);
     (*out)->users++;
     return DLOCK_OK;
 }
@@ -277,24 +299,23 @@ uint32_t redis_pool_number(struct redis_pool *pool)
 }
 
 /* An answer to another question must never get through. The number is taken off. */
-static void number_check(struct redis_wire *wire, struct redis_exchange *exchange, uint32_t number)
+static bool fits(const void *asked, redisReply *reply)
 {
-    redisReply *reply = exchange->reply, *last = NULL;
+    const struct redis_question *question = asked;
+    redisReply *last = NULL;
 
-    if (exchange->status != DLOCK_OK || number == 0 || reply->type == REDIS_REPLY_ERROR)
-        return;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+    if (reply->type == REDIS_REPLY_ERROR)
+        return true;
+    if (question->number != 0) {
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+            return false;
         last = reply->element[reply->elements - 1];
-    if (last != NULL && last->type == REDIS_REPLY_INTEGER && last->integer == number) {
+        if (last->type != REDIS_REPLY_INTEGER || last->integer != question->number)
+            return false;
         freeReplyObject(last);
         reply->elements--;
-        return;
     }
-    freeReplyObject(reply);
-    exchange->reply = NULL;
-    exchange->status = DLOCK_PROTOCOL;
-    (void)snprintf(exchange->why, sizeof exchange->why, "not an answer to this question");
-    atomic_store(&wire->dead, true);
+    return question->fits(question, reply);
 }
 
 /* A server that was started a moment ago may have forgotten what it granted. */
@@ -325,6 +346,8 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire
 
     if (status != DLOCK_OK)
         return status;
+    if (now(pool) >= exchange->deadline_ns)
+        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
     bytes = resp_command_format(question->command, &exchange->len);
     if (bytes == NULL)
         return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
@@ -332,8 +355,6 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire
     *asked = redis_wire_ask(wire, exchange);
     if (*asked && is_over(exchange))
         atomic_store(&wire->dead, true);
-    if (*asked)
-        number_check(wire, exchange, question->number);
     free(bytes);
     return DLOCK_OK;
 }
@@ -369,6 +390,8 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_que
         .deadline_ns = question->deadline_ns,
         .spin = atomic_fetch_add(&pool->asking, 1) < pool->processors / 2 &&
                 !atomic_load(&pool->crowded),
+        .fits = fits,
+        .asked = question,
     };
     enum dlock_status status = ask_on_any(pool, question, &exchange, err);
 

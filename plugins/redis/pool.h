@@ -30,7 +30,7 @@ struct redis_pool {
     pthread_cond_t changed;
     struct redis_wire *wires;
     bool connecting;
-    int64_t retry_ns; /* no further connection before that */
+    int64_t retry_ns, pause_ns; /* no further connection before that, and after so long */
 };
 
 void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
@@ -61,6 +61,10 @@ struct redis_question {
     int64_t deadline_ns;
     bool grants;
     char *guarded; /* NULL: nobody wants to know */
+    /* Whether an answer that is no error, the number taken off, has the shape of one. Where it has
+     * not, answers may have slipped: PROTOCOL, and nobody is answered on that connection. */
+    redis_fits_fn *fits;
+    size_t expects; /* for fits */
 };
 
 /*

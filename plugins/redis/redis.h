@@ -9,7 +9,7 @@
  *   plugin.c  the slots, in the order of plugin.h
  *   place.c   what the URI says
  *   pool.c    the connections of a session, and which of them a question takes
- *   wire.c    one of them, shared by threads
+ *   wire.c    one of them, shared by threads; wire_open.c, how it begins
  *   link.c    what a connection is made of, and how it begins
  *   setup.c   making a connection ready
  *   script.c  running a script
@@ -51,9 +51,10 @@ void redis_link_close(struct redis_link *link);
 /* In a forked child: gives the descriptor back, and no memory. */
 void redis_link_leave(struct redis_link *link);
 
-/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. */
+/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. wake_fd:
+ * see stream.h; -1. */
 enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
-                                  const struct tls *tls, const struct dlock_host *host,
+                                  const struct tls *tls, const struct dlock_host *host, int wake_fd,
                                   int64_t deadline_ns, struct dlock_error *err);
 
 /* OK; UNAVAILABLE: not a byte has left; UNKNOWN. */
@@ -77,6 +78,8 @@ enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline
 /* ---- script.c ---- */
 
 struct redis_pool;
+struct redis_question;
+typedef bool redis_fits_fn(const struct redis_question *question, const redisReply *reply);
 
 /* Begins a command that runs a script; keys and arguments are added by resp_command_add. The number
  * of keys has to be count. */
@@ -87,9 +90,12 @@ struct redis_call {
     char guarded[2];           /* see pool.h: an argument of those that pass on */
     bool grants;               /* see pool.h */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
+    redis_fits_fn *fits;       /* of the answer, see pool.h */
+    size_t expects;            /* ... */
     struct resp_command command;
 };
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys);
+void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys,
+                      redis_fits_fn *fits);
 void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
 
 /*

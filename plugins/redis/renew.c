@@ -12,11 +12,28 @@ static enum dlock_status renew_error(enum dlock_status status)
     return status == DLOCK_CONFIG ? DLOCK_UNAVAILABLE : status;
 }
 
+/* Expects as many as there are names. */
+static bool renew_fits(const struct redis_question *question, const redisReply *reply)
+{
+    int64_t number = 0;
+
+    if (!redis_reply_array(reply, question->expects))
+        return false;
+    for (size_t i = 0; i < reply->elements; i++) {
+        const redisReply *one = reply->element[i];
+
+        if (one->type != REDIS_REPLY_ERROR &&
+            (!redis_reply_array(one, 2) ||
+             !redis_reply_int(one, 0, 0, REDIS_LEASE_MAX_MS, &number) ||
+             !redis_reply_int(one, 1, 0, UINT32_MAX - 1, &number)))
+            return false;
+    }
+    return true;
+}
+
 static void renewed(const struct redis_session *session, const redisReply *reply,
                     struct dlock_lease_op *op, struct dlock_error *err)
 {
-    int64_t lease = 0, waiters = 0;
-
     if (reply->type == REDIS_REPLY_ERROR) {
         if (redis_error_is(reply, "WRONGTYPE"))
             op->status = redis_fail(&session->place, err, DLOCK_LOST,
@@ -25,18 +42,13 @@ static void renewed(const struct redis_session *session, const redisReply *reply
             op->status = renew_error(redis_error(&session->place, reply, err));
         return;
     }
-    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, REDIS_LEASE_MAX_MS, &lease) ||
-        !redis_reply_int(reply, 1, 0, UINT32_MAX - 1, &waiters)) {
-        op->status = redis_nonsense(&session->place, err);
-        return;
-    }
-    if (lease == 0) {
+    if (reply->element[0]->integer == 0) {
         op->status =
             redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
         return;
     }
-    op->grant.lease_ms = redis_lease(lease);
-    op->grant.waiters = (uint32_t)waiters;
+    op->grant.lease_ms = redis_lease(reply->element[0]->integer);
+    op->grant.waiters = (uint32_t)reply->element[1]->integer;
     op->status = DLOCK_OK;
 }
 
@@ -51,7 +63,8 @@ struct batch {
 static void batch_fill(struct batch *batch, const struct redis_session *session,
                        const struct dlock_lease_op *ops, size_t n)
 {
-    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, (unsigned)n * REDIS_KEY_COUNT);
+    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, (unsigned)n * REDIS_KEY_COUNT, renew_fits);
+    batch->call.expects = n;
     for (size_t i = 0; i < n; i++) {
         redis_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
         redis_call_keys(&batch->call, &batch->keys[i]);
@@ -77,10 +90,6 @@ static enum dlock_status batch_run(struct redis_session *session, struct batch *
 
     batch_fill(batch, session, ops, n);
     status = renew_error(redis_call_run(&session->pool, &batch->call, deadline_ns, &reply, err));
-    if (status == DLOCK_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)) {
-        freeReplyObject(reply);
-        status = redis_nonsense(&session->place, err);
-    }
     if (status != DLOCK_OK) {
         for (size_t i = 0; i < n; i++)
             ops[i].status = status;

@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys)
+void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys,
+                      redis_fits_fn *fits)
 {
     call->script = &redis_scripts[script];
     call->reply_max = RESP_REPLY_MAX;
+    call->fits = fits;
+    call->expects = 0;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     memcpy(call->guarded, "0", sizeof call->guarded);
     (void)snprintf(call->count, sizeof call->count, "%u", keys);
@@ -41,6 +44,8 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         .deadline_ns = deadline_ns,
         .grants = call->grants,
         .guarded = call->guarded,
+        .fits = call->fits,
+        .expects = call->expects,
     };
     enum dlock_status status = DLOCK_INTERNAL;
 

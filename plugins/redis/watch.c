@@ -92,9 +92,11 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
 
     if (waiter->hub == NULL) /* no place, nothing to be told */
         return waiter->interrupted ? DLOCK_CANCELED : DLOCK_UNAVAILABLE;
+    waiter->reading = true;
     if (waiter->round == 0 && !waiter->interrupted)
         told = redis_hub_subscribe(hub, connect_by_ns < req->deadline_ns ? connect_by_ns
                                                                          : req->deadline_ns);
+    waiter->reading = false;
     waiter->watching = true;
     status = told ? wait_locked(hub, waiter, req->deadline_ns, grant)
                   : wait_untold(hub, waiter, req->deadline_ns, grant);

@@ -86,6 +86,22 @@ static struct redis_exchange *list_pop(struct redis_wire *wire)
     return exchange;
 }
 
+static size_t answer_max(const struct redis_exchange *exchange)
+{
+    return exchange->skip > 0 && exchange->skip_max > exchange->reply_max ? exchange->skip_max
+                                                                          : exchange->reply_max;
+}
+
+/* The next one's answer comes after that of who gave up, which may be as long as that one's. */
+static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone)
+{
+    size_t longest = answer_max(gone);
+
+    if (next->skip == 0 || next->skip_max < longest)
+        next->skip_max = longest;
+    next->skip += gone->skip + 1;
+}
+
 /* Its answer may come all the same, before that of the next. */
 static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchange)
 {
@@ -97,13 +113,10 @@ static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchang
         before->next = exchange->next;
     else
         wire->first = exchange->next;
-    if (exchange->next == NULL) {
+    if (exchange->next != NULL)
+        skip_more(exchange->next, exchange);
+    else
         wire->last = before;
-        return;
-    }
-    exchange->next->skip += exchange->skip + 1;
-    if (exchange->next->reply_max < exchange->reply_max)
-        exchange->next->reply_max = exchange->reply_max;
 }
 
 static void give_up(struct redis_wire *wire, struct redis_exchange *exchange)
@@ -279,6 +292,11 @@ static void answer(struct redis_wire *wire, redisReply *reply, struct wakes *wak
             exchange->skip--;
         return;
     }
+    if (!exchange->fits(exchange->asked, reply)) {
+        freeReplyObject(reply);
+        fail_all(wire, DLOCK_PROTOCOL, "an answer, but not to this question", wakes);
+        return;
+    }
     (void)list_pop(wire);
     exchange->status = DLOCK_OK;
     if (wire->first == NULL && resp_reader_pending(&wire->link.reader) &&
@@ -310,7 +328,7 @@ static void take_in(struct redis_wire *wire, size_t len, struct wakes *wakes)
     struct resp_reader *reader = &wire->link.reader;
     redisReply *reply = NULL;
 
-    reader->reply_max = wire->first != NULL ? wire->first->reply_max : RESP_REPLY_MAX;
+    reader->reply_max = wire->first != NULL ? answer_max(wire->first) : RESP_REPLY_MAX;
     if (!resp_reader_feed(reader, wire->chunk, len)) {
         nonsense(wire, wakes);
         return;
@@ -410,6 +428,7 @@ static void ask(struct redis_wire *wire, struct redis_exchange *mine)
 
     mine->next = NULL;
     mine->skip = 0;
+    mine->skip_max = 0;
     mine->begins = wire->asked;
     atomic_init(&mine->state, WAITS);
     if (!out_add(wire, mine)) {
@@ -447,49 +466,4 @@ bool redis_wire_ask(struct redis_wire *wire, struct redis_exchange *mine)
     if (first || state == LEADS)
         lead(wire, mine, first);
     return true;
-}
-
-/* ---- beginning and end ---- */
-
-enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_place *place,
-                                  const struct tls *tls, const struct dlock_host *host,
-                                  int64_t deadline_ns, struct redis_facts *facts,
-                                  struct dlock_error *err)
-{
-    struct redis_wire *wire = calloc(1, sizeof *wire);
-    enum dlock_status status = DLOCK_NOMEM;
-
-    *out = NULL;
-    if (wire == NULL)
-        return redis_fail(place, err, status, "no memory for a connection");
-    (void)pthread_mutex_init(&wire->mutex, NULL);
-    wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wire->wake_fd < 0)
-        (void)redis_fail(place, err, status, "no descriptor for an event");
-    else
-        status = redis_link_open(&wire->link, place, tls, host, deadline_ns, err);
-    if (status == DLOCK_OK)
-        status = redis_setup(&wire->link, deadline_ns, facts, err);
-    if (status == DLOCK_OK)
-        *out = wire;
-    else
-        redis_wire_close(wire);
-    return status;
-}
-
-void redis_wire_close(struct redis_wire *wire)
-{
-    redis_link_close(&wire->link);
-    if (wire->wake_fd >= 0)
-        (void)close(wire->wake_fd);
-    (void)pthread_mutex_destroy(&wire->mutex);
-    free(wire->out);
-    free(wire);
-}
-
-void redis_wire_leave(struct redis_wire *wire)
-{
-    redis_link_leave(&wire->link);
-    if (wire->wake_fd >= 0)
-        (void)close(wire->wake_fd);
 }

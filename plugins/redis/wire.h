@@ -29,6 +29,9 @@ struct redis_exchange {
     size_t len, reply_max;
     int64_t deadline_ns;
     bool spin; /* looking for the answer may be better than sleeping for it */
+    /* False: this is no answer to `asked`, and the connection is over for all who ask on it. */
+    bool (*fits)(const void *asked, redisReply *reply);
+    const void *asked;
 
     enum dlock_status status; /* OK; UNAVAILABLE: not a byte has left; UNKNOWN; PROTOCOL; NOMEM */
     redisReply *reply;        /* OK: to be freed by freeReplyObject */
@@ -37,6 +40,7 @@ struct redis_exchange {
     struct redis_exchange *next;
     uint64_t begins;        /* the byte of the connection that is its first */
     unsigned skip;          /* answers before its own that nobody wants any more */
+    size_t skip_max;        /* bytes of the longest of them */
     _Atomic uint32_t state; /* see wire.c */
 };
 

@@ -15,11 +15,6 @@ enum dlock_status redis_fail(const struct redis_place *place, struct dlock_error
     return dlock_fail(err, place->origin, status, 0, "%.63s: %.180s", place->endpoint, text);
 }
 
-enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err)
-{
-    return redis_fail(place, err, DLOCK_PROTOCOL, "not an answer to this question");
-}
-
 enum dlock_status redis_connect_status(enum stream_result result)
 {
     switch (result) {

@@ -59,8 +59,6 @@ __attribute__((format(printf, 4, 5))) enum dlock_status redis_fail(const struct 
                                                                    struct dlock_error *err,
                                                                    enum dlock_status status,
                                                                    const char *format, ...);
-/* PROTOCOL: an answer, but not to this question. */
-enum dlock_status redis_nonsense(const struct redis_place *place, struct dlock_error *err);
 
 /* What the server's error means for a request, and fills err. Its text is shown, unless a secret
  * may be in it. */

@@ -1,11 +1,13 @@
 # Can the tests see an answer that goes to the wrong thread? Each mutant is test_redis_share with a
-# defective wire.c, and names a test that has to fail on it.
+# defective file (wire.c), and names a test that has to fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 
-# dlt_add_redis_mutant(<name> <test> <original> <mutated>)
+# dlt_add_redis_mutant(<name> <test> <original> <mutated> [<file>])
 function(dlt_add_redis_mutant name test original mutated)
   set(program redis_mutant_${name})
-  dlt_mutate(copy ${name} plugins/redis/wire.c "${original}" "${mutated}")
+  set(file ${ARGN} wire.c)
+  list(GET file 0 file)
+  dlt_mutate(copy ${name} plugins/redis/${file} "${original}" "${mutated}")
   # Instead of the same file in the library: it defines all that this one does.
   add_executable(${program} test_redis_share.c ${copy})
   target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
@@ -31,7 +33,7 @@ dlt_add_redis_mutant(answers_the_wrong_thread
         wire->last = exchange;")
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "exchange->next->skip += exchange->skip + 1" "exchange->next->skip += exchange->skip")
+  "next->skip += gone->skip + 1" "next->skip += gone->skip")
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
   "    atomic_store(&wire->dead, true);
@@ -42,3 +44,9 @@ dlt_add_redis_mutant(keeps_the_lead
 dlt_add_redis_mutant(forgets_the_rest
   C1_what_does_not_fit_is_sent_later_and_in_order
   "fds[0].events |= POLLOUT" "fds[0].events |= 0")
+dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
+  C9_a_long_answer_that_is_given_up_is_nobodys
+  "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")
+dlt_add_redis_mutant(sends_after_the_deadline
+  C8_a_question_without_time_is_not_sent
+  "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" pool.c)

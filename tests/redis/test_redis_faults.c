@@ -4,6 +4,7 @@
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -412,6 +413,63 @@ Test(faults, waiters_ask_while_nobody_can_tell_them)
     cr_assert_eq(dlt_unlock(&direct, &a), DLOCK_OK);
     cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+}
+
+/* WAT-3: a server, or something between, that ends each subscription is not asked for one all the
+ * time. */
+Test(faults, WAT_3_a_subscription_that_never_lasts)
+{
+    int64_t begin = 0;
+    int rounds = 0;
+
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&s, &b), DLOCK_BUSY);
+    begin = dlt_host_now(&direct.host);
+    while (elapsed_ms(begin) < 1500 && rounds < 100) {
+        enum dlock_status status = DLOCK_INTERNAL;
+
+        (void)dlt_redis_ask(&server, "CLIENT KILL TYPE pubsub");
+        status = dlt_watch(&s, &b, 500);
+        cr_assert(status == DLOCK_BUSY || status == DLOCK_TIMEOUT, "%d", (int)status);
+        cr_assert_eq(dlt_refresh(&s, &b), DLOCK_BUSY);
+        rounds++;
+    }
+    cr_assert_lt(rounds, 30);
+}
+
+static void *watch_run(void *arg)
+{
+    *(enum dlock_status *)arg = dlt_watch(&s, &b, 20000);
+    return NULL;
+}
+
+Test(faults, INT_1_a_watch_that_is_still_connecting_is_interrupted)
+{
+    static const char *const ways[] = {"accept pause", "accept hang"};
+
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        enum dlock_status status = DLOCK_INTERNAL;
+        pthread_t thread;
+        int64_t begin = 0;
+
+        dlt_request(&s, &b, "job", (unsigned char)('b' + i), 60000);
+        cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
+        b.req.op_timeout_ms = 20000;
+        tell(ways[i]);
+        cr_assert_eq(pthread_create(&thread, NULL, watch_run, &status), 0);
+        dlt_sleep_ms(200);
+        begin = dlt_host_now(&direct.host);
+        s.ops->interrupt(s.self, &b.req);
+        (void)pthread_join(thread, NULL);
+        cr_assert_eq(status, DLOCK_CANCELED, "%d", (int)status);
+        cr_assert_lt(elapsed_ms(begin), 8000, "%s", ways[i]);
+        tell("accept on");
+        cr_assert_eq(dlt_leave(&s, &b), DLOCK_OK);
+        cr_assert_eq(s.host.logs, 0, "nothing failed");
+    }
 }
 
 /* A black hole for grants alone: whoever waits finds out by asking. */

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,9 @@
     "-NOPERM no\\r\\n\"\n"
 #define HELLO                 HELLO_OF(INFO_UP("99"))
 #define HELLO_AFTER_A_RESTART HELLO_OF(INFO_UP("00"))
+
+/* The answer to the n-th question to a script. */
+#define GRANT(n) "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:" n "\\r\\n"
 
 static struct dlt_scripted server;
 static struct dlt_session s;
@@ -183,13 +187,17 @@ Test(replies, C9_nonsense_is_neither_yes_nor_no)
     for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
         enum dlock_status status = DLOCK_INTERNAL;
 
-        play("conn\n" HELLO "any\nsend \"%s\"\nend\n", nonsense[i]);
+        play("conn\n" HELLO "any\nsend \"%s\"\nend\nconn\n" HELLO
+             "any\nsend \"" GRANT("2") "\"\nend\n",
+             nonsense[i]);
         cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
         s.call_ms = 1000;
         status = dlt_try(&s, &a);
         cr_assert(status == DLOCK_PROTOCOL || status == DLOCK_UNKNOWN, "%s: %d, %s", nonsense[i],
                   status, s.err.message);
         cr_assert_eq(strchr(s.err.message, '\n'), NULL);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "on another connection: %s: %s", nonsense[i],
+                     s.err.message);
         tear_down();
     }
 }
@@ -207,6 +215,67 @@ Test(replies, C9_nonsense_to_a_renewal_or_an_unlock)
                       nonsense[i], status, s.err.message);
             tear_down();
         }
+    }
+}
+
+static void *try_run(void *arg)
+{
+    struct dlt_session view;
+    struct dlt_request request;
+    enum dlock_status *status = arg;
+
+    dlt_session_join(&view, &s);
+    dlt_request(&view, &request, "job", 'a', 60000);
+    *status = dlt_try(&view, &request);
+    return NULL;
+}
+
+/* One answer that is none, with two behind it that look fine, and come with it: whose are they? */
+Test(replies, C9_nonsense_in_the_midst_is_the_end_for_all_who_asked)
+{
+    static const char *const firsts[] = {":1", "*1\\r\\n:1",
+                                         "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:9"};
+
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
+        enum dlock_status status[3];
+        pthread_t threads[3];
+        int protocol = 0;
+
+        play("conn\n" HELLO "any 3\nsend \"%s\\r\\n" GRANT("1") GRANT("2")
+                 GRANT("3") "\"\nend\nconn\n" HELLO "any\nsend \"" GRANT("4") "\"\nend\n",
+             firsts[i]);
+        dlt_session_option(&s, "sockets", "1");
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+        for (int j = 0; j < 3; j++)
+            cr_assert_eq(pthread_create(&threads[j], NULL, try_run, &status[j]), 0);
+        for (int j = 0; j < 3; j++) {
+            (void)pthread_join(threads[j], NULL);
+            cr_assert(status[j] == DLOCK_PROTOCOL || status[j] == DLOCK_UNKNOWN, "%s: %d",
+                      firsts[i], (int)status[j]);
+            protocol += status[j] == DLOCK_PROTOCOL;
+        }
+        cr_assert_eq(protocol, 1, "%s", firsts[i]);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s: %s", firsts[i], s.err.message);
+        tear_down();
+    }
+}
+
+/* SCAN is no script, and its answers have no number. */
+Test(replies, C9_nonsense_to_a_list)
+{
+    static const char *const answers[] = {":1", "+OK", "*1\\r\\n$1\\r\\n0", "*2\\r\\n:0\\r\\n*0",
+                                          "*2\\r\\n$1\\r\\n0\\r\\n:1"};
+
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        size_t none = 0;
+
+        play("conn\n" HELLO "command SCAN **\nsend \"%s\\r\\n\"\nend\nconn\n" HELLO
+             "any\nsend \"" GRANT("1") "\"\nend\n",
+             answers[i]);
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_list(&s, "", NULL, &none), DLOCK_PROTOCOL, "%s", s.err.message);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s: %s", answers[i], s.err.message);
+        tear_down();
     }
 }
 

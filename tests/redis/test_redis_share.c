@@ -237,6 +237,41 @@ Test(share, C9_the_last_gives_up_and_its_answer_is_nobodys)
     give_up(2);
 }
 
+static void *lister_run(void *arg)
+{
+    struct caller *caller = arg;
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    caller->status = dlt_list(&caller->view, "", &holder, &count);
+    return NULL;
+}
+
+/* The answer to a list may be longer than any other; so may one that nobody wants any more. */
+Test(share, C9_a_long_answer_that_is_given_up_is_nobodys)
+{
+    static char longs[120][256];
+    static struct caller lister, taker;
+
+    for (int i = 0; i < 120; i++) { /* 770 bytes of key each, 100 of them in a page */
+        struct dlt_request request;
+
+        memset(longs[i], 1, 250);
+        (void)snprintf(longs[i] + 250, 6, "%d", i);
+        dlt_request(&s, &request, longs[i], 'q', 60000);
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    }
+    dlt_redis_pause(&server, true);
+    dlt_session_join(&lister.view, &s);
+    lister.view.call_ms = 300;
+    cr_assert_eq(pthread_create(&lister.thread, NULL, lister_run, &lister), 0);
+    dlt_sleep_ms(100);
+    caller_start(&taker, "free", 't', 10000);
+    cr_assert_eq(caller_end(&lister), DLOCK_UNKNOWN, "%s", lister.view.err.message);
+    dlt_redis_pause(&server, false);
+    cr_assert_eq(caller_end(&taker), DLOCK_OK, "%s", taker.view.err.message);
+}
+
 /* C8: each has a deadline of its own, whoever reads. */
 Test(share, C8_all_give_up_in_their_own_time)
 {
@@ -305,7 +340,6 @@ Test(share, TRY_4_FAI_2_the_end_of_a_connection_is_the_end_of_all_questions_on_i
         cut(ways[i]);
 }
 
-/* C9: nonsense in the midst is nobody's answer. */
 Test(share, FAI_2_CLIENT_KILL_while_many_ask)
 {
     static struct caller callers[8];
@@ -348,19 +382,24 @@ Test(share, a_further_connection_that_is_refused_is_done_without)
 }
 
 /* ... and one that does not come leaves time enough to ask on another one. */
-Test(share, C8_a_further_connection_that_hangs_is_done_without)
+static void connections_hang(const char *how)
 {
     static struct caller callers[3];
 
     open_with("4");
-    tell("accept hang");
+    tell(how);
     dlt_redis_pause(&server, true);
     for (int i = 0; i < 3; i++)
-        caller_start(&callers[i], names[i], (unsigned char)('0' + i), 2000);
+        caller_start(&callers[i], names[i], (unsigned char)('0' + i), 20000);
     dlt_sleep_ms(50);
     dlt_redis_pause(&server, false);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         cr_assert_eq(caller_end(&callers[i]), DLOCK_OK, "%s", callers[i].view.err.message);
+        cr_assert_lt(callers[i].took_ms, 4000, "not a quarter of 20 s");
+    }
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(dlt_unlock(&s, &callers[i].request), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(connections(), 1 + 1, "the one there was is still there");
     tell("accept on");
 }
 
@@ -420,6 +459,27 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
                          keepers[k].ops[i].status);
     }
     cr_assert_eq(connections(), 1 + 1);
+}
+
+Test(share, C8_a_further_connection_that_hangs_is_done_without)
+{
+    connections_hang("accept hang");
+    connections_hang("accept pause");
+}
+
+/* TRY-4: what has no time left is not sent, and costs nobody the connection. */
+Test(share, C8_a_question_without_time_is_not_sent)
+{
+    struct dlt_request a;
+
+    dlt_request(&s, &a, "job", 'a', 60000);
+    s.call_ms = 0;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert_eq(dlt_redis_ask(&server, "EXISTS dl:{job}")[0], '0');
+    s.call_ms = 10000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(connections(), 1 + 1);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "accepted"), 1, "the same connection");
 }
 
 /* ---- half-open links ---- */
