@@ -206,23 +206,29 @@ void my_conn_input(struct my_conn *conn, const struct dlock_request *req)
     input->ttl_us = req->ttl_ms * MY_US_PER_MS;
 }
 
-static const char *find_share(const char *text)
+/* The one place where dialects differ, or the end. */
+static const char *find_mark(const char *text)
 {
     const char *mark = strstr(text, "@s");
 
+    if (mark == NULL)
+        mark = strstr(text, "@w");
     return mark != NULL ? mark : text + strlen(text);
 }
 
 /* The text with a question mark for each @x, and what they stand for in inputs. -1: no room. */
 static int text_make(const struct my_conn *conn, const char *template, char *text, char *inputs)
 {
-    const char *share = find_share(template);
+    const char *mark = find_mark(template);
+    const char *ours = mark[0] == '\0'  ? ""
+                       : mark[1] == 's' ? conn->dialect->share
+                                        : conn->dialect->at_once;
     char dialect[TEXT_MAX];
     char *out = text;
     size_t count = 0;
 
-    (void)snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(share - template), template,
-                   *share != '\0' ? conn->dialect->share : "", *share != '\0' ? share + 2 : "");
+    (void)snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(mark - template), template, ours,
+                   *mark != '\0' ? mark + 2 : "");
     if (my_schema_expand(dialect, conn->place->prefix, text, TEXT_MAX) != 0)
         return -1;
     for (const char *in = text; *in != '\0'; in++) {

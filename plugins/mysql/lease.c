@@ -110,8 +110,10 @@ static enum dlock_status insert_granted(struct my_conn *conn, const struct dlock
 
     if (status == DLOCK_OK && conn->affected == 0)
         status = my_conn_execute(conn, MY_FENCE_FIRST, err);
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && conn->affected > 0)
         return granted(conn, req, grant);
+    if (status == DLOCK_OK)
+        return DLOCK_BUSY; /* broken, or too late: not ours any more */
     if (conn->dead || my_conn_execute(conn, MY_RELEASE, &ignored) != DLOCK_OK)
         return DLOCK_UNKNOWN;
     return my_lease_contended(status, err);

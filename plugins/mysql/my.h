@@ -126,8 +126,9 @@ enum my_statement {
 
 /* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
  * name,
- * @t token, @l label, @d ttl in microseconds, @i the number; @s is the dialect's shared lock. `out`
- * has a letter a column: i number, b bytes. NULL text: the strategy has no such statement. */
+ * @t token, @l label, @d ttl in microseconds, @i the number; @s and @w are the dialect's share and
+ * at_once. `out` has a letter a column: i number, b bytes. NULL text: the strategy has no such
+ * statement. */
 struct my_sql {
     const char *text, *out;
 };
@@ -274,6 +275,7 @@ struct my_dialect {
     int idle_transaction; /* has idle_transaction_timeout */
     int galera;           /* has wsrep_on */
     const char *share;    /* ends a locking read in shared mode */
+    const char *at_once;  /* begins a statement that fails where others wait for a row */
 };
 
 enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err);

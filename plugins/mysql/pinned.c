@@ -67,7 +67,8 @@ static enum dlock_status fence(struct my_session *session, const struct dlock_re
     return status;
 }
 
-/* Makes the row of a name that nobody asked for yet. */
+/* Makes the row of a name that nobody asked for yet. Whoever did meanwhile may hold it already, and
+ * is not waited for. */
 static enum dlock_status ensure(struct my_session *session, const struct dlock_request *req,
                                 int64_t deadline_ns, struct dlock_error *err)
 {
@@ -79,7 +80,9 @@ static enum dlock_status ensure(struct my_session *session, const struct dlock_r
     side_input(side, session, req);
     status = my_conn_execute(side, MY_ENSURE, err);
     my_side_end(session->side);
-    return status;
+    if (status != DLOCK_OK && my_contention((unsigned)err->backend_code))
+        return DLOCK_OK;
+    return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status; /* a free row, or none */
 }
 
 /* The wait of this session at the server ends with the session; if this fails, with the row. */

@@ -84,12 +84,18 @@ enum dlock_status my_reader_try(struct my_session *session, const struct dlock_r
     return my_lease_contended(settle(conn, status, err), err);
 }
 
+/* By what guard saw: exclusively, and it has not run out. */
+static int ours(const struct my_conn *conn)
+{
+    return conn->row.number[1] != 0 && conn->row.number[2] > 0;
+}
+
 /* What was exclusive becomes shared. */
 static enum dlock_status step_down(struct my_conn *conn, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
-    if (conn->row.number[1] == 0 || conn->row.number[2] <= 0) /* not ours, or it has run out */
+    if (!ours(conn))
         return DLOCK_LOST;
     status = my_conn_execute(conn, MY_READER_REAP, err);
     if (status == DLOCK_OK)
@@ -129,10 +135,9 @@ enum dlock_status my_reader_unlock(struct my_session *session, const struct dloc
     (void)req;
     if (status != DLOCK_OK)
         return status;
-    if (found)
-        status = my_conn_execute(conn, MY_READER_REMOVE, err);
-    if (status == DLOCK_OK && (!found || conn->affected == 0))
-        status = DLOCK_LOST;
+    status = found ? my_conn_execute(conn, MY_READER_REMOVE, err) : DLOCK_LOST;
+    if (status == DLOCK_OK && conn->affected == 0) /* a downgrade that never arrived */
+        status = ours(conn) ? my_conn_execute(conn, MY_STEP_DOWN, err) : DLOCK_LOST;
     return settle(conn, status, err);
 }
 

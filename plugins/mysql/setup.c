@@ -17,6 +17,7 @@ static const struct my_dialect mariadb = {
     .idle_transaction = 1,
     .galera = 1,
     .share = "LOCK IN SHARE MODE",
+    .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",
 };
 
 /* From the manual of MySQL 8.0; never run. */
@@ -27,6 +28,7 @@ static const struct my_dialect mysql8 = {
     .statement_time = "max_execution_time",
     .statement_time_off = "0",
     .share = "FOR SHARE",
+    .at_once = "",
 };
 
 struct setting {

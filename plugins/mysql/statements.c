@@ -126,6 +126,10 @@ static const struct my_sql row[MY_STATEMENTS] = {
     [MY_LIST] = {ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r") " ORDER BY 5", "iiiibbb"},
 };
 
+/* Whoever lost the row before its number was made gets none, which would be above the next
+ * holder's. */
+#define HELD "EXISTS (SELECT 1 FROM {names} WHERE name = @n AND token = @t AND " LIVE ")"
+
 static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_TAKE] = {"INSERT INTO {names} (name, token, since_us, until_us, readers_us, label)"
                  " SELECT @n, @t, " MY_NOW ", " UNTIL ", 0, @l FROM DUAL WHERE NOT EXISTS"
@@ -137,10 +141,10 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_UNRESERVE] = {"UPDATE {fences} SET next_us = 0 WHERE name = @n AND next_token = @t", ""},
     [MY_SWEEP] = {"DELETE FROM {names} WHERE name = @n AND " OVER " AND " UNREAD, ""},
     [MY_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE "),"
-                  " next_us = IF(next_token = @t, 0, next_us) WHERE name = @n",
+                  " next_us = IF(next_token = @t, 0, next_us) WHERE name = @n AND " HELD,
                   ""},
     [MY_FENCE_FIRST] = {"INSERT INTO {fences} (name, fence, next_token, next_us)"
-                        " VALUES (@n, LAST_INSERT_ID(" MY_NOW "), '', 0)",
+                        " SELECT @n, LAST_INSERT_ID(" MY_NOW "), '', 0 FROM DUAL WHERE " HELD,
                         ""},
     [MY_ENSURE] = {"INSERT IGNORE INTO {names} (name, token, since_us, until_us, readers_us, label)"
                    " VALUES (@n, '', 0, 0, 0, '')",
@@ -162,7 +166,7 @@ static const struct my_sql insert[MY_STATEMENTS] = {
 };
 
 static const struct my_sql session[MY_STATEMENTS] = {
-    [MY_ENSURE] = {"INSERT IGNORE INTO {names} (name) VALUES (@n)", ""},
+    [MY_ENSURE] = {"@wINSERT IGNORE INTO {names} (name) VALUES (@n)", ""},
     [MY_ROW_NOWAIT] = {"SELECT 1 FROM {names} WHERE name = @n FOR UPDATE NOWAIT", "i"},
     [MY_ROW_WAIT] = {"SELECT 1 FROM {names} WHERE name = @n FOR UPDATE", "i"},
     [MY_SHARE_NOWAIT] = {"SELECT 1 FROM {names} WHERE name = @n @s NOWAIT", "i"},

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Servers that are set up so that a transaction begins or ends where nobody asked for it. */
+/* Servers that are set up so that a transaction begins or ends where nobody asked for it, and
+ * others that come at the worst moment. */
 #include "fault_fixture.h"
 
 #include <dlfcn.h>
 #include <mysql.h>
 
-static bool hurry; /* a wait for a row ends after 1 s, and not after a minute */
+static const char *moment; /* before a statement with this in it is prepared the first time, ... */
+static void (*others)(void); /* ... this happens */
+static bool hurry;           /* a wait for a row ends after 1 s, and not after a minute */
 
 /* In the place of the library's. */
 int mysql_stmt_prepare_start(int *failed, MYSQL_STMT *stmt, const char *query, unsigned long length)
@@ -17,6 +20,10 @@ int mysql_stmt_prepare_start(int *failed, MYSQL_STMT *stmt, const char *query, u
 
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "mysql_stmt_prepare_start");
+    if (moment != NULL && strstr(query, moment) != NULL) {
+        moment = NULL;
+        others();
+    }
     if (!hurry || length < end_len || strcmp(query + length - end_len, end) != 0)
         return real(failed, stmt, query, length);
     (void)snprintf(text, sizeof text, "%s WAIT 1", query);
@@ -91,4 +98,72 @@ Test(insert, C1_a_transaction_that_init_connect_began)
 Test(session, C1_a_transaction_that_init_connect_began)
 {
     open_transaction("session", "--init-connect=START TRANSACTION");
+}
+
+static struct dlt_session x; /* of another client */
+static struct dlt_request d;
+
+static void another_takes_it(void)
+{
+    dlt_session_init(&x, &server);
+    dlt_session_option(&x, "strategy", "session");
+    dlt_session_option(&x, "table_prefix", "f_");
+    cr_assert_eq(dlt_session_open(&x), DLOCK_OK, "%s", x.err.message);
+    dlt_request(&x, &d, "job", 'd', 60000);
+    cr_assert_eq(dlt_try(&x, &d), DLOCK_OK, "%s", x.err.message);
+}
+
+/* TRY-1, TRY-3: its row has to be made, and another does that first, and holds it. */
+Test(session, TRY_1_a_name_that_is_new_to_two)
+{
+    int64_t begin_ns = 0;
+
+    start("session", (const char *const[]){NULL});
+    moment = "INSERT IGNORE";
+    others = another_takes_it;
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "%s", s.err.message);
+    cr_assert_null(moment);
+    cr_assert_lt(ms_since(begin_ns), s.call_ms - 1000, "waited for the holder");
+    cr_assert_eq(dlt_unlock(&x, &d), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&x);
+    stop();
+}
+
+static void the_row_goes(void)
+{
+    cr_assert_str_eq(dlt_maria_ask(&server, "DELETE FROM f_names"), "");
+}
+
+/* C6: it is broken between the row and the number, which would be above the next holder's. */
+Test(insert, C6_no_number_for_who_lost_the_row)
+{
+    char before[64];
+
+    start("insert", (const char *const[]){NULL});
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    (void)snprintf(before, sizeof before, "%s",
+                   dlt_maria_ask(&server, "SELECT fence FROM f_fences"));
+    moment = "LAST_INSERT_ID";
+    others = the_row_goes;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_null(moment);
+    cr_assert_str_eq(dlt_maria_ask(&server, "SELECT fence FROM f_fences"), before);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, s.grant.fence);
+    stop();
+}
+
+Test(insert, C6_no_first_number_for_who_lost_the_row)
+{
+    start("insert", (const char *const[]){NULL});
+    moment = "INSERT INTO `f_fences`";
+    others = the_row_goes;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_null(moment);
+    cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM f_fences"), "0");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    stop();
 }

@@ -324,6 +324,18 @@ LEASE_CASE(downgrade_leaves_no_gap, "down")
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
 }
 
+/* The caller has to believe that it did; UNL-4: one unlock ends it in either mode. */
+LEASE_CASE(UNL_4_a_downgrade_that_never_arrived, "downnever")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "another's");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
 LEASE_CASE(downgrade_of_another_is_lost, "downlost")
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
