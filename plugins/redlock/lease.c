@@ -388,6 +388,17 @@ static enum quorum_verdict release_judge(const struct redlock_round *round)
     return quorum_released(&round->tally);
 }
 
+/* Those that could not be told are told later. */
+static void release_rest(const struct redlock_round *round)
+{
+    struct redlock_session *session = round->session;
+
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (session->nodes[i].state != NODE_READY && (round->answers[i].state == ANSWER_NOT_SENT ||
+                                                      round->answers[i].state == ANSWER_REFUSED))
+            redlock_release_owe(session, i, &round->ask);
+}
+
 /* token: of owner; NULL: not one of ours. */
 static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
                                  uint32_t name_len, const char *owner, const unsigned char *token,
@@ -412,6 +423,8 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
     if (token != NULL)
         redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
     verdict = redlock_round_run(&round);
+    if (token != NULL)
+        release_rest(&round);
     if (round.no_memory)
         status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
     else if (verdict == QUORUM_LOST)
