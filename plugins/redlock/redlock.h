@@ -31,9 +31,11 @@
 #include "quorum.h"
 #include "script.h"
 
-#define REDLOCK_ORIGIN    "redlock"
-#define REDLOCK_NODES_MAX DLOCK_NODE_ERRORS_MAX
-#define REDLOCK_NS_PER_S  INT64_C(1000000000)
+#define REDLOCK_ORIGIN     "redlock"
+#define REDLOCK_NODES_MAX  DLOCK_NODE_ERRORS_MAX
+#define REDLOCK_NS_PER_S   INT64_C(1000000000)
+#define REDLOCK_OWNER_SIZE 256 /* with its NUL, as inspect shows it: it may be another program's \
+                                */
 
 /* ---- place.c ---- */
 
@@ -137,9 +139,9 @@ enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
 struct redlock_release_request {
     struct redlock_request request;
     struct redis_keys keys;
-    char token[REDIS_HEX_SIZE], round[REDIS_DIGITS];
+    char token[REDLOCK_OWNER_SIZE], round[REDIS_DIGITS];
 };
-/* owner: a token in hex, or "*" for any holder. */
+/* owner: a token in hex, another program's text, or "*" for any holder. */
 void redlock_release_make(struct redlock_release_request *release,
                           const struct redlock_place *place, const unsigned char *name,
                           uint32_t name_len, const char *owner, uint32_t last_round,
