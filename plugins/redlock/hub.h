@@ -36,7 +36,6 @@ struct redlock_attempt {
     bool interrupted; /* sticky [INT-2] */
     bool watching, reading;
     unsigned free;       /* bits: nodes that are free for it, as far as known */
-    unsigned deaf;       /* bits: nodes whose messages may have been missed */
     pthread_cond_t wake; /* exists while it is listed */
 };
 

@@ -8,7 +8,7 @@
 
 #define ANY_HOLDER "*"
 #define LABEL_SIZE 512
-#define OWNER_SIZE 40 /* a token, or the beginning of another program's */
+#define RIVAL_SIZE 40 /* a token, or the beginning of another program's */
 
 /* ---- trylock ---- */
 
@@ -20,7 +20,7 @@ struct taking {
     struct redis_keys keys;
     char token[REDIS_HEX_SIZE], number[REDIS_DIGITS], ttl[REDIS_DIGITS];
     char value[REDIS_HEX_SIZE + 2 * REDIS_DIGITS + LABEL_SIZE]; /* of plain */
-    char owners[REDLOCK_NODES_MAX][OWNER_SIZE]; /* of nodes that said no; "": more than one's */
+    char owners[REDLOCK_NODES_MAX][RIVAL_SIZE]; /* of nodes that said no; "": more than one's */
     struct redlock_round round;
 };
 
@@ -50,7 +50,7 @@ static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
     owner = redis_reply_text(reply, 2);
     if (owner == NULL)
         return QUORUM_REFUSED;
-    (void)snprintf(taking->owners[i], OWNER_SIZE, "%s", owner->str);
+    (void)snprintf(taking->owners[i], RIVAL_SIZE, "%s", owner->str);
     if (clock_ms > taking->attempt->clock_ms)
         taking->attempt->clock_ms = clock_ms;
     return QUORUM_NO;
@@ -388,6 +388,17 @@ static enum quorum_verdict release_judge(const struct redlock_round *round)
     return quorum_released(&round->tally);
 }
 
+/* Those that could not be told are told later. */
+static void release_rest(const struct redlock_round *round)
+{
+    struct redlock_session *session = round->session;
+
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (session->nodes[i].state != NODE_READY && (round->answers[i].state == ANSWER_NOT_SENT ||
+                                                      round->answers[i].state == ANSWER_REFUSED))
+            redlock_release_owe(session, i, &round->ask);
+}
+
 /* token: of owner; NULL: not one of ours. */
 static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
                                  uint32_t name_len, const char *owner, const unsigned char *token,
@@ -412,6 +423,8 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
     if (token != NULL)
         redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
     verdict = redlock_round_run(&round);
+    if (token != NULL)
+        release_rest(&round);
     if (round.no_memory)
         status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
     else if (verdict == QUORUM_LOST)
@@ -445,7 +458,7 @@ enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t 
 {
     struct redlock_session *session = self;
     enum dlock_status status = DLOCK_LOST;
-    char shown[OWNER_SIZE];
+    char shown[REDLOCK_OWNER_SIZE];
 
     (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
     if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)

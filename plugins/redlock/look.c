@@ -7,13 +7,12 @@
 
 #define HOLDERS_TEXT    "200" /* of one name, that one answer may tell of */
 #define HOLDER_ELEMENTS 5
-#define OWNER_SIZE      256
 #define LABEL_SIZE      320
 #define NO_END          INT64_MAX
 
 struct holder {
     size_t name; /* which of those looked at */
-    char owner[OWNER_SIZE], label[LABEL_SIZE];
+    char owner[REDLOCK_OWNER_SIZE], label[LABEL_SIZE];
     uint32_t mode;
     unsigned nodes;
     int64_t left[REDLOCK_NODES_MAX]; /* NO_END: it does not end by itself */

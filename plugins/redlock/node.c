@@ -44,13 +44,13 @@ static void connection_end(struct redlock_node *node)
     stream_close(&node->stream);
     resp_reader_fini(&node->reader);
     node->out_len = 0;
-    node->first = node->count = 0;
     node->state = NODE_DOWN;
 }
 
 void redlock_node_close(struct redlock_node *node)
 {
     connection_end(node);
+    node->count = 0;
     free(node->out);
     node->out = NULL;
     node->out_room = 0;
@@ -79,6 +79,16 @@ static int64_t retry_delay(struct redlock_node *node)
     return delay_ns - chance % (delay_ns / 2);
 }
 
+/* The oldest request without an answer. */
+static struct redlock_ask ask_next(struct redlock_node *node)
+{
+    unsigned at = node->first;
+
+    node->first = (at + 1) % NODE_ASKS_MAX;
+    node->count--;
+    return node->asks[at];
+}
+
 void redlock_node_drop(struct redlock_node *node, enum dlock_status status, const char *format, ...)
 {
     va_list args;
@@ -88,6 +98,11 @@ void redlock_node_drop(struct redlock_node *node, enum dlock_status status, cons
     va_end(args);
     node->status = status;
     connection_end(node);
+    while (node->count > 0) {
+        struct redlock_ask ask = ask_next(node);
+
+        node->deliver(node, &ask, NULL);
+    }
     node->retry_ns = node->host->now_ns(node->host->ctx) + retry_delay(node);
 }
 
@@ -187,8 +202,10 @@ static bool subscribe(struct redlock_node *node)
     return fine && flush(node);
 }
 
-static void become_ready(struct redlock_node *node, int64_t now_ns)
+/* The clock is read after the server said for how long it has been up. */
+static void become_ready(struct redlock_node *node)
 {
+    int64_t now_ns = node->host->now_ns(node->host->ctx);
     struct dlock_error err = DLOCK_ERROR_INIT;
     uint32_t caps = 0;
 
@@ -305,35 +322,33 @@ static void begin(struct redlock_node *node, int64_t now_ns)
 
 /* ---- answers ---- */
 
-static void set_up_take(struct redlock_node *node, const redisReply *reply, int64_t now_ns)
+static void set_up_take(struct redlock_node *node, const redisReply *reply)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     if (redis_setup_take(&node->setup, reply, &err) != DLOCK_OK)
         drop_with(node, &err);
     else if (redis_setup_done(&node->setup))
-        become_ready(node, now_ns);
+        become_ready(node);
 }
 
-static void answer_take(struct redlock_node *node, const redisReply *reply, int64_t now_ns)
+static void answer_take(struct redlock_node *node, const redisReply *reply)
 {
     struct redlock_ask ask;
 
     if (node->state == NODE_SETTING_UP) {
-        set_up_take(node, reply, now_ns);
+        set_up_take(node, reply);
     } else if (node->channel != NULL) {
         node->deliver(node, NULL, reply);
     } else if (node->count == 0) {
         redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that nobody asked for");
     } else {
-        ask = node->asks[node->first];
-        node->first = (node->first + 1) % NODE_ASKS_MAX;
-        node->count--;
+        ask = ask_next(node);
         node->deliver(node, &ask, reply);
     }
 }
 
-static void answers_take(struct redlock_node *node, int64_t now_ns)
+static void answers_take(struct redlock_node *node)
 {
     while (node->state >= NODE_SETTING_UP) {
         redisReply *reply = NULL;
@@ -345,12 +360,12 @@ static void answers_take(struct redlock_node *node, int64_t now_ns)
         }
         if (reply == NULL)
             return;
-        answer_take(node, reply, now_ns);
+        answer_take(node, reply);
         freeReplyObject(reply);
     }
 }
 
-static void receive(struct redlock_node *node, int64_t now_ns)
+static void receive(struct redlock_node *node)
 {
     char chunk[CHUNK];
 
@@ -368,7 +383,7 @@ static void receive(struct redlock_node *node, int64_t now_ns)
             redlock_node_drop(node, DLOCK_PROTOCOL, "%s", node->reader.why);
             return;
         }
-        answers_take(node, now_ns);
+        answers_take(node);
         if (step.done < sizeof chunk && node->stream.ssl == NULL)
             return;
     }
@@ -392,7 +407,7 @@ static void exchange(struct redlock_node *node, int64_t now_ns)
 
     if (node->out_len > 0 && !flush(node))
         return;
-    receive(node, now_ns);
+    receive(node);
     if (is_stuck(node, now_ns) && redlock_node_waiting_since(node) == since_ns)
         redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
                           (long long)((now_ns - since_ns) / REDIS_NS_PER_MS));

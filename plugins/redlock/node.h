@@ -48,8 +48,8 @@ struct redlock_ask {
 
 struct redlock_node;
 
-/* An answer to a request; freed by the caller. Subscribers: a message, and ask is NULL. May send on
- * the node. */
+/* An answer to a request; freed by the caller. NULL: the connection ended without one. Subscribers:
+ * a message, and ask is NULL. May send on the node. */
 typedef void redlock_deliver_fn(struct redlock_node *node, const struct redlock_ask *ask,
                                 const redisReply *reply);
 

@@ -18,7 +18,7 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
     while (node->state != NODE_READY)
         node++;
     info->caps = REDLOCK_CAPS;
-    if (place->restart_guard_ms == 0)
+    if (place->restart_guard_ms == 0 || place->nodes[0].unsafe_eviction)
         info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
     (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", place->count,
                    node->facts.server);

@@ -41,6 +41,7 @@ static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void 
 static void report(const struct redlock_session *session, dlock_check_fn *fn, void *arg)
 {
     const struct redlock_place *place = session->place;
+    bool eviction = place->nodes[0].unsafe_eviction;
     int64_t apart_us = skew_us(session);
     char guard[64], clocks[64];
     const struct dlock_check checks[] = {
@@ -51,13 +52,17 @@ static void report(const struct redlock_session *session, dlock_check_fn *fn, vo
                        : "a node that restarts forgets locks, and could grant them again: at least "
                          "the longest ttl of any client",
          .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
+        {.name = "unsafe_eviction",
+         .found = eviction ? "on" : "off",
+         .advice = eviction ? "a full node may throw locks away" : NULL,
+         .clears = eviction ? DLOCK_CAP_CRASH_SAFE : 0},
         {.name = "clocks of the nodes",
          .found = clocks,
          .advice =
              apart_us < SKEW_MOST_US ? NULL : "they should not be stepped while locks are held"},
     };
 
-    (void)snprintf(guard, sizeof guard, "%lld s", (long long)place->restart_guard_ms / 1000);
+    (void)snprintf(guard, sizeof guard, "%g s", (double)place->restart_guard_ms / 1000);
     (void)snprintf(clocks, sizeof clocks, "%lld ms apart", (long long)apart_us / 1000);
     for (unsigned i = 0; i < place->count; i++)
         node_tell(&session->nodes[i], fn, arg);

@@ -12,7 +12,8 @@
  *   node.c     one connection
  *   round.c    one request to all nodes
  *   request.c  the requests: scripts with their keys and arguments
- *   session.c  connecting, and what becomes of late answers
+ *   session.c  connecting
+ *   release.c  giving back on a node what nobody waits for, and what becomes of late answers
  *   report.c   errors, with a line for each node
  *   lease.c    trylock, unlock, break
  *   renew.c    renew, and putting back what a minority lost
@@ -30,9 +31,11 @@
 #include "quorum.h"
 #include "script.h"
 
-#define REDLOCK_ORIGIN    "redlock"
-#define REDLOCK_NODES_MAX DLOCK_NODE_ERRORS_MAX
-#define REDLOCK_NS_PER_S  INT64_C(1000000000)
+#define REDLOCK_ORIGIN     "redlock"
+#define REDLOCK_NODES_MAX  DLOCK_NODE_ERRORS_MAX
+#define REDLOCK_NS_PER_S   INT64_C(1000000000)
+#define REDLOCK_OWNER_SIZE 256 /* with its NUL, as inspect shows it: it may be another program's \
+                                */
 
 /* ---- place.c ---- */
 
@@ -62,11 +65,21 @@ int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_
 struct redlock_hub;
 struct redlock_round;
 
+#define REDLOCK_OWED_MAX 16 /* a node; what is more ends with its lease */
+
+/* What a node has not been told, as there was no connection to it. */
+struct redlock_debt {
+    struct redlock_ask owed[REDLOCK_OWED_MAX];
+    unsigned count;
+    uint64_t knowing_life; /* of the connection on which the text of the script went out */
+};
+
 struct redlock_session {
     const struct dlock_host *host;
     struct redlock_hub *hub;
     const struct redlock_place *place; /* the hub's */
     struct redlock_node *nodes;        /* place->count */
+    struct redlock_debt *debts;        /* as many */
     struct redlock_round *round;       /* the one in progress */
     uint64_t calls;
     struct spin spin;
@@ -126,9 +139,9 @@ enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
 struct redlock_release_request {
     struct redlock_request request;
     struct redis_keys keys;
-    char token[REDIS_HEX_SIZE], round[REDIS_DIGITS];
+    char token[REDLOCK_OWNER_SIZE], round[REDIS_DIGITS];
 };
-/* owner: a token in hex, or "*" for any holder. */
+/* owner: a token in hex, another program's text, or "*" for any holder. */
 void redlock_release_make(struct redlock_release_request *release,
                           const struct redlock_place *place, const unsigned char *name,
                           uint32_t name_len, const char *owner, uint32_t last_round,
@@ -195,15 +208,30 @@ void redlock_round_end(struct redlock_round *round);
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
                           const redisReply *reply);
 
+/* ---- release.c ---- */
+
 /* What is remembered of a release. */
 void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
                       const unsigned char *token, uint32_t last_round, enum redlock_release what);
 
-/* Sends a release to the nodes of these bits without waiting for the answers. */
+/* Sends a release to the nodes of these bits without waiting for the answers; to one that has no
+ * connection now, when it has. */
 void redlock_session_release(struct redlock_session *session, unsigned nodes,
                              const unsigned char *name, uint32_t name_len,
                              const unsigned char *token, uint32_t last_round,
                              enum redlock_release what);
+
+/* The node is to be told by its next connection, before anything else. */
+void redlock_release_owe(struct redlock_session *session, unsigned node,
+                         const struct redlock_ask *ask);
+/* Sends what is owed, if there is a connection. */
+void redlock_release_owed(struct redlock_session *session, unsigned node);
+
+/* An answer to a request of an earlier call; and a request whose connection ended before one. */
+void redlock_release_late(struct redlock_session *session, const struct redlock_node *node,
+                          const struct redlock_ask *ask, const redisReply *reply);
+void redlock_release_unanswered(struct redlock_session *session, const struct redlock_node *node,
+                                const struct redlock_ask *ask);
 
 /* ---- report.c ---- */
 

@@ -68,8 +68,8 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
         refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s", twin->place->endpoint);
     else if (round->new_lock && node->votes_ns > now_ns)
         refuse(answer, DLOCK_UNAVAILABLE,
-               "refused: was up for %lld s, restart_guard is %lld s; no vote for %lld s more",
-               (long long)node->facts.uptime_s, (long long)node->place->restart_guard_ms / 1000,
+               "refused: was up for %lld s, restart_guard is %g s; no vote for %lld s more",
+               (long long)node->facts.uptime_s, (double)node->place->restart_guard_ms / 1000,
                (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S) + 1);
     else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");

@@ -11,79 +11,17 @@
 #define RESOLVING_NS (5 * REDIS_NS_PER_MS)  /* between two looks whether a name is known */
 #define LINGER_NS    (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
 
-/* ---- late answers ---- */
-
-/* To the nodes of these bits; whole: with the script's text. */
-static void release_send(struct redlock_session *session, unsigned nodes,
-                         const struct redlock_ask *ask, bool whole)
-{
-    struct redlock_release_request release;
-    char hex[REDIS_HEX_SIZE], *bytes = NULL;
-    size_t len = 0;
-
-    redis_hex(hex, ask->token);
-    redlock_release_make(&release, session->place, ask->name, ask->name_len, hex, ask->round,
-                         (enum redlock_release)ask->what);
-    bytes = redlock_request_format(&release.request, whole, &len);
-    for (unsigned i = 0; bytes != NULL && i < session->place->count; i++)
-        if ((nodes & 1u << i) != 0)
-            (void)redlock_node_send(&session->nodes[i], bytes, len, ask);
-    free(bytes);
-}
-
-void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
-                      const unsigned char *token, uint32_t last_round, enum redlock_release what)
-{
-    *ask = (struct redlock_ask){
-        .kind = ASK_RELEASE, .what = (int)what, .round = last_round, .name_len = name_len};
-    memcpy(ask->token, token, sizeof ask->token);
-    memcpy(ask->name, name, name_len);
-}
-
-void redlock_session_release(struct redlock_session *session, unsigned nodes,
-                             const unsigned char *name, uint32_t name_len,
-                             const unsigned char *token, uint32_t last_round,
-                             enum redlock_release what)
-{
-    struct redlock_ask ask;
-
-    redlock_ask_fill(&ask, name, name_len, token, last_round, what);
-    ask.sent_ns = redlock_now(session);
-    release_send(session, nodes, &ask, false);
-}
-
-/* A node granted a lock after we had stopped waiting for it: if the attempt is over, nobody else
- * gives that back. Or it did not know the script of a release. */
-static void late_take(struct redlock_session *session, const struct redlock_node *node,
-                      const struct redlock_ask *ask, const redisReply *reply)
-{
-    int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
-    struct redlock_ask again = *ask;
-
-    again.call = 0;
-    again.sent_ns = redlock_now(session);
-    if (ask->kind == ASK_RELEASE && redis_error_is(reply, "NOSCRIPT"))
-        release_send(session, 1u << node->index, &again, true);
-    if (ask->kind != ASK_ACQUIRE)
-        return;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
-        (void)redis_reply_int(reply, 0, 0, 1, &taken);
-    if (taken == 0 || redlock_hub_lives(session->hub, ask->token))
-        return;
-    again.kind = ASK_RELEASE;
-    again.what = REDLOCK_UNLOCK;
-    release_send(session, 1u << node->index, &again, false);
-}
-
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
                     const redisReply *reply)
 {
     struct redlock_session *session = node->owner;
 
-    if (session->round != NULL && session->round->ask.call == ask->call)
+    if (reply == NULL)
+        redlock_release_unanswered(session, node, ask);
+    else if (session->round != NULL && session->round->ask.call == ask->call)
         redlock_round_answer(session->round, node, reply);
     else
-        late_take(session, node, ask, reply);
+        redlock_release_late(session, node, ask, reply);
 }
 
 /* ---- all nodes ---- */
@@ -120,9 +58,11 @@ void redlock_session_advance(struct redlock_session *session)
     if (!session->polled)
         poll_all(session, 0);
     session->polled = false;
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->place->count; i++) {
         if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
+        redlock_release_owed(session, i);
+    }
 }
 
 static int64_t monotonic_ns(void)
@@ -225,6 +165,7 @@ enum dlock_status redlock_session_connect(struct redlock_session *session, int64
 
     for (unsigned i = 0; i < session->place->count; i++) {
         redlock_node_close(&session->nodes[i]);
+        session->debts[i].knowing_life = 0;
         redlock_node_init(&session->nodes[i], &session->place->nodes[i], i,
                           redlock_hub_tls(session->hub), session->host, deliver, session);
     }
@@ -262,7 +203,8 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
         return err->status;
     session->place = redlock_hub_place(session->hub);
     session->nodes = calloc(session->place->count, sizeof *session->nodes);
-    if (session->nodes == NULL)
+    session->debts = calloc(session->place->count, sizeof *session->debts);
+    if (session->nodes == NULL || session->debts == NULL)
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
     for (unsigned i = 0; i < session->place->count; i++) /* closing them has to be harmless */
         session->nodes[i].stream.fd = -1;
@@ -276,7 +218,9 @@ void redlock_session_close(struct redlock_session *session)
     for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
         redlock_node_close(&session->nodes[i]);
     free(session->nodes);
+    free(session->debts);
     session->nodes = NULL;
+    session->debts = NULL;
     if (session->hub != NULL)
         redlock_hub_leave(session->hub);
     session->hub = NULL;

@@ -214,3 +214,75 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
     dlock_client_close(client);
     dlock_client_close(other);
 }
+
+/* No node holds "x" any more, once the session has been used for something else. */
+static void expect_given_back(struct dlock *next)
+{
+    for (int i = 0; i < 100 && dlt_nodes_holding(&nodes, "x") > 0; i++) {
+        OK(dlock_timedlock(next, 5000, &dlt_err));
+        OK(dlock_unlock(next, &dlt_err));
+        dlt_sleep_ms(50);
+    }
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 0u);
+}
+
+/* A node whose connection has ended is told of a release once there is one again, by whatever the
+ * session is used for next: its part of the lock does not stay for a ttl. */
+Test(redlock_late, UNL_1_a_node_that_was_away_is_told_later)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
+    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    tell(1, "accept refuse");
+    tell(1, "kill rst");
+    dlt_sleep_ms(100);
+    OK(dlock_unlock(lock, &dlt_err));
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
+    tell(1, "accept on");
+    expect_given_back(next);
+    dlock_free(next);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* ... also if the connection ends while the request is under way. */
+Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s&op_timeout=1s", false);
+    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_timedlock(next, 5000, &dlt_err));
+    OK(dlock_unlock(next, &dlt_err));
+    tell(1, "blackhole s2c");
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    tell(1, "blackhole c2s");
+    OK(dlock_unlock(lock, &dlt_err));
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
+    tell(1, "kill rst");
+    tell(1, "pass");
+    expect_given_back(next);
+    dlock_free(next);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* The release of a request in vain does its work, if its script is not known there, too, and if
+ * nobody uses the session afterwards. */
+Test(redlock_late, TRY_3_an_undo_where_its_script_is_not_known)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
+    struct dlock *lock = NULL;
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    for (unsigned i = 1; i < 3; i++)
+        (void)dlt_redis_ask(&nodes.servers[i], "SET rl:{x} foreign PX 60000");
+    STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 5000));
+    dlock_free(lock);
+    dlock_client_close(client);
+}

@@ -245,3 +245,49 @@ Test(redlock_open, C6_no_fence)
     dlock_free(lock);
     dlock_client_close(client);
 }
+
+/* C16: nothing is promised that a full node may break. */
+Test(redlock_open, C16_nodes_that_may_evict_are_not_CRASH_SAFE)
+{
+    struct dlock_client *client =
+        dlt_nodes_client(&nodes, "restart_guard=60s&unsafe_eviction=on", false);
+
+    cr_expect_eq(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE, 0u);
+    dlock_client_close(client);
+}
+
+struct seen_owner {
+    char text[300];
+    unsigned count;
+};
+
+static int keep_owner(void *arg, const struct dlock_info *info)
+{
+    struct seen_owner *seen = arg;
+
+    (void)snprintf(seen->text, sizeof seen->text, "%s", info->owner);
+    seen->count++;
+    return 0;
+}
+
+/* Another program's lock is broken by what inspect shows of it. */
+Test(redlock_open, break_takes_the_owner_that_inspect_shows)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
+    struct seen_owner seen = {.count = 0};
+    char owner[201];
+
+    memset(owner, 'q', 200);
+    owner[200] = '\0';
+    for (unsigned i = 0; i < 3; i++)
+        (void)dlt_redis_ask(&nodes.servers[i], "SET rl:{x} %s PX 60000", owner);
+    OK(dlock_inspect(client, "x", 1, keep_owner, &seen, &dlt_err));
+    cr_assert_eq(seen.count, 1u);
+    cr_expect_str_eq(seen.text, owner);
+    owner[150] = '\0';
+    STATUS(dlock_break(client, "x", 1, owner, &dlt_err), DLOCK_NOT_HELD);
+    OK(dlock_break(client, "x", 1, seen.text, &dlt_err));
+    for (unsigned i = 0; i < 3; i++)
+        cr_expect_str_eq(dlt_redis_ask(&nodes.servers[i], "EXISTS rl:{x}"), "0", "node %u", i);
+    dlock_client_close(client);
+}
