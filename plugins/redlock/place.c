@@ -68,6 +68,23 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
     return tls_init(node, target, err);
 }
 
+/* A target lives as long as one session, and the place as long as all of them. */
+static enum dlock_status common_keep(struct redlock_place *place, struct redis_place *common,
+                                     struct dlock_error *err)
+{
+    const char **texts[] = {&common->user, &common->password, &common->prefix};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (*texts[i] == NULL)
+            continue;
+        place->common[i] = strdup(*texts[i]);
+        if (place->common[i] == NULL)
+            return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a client");
+        *texts[i] = place->common[i];
+    }
+    return DLOCK_OK;
+}
+
 /* ---- node= ---- */
 
 static int hex_value(char digit)
@@ -228,6 +245,8 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
         .spin = target->number(target, "spin") != 0,
     };
     if (status == DLOCK_OK)
+        status = common_keep(place, &common, err);
+    if (status == DLOCK_OK)
         status = hosts_init(place, &common, target->hosts, err);
     if (status == DLOCK_OK)
         status = lines_init(place, &common, target->option(target, "node"), err);
@@ -241,6 +260,12 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
 
 void redlock_place_free(struct redlock_place *place)
 {
+    for (size_t i = 0; i < sizeof place->common / sizeof place->common[0]; i++) {
+        if (place->common[i] != NULL)
+            explicit_bzero(place->common[i], strlen(place->common[i]));
+        free(place->common[i]);
+        place->common[i] = NULL;
+    }
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
         if (place->texts[i] != NULL)
             explicit_bzero(place->texts[i], place->text_lens[i]);

@@ -31,11 +31,12 @@
 #include "quorum.h"
 #include "script.h"
 
-#define REDLOCK_ORIGIN     "redlock"
-#define REDLOCK_NODES_MAX  DLOCK_NODE_ERRORS_MAX
-#define REDLOCK_NS_PER_S   INT64_C(1000000000)
-#define REDLOCK_OWNER_SIZE 256 /* with its NUL, as inspect shows it: it may be another program's \
-                                */
+#define REDLOCK_ORIGIN    "redlock"
+#define REDLOCK_NODES_MAX DLOCK_NODE_ERRORS_MAX
+#define REDLOCK_NS_PER_S  INT64_C(1000000000)
+#define REDLOCK_OWNER_SIZE                                                \
+    256 /* with its NUL, as inspect shows it: it may be another program's \
+         */
 
 /* ---- place.c ---- */
 
@@ -48,11 +49,12 @@ struct redlock_place {
     int64_t retry_delay_ms;
     unsigned retry_count;
     bool spin;
+    char *common[3];                /* owned: user, password and prefix of the URI */
     char *texts[REDLOCK_NODES_MAX]; /* owned: node= taken apart */
     size_t text_lens[REDLOCK_NODES_MAX];
 };
 
-/* OK, INVALID or NOMEM. Borrows from target. */
+/* OK, INVALID or NOMEM. Only the files of certificates stay target's. */
 enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
                                      struct dlock_error *err);
 void redlock_place_free(struct redlock_place *place);
