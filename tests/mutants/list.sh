@@ -132,7 +132,7 @@ mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-confo
 
 mutant 19 "a server that forgot its locks grants at once" "$redis" \
     "test_redis_faults --filter 'faults/restart_guard*'" \
-    plugins/redis/lease.c "int64_t left_ns = until_ns -" "int64_t left_ns = until_ns * 0 -"
+    plugins/redis/pool.c "wire->guard_until_ns - now(pool) : 0;" "wire->guard_until_ns * 0 : 0;"
 
 mutant 20 "a reader renews all readers" "$redis" \
     "test_redis_slots --filter 'slots/TRY_2*'" \
