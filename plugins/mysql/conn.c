@@ -34,6 +34,7 @@ enum dlock_status my_conn_open(struct my_conn *conn, const struct my_place *plac
     if (status == DLOCK_OK && !conn->queue)
         status = my_schema(conn, err);
     conn->transaction = 0;
+    conn->opened_ns = now_ns(conn);
     return status;
 }
 
@@ -159,8 +160,14 @@ enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct d
 
 enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err)
 {
+    int64_t begin_ns = now_ns(conn);
+    enum dlock_status status = DLOCK_INTERNAL;
+
     conn->transaction = 1;
-    return my_conn_query(conn, "BEGIN", err);
+    status = my_conn_query(conn, "BEGIN", err);
+    if (status == DLOCK_OK)
+        conn->begun_ns = begin_ns;
+    return status;
 }
 
 enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err)

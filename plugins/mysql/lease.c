@@ -168,7 +168,7 @@ enum dlock_status my_lease_try(struct my_session *session, const struct dlock_re
                                                    : insert_try(conn, req, grant, err);
     slot->tried = status == DLOCK_BUSY;
     if (status == DLOCK_OK && slot->queue != NULL) {
-        my_queue_pass(slot->queue);
+        my_queue_pass(slot->queue, req->deadline_ns);
         slot->queue = NULL;
     }
     return status;

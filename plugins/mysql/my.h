@@ -175,6 +175,8 @@ struct my_conn {
     const struct my_dialect *dialect;
     int64_t deadline_ns; /* of the call that runs */
     int64_t answered_ns; /* the last sign of life */
+    int64_t opened_ns;   /* when all of that was done */
+    int64_t begun_ns;    /* just before the last BEGIN that was answered */
     const atomic_int
         *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
     int wake_fd;      /* eventfd; -1: none */
@@ -385,9 +387,10 @@ struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct
 enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
                                  const struct dlock_request *req, struct dlock_error *err);
 /* The head's sign of life, when it is due. OK, or it is not the head any more. */
-enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err);
+enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
+                                struct dlock_error *err);
 /* Lets the next one through. */
-void my_queue_pass(struct my_queue *queue);
+void my_queue_pass(struct my_queue *queue, int64_t deadline_ns);
 /* The same without a word. */
 void my_queue_drop(struct my_queue *queue);
 

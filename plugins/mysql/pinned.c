@@ -85,7 +85,9 @@ static enum dlock_status ensure(struct my_session *session, const struct dlock_r
     return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status; /* a free row, or none */
 }
 
-/* The wait of this session at the server ends with the session; if this fails, with the row. */
+/* The wait of this session at the server ends with the session; if this fails, with the row. A side
+ * connection that is younger may be one to the server after a restart, where the number is a
+ * stranger's. */
 static void wait_kill(struct my_session *session)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
@@ -95,8 +97,21 @@ static void wait_kill(struct my_session *session)
     (void)snprintf(text, sizeof text, "KILL CONNECTION %lu", session->conn.id);
     if (my_side_begin(session->side, now_ns(&session->conn) + KILL_NS, &side, &ignored) != DLOCK_OK)
         return;
-    (void)my_conn_query(side, text, &ignored);
+    if (side->opened_ns <= session->conn.begun_ns)
+        (void)my_conn_query(side, text, &ignored);
     my_side_end(session->side);
+}
+
+/* So that it is there for wait_kill. */
+static enum dlock_status side_ready(struct my_session *session, int64_t deadline_ns,
+                                    struct dlock_error *err)
+{
+    struct my_conn *side = NULL;
+    enum dlock_status status = my_side_begin(session->side, deadline_ns, &side, err);
+
+    if (status == DLOCK_OK)
+        my_side_end(session->side);
+    return status;
 }
 
 static void reader_remove(struct my_session *session, const struct dlock_request *req,
@@ -245,6 +260,9 @@ enum dlock_status my_pinned_lock(struct my_session *session, const struct dlock_
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_conn_input(conn, req);
+    status = side_ready(session, req->deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
     conn->stop = &slot->stop;
     status = row_wait(session, req, &found, err);
     if (status == DLOCK_OK && !found) {
@@ -303,10 +321,11 @@ enum dlock_status my_pinned_unlock(struct my_session *session, const struct dloc
     if (!holds(session, req))
         return DLOCK_LOST;
     status = my_conn_enter(&session->conn, req->deadline_ns, err);
-    if (status == DLOCK_OK)
-        status = my_conn_commit(&session->conn, err);
     if (status != DLOCK_OK)
         return failed(session, err);
+    status = my_conn_commit(&session->conn, err);
+    if (status != DLOCK_OK) /* 2013: sent, and no answer */
+        return err->backend_code == 2013 ? DLOCK_UNKNOWN : failed(session, err);
     session->holds = 0;
     if (req->mode == DLOCK_SHARED)
         reader_remove(session, req, req->deadline_ns);

@@ -13,12 +13,21 @@
 
 #define FOREVER_S 86400
 
-/* Time for one word to the server. */
+/* Time for one word to the server, and what it has of that past the caller's deadline. */
 #define EXCHANGE_NS (200 * MY_NS_PER_MS)
+#define GRACE_NS    (40 * MY_NS_PER_MS)
 
 static int64_t now_ns(const struct my_queue *queue)
 {
     return queue->conn.host->now_ns(queue->conn.host->ctx);
+}
+
+static int64_t exchange_until(const struct my_queue *queue, int64_t deadline_ns)
+{
+    int64_t begin_ns = now_ns(queue);
+    int64_t until_ns = deadline_ns > begin_ns + GRACE_NS ? deadline_ns : begin_ns + GRACE_NS;
+
+    return until_ns < begin_ns + EXCHANGE_NS ? until_ns : begin_ns + EXCHANGE_NS;
 }
 
 void my_queue_drop(struct my_queue *queue)
@@ -94,12 +103,13 @@ static enum dlock_status gone(struct my_queue *queue, struct dlock_error *err)
 }
 
 /* What GET_LOCK said: 1, or it is not to be had. */
-static enum dlock_status answer(struct my_queue *queue, struct dlock_error *err)
+static enum dlock_status answer(struct my_queue *queue, int64_t deadline_ns,
+                                struct dlock_error *err)
 {
     struct my_call store = {.what = MY_STORE};
     MYSQL_ROW row = NULL;
 
-    queue->conn.deadline_ns = now_ns(queue) + EXCHANGE_NS;
+    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
     if (queue->call.failed || my_drive(&queue->conn, &store) != DLOCK_OK || store.result == NULL)
         return gone(queue, err);
     row = mysql_num_fields(store.result) == 1 ? mysql_fetch_row(store.result) : NULL;
@@ -130,23 +140,24 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
     queue->conn.wake_fd = session->wake_fd - 1;
     status = my_drive_part(&queue->conn, &queue->call);
     queue->conn.stop = NULL;
-    return status == DLOCK_OK ? answer(queue, err) : status;
+    return status == DLOCK_OK ? answer(queue, req->deadline_ns, err) : status;
 }
 
-enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err)
+enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
+                                struct dlock_error *err)
 {
     if (now_ns(queue) - queue->conn.answered_ns < MY_HEAD_S * MY_NS_PER_S / 3)
         return DLOCK_OK;
-    queue->conn.deadline_ns = now_ns(queue) + EXCHANGE_NS;
+    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
     return my_conn_query(&queue->conn, "DO 0", err);
 }
 
-void my_queue_pass(struct my_queue *queue)
+void my_queue_pass(struct my_queue *queue, int64_t deadline_ns)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     struct my_side *side = queue->side;
 
-    queue->conn.deadline_ns = now_ns(queue) + EXCHANGE_NS;
+    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
     if (!queue->head ||
         my_conn_query(&queue->conn, "DO RELEASE_ALL_LOCKS()", &ignored) != DLOCK_OK) {
         my_queue_drop(queue);

@@ -75,8 +75,7 @@ enum dlock_status my_reader_try(struct my_session *session, const struct dlock_r
     }
     grant->fence = (uint64_t)conn->row.number[0];
     grant->lease_ms = req->ttl_ms;
-    if (conn->row.number[3] <= 0) /* nobody reads: what is there is of the dead */
-        status = my_conn_execute(conn, MY_READER_REAP, err);
+    status = my_conn_execute(conn, MY_READER_REAP, err); /* of the dead */
     if (status == DLOCK_OK)
         status = my_conn_execute(conn, MY_READER_ADD, err);
     if (status == DLOCK_OK && slot->queue != NULL)

@@ -68,7 +68,7 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
         if (status == DLOCK_OK)
             status = my_pause(conn, pause_ns);
         if (status == DLOCK_OK)
-            status = my_queue_ping(queue, err);
+            status = my_queue_ping(queue, req->deadline_ns, err);
         pause_ns = 2 * pause_ns < POLL_MOST_NS ? 2 * pause_ns : POLL_MOST_NS;
     }
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
