@@ -23,6 +23,9 @@ struct listing {
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
     bool stopped;
+    const unsigned char *prefix; /* of the names that are wanted */
+    uint32_t prefix_len;
+    size_t pattern_len;
     char pattern[2 * REDIS_KEY_MAX];
     char cursor[CURSOR_SIZE];
 };
@@ -81,7 +84,8 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
     bool full = false;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (!redis_keys_name(&session->place, key->str, (size_t)key->len, name, &len))
+    if (!redis_keys_name(&session->place, key->str, (size_t)key->len, name, &len) ||
+        len < listing->prefix_len || memcmp(name, listing->prefix, listing->prefix_len) != 0)
         return DLOCK_OK;
     if (!seen_add(listing, name, len, &full))
         return full ? redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list")
@@ -139,7 +143,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_text(&command, "SCAN");
     resp_command_text(&command, listing->cursor);
     resp_command_text(&command, "MATCH");
-    resp_command_text(&command, listing->pattern);
+    resp_command_add(&command, listing->pattern, listing->pattern_len);
     resp_command_text(&command, "COUNT");
     resp_command_text(&command, PAGE);
     status = redis_pool_ask(&session->pool, &question, &reply, err);
@@ -161,13 +165,15 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
         .deadline_ns = deadline_ns,
         .fn = fn,
         .arg = arg,
+        .prefix = prefix,
+        .prefix_len = prefix_len,
         .cursor = "0",
     };
     enum dlock_status status = DLOCK_OK;
 
     if (prefix_len > REDIS_NAME_MAX)
         return DLOCK_OK; /* no name is that long */
-    redis_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
+    listing.pattern_len = redis_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
     do
         status = page_next(&listing, err);
     while (status == DLOCK_OK && !listing.stopped && strcmp(listing.cursor, "0") != 0);

@@ -23,6 +23,7 @@ void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
     pool->host = host;
     pool->place = place;
     pool->tls = tls;
+    atomic_init(&pool->caps, 0);
     pool->limit = limit > 0 ? (unsigned)limit : 1;
     pool->processors = place->spin ? spin_processors() : 0;
     (void)pthread_mutex_init(&pool->mutex, NULL);
@@ -68,6 +69,21 @@ static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
     wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
 }
 
+/* Core has what the first connection found. */
+static void caps_look(struct redis_pool *pool, uint32_t caps)
+{
+    uint32_t gone = atomic_fetch_and(&pool->caps, caps) & ~caps;
+    char line[300];
+
+    if (gone == 0)
+        return;
+    (void)snprintf(line, sizeof line,
+                   "%s: less can be relied on than was announced, until the client is opened "
+                   "again: a crash of the server forgets locks",
+                   pool->place->endpoint);
+    pool->host->log(pool->host->ctx, 1, line);
+}
+
 static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
                                    struct redis_facts *facts, uint32_t *caps,
                                    struct redis_wire **out, struct dlock_error *err)
@@ -83,6 +99,7 @@ static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
         *out = NULL;
         return status;
     }
+    caps_look(pool, *caps);
     guard_set(pool, *out, facts);
     spin_init(&(*out)->link.stream.spin, pool->processors);
     return DLOCK_OK;
@@ -114,6 +131,7 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
     }
     (void)pthread_mutex_lock(&pool->mutex);
     wire_list(pool, wire, 0);
+    atomic_store(&pool->caps, *caps);
     (void)pthread_mutex_unlock(&pool->mutex);
     return DLOCK_OK;
 }

@@ -3,8 +3,9 @@
  * pool.h - the connections of a session for questions.
  *
  * As long as there are no more questions at a time than connections allowed, each has one to
- * itself; beyond that they share. A connection is made when a question finds all others in use, by
- * whoever asks it and inside its deadline, one at a time.
+ * itself; beyond that they share. Dead ones that still have users are not counted. A connection is
+ * made when a question finds all others in use, by whoever asks it and inside its deadline, one at
+ * a time.
  */
 #ifndef REDIS_POOL_H
 #define REDIS_POOL_H
@@ -24,6 +25,7 @@ struct redis_pool {
     unsigned processors;      /* to spin on; 0: never */
     _Atomic uint32_t numbers; /* of the questions so far */
     _Atomic unsigned asking;  /* threads */
+    _Atomic uint32_t caps;    /* that every connection found in force */
     _Atomic bool crowded;     /* others want what we want: a processor that spins is not theirs */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */

@@ -61,15 +61,15 @@ static size_t escape_glob(char *out, const char *text, size_t len)
     char *at = out;
 
     for (size_t i = 0; i < len; i++) {
-        if (strchr("*?[]^-\\", text[i]) != NULL)
+        if (text[i] != '\0' && strchr("*?[]^-\\", text[i]) != NULL)
             *at++ = '\\';
         *at++ = text[i];
     }
     return (size_t)(at - out);
 }
 
-void redis_keys_pattern(char *pattern, const struct redis_place *place, const unsigned char *prefix,
-                        uint32_t prefix_len)
+size_t redis_keys_pattern(char *pattern, const struct redis_place *place,
+                          const unsigned char *prefix, uint32_t prefix_len)
 {
     char begin[REDIS_KEY_MAX];
     size_t len = 0;
@@ -86,6 +86,7 @@ void redis_keys_pattern(char *pattern, const struct redis_place *place, const un
     len = escape_glob(pattern, begin, len);
     pattern[len] = '*';
     pattern[len + 1] = '\0';
+    return len + 1;
 }
 
 static int hex_value(char digit)

@@ -165,9 +165,9 @@ void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
                      const unsigned char *name, uint32_t name_len);
 
 /* What all keys of names with this prefix begin with, as SCAN matches. pattern holds
- * 2 * REDIS_KEY_MAX. */
-void redis_keys_pattern(char *pattern, const struct redis_place *place, const unsigned char *prefix,
-                        uint32_t prefix_len);
+ * 2 * REDIS_KEY_MAX. Returns its length: with key=raw there may be a zero byte in it. */
+size_t redis_keys_pattern(char *pattern, const struct redis_place *place,
+                          const unsigned char *prefix, uint32_t prefix_len);
 
 /* The name of which this is the lock's or the readers' key. False: it is another one. */
 bool redis_keys_name(const struct redis_place *place, const char *key, size_t len,

@@ -34,6 +34,34 @@ static void reopen(const char *option, const char *value)
 TestSuite(look, .init = set_up, .fini = tear_down);
 
 /* Values of other programs may be long, and keys not for us. */
+static int count_one(void *arg, const struct dlock_lease_info *lease)
+{
+    (void)lease;
+    ++*(int *)arg;
+    return 0;
+}
+
+Test(look, raw_names_with_zero_bytes)
+{
+    static const char *const tails[] = {"bc", "b*", "xy"};
+    int count = 0;
+
+    reopen("key", "raw");
+    for (size_t i = 0; i < 3; i++) {
+        unsigned char name[4] = {'a', '\0', (unsigned char)tails[i][0], (unsigned char)tails[i][1]};
+        struct dlt_request request;
+
+        dlt_request(&s, &request, "-", 'a', 60000);
+        request.req.name = name;
+        request.req.name_len = sizeof name;
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    }
+    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"a\0b", 3, dlt_host_in(&s.host, 2000),
+                             count_one, &count, &s.err),
+                 DLOCK_OK);
+    cr_assert_eq(count, 2);
+}
+
 Test(look, raw_list_survives_what_is_not_a_lock)
 {
     struct dlt_holder holders[4];

@@ -85,6 +85,22 @@ Test(open, OPN_2_C16_durability_is_announced_when_it_is_there)
                  "not to be known is not to be had");
 }
 
+/* What was announced is looked at again on each connection, and said once if it is gone. */
+Test(open, C16_durability_that_is_gone_is_said)
+{
+    start((const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    for (int i = 0; i < 3; i++) {
+        (void)dlt_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes");
+        dlt_sleep_ms(50);
+        (void)dlt_try(&s, &a); /* the end may be seen too late */
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(s.host.logs, i == 0 ? 0 : 1, "%d", i);
+        (void)dlt_redis_ask(&server, "CONFIG SET appendfsync everysec");
+    }
+}
+
 struct findings {
     char text[1024];
     uint32_t clears;
