@@ -217,6 +217,18 @@ CASE(UNL_1_only_the_holder, "holder")
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
 }
 
+CASE(UNL_1_what_a_downgrade_did_not_reach, "notreader")
+{
+    if (!leased())
+        return;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    a.req.mode = DLOCK_SHARED; /* asked for, and not executed */
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+}
+
 CASE(REN_2_never_creates, "renew")
 {
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);

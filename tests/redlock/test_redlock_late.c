@@ -60,15 +60,18 @@ Test(redlock_late, TRY_4_answers_after_the_time_of_a_node)
 {
     struct dlock_client *client =
         dlt_nodes_client(&nodes, "node_timeout=100ms&op_timeout=3s", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL;
     enum dlock_status status = DLOCK_OK;
 
+    OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
     tell(0, "delay s2c 300");
     tell(1, "delay s2c 300");
     status = dlock_trylock(lock, &dlt_err);
     cr_expect(status == DLOCK_NO_QUORUM || status == DLOCK_UNKNOWN, "%s",
               dlock_status_name((int)status));
-    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, DLT_TTL_MS + 1000));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 10000), "long before the ttl");
     tell(0, "pass");
     tell(1, "pass");
     OK(dlock_timedlock(lock, 5000, &dlt_err));
