@@ -197,12 +197,8 @@ enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_conn_input(conn, req);
-    if (req->mode == DLOCK_SHARED) {
-        status = my_reader_unlock(session, req, err);
-        if (status != DLOCK_LOST)
-            return status;
-    }
-    /* Of a reader, too: a downgrade without an answer may not have been executed. */
+    if (req->mode == DLOCK_SHARED)
+        return my_reader_unlock(session, req, err);
     status = my_conn_execute(conn, MY_RELEASE, err);
     if (status != DLOCK_OK)
         return status;

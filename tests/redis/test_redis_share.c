@@ -53,8 +53,6 @@ static void tear_down(void)
 
 TestSuite(share, .init = set_up, .fini = tear_down, .timeout = 60);
 
-/* ---- one call in a thread ---- */
-
 struct caller {
     struct dlt_session view;
     struct dlt_request request;
@@ -105,8 +103,6 @@ static int connections(void)
         count++;
     return count;
 }
-
-/* ---- everybody its own ---- */
 
 /* In turns a name of its own, which it gets, and one that another client holds. What is wrong, or
  * NULL. */
@@ -193,8 +189,6 @@ Test(share, one_after_the_other_is_one_connection)
     }
     cr_assert_eq(connections(), 1 + 1);
 }
-
-/* ---- giving up ---- */
 
 /* The one who gives up: who reads, whoever asked after that, and the last. */
 static void give_up(int which)
@@ -290,8 +284,6 @@ Test(share, C8_all_give_up_in_their_own_time)
     }
     dlt_redis_pause(&server, false);
 }
-
-/* ---- connections that end ---- */
 
 static void start_all(struct caller *callers, int count)
 {
@@ -403,8 +395,6 @@ static void connections_hang(const char *how)
     tell("accept on");
 }
 
-/* ---- more to send than the kernel takes ---- */
-
 enum { KEEPERS = 8, NAMES = 60 };
 
 struct keeper {
@@ -481,8 +471,6 @@ Test(share, C8_a_question_without_time_is_not_sent)
     cr_assert_eq(connections(), 1 + 1);
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "accepted"), 1, "the same connection");
 }
-
-/* ---- half-open links ---- */
 
 /* T34: the network is gone without a word. One question finds it out; those that idle go with it.
  */
