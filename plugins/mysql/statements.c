@@ -183,8 +183,11 @@ static const struct my_sql session[MY_STATEMENTS] = {
                        " VALUES (@n, @t, " MY_NOW ", @i, @l) ON DUPLICATE KEY UPDATE conn = @i",
                        ""},
     [MY_READER_REMOVE] = {"DELETE FROM {readers} WHERE name = @n AND token = @t", ""},
-    [MY_READER_REAP] = {"DELETE FROM {readers} WHERE name = @n AND since_us <"
-                        " (SELECT since_us FROM {fences} WHERE name = @n)",
+    /* Connections of another user are not to be seen: hence the day. */
+    [MY_READER_REAP] = {"DELETE FROM {readers} WHERE name = @n AND (since_us <"
+                        " (SELECT since_us FROM {fences} WHERE name = @n)"
+                        " OR (since_us < " MY_NOW " - 86400000000 AND conn NOT IN"
+                        " (SELECT id FROM information_schema.processlist)))",
                         ""},
     [MY_INSPECT] = {SESSION_HOLDERS ONE " UNION ALL " SESSION_READERS ONE, "iiiibbb"},
     [MY_LIST] = {SESSION_HOLDERS ALL("n") " UNION ALL " SESSION_READERS ALL("r") " ORDER BY 5",

@@ -348,6 +348,38 @@ LEASE_CASE(UNL_4_a_downgrade_that_never_arrived, "downnever")
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
 }
 
+static const char *reader_rows(const char *prefix)
+{
+    return dlt_maria_ask(&server, "SELECT COUNT(*) FROM %s_readers", prefix);
+}
+
+static void readers_die(const char *strategy)
+{
+    char prefix[32];
+
+    (void)snprintf(prefix, sizeof prefix, "%s_rdead", strategy);
+    dlt_request_shared(&s, &a, "job", 'a', 60000);
+    dlt_request_shared(&t, &b, "job", 'b', leased() ? 50 : 60000);
+    dlt_request_shared(&u, &c, "job", 'c', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_str_eq(reader_rows(prefix), "2");
+    dlt_sleep_ms(200);
+    if (!leased()) /* one of them died long ago, and the other has been there for as long */
+        cr_assert_str_eq(dlt_maria_ask(&server,
+                                       "UPDATE %s_readers SET since_us = 1,"
+                                       " conn = IF(LEFT(token, 1) = 'b', 0, conn)",
+                                       prefix),
+                         "");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_str_eq(reader_rows(prefix), "2", "the dead one's is gone, and no other");
+}
+
+CASE(rows_of_dead_readers_go_while_others_read, "rdead")
+{
+    readers_die(leased() ? strcmp(s.options[1][1], "row") == 0 ? "row" : "insert" : "session");
+}
+
 LEASE_CASE(downgrade_of_another_is_lost, "downlost")
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
