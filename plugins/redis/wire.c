@@ -93,17 +93,17 @@ static size_t answer_max(const struct redis_exchange *exchange)
 }
 
 /* The next one's answer comes after that of who gave up, which may be as long as that one's. */
-static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone)
+static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone,
+                      unsigned answers)
 {
     size_t longest = answer_max(gone);
 
     if (next->skip == 0 || next->skip_max < longest)
         next->skip_max = longest;
-    next->skip += gone->skip + 1;
+    next->skip += answers;
 }
 
-/* Its answer may come all the same, before that of the next. */
-static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchange)
+static void list_cut(struct redis_wire *wire, struct redis_exchange *exchange)
 {
     struct redis_exchange *before = NULL;
 
@@ -113,18 +113,40 @@ static void list_give_up(struct redis_wire *wire, struct redis_exchange *exchang
         before->next = exchange->next;
     else
         wire->first = exchange->next;
-    if (exchange->next != NULL)
-        skip_more(exchange->next, exchange);
-    else
+    if (wire->last == exchange)
         wire->last = before;
+}
+
+/* Nothing of it has left, so that nothing will. */
+static void out_cut(struct redis_wire *wire, const struct redis_exchange *exchange)
+{
+    size_t first = exchange->begins - (wire->asked - wire->out_len);
+    size_t after = first + exchange->len;
+
+    memmove(wire->out + first, wire->out + after, wire->out_len - after);
+    wire->out_len -= exchange->len;
+    wire->asked -= exchange->len;
+    for (struct redis_exchange *at = exchange->next; at != NULL; at = at->next)
+        at->begins -= exchange->len;
 }
 
 static void give_up(struct redis_wire *wire, struct redis_exchange *exchange)
 {
-    list_give_up(wire, exchange);
-    atomic_store(&wire->dead, true);
-    exchange->status = DLOCK_UNKNOWN;
-    (void)snprintf(exchange->why, sizeof exchange->why, "no answer in time");
+    bool unsent = exchange->begins >= wire->gone;
+
+    list_cut(wire, exchange);
+    if (unsent) { /* nor has what was asked later */
+        out_cut(wire, exchange);
+        if (exchange->next != NULL && exchange->skip > 0)
+            skip_more(exchange->next, exchange, exchange->skip);
+    } else {
+        atomic_store(&wire->dead, true);
+        if (exchange->next != NULL) /* its answer may come all the same, before that of the next */
+            skip_more(exchange->next, exchange, exchange->skip + 1);
+    }
+    exchange->status = unsent ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
+    (void)snprintf(exchange->why, sizeof exchange->why,
+                   unsent ? "no time was left" : "no answer in time");
 }
 
 /* The connection is over. status: of the first. */

@@ -33,11 +33,11 @@ dlt_add_redis_mutant(answers_the_wrong_thread
         wire->last = exchange;")
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "next->skip += gone->skip + 1" "next->skip += gone->skip")
+  "exchange, exchange->skip + 1)" "exchange, exchange->skip)")
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
-  "    atomic_store(&wire->dead, true);
-    exchange->status = DLOCK_UNKNOWN" "    exchange->status = DLOCK_UNKNOWN")
+  "        atomic_store(&wire->dead, true);
+        if (exchange->next != NULL)" "        if (exchange->next != NULL)")
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "tell(wire->last, LEADS, wakes)" "(void)wakes")

@@ -5,6 +5,7 @@
  */
 #include "proxy_client.h"
 #include "redis_kit.h"
+#include "wire.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -264,6 +265,56 @@ Test(share, C9_a_long_answer_that_is_given_up_is_nobodys)
     cr_assert_eq(caller_end(&lister), DLOCK_UNKNOWN, "%s", lister.view.err.message);
     dlt_redis_pause(&server, false);
     cr_assert_eq(caller_end(&taker), DLOCK_OK, "%s", taker.view.err.message);
+}
+
+static bool fits_all(const void *asked, redisReply *reply)
+{
+    return asked == NULL && reply != NULL;
+}
+
+struct asker {
+    struct redis_wire *wire;
+    struct redis_exchange exchange;
+};
+
+static void *wire_run(void *arg)
+{
+    struct asker *asker = arg;
+
+    (void)redis_wire_ask(asker->wire, &asker->exchange);
+    return NULL;
+}
+
+/* TRY-4: what is given up before a byte of it left never leaves. */
+Test(share, C4_what_waits_to_be_sent_is_taken_back)
+{
+    static struct asker first = {
+        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
+    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
+    struct redis_place place;
+    struct redis_facts facts;
+    struct redis_wire *wire = NULL;
+    pthread_t thread;
+    char *bytes = calloc(1, first.exchange.len);
+
+    cr_assert_eq(redis_place_init(&place, &direct.target, &direct.err), DLOCK_OK);
+    cr_assert_eq(redis_wire_open(&wire, &place, NULL, &s.host.table, dlt_host_in(&s.host, 5000),
+                                 &facts, &direct.err),
+                 DLOCK_OK);
+    dlt_redis_pause(&server, true);
+    first.wire = wire;
+    first.exchange.bytes = bytes;
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
+    cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
+    dlt_sleep_ms(500); /* more than a socket takes */
+    second.deadline_ns = dlt_host_in(&s.host, 100);
+    cr_assert(redis_wire_ask(wire, &second));
+    cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);
+    (void)pthread_join(thread, NULL);
+    cr_assert_eq(first.exchange.status, DLOCK_UNKNOWN, "%s", first.exchange.why);
+    dlt_redis_pause(&server, false);
+    redis_wire_close(wire);
+    free(bytes);
 }
 
 /* C8: each has a deadline of its own, whoever reads. */
