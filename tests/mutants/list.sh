@@ -51,8 +51,9 @@ mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock tes
     "test_redlock_late --filter '*/TRY_4*'" \
     plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
-    plugins/redlock/session.c "    if (taken == 0 || redlock_hub_lives(session->hub, ask->token))" \
-    "    if (taken >= 0)"
+    plugins/redlock/release.c \
+    "    if (ask->kind != ASK_ACQUIRE || redlock_hub_lives(session->hub, ask->token))" \
+    "    if (session != NULL)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "test_redis_slots --filter 'slots/REN_2*'" \
