@@ -2,14 +2,20 @@
 # defective file (wire.c), and names a test that has to fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/mutate.cmake)
 
-# dlt_add_redis_mutant(<name> <test> <original> <mutated> [<file>])
+# dlt_add_redis_mutant(<name> <test> <original> <mutated> [<file> [<test program>]])
 function(dlt_add_redis_mutant name test original mutated)
   set(program redis_mutant_${name})
-  set(file ${ARGN} wire.c)
-  list(GET file 0 file)
+  set(file wire.c)
+  set(source test_redis_share.c)
+  if(ARGC GREATER 4)
+    set(file ${ARGV4})
+  endif()
+  if(ARGC GREATER 5)
+    set(source ${ARGV5})
+  endif()
   dlt_mutate(copy ${name} plugins/redis/${file} "${original}" "${mutated}")
   # Instead of the same file in the library: it defines all that this one does.
-  add_executable(${program} test_redis_share.c ${copy})
+  add_executable(${program} ${source} ${copy})
   target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
   target_compile_options(${program} PRIVATE -Wno-unused -Wno-unused-parameter)
   target_link_libraries(${program} PRIVATE dlock_flags dlock_criterion dlock_redis_kit dlock_faults)
@@ -43,7 +49,7 @@ dlt_add_redis_mutant(keeps_the_lead
   "tell(wire->last, LEADS, wakes)" "(void)wakes")
 dlt_add_redis_mutant(forgets_the_rest
   C1_what_does_not_fit_is_sent_later_and_in_order
-  "fds[0].events |= POLLOUT" "fds[0].events |= 0")
+  "fds[0].events |= POLLOUT" "fds[0].events |= 0" wire.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
   "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")

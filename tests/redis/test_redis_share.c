@@ -446,62 +446,6 @@ static void connections_hang(const char *how)
     tell("accept on");
 }
 
-enum { KEEPERS = 8, NAMES = 60 };
-
-struct keeper {
-    struct dlt_session view;
-    struct dlock_lease_op ops[NAMES];
-    enum dlock_status status;
-    pthread_t thread;
-};
-
-static struct dlt_request kept[KEEPERS][NAMES];
-static char long_names[KEEPERS][NAMES][256];
-
-static void *keeper_run(void *arg)
-{
-    struct keeper *keeper = arg;
-
-    keeper->status =
-        keeper->view.ops->renew(keeper->view.self, keeper->ops, NAMES,
-                                dlt_host_in(keeper->view.shared, 8000), &keeper->view.err);
-    return NULL;
-}
-
-/* A quarter of a megabyte from each of them, while the server does not read. */
-Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
-{
-    static struct keeper keepers[KEEPERS];
-
-    dlt_session_close(&s);
-    dlt_session_init(&s, "redis+unix", server.socket);
-    dlt_session_option(&s, "sockets", "1");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    for (int k = 0; k < KEEPERS; k++) {
-        dlt_session_join(&keepers[k].view, &s);
-        for (int i = 0; i < NAMES; i++) {
-            (void)snprintf(long_names[k][i], sizeof long_names[k][i], "%d.%d.%0240d", k, i, 0);
-            memset(strchr(long_names[k][i], '\0') - 240, 1, 240); /* three bytes each in a key */
-            dlt_request(&s, &kept[k][i], long_names[k][i], (unsigned char)('a' + k), 60000);
-            cr_assert_eq(dlt_try(&s, &kept[k][i]), DLOCK_OK);
-            keepers[k].ops[i].req = &kept[k][i].req;
-        }
-    }
-    dlt_redis_pause(&server, true);
-    for (int k = 0; k < KEEPERS; k++)
-        cr_assert_eq(pthread_create(&keepers[k].thread, NULL, keeper_run, &keepers[k]), 0);
-    dlt_sleep_ms(200);
-    dlt_redis_pause(&server, false);
-    for (int k = 0; k < KEEPERS; k++) {
-        (void)pthread_join(keepers[k].thread, NULL);
-        cr_assert_eq(keepers[k].status, DLOCK_OK, "%s", keepers[k].view.err.message);
-        for (int i = 0; i < NAMES; i++)
-            cr_assert_eq(keepers[k].ops[i].status, DLOCK_OK, "%d.%d: %d", k, i,
-                         keepers[k].ops[i].status);
-    }
-    cr_assert_eq(connections(), 1 + 1);
-}
-
 Test(share, C8_a_further_connection_that_hangs_is_done_without)
 {
     connections_hang("accept hang");
