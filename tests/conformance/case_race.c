@@ -79,8 +79,10 @@ void dlt_case_race_of_processes(struct dlt_run *run)
     dlt_sleep_ms(600);
     nemesis_note(log, DLT_NEMESIS_STOP, &children[STOPPED]);
     dlt_child_signal(&children[STOPPED], SIGSTOP);
-    dlt_child_kill(&children[KILLED]);
+    /* A lock may be free with the death: it is noted before, and when nothing more is claimed. */
+    dlt_child_signal(&children[KILLED], SIGSTOP);
     nemesis_note(log, DLT_NEMESIS_KILL, &children[KILLED]);
+    dlt_child_kill(&children[KILLED]);
     dlt_sleep_ms(1200);
     nemesis_note(log, DLT_NEMESIS_CONT, &children[STOPPED]);
     dlt_child_signal(&children[STOPPED], SIGCONT);
