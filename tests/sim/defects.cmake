@@ -74,7 +74,7 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 core/renewal.c
     bool extended = answer->status == DLOCK_OK;")
 dlt_add_sim_defect(due_while_busy_is_forgotten lossy queue 60 core/hold.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
-dlt_add_sim_defect(held_and_acquiring pauses any 150
+dlt_add_sim_defect(held_and_acquiring everything any 80
   core/renew.c "if (lock->phase == DL_PHASE_ACQUIRING)"
   "if (lock->phase == DL_PHASE_ACQUIRING && lock->depth > 9)"
   core/acquire.c "    dl_lock_idle_locked(lock); /* in one step"
@@ -91,8 +91,6 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 core/acquire.c
   "claim->fence + claim->turns" "claim->fence")
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 core/queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
-dlt_add_sim_defect(deadline_of_the_session_wait storm any 100 core/attempt.c
-  "later(attempt->deadline_ns, attempt->until_ns)" "later(attempt->deadline_ns, sent_ns + DL_GRACE_NS)")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 core/acquire.c
   "int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns)"
   "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")
