@@ -355,6 +355,7 @@ struct my_queue {
     struct my_call call; /* GET_LOCK, which may last */
     char *text;
     int asked, head;
+    int64_t head_ns; /* since when */
 };
 
 /* The connection of the client that `host` stands for, which is made when it is needed; NULL: no

@@ -115,7 +115,7 @@ static enum dlock_status answer(struct my_queue *queue, int64_t deadline_ns,
     row = mysql_num_fields(store.result) == 1 ? mysql_fetch_row(store.result) : NULL;
     queue->head = row != NULL && row[0] != NULL && row[0][0] == '1';
     mysql_free_result(store.result);
-    queue->conn.answered_ns = now_ns(queue);
+    queue->conn.answered_ns = queue->head_ns = now_ns(queue);
     return queue->head ? DLOCK_OK : gone(queue, err);
 }
 

@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-#define POLL_FIRST_NS (1 * MY_NS_PER_MS)
+#define POLL_LEAST_NS (1 * MY_NS_PER_MS)
 #define POLL_MOST_NS  (25 * MY_NS_PER_MS)
+#define POLL_SHARE    8 /* of the time that it has waited */
 
 /* A look near the deadline gets this much time, so that it ends; within the 100 ms of C8. */
 #define GRACE_NS (40 * MY_NS_PER_MS)
@@ -51,11 +52,21 @@ static enum dlock_status look(struct my_conn *conn, const struct dlock_request *
     return is_free ? DLOCK_BUSY : DLOCK_OK;
 }
 
+/* Who has waited for long may as well wait a little longer. */
+static int64_t pause_of(const struct my_conn *conn, const struct my_queue *queue)
+{
+    int64_t ns = (now_ns(conn) - queue->head_ns) / POLL_SHARE;
+
+    if (ns < POLL_LEAST_NS)
+        return POLL_LEAST_NS;
+    return ns < POLL_MOST_NS ? ns : POLL_MOST_NS;
+}
+
 static enum dlock_status head_poll(struct my_session *session, const struct dlock_request *req,
                                    struct my_queue *queue, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
-    int64_t pause_ns = POLL_FIRST_NS, reserved_ns = 0;
+    int64_t reserved_ns = 0;
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK) {
@@ -66,10 +77,9 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
         if (status == DLOCK_OK)
             status = look(conn, req, err);
         if (status == DLOCK_OK)
-            status = my_pause(conn, pause_ns);
+            status = my_pause(conn, pause_of(conn, queue));
         if (status == DLOCK_OK)
             status = my_queue_ping(queue, req->deadline_ns, err);
-        pause_ns = 2 * pause_ns < POLL_MOST_NS ? 2 * pause_ns : POLL_MOST_NS;
     }
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
         (void)step(conn, req, MY_UNRESERVE, err);
