@@ -26,7 +26,7 @@ static const struct sim_profile *profile_of(unsigned which)
 
     while (sim_profiles[count].name != NULL)
         count++;
-    return &sim_profiles[which % count];
+    return &sim_profiles[count > 0 ? which % count : 0];
 }
 
 static void history_check(void)

@@ -15,7 +15,7 @@ static const struct dlock_option_spec *row_of(unsigned which)
 
     while (dl_settings_options[count].name != NULL)
         count++;
-    return &dl_settings_options[which % count];
+    return &dl_settings_options[count > 0 ? which % count : 0];
 }
 
 /* Decimal digits and a unit. -1: not of that form. */

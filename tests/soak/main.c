@@ -171,13 +171,16 @@ int main(int argc, char **argv)
 {
     static struct soak soak = {.pairs = 10000, .opens = 200, .reconnects = 100};
 
-    if (!arguments_read(&soak, argc, argv)) {
+    bool remote;
+
+    if (!arguments_read(&soak, argc, argv) || soak.backend == NULL) {
         (void)fprintf(stderr,
                       "usage: dlock-soak --backend %s [--pairs N] [--opens N] "
                       "[--reconnects N]\n",
                       backend_names());
         return 2;
     }
+    remote = soak.backend->nodes > 0;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)mallopt(M_ARENA_MAX, 1); /* the others are not in the figures */
     if (!dlt_directory_make(soak.directory, "soak") ||
@@ -192,7 +195,7 @@ int main(int argc, char **argv)
     store_uri(&soak.store, 0, soak.uri, sizeof soak.uri);
     soak_in(&soak, "pairs of lock and unlock", soak.pairs, pair);
     soak_in(&soak, "openings and closings", soak.opens, open_and_close);
-    if (soak.backend->nodes > 0)
+    if (remote)
         soak_in(&soak, "lost connections", soak.reconnects, reconnect);
     printf("1..%u\n", soak.tests);
     store_stop(&soak.store);

@@ -64,9 +64,9 @@ int worker_main(const struct worker_order *order);
 /* actor.c: one thread. */
 bool actor_init(struct actor *actor, struct worker *worker, unsigned place);
 void actor_fini(struct actor *actor);
-void *actor_run(void *actor);
+void *actor_run(void *arg); /* the actor */
 
 /* The news of a loss; event->user is a grip. */
-void actor_lost(void *worker, const struct dlock_event *event);
+void actor_lost(void *arg, const struct dlock_event *event); /* the worker */
 
 #endif
