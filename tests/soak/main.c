@@ -94,9 +94,12 @@ static bool open_and_close(struct soak *soak, struct dlock_client *client, struc
 static bool reconnect(struct soak *soak, struct dlock_client *client, struct dlock *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
+    unsigned kicked = 0;
 
     (void)client;
-    if (store_kick(&soak->store, 0) == 0)
+    for (unsigned node = 0; node < soak->backend->nodes; node++)
+        kicked += store_kick(&soak->store, node);
+    if (kicked == 0)
         return complain("no connection was there to end", &err);
     for (int i = 0; i < 10; i++)
         if (dlock_timedlock(lock, 5000, &err) == DLOCK_OK) {
