@@ -92,6 +92,7 @@ static int plan_run(int (*lock)(void *, char *), int rounds)
     struct bench_options options = {.rounds = rounds, .duration_ns = 20 * BENCH_NS_PER_MS};
 
     work.lock = lock;
+    bench_plan_fini(&plan);
     plan = (struct bench_plan){
         .subjects = subjects, .subject_count = 3, .workloads = workloads, .workload_count = 3};
     cr_assert_eq(bench_plan_init(&plan, NULL), 0);

@@ -106,6 +106,7 @@ Test(guard, restart_guard_keeps_names_from_being_passed_on)
     cr_assert_eq(count, 0, "nor the next one");
     cr_assert_eq(dlt_refresh(&direct, &c), DLOCK_OK, "a client without a guard may");
     direct.ops->forget(direct.self, &b.req);
+    direct.ops->forget(direct.self, &c.req);
 }
 
 /* The client was connected when the server restarted; several threads ask at once. */
