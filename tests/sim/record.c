@@ -118,7 +118,7 @@ void sim_record_changes(struct sim_host *host)
         if (handle->lock == NULL)
             continue;
         schedule_check(process, handle->lock);
-        if (handle->stage == SIM_HELD)
+        if (handle->stage == SIM_HELD || handle->stage == SIM_CLOSING) /* renewed until its turn */
             lease_watch(handle);
         else if (handle->stage == SIM_LOCKING)
             turn_watch(handle);
