@@ -42,7 +42,9 @@ static int find_owner(void *arg, const struct dlock_info *info)
         return 0;
     found->there = true;
     found->mode = info->mode;
-    found->fence = info->fence + info->fence_room;
+    found->fence = info->fence;
+    if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own, nor turns */
+        found->fence += info->fence_room;
     return 1;
 }
 

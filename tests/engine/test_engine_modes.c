@@ -115,6 +115,7 @@ Test(modes, a_shared_lease_is_adopted_as_one)
 
     token_of(theirs, token);
     cr_assert_eq(dlock_adopt(lock, token, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_fence(lock), dlock_fence(theirs), "C6: a reader's number is nobody's turn");
     reader = dlt_rival_hold(rival, "a", DLOCK_SHARED);
     dlock_free(reader);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);

@@ -83,6 +83,36 @@ Test(session, lock_lets_the_server_wait_and_trylock_does_not)
     dlock_free(again);
 }
 
+/* Whoever waits for a connection gets one in his order. */
+Test(session, C13_connections_are_waited_for_in_line)
+{
+    static const char *const names[] = {"c", "d", "e"};
+    struct dlock *a, *b, *waiting[3];
+    struct dlt_call waits[3];
+
+    dlock_client_close(engine.client);
+    begin("connections=2");
+    a = take("a");
+    b = take("b");
+    for (int i = 0; i < 3; i++) {
+        waiting[i] = dlt_engine_lock(&engine, names[i], NULL);
+        dlt_call_start(&waits[i], &engine, DLT_LOCK, waiting[i], 0);
+        dlt_engine_advance(&engine, 1);
+    }
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&waits[0], 1), DLOCK_OK);
+    cr_assert_eq(waits[1].done + waits[2].done, 0);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&waits[1], 1), DLOCK_OK);
+    cr_assert_eq(waits[2].done, 0);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, waiting[0], 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&waits[2], 1), DLOCK_OK);
+    for (int i = 0; i < 3; i++)
+        dlock_free(waiting[i]);
+    dlock_free(a);
+    dlock_free(b);
+}
+
 Test(session, C1_the_lease_counts_from_since_ns)
 {
     struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
