@@ -20,6 +20,7 @@ struct nth_script {
     const char *uri;        /* a store that nobody else uses */
     bool transparent;       /* no call may fail for it */
     enum dlock_status also; /* an answer that a failing call may give, besides the usual ones */
+    bool session;           /* a lock ends with its connection: LOST is an answer */
 };
 
 /* Runs it in this process with the plan in force. */

@@ -87,7 +87,11 @@ static int run_once(const struct plan *plan, uint64_t nth, const char *text)
     if (pid == 0) {
         (void)alarm(RUN_MOST_S);
         exit(nth_script_run(
-            &(struct nth_script){uri, plan->transparent, plan->also}, &fault,
+            &(struct nth_script){.uri = uri,
+                                 .transparent = plan->transparent,
+                                 .also = plan->also,
+                                 .session = strstr(uri, "strategy=session") != NULL},
+            &fault,
             &(struct dlt_fault_plan){
                 .kinds = plan->kinds, .nth = nth, .error = plan->error, .most = plan->most},
             stdout));
