@@ -9,8 +9,6 @@
 /* A connection that said nothing for so long is looked at before it is used. */
 #define FRESH_NS (5 * MY_NS_PER_MS)
 
-#define TEXT_MAX 4096
-
 static int64_t now_ns(const struct my_conn *conn)
 {
     return conn->host->now_ns(conn->host->ctx);
@@ -31,8 +29,6 @@ enum dlock_status my_conn_open(struct my_conn *conn, const struct my_place *plac
     conn->transaction = 1; /* nothing that is lost in here has taken a lock */
     if (status == DLOCK_OK)
         status = my_setup(conn, err);
-    if (status == DLOCK_OK && !conn->queue)
-        status = my_schema(conn, err);
     conn->transaction = 0;
     conn->opened_ns = now_ns(conn);
     return status;
@@ -53,7 +49,9 @@ void my_conn_close(struct my_conn *conn, int forked)
     for (int i = 0; i < MY_STATEMENTS; i++) {
         if (conn->statements[i] != NULL)
             (void)mysql_stmt_close(conn->statements[i]);
+        mysql_free_result(conn->answers[i]);
         conn->statements[i] = NULL;
+        conn->answers[i] = NULL;
     }
     explicit_bzero(&conn->input, sizeof conn->input);
 }
@@ -80,9 +78,8 @@ enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struc
     return got == 0 || (got > 0 && !conn->tls) ? gone(conn, err) : DLOCK_OK;
 }
 
-/* A call that ended with the server's or the library's refusal. */
-static enum dlock_status refused(struct my_conn *conn, unsigned code, const char *text,
-                                 struct dlock_error *err)
+enum dlock_status my_conn_refused(struct my_conn *conn, unsigned code, const char *text,
+                                  struct dlock_error *err)
 {
     enum dlock_status status = my_status_of(code, conn->transaction);
 
@@ -94,9 +91,8 @@ static enum dlock_status refused(struct my_conn *conn, unsigned code, const char
                       text);
 }
 
-/* A call that did not end. */
-static enum dlock_status unanswered(struct my_conn *conn, enum dlock_status why,
-                                    struct dlock_error *err)
+enum dlock_status my_conn_unanswered(struct my_conn *conn, enum dlock_status why,
+                                     struct dlock_error *err)
 {
     if (why == DLOCK_CANCELED)
         return dlock_fail(err, MY_ORIGIN, why, 0, "the wait was cancelled");
@@ -104,35 +100,75 @@ static enum dlock_status unanswered(struct my_conn *conn, enum dlock_status why,
                       "%s: no answer in time", conn->place->endpoint);
 }
 
-/* The library copies and we read as many columns as the server says there are. */
-static enum dlock_status garbled(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_conn_garbled(struct my_conn *conn, struct dlock_error *err)
 {
     conn->dead = 1;
     return dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: an answer to another question",
                       conn->place->endpoint);
 }
 
-/* *result may be NULL after OK. */
+/* What the query that was sent, or the next one of several, has to say. *result may be NULL after
+ * OK. */
+static enum dlock_status answer(struct my_conn *conn, struct my_call *call, MYSQL_RES **result,
+                                struct dlock_error *err)
+{
+    enum dlock_status status = my_drive(conn, call);
+
+    *result = NULL;
+    if (status == DLOCK_OK && !call->failed && mysql_field_count(conn->mysql) > 0) {
+        call->what = MY_STORE;
+        status = my_drive(conn, call);
+        call->failed = call->result == NULL;
+    }
+    if (status != DLOCK_OK)
+        return my_conn_unanswered(conn, status, err);
+    conn->answered_ns = now_ns(conn);
+    if (call->failed)
+        return my_conn_refused(conn, mysql_errno(conn->mysql), mysql_error(conn->mysql), err);
+    conn->affected = mysql_affected_rows(conn->mysql);
+    conn->insert_id = mysql_insert_id(conn->mysql);
+    *result = call->result;
+    return DLOCK_OK;
+}
+
+enum dlock_status my_conn_script(struct my_conn *conn, const char *text, struct my_results *results,
+                                 struct dlock_error *err)
+{
+    struct my_call call = {.what = MY_QUERY, .text = text};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    results->count = 0;
+    do {
+        status = answer(conn, &call, &results->list[results->count], err);
+        if (status != DLOCK_OK)
+            return status;
+        results->count++;
+        call = (struct my_call){.what = MY_NEXT};
+    } while (mysql_more_results(conn->mysql) && results->count < MY_RESULTS);
+    return mysql_more_results(conn->mysql) ? my_conn_garbled(conn, err) : DLOCK_OK;
+}
+
+void my_results_free(struct my_results *results)
+{
+    for (size_t i = 0; i < results->count; i++)
+        mysql_free_result(results->list[i]);
+    results->count = 0;
+}
+
+/* One statement. *result may be NULL after OK. */
 static enum dlock_status ask(struct my_conn *conn, const char *text, MYSQL_RES **result,
                              struct dlock_error *err)
 {
-    struct my_call call = {.what = MY_QUERY, .text = text};
-    enum dlock_status status = my_drive(conn, &call);
+    struct my_results results;
+    enum dlock_status status = my_conn_script(conn, text, &results, err);
 
     *result = NULL;
-    if (status == DLOCK_OK && !call.failed && mysql_field_count(conn->mysql) > 0) {
-        call.what = MY_STORE;
-        status = my_drive(conn, &call);
-        call.failed = call.result == NULL;
+    if (status == DLOCK_OK && results.count == 1) {
+        *result = results.list[0];
+        return DLOCK_OK;
     }
-    if (status != DLOCK_OK)
-        return unanswered(conn, status, err);
-    conn->answered_ns = now_ns(conn);
-    if (call.failed)
-        return refused(conn, mysql_errno(conn->mysql), mysql_error(conn->mysql), err);
-    conn->affected = mysql_affected_rows(conn->mysql);
-    *result = call.result;
-    return DLOCK_OK;
+    my_results_free(&results);
+    return status == DLOCK_OK ? my_conn_garbled(conn, err) : status;
 }
 
 enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigned columns,
@@ -145,7 +181,7 @@ enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigne
     if (*result != NULL)
         mysql_free_result(*result);
     *result = NULL;
-    return garbled(conn, err);
+    return my_conn_garbled(conn, err);
 }
 
 enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err)
@@ -160,258 +196,56 @@ enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct d
 
 enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err)
 {
-    int64_t begin_ns = now_ns(conn);
-    enum dlock_status status = DLOCK_INTERNAL;
-
     conn->transaction = 1;
-    status = my_conn_query(conn, "BEGIN", err);
-    if (status == DLOCK_OK)
-        conn->begun_ns = begin_ns;
+    return my_conn_query(conn, "BEGIN", err);
+}
+
+/* What a transaction that goes on would lock, nobody would give back. */
+static enum dlock_status transaction_end(struct my_conn *conn, const char *text,
+                                         struct dlock_error *err)
+{
+    enum dlock_status status = my_conn_query(conn, text, err);
+
+    if (status == DLOCK_OK && my_conn_in_transaction(conn))
+        conn->dead = 1;
     return status;
 }
 
 enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err)
 {
     conn->transaction = 0;
-    return my_conn_query(conn, "COMMIT", err);
+    return transaction_end(conn, "COMMIT", err);
 }
 
 void my_conn_rollback(struct my_conn *conn)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
-    if (!conn->dead && my_conn_query(conn, "ROLLBACK", &ignored) != DLOCK_OK)
+    if (!conn->dead && transaction_end(conn, "ROLLBACK", &ignored) != DLOCK_OK)
         conn->dead = 1;
     conn->transaction = 0;
 }
 
-int my_conn_in_transaction(const struct my_conn *conn)
+static unsigned server_status(const struct my_conn *conn)
 {
     unsigned status = 0;
 
-    return mariadb_get_infov(conn->mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) == 0 &&
-           (status & SERVER_STATUS_IN_TRANS) != 0;
+    return mariadb_get_infov(conn->mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) == 0 ? status
+                                                                                          : 0;
 }
 
-void my_conn_input_name(struct my_conn *conn, const unsigned char *name, uint32_t name_len)
+int my_conn_in_transaction(const struct my_conn *conn)
 {
-    conn->input.name_len = name_len < MY_NAME_MAX ? name_len : MY_NAME_MAX;
-    if (conn->input.name_len > 0)
-        memcpy(conn->input.name, name, conn->input.name_len);
+    return (server_status(conn) & SERVER_STATUS_IN_TRANS) != 0;
 }
 
-void my_conn_input(struct my_conn *conn, const struct dlock_request *req)
+int my_conn_autocommits(const struct my_conn *conn)
 {
-    struct my_input *input = &conn->input;
-
-    my_conn_input_name(conn, req->name, req->name_len);
-    memcpy(input->token, req->token, sizeof input->token);
-    input->token_len = sizeof input->token;
-    input->label_len = req->label != NULL ? strnlen(req->label, sizeof input->label) : 0;
-    if (input->label_len > 0)
-        memcpy(input->label, req->label, input->label_len);
-    input->ttl_us = req->ttl_ms * MY_US_PER_MS;
+    return (server_status(conn) & SERVER_STATUS_AUTOCOMMIT) != 0;
 }
 
-/* The one place where dialects differ, or the end. */
-static const char *find_mark(const char *text)
+void my_conn_asked(struct my_conn *conn)
 {
-    const char *mark = strstr(text, "@s");
-
-    if (mark == NULL)
-        mark = strstr(text, "@w");
-    return mark != NULL ? mark : text + strlen(text);
-}
-
-/* The text with a question mark for each @x, and what they stand for in inputs. -1: no room. */
-static int text_make(const struct my_conn *conn, const char *template, char *text, char *inputs)
-{
-    const char *mark = find_mark(template);
-    const char *ours = mark[0] == '\0'  ? ""
-                       : mark[1] == 's' ? conn->dialect->share
-                                        : conn->dialect->at_once;
-    char dialect[TEXT_MAX];
-    char *out = text;
-    size_t count = 0;
-
-    (void)snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(mark - template), template, ours,
-                   *mark != '\0' ? mark + 2 : "");
-    if (my_schema_expand(dialect, conn->place->prefix, text, TEXT_MAX) != 0)
-        return -1;
-    for (const char *in = text; *in != '\0'; in++) {
-        *out = *in;
-        if (*in == '@' && strchr("ntldi", in[1]) != NULL) {
-            if (count == MY_INPUTS)
-                return -1;
-            inputs[count++] = *++in;
-            *out = '?';
-        }
-        out++;
-    }
-    *out = inputs[count] = '\0';
-    return 0;
-}
-
-static MYSQL_BIND input_bind(struct my_input *input, char letter)
-{
-    switch (letter) {
-    case 'n':
-        return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_BLOB,
-                            .buffer = input->name,
-                            .buffer_length = sizeof input->name,
-                            .length = &input->name_len};
-    case 't':
-        return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_BLOB,
-                            .buffer = input->token,
-                            .buffer_length = sizeof input->token,
-                            .length = &input->token_len};
-    case 'l':
-        return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_BLOB,
-                            .buffer = input->label,
-                            .buffer_length = sizeof input->label,
-                            .length = &input->label_len};
-    default:
-        return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_LONGLONG,
-                            .buffer = letter == 'd' ? &input->ttl_us : &input->number};
-    }
-}
-
-static int inputs_bind(struct my_conn *conn, MYSQL_STMT *stmt, const char *inputs)
-{
-    MYSQL_BIND binds[MY_INPUTS] = {0};
-
-    for (size_t i = 0; inputs[i] != '\0'; i++)
-        binds[i] = input_bind(&conn->input, inputs[i]);
-    return inputs[0] != '\0' && mysql_stmt_bind_param(stmt, binds);
-}
-
-static int row_bind(struct my_conn *conn, MYSQL_STMT *stmt, const char *out)
-{
-    MYSQL_BIND binds[MY_NUMBERS + MY_BLOBS] = {0};
-    struct my_row *row = &conn->row;
-    size_t numbers = 0, blobs = 0, i = 0;
-
-    for (; out[i] != '\0'; i++) {
-        binds[i].is_null = &row->null[i];
-        if (out[i] == 'i') {
-            binds[i].buffer_type = MYSQL_TYPE_LONGLONG;
-            binds[i].buffer = &row->number[numbers++];
-        } else {
-            binds[i].buffer_type = MYSQL_TYPE_BLOB;
-            binds[i].buffer = row->bytes[blobs];
-            binds[i].buffer_length = MY_NAME_MAX;
-            binds[i].length = &row->length[blobs++];
-        }
-    }
-    return i > 0 && mysql_stmt_bind_result(stmt, binds);
-}
-
-/* Nothing can be held by a statement that is only prepared. */
-static enum dlock_status prepare_failed(struct my_conn *conn, MYSQL_STMT *stmt,
-                                        enum dlock_status status, struct dlock_error *err)
-{
-    int before = conn->transaction;
-
-    conn->transaction = 1;
-    if (status != DLOCK_OK)
-        status = unanswered(conn, status, err);
-    else
-        status = refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
-    conn->transaction = before;
-    return status;
-}
-
-static enum dlock_status prepare(struct my_conn *conn, enum my_statement which,
-                                 struct dlock_error *err)
-{
-    const struct my_sql *sql = my_sql(conn->place->strategy, which);
-    char text[TEXT_MAX], inputs[MY_INPUTS + 1];
-    struct my_call call = {.what = MY_PREPARE, .text = text};
-    MYSQL_STMT *stmt = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if (sql->text == NULL || text_make(conn, sql->text, text, inputs) != 0)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d is no good", (int)which);
-    stmt = mysql_stmt_init(conn->mysql);
-    if (stmt == NULL)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a statement");
-    conn->statements[which] = call.stmt = stmt;
-    status = my_drive(conn, &call);
-    if (status != DLOCK_OK || call.failed)
-        return prepare_failed(conn, stmt, status, err);
-    if (mysql_stmt_param_count(stmt) != strlen(inputs) ||
-        mysql_stmt_field_count(stmt) != strlen(sql->out))
-        return garbled(conn, err);
-    if (inputs_bind(conn, stmt, inputs) != 0 || row_bind(conn, stmt, sql->out) != 0)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d: %.180s", (int)which,
-                          mysql_stmt_error(stmt));
-    return DLOCK_OK;
-}
-
-static enum dlock_status statement_failed(struct my_conn *conn, MYSQL_STMT *stmt,
-                                          enum dlock_status status, struct dlock_error *err)
-{
-    if (status != DLOCK_OK)
-        return unanswered(conn, status, err);
-    conn->answered_ns = now_ns(conn);
-    return refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
-}
-
-enum dlock_status my_conn_execute(struct my_conn *conn, enum my_statement which,
-                                  struct dlock_error *err)
-{
-    struct my_call call = {.what = MY_EXECUTE};
-    enum dlock_status status = DLOCK_OK;
-
-    if (conn->statements[which] == NULL)
-        status = prepare(conn, which, err);
-    if (status != DLOCK_OK)
-        return status;
-    call.stmt = conn->statements[which];
-    status = my_drive(conn, &call);
-    if (status == DLOCK_OK && !call.failed && mysql_stmt_field_count(call.stmt) > 0) {
-        call.what = MY_STMT_STORE;
-        status = my_drive(conn, &call);
-    }
-    if (status != DLOCK_OK || call.failed)
-        return statement_failed(conn, call.stmt, status, err);
-    if (mysql_stmt_field_count(call.stmt) != strlen(my_sql(conn->place->strategy, which)->out))
-        return garbled(conn, err);
-    conn->answered_ns = now_ns(conn);
-    conn->affected = mysql_stmt_affected_rows(call.stmt);
-    conn->insert_id = mysql_stmt_insert_id(call.stmt);
-    return DLOCK_OK;
-}
-
-int my_conn_fetch(struct my_conn *conn, enum my_statement which)
-{
-    struct my_row *row = &conn->row;
-    int rc = mysql_stmt_fetch(conn->statements[which]);
-
-    if (rc != 0 && rc != MYSQL_DATA_TRUNCATED)
-        return 0;
-    for (size_t i = 0; i < MY_BLOBS; i++) {
-        if (row->length[i] > MY_NAME_MAX)
-            row->length[i] = MY_NAME_MAX;
-        row->bytes[i][row->length[i]] = '\0';
-    }
-    return 1;
-}
-
-void my_conn_done(struct my_conn *conn, enum my_statement which)
-{
-    (void)mysql_stmt_free_result(conn->statements[which]);
-}
-
-enum dlock_status my_conn_row(struct my_conn *conn, enum my_statement which, int *found,
-                              struct dlock_error *err)
-{
-    enum dlock_status status = my_conn_execute(conn, which, err);
-
-    *found = 0;
-    if (status != DLOCK_OK)
-        return status;
-    *found = my_conn_fetch(conn, which);
-    my_conn_done(conn, which);
-    return DLOCK_OK;
+    if (!conn->dead && my_conn_in_transaction(conn))
+        my_conn_rollback(conn);
 }

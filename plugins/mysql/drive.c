@@ -21,6 +21,8 @@ static int call_start(const struct my_conn *conn, struct my_call *call)
     switch (call->what) {
     case MY_QUERY:
         return mysql_real_query_start(&call->failed, mysql, call->text, strlen(call->text));
+    case MY_NEXT:
+        return mysql_next_result_start(&call->failed, mysql);
     case MY_STORE:
         return mysql_store_result_start(&call->result, mysql);
     case MY_PREPARE:
@@ -30,9 +32,10 @@ static int call_start(const struct my_conn *conn, struct my_call *call)
     case MY_STMT_STORE:
         return mysql_stmt_store_result_start(&call->failed, call->stmt);
     case MY_CONNECT:
-        wait = mysql_real_connect_start(
-            &connected, mysql, place->socket == NULL ? place->host : NULL, place->user,
-            place->password, place->database, place->port, place->socket, CLIENT_FOUND_ROWS);
+        wait =
+            mysql_real_connect_start(&connected, mysql, place->socket == NULL ? place->host : NULL,
+                                     place->user, place->password, place->database, place->port,
+                                     place->socket, CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS);
         call->failed = wait == 0 && connected == NULL;
         return wait;
     }
@@ -47,6 +50,8 @@ static int call_go_on(MYSQL *mysql, struct my_call *call, int ready)
     switch (call->what) {
     case MY_QUERY:
         return mysql_real_query_cont(&call->failed, mysql, ready);
+    case MY_NEXT:
+        return mysql_next_result_cont(&call->failed, mysql, ready);
     case MY_STORE:
         return mysql_store_result_cont(&call->result, mysql, ready);
     case MY_PREPARE:
@@ -131,12 +136,12 @@ static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
     }
 }
 
-/* Who waits for a row says so by conn->stop, and nothing of that is known from other answers. */
+/* How long others hold a row is not known from other answers. */
 static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (conn->stop != NULL || conn->spin.processors < 2)
+    if (conn->waits || conn->spin.processors < 2)
         return sleep_for(conn, wait, ready);
     spin_begin(&conn->spin, conn->host->now_ns(conn->host->ctx));
     status = sleep_for(conn, wait, ready);

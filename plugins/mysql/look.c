@@ -42,13 +42,30 @@ static enum dlock_status asked(enum dlock_status status)
 }
 
 /* Strategy session: nobody has cleared what a holder left behind, so that the row itself is asked.
- * That takes it for a moment, if it is free. */
+ * That takes it for a moment, if it is free, and gives it back in the same exchange. */
 static enum dlock_status row_free(struct my_session *session, int *is_free, struct dlock_error *err)
 {
+    struct my_results results = {.count = 0};
+    char *question = NULL, *text = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
     *is_free = 0;
     if (session->place.strategy != MY_SESSION)
         return DLOCK_OK;
-    return asked(my_conn_row(&session->conn, MY_PROBE_FREE, is_free, err));
+    question = my_conn_text(&session->conn, MY_PROBE_FREE);
+    if (question != NULL && asprintf(&text, "%s;ROLLBACK", question) < 0)
+        text = NULL;
+    if (text == NULL)
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    else
+        status = asked(my_conn_script(&session->conn, text, &results, err));
+    if (status == DLOCK_OK && results.list[0] != NULL)
+        *is_free = mysql_num_rows(results.list[0]) > 0;
+    my_results_free(&results);
+    my_conn_asked(&session->conn);
+    free(question);
+    free(text);
+    return status;
 }
 
 enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn, void *arg,
@@ -67,6 +84,7 @@ enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn
     while (my_conn_fetch(conn, MY_INSPECT) && tell(&conn->row, fn, arg) == 0)
         ;
     my_conn_done(conn, MY_INSPECT);
+    my_conn_asked(conn);
     return DLOCK_OK;
 }
 
@@ -91,6 +109,7 @@ enum dlock_status my_look_list(struct my_session *session, dlock_lease_fn *fn, v
             stop = tell(&row, fn, arg);
     }
     my_conn_done(conn, MY_LIST);
+    my_conn_asked(conn);
     return status;
 }
 

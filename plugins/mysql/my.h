@@ -9,7 +9,8 @@
  *   place.c       from the URI to a server, a database and a table prefix
  *   dial.c        making a connection: names, TLS, what the library must not do
  *   drive.c       one call of libmariadb, until a deadline or an interrupt
- *   conn.c        a connection: text queries and prepared statements
+ *   conn.c        a connection: queries, several in one piece, transactions
+ *   execute.c     statements of statements.c: as text the first time, prepared then
  *   setup.c       session settings, pinned and read back; what kind of server it is
  *   schema.c      the tables: making them, checking that they are what they have to be
  *   statements.c  all other SQL text
@@ -34,6 +35,7 @@
 #include <dlock/plugin.h>
 #include <mysql.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #define MY_ORIGIN     "mysql"
 #define MY_NS_PER_MS  INT64_C(1000000)
@@ -176,24 +178,27 @@ struct my_conn {
     int64_t deadline_ns; /* of the call that runs */
     int64_t answered_ns; /* the last sign of life */
     int64_t opened_ns;   /* when all of that was done */
-    int64_t begun_ns;    /* just before the last BEGIN that was answered */
     const atomic_int
         *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
     int wake_fd;      /* eventfd; -1: none */
     struct spin spin; /* not of a queue session, which waits for long */
+    int waits;        /* for others, who may take their time: no spinning */
     int socket;       /* descriptor + 1; 0: not connected, and the library knows none */
     int tls;
     int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
     int transaction;      /* inside of one: what is lost now has not happened */
     int durable;          /* the server syncs every commit */
     int queue;            /* for GET_LOCK only: set before it is opened */
+    int pinned;           /* for row locks: autocommit is off; set before it is opened */
     struct my_side *side; /* the client's, set before it is opened */
     unsigned long id;
     char server[64];
     struct my_input input;
     struct my_row row;
-    uint64_t affected, insert_id; /* of the last execution */
+    uint64_t affected, insert_id;       /* of the last execution */
+    unsigned char known[MY_STATEMENTS]; /* was used before */
     MYSQL_STMT *statements[MY_STATEMENTS];
+    MYSQL_RES *answers[MY_STATEMENTS]; /* to those that were sent as text */
 };
 
 /* Connects and sets up; conn->deadline_ns is set. Close it whatever comes back. */
@@ -207,6 +212,20 @@ void my_conn_close(struct my_conn *conn, int forked);
  * nothing was sent. */
 enum dlock_status my_conn_enter(struct my_conn *conn, int64_t deadline_ns, struct dlock_error *err);
 
+#define MY_RESULTS 10
+
+/* NULL for a statement that has no rows. */
+struct my_results {
+    MYSQL_RES *list[MY_RESULTS];
+    size_t count;
+};
+
+/* Several statements, with semicolons between them, in one exchange. After the first that fails
+ * none is executed; results has those before it, too. Free them whatever comes back. */
+enum dlock_status my_conn_script(struct my_conn *conn, const char *text, struct my_results *results,
+                                 struct dlock_error *err);
+void my_results_free(struct my_results *results);
+
 /* A text query; what it answers is thrown away. */
 enum dlock_status my_conn_query(struct my_conn *conn, const char *text, struct dlock_error *err);
 /* The same with a result of so many columns, to be freed by mysql_free_result; NULL unless OK. */
@@ -216,17 +235,36 @@ enum dlock_status my_conn_select(struct my_conn *conn, const char *text, unsigne
 enum dlock_status my_conn_begin(struct my_conn *conn, struct dlock_error *err);
 /* UNKNOWN: sent, and no answer. */
 enum dlock_status my_conn_commit(struct my_conn *conn, struct dlock_error *err);
-/* The answer does not matter: a connection that fails here is dead. */
+/* The answer does not matter: a connection that fails here is dead. So is one that has a
+ * transaction open after this or after a commit. */
 void my_conn_rollback(struct my_conn *conn);
 /* What the server's last answer, unless it was an error, said of that. */
 int my_conn_in_transaction(const struct my_conn *conn);
+/* The same of autocommit. */
+int my_conn_autocommits(const struct my_conn *conn);
+/* After a question: with autocommit off that may have begun a transaction. */
+void my_conn_asked(struct my_conn *conn);
+
+/* Statuses of calls of the library: one that ended with its or the server's refusal; one that did
+ * not end; one that was answered with what was not asked for: the library copies, and we read, as
+ * many columns as the server says there are. */
+enum dlock_status my_conn_refused(struct my_conn *conn, unsigned code, const char *text,
+                                  struct dlock_error *err);
+enum dlock_status my_conn_unanswered(struct my_conn *conn, enum dlock_status why,
+                                     struct dlock_error *err);
+enum dlock_status my_conn_garbled(struct my_conn *conn, struct dlock_error *err);
+
+/* ---- execute.c ---- */
 
 /* conn->input from a request; ttl and number are left alone. */
 void my_conn_input(struct my_conn *conn, const struct dlock_request *req);
 void my_conn_input_name(struct my_conn *conn, const unsigned char *name, uint32_t name_len);
 
-/* Runs a statement, preparing it first if need be; affected and insert_id are its. Rows are fetched
- * one by one: 1 and conn->row, or 0. my_conn_done after the last one that matters. */
+/* A statement with its inputs in it, for free(); NULL: no memory. */
+char *my_conn_text(struct my_conn *conn, enum my_statement which);
+
+/* Runs a statement, preparing it if it was used before; affected and insert_id are its. Rows are
+ * fetched one by one: 1 and conn->row, or 0. my_conn_done after the last one that matters. */
 enum dlock_status my_conn_execute(struct my_conn *conn, enum my_statement which,
                                   struct dlock_error *err);
 int my_conn_fetch(struct my_conn *conn, enum my_statement which);
@@ -237,7 +275,7 @@ enum dlock_status my_conn_row(struct my_conn *conn, enum my_statement which, int
 
 /* ---- drive.c ---- */
 
-enum my_what { MY_CONNECT, MY_QUERY, MY_STORE, MY_PREPARE, MY_EXECUTE, MY_STMT_STORE };
+enum my_what { MY_CONNECT, MY_QUERY, MY_NEXT, MY_STORE, MY_PREPARE, MY_EXECUTE, MY_STMT_STORE };
 
 struct my_call {
     enum my_what what;
@@ -280,16 +318,24 @@ struct my_dialect {
     const char *at_once;  /* begins a statement that fails where others wait for a row */
 };
 
+/* CONFIG: a setting that did not take, a server or tables that cannot keep locks. */
 enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err);
 
 /* ---- schema.c ---- */
 
 #define MY_SCHEMA_VERSION 1
 
-/* CONFIG: not there and not to be made, another strategy's, or not what they have to be. */
-enum dlock_status my_schema(struct my_conn *conn, struct dlock_error *err);
-/* The second half: whatever the client has seen before. */
-enum dlock_status my_schema_check(struct my_conn *conn, struct dlock_error *err);
+/* Writes the questions whose answers my_schema_check reads, with a semicolon before each. look:
+ * also for the tables themselves, and not only which strategy they are for. */
+void my_schema_ask(FILE *out, const struct my_conn *conn, int look);
+/* Some or all of the answers, at least one. *missing: there are no tables. CONFIG: they are another
+ * strategy's, or not what they have to be. */
+enum dlock_status my_schema_check(struct my_conn *conn, MYSQL_RES *const *answers, size_t count,
+                                  int look, int *missing, struct dlock_error *err);
+/* Asks and checks, whatever the client has seen before. */
+enum dlock_status my_schema_look(struct my_conn *conn, struct dlock_error *err);
+/* CONFIG: they are not to be made. */
+enum dlock_status my_schema_create(struct my_conn *conn, struct dlock_error *err);
 
 /* Writes text to out with the prefix before table names in braces. -1: no room. */
 int my_schema_expand(const char *text, const char *prefix, char *out, size_t size);

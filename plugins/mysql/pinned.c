@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Strategy session. The lock is InnoDB's lock on the row of the name, taken by a transaction that
- * lasts as long as the lock does and does nothing else. It is handed out in three steps, each
+ * lasts as long as the lock does and does nothing else: autocommit is off, and the statement that
+ * locks the row begins it. It is handed out in three steps, each
  * needed: the row lock; a fence committed by the side connection; and a ping in the locking session
  * that is sent after that commit. Without the ping, a session that was killed before the commit
  * would get a greater fence than the holder that came after it.
@@ -97,21 +98,24 @@ static void wait_kill(struct my_session *session)
     (void)snprintf(text, sizeof text, "KILL CONNECTION %lu", session->conn.id);
     if (my_side_begin(session->side, now_ns(&session->conn) + KILL_NS, &side, &ignored) != DLOCK_OK)
         return;
-    if (side->opened_ns <= session->conn.begun_ns)
+    if (side->opened_ns <= session->conn.answered_ns)
         (void)my_conn_query(side, text, &ignored);
     my_side_end(session->side);
 }
 
-/* So that it is there for wait_kill. */
+/* So that it is there for wait_kill, and this session has been heard of since. */
 static enum dlock_status side_ready(struct my_session *session, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
-    struct my_conn *side = NULL;
+    struct my_conn *conn = &session->conn, *side = NULL;
+    int64_t opened_ns = 0;
     enum dlock_status status = my_side_begin(session->side, deadline_ns, &side, err);
 
-    if (status == DLOCK_OK)
-        my_side_end(session->side);
-    return status;
+    if (status != DLOCK_OK)
+        return status;
+    opened_ns = side->opened_ns;
+    my_side_end(session->side);
+    return opened_ns <= conn->answered_ns ? DLOCK_OK : my_conn_query(conn, "DO 0", err);
 }
 
 static void reader_remove(struct my_session *session, const struct dlock_request *req,
@@ -168,13 +172,12 @@ static enum dlock_status confirm(struct my_session *session, const struct dlock_
     return DLOCK_OK;
 }
 
+/* It begins the transaction. */
 static enum dlock_status row_ask(struct my_conn *conn, enum my_statement which, int *found,
                                  struct dlock_error *err)
 {
-    enum dlock_status status = my_conn_begin(conn, err);
-
-    *found = 0;
-    return status == DLOCK_OK ? my_conn_row(conn, which, found, err) : status;
+    conn->transaction = 1;
+    return my_conn_row(conn, which, found, err);
 }
 
 /* Not ours, and nothing of it stays: a connection that cannot say so is dead. */
@@ -184,24 +187,35 @@ static enum dlock_status give_up(struct my_session *session, enum dlock_status s
     return status;
 }
 
-enum dlock_status my_pinned_try(struct my_session *session, const struct dlock_request *req,
-                                struct dlock_grant *grant, struct dlock_error *err)
+/* The row at once, or BUSY. A name that is new gets one. */
+static enum dlock_status row_now(struct my_session *session, const struct dlock_request *req,
+                                 int64_t deadline_ns, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     enum my_statement which = req->mode == DLOCK_SHARED ? MY_SHARE_NOWAIT : MY_ROW_NOWAIT;
     int found = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    my_conn_input(conn, req);
+    conn->deadline_ns = deadline_ns;
     status = row_ask(conn, which, &found, err);
     if (status == DLOCK_OK && !found) {
         my_conn_rollback(conn);
-        status = ensure(session, req, req->deadline_ns, err);
+        status = ensure(session, req, deadline_ns, err);
         if (status == DLOCK_OK)
             status = row_ask(conn, which, &found, err);
         if (status == DLOCK_OK && !found)
             status = DLOCK_BUSY; /* removed by hand, just now */
     }
+    return my_lease_contended(status, err);
+}
+
+enum dlock_status my_pinned_try(struct my_session *session, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    my_conn_input(&session->conn, req);
+    status = row_now(session, req, req->deadline_ns, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, req->deadline_ns, grant, err);
     if (status != DLOCK_OK)
@@ -216,20 +230,25 @@ static int64_t exchange_until(const struct my_conn *conn, const struct dlock_req
 
 /* The server queues us. OK: the row is ours. */
 static enum dlock_status row_wait(struct my_session *session, const struct dlock_request *req,
-                                  int *found, struct dlock_error *err)
+                                  struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     enum my_statement which = req->mode == DLOCK_SHARED ? MY_SHARE_WAIT : MY_ROW_WAIT;
-    enum dlock_status status = DLOCK_INTERNAL;
+    int found = 0;
+    enum dlock_status status = side_ready(session, exchange_until(conn, req), err);
 
-    do { /* 1205 comes once a minute; innodb_rollback_on_timeout: and ends the transaction */
-        conn->deadline_ns = exchange_until(conn, req);
-        status = my_conn_begin(conn, err);
-        conn->deadline_ns = req->deadline_ns;
-        if (status == DLOCK_OK)
-            status = my_conn_row(conn, which, found, err);
-    } while (status == DLOCK_UNAVAILABLE && err->backend_code == 1205 &&
-             now_ns(conn) < req->deadline_ns);
+    if (status != DLOCK_OK)
+        return status;
+    conn->deadline_ns = req->deadline_ns;
+    conn->waits = 1;
+    do /* 1205 comes once a minute; innodb_rollback_on_timeout: and ends the transaction */
+        status = row_ask(conn, which, &found, err);
+    while (status == DLOCK_UNAVAILABLE && err->backend_code == 1205 &&
+           now_ns(conn) < req->deadline_ns);
+    conn->waits = 0;
+    if (status == DLOCK_OK && !found)
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                            "%s: the row of the name was removed", session->place.endpoint);
     return status;
 }
 
@@ -251,29 +270,20 @@ static enum dlock_status wait_ended(struct my_session *session, const struct dlo
     return status;
 }
 
+/* The row is asked for without waiting first: that takes as long as an answer does, and who waits
+ * on a link that is dead would learn it at the end of the wait only. */
 enum dlock_status my_pinned_lock(struct my_session *session, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     const struct my_slot *slot = req->slot;
-    int found = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_conn_input(conn, req);
-    status = side_ready(session, req->deadline_ns, err);
-    if (status != DLOCK_OK)
-        return status;
     conn->stop = &slot->stop;
-    status = row_wait(session, req, &found, err);
-    if (status == DLOCK_OK && !found) {
-        my_conn_rollback(conn);
-        status = ensure(session, req, exchange_until(conn, req), err);
-        if (status == DLOCK_OK)
-            status = row_wait(session, req, &found, err);
-        if (status == DLOCK_OK && !found)
-            status = dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                                "%s: the row of the name was removed", session->place.endpoint);
-    }
+    status = row_now(session, req, exchange_until(conn, req), err);
+    if (status == DLOCK_BUSY)
+        status = row_wait(session, req, err);
     status = wait_ended(session, req, status, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, exchange_until(conn, req), grant, err);

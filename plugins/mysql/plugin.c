@@ -56,6 +56,7 @@ static enum dlock_status session_equip(struct my_session *session, const struct 
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
     session->conn.wake_fd = session->wake_fd - 1;
     session->conn.side = session->side;
+    session->conn.pinned = session->place.strategy == MY_SESSION;
     return DLOCK_OK;
 }
 

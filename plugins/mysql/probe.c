@@ -82,7 +82,7 @@ static enum dlock_status tell_tables(struct my_session *session, dlock_check_fn 
                                      struct dlock_error *err)
 {
     static const struct question tables = {.name = "tables"};
-    enum dlock_status status = my_schema_check(&session->conn, err);
+    enum dlock_status status = my_schema_look(&session->conn, err);
     char found[256];
 
     (void)snprintf(found, sizeof found, "%s.%s*, InnoDB, strategy %s, version %d",
@@ -111,5 +111,6 @@ enum dlock_status my_probe(struct my_session *session, dlock_check_fn *fn, void 
         if (status == DLOCK_OK && strcmp(question->name, "innodb_flush_log_at_trx_commit") == 0)
             conn->durable = strcmp(found, "1") == 0;
     }
+    my_conn_asked(conn);
     return status;
 }

@@ -64,14 +64,17 @@ static const struct column columns[] = {
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
+#define KEY_SIZE 64
+
+/* As we make them; as SHOW CREATE TABLE shows them; and as it does elsewhere, or NULL. */
 static const struct {
-    const char *ddl, *type, *length;
+    const char *ddl, *shown, *other;
 } kinds[] = {
-    [NUMBER] = {"BIGINT", "bigint", NULL},
-    [NAME] = {"VARBINARY(255)", "varbinary", "255"},
-    [TOKEN] = {"VARBINARY(16)", "varbinary", "16"},
-    [LABEL] = {"VARBINARY(255)", "varbinary", "255"},
-    [WORD] = {"VARBINARY(16)", "varbinary", "16"},
+    [NUMBER] = {"BIGINT NOT NULL", "bigint(20) NOT NULL", "bigint NOT NULL"},
+    [NAME] = {"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL},
+    [TOKEN] = {"VARBINARY(16) NOT NULL", "varbinary(16) NOT NULL", NULL},
+    [LABEL] = {"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL},
+    [WORD] = {"VARBINARY(16) NOT NULL", "varbinary(16) NOT NULL", NULL},
 };
 
 int my_schema_expand(const char *text, const char *prefix, char *out, size_t size)
@@ -98,44 +101,60 @@ static int wanted(const struct my_conn *conn, size_t i)
     return (columns[i].strategies & 1u << conn->place->strategy) != 0;
 }
 
-static enum dlock_status too_long(struct dlock_error *err)
-{
-    return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
-}
-
-/* Runs text with table names in braces. */
+/* Runs one statement or several, with table names in braces. */
 static enum dlock_status schema_query(struct my_conn *conn, const char *text,
                                       struct dlock_error *err)
 {
     char expanded[2048];
+    struct my_results results = {.count = 0};
+    enum dlock_status status = DLOCK_INTERNAL;
 
     if (my_schema_expand(text, conn->place->prefix, expanded, sizeof expanded) != 0)
-        return too_long(err);
-    return my_conn_query(conn, expanded, err);
+        return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
+    status = my_conn_script(conn, expanded, &results, err);
+    my_results_free(&results);
+    return status;
 }
 
-/* CREATE of the table whose columns begin at *i, which moves on behind it. */
-static enum dlock_status table_create(struct my_conn *conn, size_t *i, struct dlock_error *err)
+/* The first column of the next table of this strategy; COLUMNS: none is left. */
+static size_t table_next(const struct my_conn *conn, size_t i)
 {
-    const char *table = columns[*i].table;
-    char text[1024], key[128] = "";
-    size_t len = 0, key_len = 0;
+    while (i < COLUMNS && (!wanted(conn, i) || !columns[i].key ||
+                           (i > 0 && strcmp(columns[i].table, columns[i - 1].table) == 0)))
+        i++;
+    return i;
+}
 
-    len += (size_t)snprintf(text, sizeof text, "CREATE TABLE IF NOT EXISTS {%s} (", table);
-    for (; *i < COLUMNS && strcmp(columns[*i].table, table) == 0; ++*i) {
-        const struct column *column = &columns[*i];
+/* Whether column j is one of the table that begins at column i. */
+static int belongs(size_t i, size_t j)
+{
+    return j < COLUMNS && strcmp(columns[j].table, columns[i].table) == 0;
+}
 
-        if (!wanted(conn, *i))
-            continue;
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s %s NOT NULL, ", column->name,
-                                kinds[column->kind].ddl);
-        if (column->key)
-            key_len += (size_t)snprintf(key + key_len, sizeof key - key_len, "%s%s",
-                                        key_len > 0 ? ", " : "", column->name);
+/* "PRIMARY KEY (`name`,`token`)" */
+static void key_make(size_t i, char *text, size_t size)
+{
+    size_t len = (size_t)snprintf(text, size, "PRIMARY KEY (");
+
+    for (size_t j = i; belongs(i, j) && columns[j].key; j++)
+        len +=
+            (size_t)snprintf(text + len, size - len, "%s`%s`", j > i ? "," : "", columns[j].name);
+    (void)snprintf(text + len, size - len, ")");
+}
+
+static enum dlock_status table_create(struct my_conn *conn, size_t i, struct dlock_error *err)
+{
+    char text[1024], key[KEY_SIZE];
+    size_t len =
+        (size_t)snprintf(text, sizeof text, "CREATE TABLE IF NOT EXISTS {%s} (", columns[i].table);
+
+    for (size_t j = i; belongs(i, j); j++) {
+        if (wanted(conn, j))
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s %s, ", columns[j].name,
+                                    kinds[columns[j].kind].ddl);
     }
-    if (key_len == 0)
-        return DLOCK_OK; /* not of this strategy */
-    (void)snprintf(text + len, sizeof text - len, "PRIMARY KEY (%s)) ENGINE=InnoDB", key);
+    key_make(i, key, sizeof key);
+    (void)snprintf(text + len, sizeof text - len, "%s) ENGINE=InnoDB", key);
     return schema_query(conn, text, err);
 }
 
@@ -144,15 +163,27 @@ static enum dlock_status tables_create(struct my_conn *conn, struct dlock_error 
     char text[256];
     enum dlock_status status = DLOCK_OK;
 
-    for (size_t i = 0; i < COLUMNS && status == DLOCK_OK;)
-        status = table_create(conn, &i, err);
+    for (size_t i = table_next(conn, 0); i < COLUMNS && status == DLOCK_OK;
+         i = table_next(conn, i + 1))
+        status = table_create(conn, i, err);
     if (status != DLOCK_OK)
         return status;
     (void)snprintf(text, sizeof text,
-                   "INSERT IGNORE INTO {meta} (id, strategy, version) VALUES (1, '%s', %d)",
+                   "INSERT IGNORE INTO {meta} (id, strategy, version) VALUES (1, '%s', %d);COMMIT",
                    conn->place->strategy_name, MY_SCHEMA_VERSION);
     return schema_query(conn, text, err);
 }
+
+enum dlock_status my_schema_create(struct my_conn *conn, struct dlock_error *err)
+{
+    if (!conn->place->create)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146,
+                          "%s: database %.64s has no tables %s*, and create=off",
+                          conn->place->endpoint, conn->place->database, conn->place->prefix);
+    return tables_create(conn, err);
+}
+
+/* ---- what is there ---- */
 
 static enum dlock_status other_strategy(const struct my_conn *conn, const char *found,
                                         struct dlock_error *err)
@@ -164,149 +195,135 @@ static enum dlock_status other_strategy(const struct my_conn *conn, const char *
                       conn->place->strategy_name);
 }
 
-/* OK and *there, or CONFIG. */
-static enum dlock_status meta_check(struct my_conn *conn, int *there, struct dlock_error *err)
+static enum dlock_status meta_check(struct my_conn *conn, MYSQL_RES *answer, int *missing,
+                                    struct dlock_error *err)
 {
-    MYSQL_RES *result = NULL;
     MYSQL_ROW row = NULL;
-    char text[128];
-    enum dlock_status status = DLOCK_INTERNAL;
 
-    *there = 0;
-    if (my_schema_expand("SELECT strategy, version FROM {meta} WHERE id = 1", conn->place->prefix,
-                         text, sizeof text) != 0)
-        return too_long(err);
-    status = my_conn_select(conn, text, 2, &result, err);
-    if (status != DLOCK_OK)
-        return err->backend_code == 1146 ? DLOCK_OK : status;
-    row = mysql_fetch_row(result);
-    if (row != NULL && row[0] != NULL && row[1] != NULL) {
-        *there = 1;
-        if (strcmp(row[0], conn->place->strategy_name) != 0)
-            status = other_strategy(conn, row[0], err);
-        else if (strtol(row[1], NULL, 10) != MY_SCHEMA_VERSION)
-            status =
-                dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
-                           "%s: the tables %s* have version %.16s, this plugin knows %d",
-                           conn->place->endpoint, conn->place->prefix, row[1], MY_SCHEMA_VERSION);
-    }
-    mysql_free_result(result);
-    return status;
+    if (answer == NULL || mysql_num_fields(answer) != 2)
+        return my_conn_garbled(conn, err);
+    row = mysql_fetch_row(answer);
+    *missing = row == NULL || row[0] == NULL || row[1] == NULL;
+    if (*missing)
+        return DLOCK_OK;
+    if (strcmp(row[0], conn->place->strategy_name) != 0)
+        return other_strategy(conn, row[0], err);
+    if (strtol(row[1], NULL, 10) != MY_SCHEMA_VERSION)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                          "%s: the tables %s* have version %.16s, this plugin knows %d",
+                          conn->place->endpoint, conn->place->prefix, row[1], MY_SCHEMA_VERSION);
+    return DLOCK_OK;
 }
 
-static enum dlock_status column_bad(const struct my_conn *conn, const struct column *column,
-                                    const char *what, struct dlock_error *err)
+static enum dlock_status table_bad(const struct my_conn *conn, size_t i, const char *what,
+                                   struct dlock_error *err)
 {
-    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s, column %s: %.120s",
-                      conn->place->endpoint, conn->place->prefix, column->table, column->name,
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s: %s", conn->place->endpoint,
+                      conn->place->prefix, columns[i].table, what);
+}
+
+static enum dlock_status column_bad(const struct my_conn *conn, size_t i, const char *what,
+                                    struct dlock_error *err)
+{
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s, column %s: %s",
+                      conn->place->endpoint, conn->place->prefix, columns[i].table, columns[i].name,
                       what);
 }
 
-/* A row: table, column, type, length, key, engine, kind of table. */
-static enum dlock_status column_check(const struct my_conn *conn, const struct column *column,
-                                      MYSQL_ROW row, struct dlock_error *err)
+static int begins_with(const char *text, const char *with)
 {
-    const char *length = kinds[column->kind].length;
-
-    if (row[5] == NULL || strcmp(row[5], "InnoDB") != 0)
-        return column_bad(conn, column, "the engine is not InnoDB, rows are not locked", err);
-    if (row[6] == NULL || strcmp(row[6], "BASE TABLE") != 0)
-        return column_bad(conn, column, "not a table but a view", err);
-    if (row[2] == NULL || strcasecmp(row[2], kinds[column->kind].type) != 0 ||
-        (length != NULL && (row[3] == NULL || strcmp(row[3], length) != 0)))
-        return column_bad(conn, column, "has another type, which does not compare bytes", err);
-    if (column->key != (row[4] != NULL && strcmp(row[4], "PRI") == 0))
-        return column_bad(conn, column, "the primary key is another one", err);
-    return DLOCK_OK;
+    return with != NULL && strncmp(text, with, strlen(with)) == 0;
 }
 
-static const struct column *column_find(const struct my_conn *conn, MYSQL_ROW row, size_t *i)
+static enum dlock_status column_check(const struct my_conn *conn, size_t i, const char *shown,
+                                      struct dlock_error *err)
 {
-    size_t prefix = strlen(conn->place->prefix);
+    char before[64];
+    const char *at = NULL;
 
-    for (*i = 0; *i < COLUMNS; ++*i) {
-        if (wanted(conn, *i) && row[0] != NULL && row[1] != NULL && strlen(row[0]) > prefix &&
-            strcmp(row[0] + prefix, columns[*i].table) == 0 &&
-            strcmp(row[1], columns[*i].name) == 0)
-            return &columns[*i];
-    }
-    return NULL;
+    (void)snprintf(before, sizeof before, "\n  `%s` ", columns[i].name);
+    at = strstr(shown, before);
+    if (at == NULL)
+        return column_bad(conn, i, "is not there", err);
+    at += strlen(before);
+    if (begins_with(at, kinds[columns[i].kind].shown) ||
+        begins_with(at, kinds[columns[i].kind].other))
+        return DLOCK_OK;
+    return column_bad(conn, i, "has another type, which does not compare bytes", err);
 }
 
-static enum dlock_status columns_check(struct my_conn *conn, MYSQL_RES *result,
-                                       struct dlock_error *err)
+/* The table that begins at column i, as SHOW CREATE TABLE shows it. */
+static enum dlock_status table_check(struct my_conn *conn, size_t i, MYSQL_RES *answer,
+                                     struct dlock_error *err)
 {
-    unsigned seen = 0;
-    MYSQL_ROW row = NULL;
+    char key[KEY_SIZE];
+    MYSQL_ROW row = answer != NULL ? mysql_fetch_row(answer) : NULL;
+    const char *engine = NULL;
+    enum dlock_status status = DLOCK_OK;
 
-    while ((row = mysql_fetch_row(result)) != NULL) {
-        size_t i = 0;
-        const struct column *column = column_find(conn, row, &i);
-        enum dlock_status status = DLOCK_OK;
-
-        if (column == NULL)
-            continue;
-        seen |= 1u << i;
-        status = column_check(conn, column, row, err);
-        if (status != DLOCK_OK)
-            return status;
+    if (row == NULL || mysql_num_fields(answer) < 2 || row[1] == NULL)
+        return my_conn_garbled(conn, err);
+    if (!begins_with(row[1], "CREATE TABLE "))
+        return table_bad(conn, i, "not a table but a view, or a temporary table", err);
+    engine = strstr(row[1], "\n) ENGINE=");
+    if (engine == NULL || !begins_with(engine, "\n) ENGINE=InnoDB"))
+        return table_bad(conn, i, "the engine is not InnoDB, rows are not locked", err);
+    for (size_t j = i; belongs(i, j) && status == DLOCK_OK; j++) {
+        if (wanted(conn, j))
+            status = column_check(conn, j, row[1], err);
     }
-    for (size_t i = 0; i < COLUMNS; i++) {
-        if (wanted(conn, i) && (seen & 1u << i) == 0)
-            return column_bad(conn, &columns[i], "is not there", err);
-    }
-    return DLOCK_OK;
-}
-
-#define TABLES_QUERY                                                               \
-    "SELECT c.table_name, c.column_name, c.data_type, c.character_maximum_length," \
-    " c.column_key, t.engine, t.table_type"                                        \
-    " FROM information_schema.columns c JOIN information_schema.tables t"          \
-    " ON t.table_schema = c.table_schema AND t.table_name = c.table_name"          \
-    " WHERE c.table_schema = DATABASE() AND c.table_name IN"                       \
-    " ('%smeta', '%snames', '%sreaders', '%sfences')"
-
-enum dlock_status my_schema_check(struct my_conn *conn, struct dlock_error *err)
-{
-    const char *prefix = conn->place->prefix;
-    char text[sizeof TABLES_QUERY + 4 * (size_t)MY_PREFIX_MAX];
-    MYSQL_RES *result = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    (void)snprintf(text, sizeof text, TABLES_QUERY, prefix, prefix, prefix, prefix);
-    status = my_conn_select(conn, text, 7, &result, err);
-    if (status == DLOCK_OK)
-        status = columns_check(conn, result, err);
-    if (result != NULL)
-        mysql_free_result(result);
+    key_make(i, key, sizeof key);
+    if (status == DLOCK_OK && strstr(row[1], key) == NULL)
+        status = table_bad(conn, i, "the primary key is another one", err);
     return status;
 }
 
-static enum dlock_status schema_create(struct my_conn *conn, struct dlock_error *err)
+void my_schema_ask(FILE *out, const struct my_conn *conn, int look)
 {
-    int there = 0;
-    enum dlock_status status = DLOCK_INTERNAL;
+    const char *prefix = conn->place->prefix;
 
-    if (!conn->place->create)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146,
-                          "%s: database %.64s has no tables %s*, and create=off",
-                          conn->place->endpoint, conn->place->database, conn->place->prefix);
-    status = tables_create(conn, err);
-    return status == DLOCK_OK ? meta_check(conn, &there, err) : status;
+    (void)fprintf(out, ";SELECT strategy,version FROM `%smeta` WHERE id=1", prefix);
+    for (size_t i = table_next(conn, 0); look && i < COLUMNS; i = table_next(conn, i + 1))
+        (void)fprintf(out, ";SHOW CREATE TABLE `%s%s`", prefix, columns[i].table);
 }
 
-enum dlock_status my_schema(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_schema_check(struct my_conn *conn, MYSQL_RES *const *answers, size_t count,
+                                  int look, int *missing, struct dlock_error *err)
 {
-    int there = 0;
-    enum dlock_status status = meta_check(conn, &there, err);
+    size_t i = table_next(conn, 0);
+    enum dlock_status status = meta_check(conn, answers[0], missing, err);
 
-    if (status == DLOCK_OK && !there)
-        status = schema_create(conn, err);
-    else if (status == DLOCK_OK && my_side_checked(conn->side))
-        return DLOCK_OK;
-    if (status == DLOCK_OK)
-        status = my_schema_check(conn, err);
-    if (status == DLOCK_OK)
+    if (!look || *missing)
+        return status;
+    for (size_t n = 1; n < count && status == DLOCK_OK && i < COLUMNS; n++) {
+        status = table_check(conn, i, answers[n], err);
+        i = table_next(conn, i + 1);
+    }
+    if (status == DLOCK_OK && i == COLUMNS)
         my_side_check(conn->side);
+    return status;
+}
+
+enum dlock_status my_schema_look(struct my_conn *conn, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    enum dlock_status status = DLOCK_NOMEM;
+    int missing = 0;
+
+    if (out == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    my_schema_ask(out, conn, 1);
+    if (fclose(out) == 0)
+        status = my_conn_script(conn, text + 1, &results, err);
+    free(text);
+    if (status == DLOCK_OK)
+        status = my_schema_check(conn, results.list, results.count, 1, &missing, err);
+    my_results_free(&results);
+    if (status == DLOCK_OK && missing)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone",
+                          conn->place->endpoint, conn->place->prefix);
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a session must not inherit from the server's defaults, from init_connect or from a proxy: it
- * is set, and then read back, because a setting that did not take is a lock that does not hold.
+ * is set, and then read back, because a setting that did not take is a lock that does not hold. All
+ * of it, and what schema.c asks for, is one exchange.
  */
 #include "my.h"
 
@@ -73,6 +74,7 @@ static void settings_make(const struct my_conn *conn, struct settings *settings)
     add(settings, "innodb_lock_wait_timeout", conn->place->strategy == MY_SESSION ? "60" : "1",
         conn->place->strategy == MY_SESSION ? "60" : "1");
     add(settings, dialect->statement_time, "0", dialect->statement_time_off);
+    add(settings, "sql_quote_show_create", "1", "1");
     add(settings, "sql_safe_updates", "0", "0");
     add(settings, "sql_big_selects", "1", "1");
     add(settings, "sql_select_limit", "18446744073709551615", "18446744073709551615");
@@ -85,18 +87,6 @@ static void settings_make(const struct my_conn *conn, struct settings *settings)
         add(settings, "wait_timeout", settings->idle, settings->idle);
     else
         add(settings, "wait_timeout", "28800", "28800");
-}
-
-static enum dlock_status settings_pin(struct my_conn *conn, const struct settings *settings,
-                                      struct dlock_error *err)
-{
-    char text[2048] = "SET ";
-    size_t len = strlen(text);
-
-    for (size_t i = 0; i < settings->count; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s SESSION %s=%s", i > 0 ? "," : "",
-                                settings->list[i].name, settings->list[i].value);
-    return my_conn_query(conn, text, err);
 }
 
 static enum dlock_status settings_compare(const struct my_conn *conn,
@@ -137,37 +127,107 @@ static enum dlock_status server_check(struct my_conn *conn, char **facts, struct
     return DLOCK_OK;
 }
 
-static enum dlock_status settings_check(struct my_conn *conn, const struct settings *settings,
-                                        struct dlock_error *err)
+/* Of the script: what answers which. */
+enum { SETTINGS_ANSWER = 2, SCHEMA_ANSWERS = 3 };
+
+static void settings_write(FILE *out, const struct my_conn *conn, const struct settings *settings)
 {
-    char text[2048] = "SELECT ";
-    size_t len = strlen(text);
-    MYSQL_RES *result = NULL;
+    /* SET autocommit=1 ends no transaction where it is on already. */
+    (void)fputs("ROLLBACK AND NO CHAIN NO RELEASE;SET", out);
+    for (size_t i = 0; i < settings->count; i++)
+        (void)fprintf(out, "%s SESSION %s=%s", i > 0 ? "," : "", settings->list[i].name,
+                      settings->list[i].value);
+    (void)fputs(";SELECT ", out);
+    for (size_t i = 0; i < settings->count; i++)
+        (void)fprintf(out, "@@SESSION.%s,", settings->list[i].name);
+    (void)fprintf(out, "@@GLOBAL.read_only,@@GLOBAL.innodb_flush_log_at_trx_commit,%s",
+                  conn->dialect->galera ? "@@wsrep_on" : "0");
+}
+
+/* For free(); NULL: no memory. */
+static char *script_make(const struct my_conn *conn, const struct settings *settings, int look)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return NULL;
+    settings_write(out, conn, settings);
+    if (!conn->queue)
+        my_schema_ask(out, conn, look);
+    if (conn->pinned)
+        (void)fputs(";SET SESSION autocommit=0", out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static enum dlock_status settings_check(struct my_conn *conn, const struct settings *settings,
+                                        MYSQL_RES *answer, struct dlock_error *err)
+{
     MYSQL_ROW row = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    for (size_t i = 0; i < settings->count; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "@@SESSION.%s,",
-                                settings->list[i].name);
-    (void)snprintf(text + len, sizeof text - len,
-                   "@@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit, %s",
-                   conn->dialect->galera ? "@@wsrep_on" : "0");
-    status = my_conn_select(conn, text, (unsigned)settings->count + 3, &result, err);
-    if (status != DLOCK_OK)
-        return status;
-    row = mysql_fetch_row(result);
+    if (answer == NULL || mysql_num_fields(answer) != settings->count + 3)
+        return my_conn_garbled(conn, err);
+    row = mysql_fetch_row(answer);
+    if (row == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: no settings to read",
+                          conn->place->endpoint);
+    status = settings_compare(conn, settings, row, err);
+    return status == DLOCK_OK ? server_check(conn, row + settings->count, err) : status;
+}
+
+/* What the server says of the session in each of its answers. */
+static enum dlock_status state_check(struct my_conn *conn, struct dlock_error *err)
+{
     if (my_conn_in_transaction(conn))
-        status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
-                            "%s: in a transaction that nobody began", conn->place->endpoint);
-    else if (row == NULL)
-        status = dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: no settings to read",
-                            conn->place->endpoint);
-    else
-        status = settings_compare(conn, settings, row, err);
-    if (status == DLOCK_OK)
-        status = server_check(conn, row + settings->count, err);
-    mysql_free_result(result);
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: in a transaction that nobody began",
+                          conn->place->endpoint);
+    if (my_conn_autocommits(conn) == conn->pinned)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: autocommit is %s in spite of SET",
+                          conn->place->endpoint, conn->pinned ? "on" : "off");
+    return DLOCK_OK;
+}
+
+/* Those answers that there are, in their order: the first that is wrong says why. */
+static enum dlock_status answers_check(struct my_conn *conn, const struct settings *settings,
+                                       const struct my_results *results, int look, int *missing,
+                                       struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (results->count > SETTINGS_ANSWER)
+        status = settings_check(conn, settings, results->list[SETTINGS_ANSWER], err);
+    if (status == DLOCK_OK && !conn->queue && results->count > SCHEMA_ANSWERS)
+        status = my_schema_check(conn, results->list + SCHEMA_ANSWERS,
+                                 results->count - SCHEMA_ANSWERS, look, missing, err);
     return status;
+}
+
+/* *missing: there are no tables. */
+static enum dlock_status script_run(struct my_conn *conn, const struct settings *settings,
+                                    int *missing, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    const int look = !conn->queue && !my_side_checked(conn->side);
+    char *text = script_make(conn, settings, look);
+    enum dlock_status status = DLOCK_INTERNAL, checked = DLOCK_INTERNAL;
+
+    *missing = 0;
+    if (text == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    status = my_conn_script(conn, text, &results, err);
+    free(text);
+    if (results.count == SCHEMA_ANSWERS && status == DLOCK_CONFIG && err->backend_code == 1146)
+        *missing = 1;
+    checked = answers_check(conn, settings, &results, look, missing, err);
+    my_results_free(&results);
+    if (checked != DLOCK_OK || *missing)
+        return checked;
+    return status == DLOCK_OK ? state_check(conn, err) : status;
 }
 
 enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
@@ -175,6 +235,7 @@ enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
     struct settings settings = {.count = 0};
     const char *version = mysql_get_server_info(conn->mysql);
     enum dlock_status status = DLOCK_INTERNAL;
+    int missing = 0;
 
     if (version == NULL)
         version = "";
@@ -187,9 +248,14 @@ enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
                           "%s: want MariaDB 10.6 or MySQL 8.0, not %s", conn->place->endpoint,
                           conn->server);
     settings_make(conn, &settings);
-    /* SET autocommit=1 ends no transaction where it is on already. */
-    status = my_conn_query(conn, "ROLLBACK AND NO CHAIN NO RELEASE", err);
+    status = script_run(conn, &settings, &missing, err);
+    if (status != DLOCK_OK || !missing)
+        return status;
+    status = my_schema_create(conn, err);
     if (status == DLOCK_OK)
-        status = settings_pin(conn, &settings, err);
-    return status == DLOCK_OK ? settings_check(conn, &settings, err) : status;
+        status = script_run(conn, &settings, &missing, err);
+    if (status == DLOCK_OK && missing)
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone again",
+                            conn->place->endpoint, conn->place->prefix);
+    return status;
 }

@@ -32,8 +32,7 @@
  *                  until when, as far as the handle said so; 0: not asked
  *   WRITE_*        at a resource guarded by fences; fence
  *   NEMESIS_*      pid: whom it hits, 0: nobody or all. FAULT: anything but a process; name_id:
- *                  which name it hits, or DLT_ALL_NAMES; status: 1 if it began before and goes on;
- *                  fence: its kind, as whoever plans them numbers them
+ *                  which name it hits, or DLT_ALL_NAMES; status: 1 if it began before and goes on
  */
 #define DLT_EVENT_MAP(X) \
     X(INV_LOCK)          \

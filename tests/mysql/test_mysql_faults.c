@@ -34,8 +34,10 @@ LEASED(TRY_4_a_stopped_server_is_UNKNOWN_by_the_deadline)
 {
     int64_t begin_ns = 0;
 
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    for (int i = 0; i < 2; i++) { /* what is only prepared then is no risk */
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    }
     dlt_maria_pause(&server, true);
     begin_ns = dlt_host_now(&s.host);
     s.call_ms = t.call_ms = 300;

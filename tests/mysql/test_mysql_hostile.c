@@ -6,28 +6,36 @@
 #include <dlfcn.h>
 #include <mysql.h>
 
-static const char *moment; /* before a statement with this in it is prepared the first time, ... */
+static const char *moment;   /* before a statement with this in it is sent the first time, ... */
 static void (*others)(void); /* ... this happens */
 static bool hurry;           /* a wait for a row ends after 1 s, and not after a minute */
 
-/* In the place of the library's. */
-int mysql_stmt_prepare_start(int *failed, MYSQL_STMT *stmt, const char *query, unsigned long length)
+/* A statement on its way to the server, and what is sent in its place. */
+static const char *on_the_way(const char *query, unsigned long length)
 {
-    static int (*real)(int *, MYSQL_STMT *, const char *, unsigned long);
     static _Thread_local char text[1024];
     const char *end = " FOR UPDATE";
     size_t end_len = strlen(end);
 
-    if (real == NULL)
-        *(void **)&real = dlsym(RTLD_NEXT, "mysql_stmt_prepare_start");
     if (moment != NULL && strstr(query, moment) != NULL) {
         moment = NULL;
         others();
     }
     if (!hurry || length < end_len || strcmp(query + length - end_len, end) != 0)
-        return real(failed, stmt, query, length);
+        return query;
     (void)snprintf(text, sizeof text, "%s WAIT 1", query);
-    return real(failed, stmt, text, strlen(text));
+    return text;
+}
+
+/* In the place of the library's. */
+int mysql_stmt_prepare_start(int *failed, MYSQL_STMT *stmt, const char *query, unsigned long length)
+{
+    static int (*real)(int *, MYSQL_STMT *, const char *, unsigned long);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "mysql_stmt_prepare_start");
+    query = on_the_way(query, length);
+    return real(failed, stmt, query, strlen(query));
 }
 
 static int kills; /* that were sent */
@@ -39,7 +47,8 @@ int mysql_real_query_start(int *failed, MYSQL *mysql, const char *query, unsigne
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "mysql_real_query_start");
     kills += strncmp(query, "KILL", 4) == 0;
-    return real(failed, mysql, query, length);
+    query = on_the_way(query, length);
+    return real(failed, mysql, query, strlen(query));
 }
 
 static void stop(void)

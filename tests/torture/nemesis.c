@@ -13,11 +13,10 @@ static int64_t elapsed_ms(const struct nemesis *nemesis)
 
 /* Faults concern all names: who knows which one a message was about. In force: nothing new, but it
  * is not over. */
-static void note(struct nemesis *nemesis, enum fault_kind kind, bool in_force)
+static void note(struct nemesis *nemesis, bool in_force)
 {
     dlt_log_write(nemesis->crew->log, &(struct dlt_record){.event = DLT_NEMESIS_FAULT,
                                                            .pid = -1,
-                                                           .fence = kind,
                                                            .status = in_force,
                                                            .name_id = DLT_ALL_NAMES});
 }
@@ -31,9 +30,9 @@ static void begin(struct nemesis *nemesis, const struct fault *fault)
             continue;
         *active = (struct active){.fault = fault};
         nemesis->tried[fault->kind]++;
-        note(nemesis, fault->kind, false);
+        note(nemesis, false);
         fault_begin(nemesis, active);
-        note(nemesis, fault->kind, false);
+        note(nemesis, false);
         return;
     }
 }
@@ -45,12 +44,12 @@ static int64_t end_ms(const struct active *active)
 
 static void end(struct nemesis *nemesis, struct active *active)
 {
-    note(nemesis, active->fault->kind, false);
+    note(nemesis, false);
     if (!fault_end(nemesis, active)) {
         active->later_ms += elapsed_ms(nemesis) + AGAIN_MS - end_ms(active);
         return;
     }
-    note(nemesis, active->fault->kind, false);
+    note(nemesis, false);
     nemesis->effective[active->fault->kind] += active->effective;
     active->fault = NULL;
 }
@@ -77,14 +76,11 @@ static bool over(const struct nemesis *nemesis, const volatile int *interrupted)
 
 static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile int *interrupted)
 {
-    const struct active *active;
-
     for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !over(nemesis, interrupted);
          left_ms = at_ms - elapsed_ms(nemesis)) {
         (void)poll(NULL, 0, (int)(left_ms < TICK_MS ? left_ms : TICK_MS));
-        active = next_to_end(nemesis);
-        if (active != NULL)
-            note(nemesis, active->fault->kind, true);
+        if (next_to_end(nemesis) != NULL)
+            note(nemesis, true);
         crew_look(nemesis->crew);
         if (nemesis->progress != NULL)
             nemesis->progress(nemesis->arg);

@@ -64,24 +64,7 @@ static bool logs_read(struct court *court)
     return right;
 }
 
-/* A lease granted before it may still be there, or be told of only now. */
-static bool broken_lately(const struct court *court, int64_t clock_ns)
-{
-    const struct settings *settings = court->verdict->settings;
-    int64_t since_ns = clock_ns - (settings->ttl_ms + settings->slack_ms) * NS_PER_MS;
-
-    for (size_t i = 0; i < court->history.count; i++) {
-        const struct dlt_record *r = &court->history.records[i];
-
-        if (r->event == DLT_NEMESIS_FAULT && r->clock_ns >= since_ns && r->clock_ns <= clock_ns &&
-            (settings->profile->breaks >> r->fence & 1) != 0)
-            return true;
-    }
-    return false;
-}
-
-/* With two grants at once the answers may come in another order than the grants, also if the claim
- * of one has ended before the other hears of its own. */
+/* With two claims at once the answers may come in another order than the grants. */
 static bool is_expected(struct court *court, const struct dlt_violation *violation)
 {
     uint32_t found = court->verdict->settings->profile->found;
@@ -89,8 +72,7 @@ static bool is_expected(struct court *court, const struct dlt_violation *violati
     if (violation->rule == DLT_RULE_OVERLAP)
         court->overlapped = violation->attempt_id;
     if (violation->rule == DLT_RULE_FENCE && found != 0)
-        return violation->attempt_id == court->overlapped ||
-               broken_lately(court, violation->clock_ns);
+        return violation->attempt_id == court->overlapped;
     return (found >> violation->rule & 1) != 0;
 }
 
