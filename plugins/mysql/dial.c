@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The library resolves names by getaddrinfo and shakes hands for TLS by poll, and both keep no
- * deadline. A connection to a name or with TLS is made in a thread of its own, therefore, which is
- * left alone when it takes too long: its socket is shut down, it has copies of all it reads, ends
- * by itself and cleans up. Resolving first and connecting to the address would be simpler, but TLS
- * has to see the name.
- */
 #include "my.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What may be asked of us; mysql_clear_password, above all, may not. */
@@ -30,7 +19,7 @@ enum dlock_status my_dial_init(struct dlock_error *err)
     (void)syscall(SYS_rt_sigaction, SIGPIPE, NULL, before, _NSIG / 8);
     failed = mysql_library_init(0, NULL, NULL);
     (void)syscall(SYS_rt_sigaction, SIGPIPE, before, NULL, _NSIG / 8);
-    if (failed)
+    if (failed || my_aside_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "libmariadb does not start");
     return DLOCK_OK;
 }
@@ -79,166 +68,6 @@ static MYSQL *handle_new(const struct my_place *place)
     return mysql;
 }
 
-static int64_t clock_now(void *ctx)
-{
-    struct timespec now;
-
-    (void)ctx;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * MY_NS_PER_S + now.tv_nsec;
-}
-
-struct dial {
-    pthread_mutex_t mutex;
-    pthread_cond_t ended;
-    struct dlock_host host; /* nothing of the caller's */
-    struct my_place place;
-    struct my_conn conn;
-    struct my_call call;
-    enum dlock_status status;
-    int done, abandoned;
-    int socket; /* + 1, a duplicate, which stays ours when the library closes its own */
-    char *user, *password;
-};
-
-static void dial_free(struct dial *dial)
-{
-    if (dial->socket > 0)
-        (void)close(dial->socket - 1);
-    if (dial->conn.mysql != NULL)
-        my_drive_close(&dial->conn);
-    if (dial->password != NULL)
-        explicit_bzero(dial->password, strlen(dial->password));
-    free(dial->password);
-    free(dial->user);
-    (void)pthread_cond_destroy(&dial->ended);
-    (void)pthread_mutex_destroy(&dial->mutex);
-    free(dial);
-}
-
-/* The next address has another socket. */
-static void dial_seen(void *arg, int fd)
-{
-    struct dial *dial = arg;
-
-    (void)pthread_mutex_lock(&dial->mutex);
-    if (dial->socket > 0)
-        (void)close(dial->socket - 1);
-    dial->socket = fcntl(fd, F_DUPFD_CLOEXEC, 0) + 1;
-    if (dial->abandoned)
-        (void)shutdown(fd, SHUT_RDWR);
-    (void)pthread_mutex_unlock(&dial->mutex);
-}
-
-static void *dial_run(void *arg)
-{
-    struct dial *dial = arg;
-    enum dlock_status status = my_drive(&dial->conn, &dial->call);
-    int abandoned = 0;
-
-    (void)pthread_mutex_lock(&dial->mutex);
-    dial->status = status;
-    dial->done = 1;
-    abandoned = dial->abandoned;
-    (void)pthread_cond_signal(&dial->ended);
-    (void)pthread_mutex_unlock(&dial->mutex);
-    if (abandoned)
-        dial_free(dial);
-    return NULL;
-}
-
-static struct dial *dial_new(struct my_conn *conn)
-{
-    struct dial *dial = calloc(1, sizeof *dial);
-    pthread_condattr_t attr;
-
-    if (dial == NULL)
-        return NULL;
-    (void)pthread_mutex_init(&dial->mutex, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&dial->ended, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    dial->user = strdup(conn->place->user);
-    dial->password = strdup(conn->place->password);
-    if (dial->user == NULL || dial->password == NULL) {
-        dial_free(dial);
-        return NULL;
-    }
-    dial->host = (struct dlock_host){.struct_size = sizeof dial->host, .now_ns = clock_now};
-    dial->place = *conn->place;
-    dial->place.target = NULL;
-    dial->place.user = dial->user;
-    dial->place.password = dial->password;
-    dial->conn = (struct my_conn){
-        .mysql = conn->mysql,
-        .place = &dial->place,
-        .host = &dial->host,
-        .tls = conn->tls,
-        .wake_fd = -1,
-        .deadline_ns = clock_now(NULL) + (conn->deadline_ns - conn->host->now_ns(conn->host->ctx)),
-    };
-    dial->call = (struct my_call){.what = MY_CONNECT, .seen = dial_seen, .seen_arg = dial};
-    conn->mysql = NULL;
-    return dial;
-}
-
-static int thread_start(struct dial *dial)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, before;
-    int failed = 0;
-
-    (void)sigfillset(&all);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&thread, &attr, dial_run, dial);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return failed;
-}
-
-static enum dlock_status dial_aside(struct my_conn *conn, struct my_call *call)
-{
-    struct dial *dial = dial_new(conn);
-    enum dlock_status status = DLOCK_TIMEOUT;
-    struct timespec until;
-    int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
-    int left_alone = 0;
-
-    if (dial == NULL)
-        return DLOCK_NOMEM;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    left_ns += until.tv_nsec;
-    if (left_ns > 0) {
-        until.tv_sec += left_ns / MY_NS_PER_S;
-        until.tv_nsec = left_ns % MY_NS_PER_S;
-    }
-    if (thread_start(dial) != 0) {
-        dial_free(dial);
-        return DLOCK_NOMEM;
-    }
-    (void)pthread_mutex_lock(&dial->mutex);
-    while (!dial->done && pthread_cond_timedwait(&dial->ended, &dial->mutex, &until) == 0)
-        ;
-    if (dial->done) {
-        status = dial->status;
-        call->failed = dial->call.failed;
-        conn->mysql = dial->conn.mysql;
-        conn->dead = dial->conn.dead;
-        dial->conn.mysql = NULL;
-    }
-    left_alone = dial->abandoned = !dial->done;
-    if (left_alone && dial->socket > 0)
-        (void)shutdown(dial->socket - 1, SHUT_RDWR);
-    (void)pthread_mutex_unlock(&dial->mutex);
-    if (!left_alone)
-        dial_free(dial);
-    return status;
-}
-
 /* One number stands for a certificate that is no good, and for a link that broke. */
 static enum dlock_status tls_status(const char *text)
 {
@@ -274,7 +103,7 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
     conn->mysql = handle_new(place);
     if (conn->mysql == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
-    status = aside ? dial_aside(conn, &call) : my_drive(conn, &call);
+    status = aside ? my_aside(conn, &call) : my_drive(conn, &call);
     if (status == DLOCK_NOMEM)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or thread to connect");
     if (status != DLOCK_OK)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -149,16 +150,18 @@ static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
     return status;
 }
 
-/* OpenSSL writes without MSG_NOSIGNAL: a dead peer must not end the process. */
-struct pipe_guard {
+/* Around calls of OpenSSL, which writes without MSG_NOSIGNAL: a dead peer must not end the process.
+ * And which takes an error for its own that any connection of this thread left behind. */
+struct tls_guard {
     sigset_t pipe, before;
     int pending;
 };
 
-static void guard_begin(struct pipe_guard *guard)
+static void guard_begin(struct tls_guard *guard)
 {
     sigset_t pending;
 
+    ERR_clear_error();
     (void)sigemptyset(&guard->pipe);
     (void)sigaddset(&guard->pipe, SIGPIPE);
     (void)sigpending(&pending);
@@ -166,10 +169,11 @@ static void guard_begin(struct pipe_guard *guard)
     (void)pthread_sigmask(SIG_BLOCK, &guard->pipe, &guard->before);
 }
 
-static void guard_end(const struct pipe_guard *guard)
+static void guard_end(const struct tls_guard *guard)
 {
     const struct timespec none = {0};
 
+    ERR_clear_error();
     if (!guard->pending) {
         while (sigtimedwait(&guard->pipe, NULL, &none) < 0 && errno == EINTR)
             ;
@@ -213,7 +217,7 @@ static enum dlock_status run(struct my_conn *conn, struct my_call *call)
 
 enum dlock_status my_drive_part(struct my_conn *conn, struct my_call *call)
 {
-    struct pipe_guard guard;
+    struct tls_guard guard;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (!conn->tls)
@@ -235,7 +239,7 @@ enum dlock_status my_drive(struct my_conn *conn, struct my_call *call)
 
 void my_drive_close(struct my_conn *conn)
 {
-    struct pipe_guard guard;
+    struct tls_guard guard;
 
     if (conn->tls)
         guard_begin(&guard);

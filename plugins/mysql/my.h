@@ -7,7 +7,8 @@
  *
  *   plugin.c      the slots, in the order of plugin.h
  *   place.c       from the URI to a server, a database and a table prefix
- *   dial.c        making a connection: names, TLS, what the library must not do
+ *   dial.c        making a connection: TLS, what the library must not do
+ *   aside.c       the same in a thread, where the library keeps no deadline
  *   drive.c       one call of libmariadb, until a deadline or an interrupt
  *   conn.c        a connection: queries, several in one piece, transactions
  *   execute.c     statements of statements.c: as text the first time, prepared then
@@ -20,6 +21,7 @@
  *   reader.c      the same, shared mode
  *   pinned.c      strategy session: a row lock as the lock
  *   side.c        what a client has once: the second connection, queue sessions at rest
+ *   until.c       waiting for other threads
  *   watch.c       strategies row and insert: the head polls, the rest sleep
  *   queue.c       in GET_LOCK
  *   look.c        inspect, list, break
@@ -34,6 +36,7 @@
 
 #include <dlock/plugin.h>
 #include <mysql.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -306,6 +309,13 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err);
 /* Once in a process. */
 enum dlock_status my_dial_init(struct dlock_error *err);
 
+/* ---- aside.c ---- */
+
+/* my_drive of MY_CONNECT, to a name or with TLS. NOMEM: no memory or no thread. */
+enum dlock_status my_aside(struct my_conn *conn, struct my_call *call);
+/* Once in a process; non-zero: no memory. */
+int my_aside_init(void);
+
 /* ---- setup.c ---- */
 
 /* What differs between MariaDB and MySQL. */
@@ -440,6 +450,12 @@ enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
 void my_queue_pass(struct my_queue *queue, int64_t deadline_ns);
 /* The same without a word. */
 void my_queue_drop(struct my_queue *queue);
+
+/* ---- until.c ---- */
+
+/* A condition to wait for until moments of my_until. Non-zero: no memory. */
+int my_cond_init(pthread_cond_t *cond);
+struct timespec my_until(int64_t left_ns);
 
 /* ---- watch.c ---- */
 

@@ -7,9 +7,7 @@
  */
 #include "my.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* What a caller in a hurry gives others time for all the same: a connection that is cut for one
  * caller's deadline has to be made again for the next. */
@@ -54,15 +52,11 @@ int my_side_init(void)
 static struct my_side *side_new(const struct my_place *place, const struct dlock_host *host)
 {
     struct my_side *side = calloc(1, sizeof *side);
-    pthread_condattr_t attr;
 
     if (side == NULL)
         return NULL;
     (void)pthread_mutex_init(&side->mutex, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&side->freed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    (void)my_cond_init(&side->freed);
     side->host = host;
     side->place = *place;
     side->next = sides;
@@ -167,13 +161,9 @@ void my_side_rest(struct my_side *side, struct my_queue *queue)
 /* 0: conn is ours. */
 static int conn_take(struct my_side *side, int64_t left_ns)
 {
-    struct timespec until;
+    const struct timespec until = my_until(left_ns);
     int failed = 0;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    left_ns += until.tv_nsec;
-    until.tv_sec += left_ns / MY_NS_PER_S;
-    until.tv_nsec = left_ns % MY_NS_PER_S;
     (void)pthread_mutex_lock(&side->mutex);
     while (side->busy && failed == 0)
         failed = pthread_cond_timedwait(&side->freed, &side->mutex, &until);

@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Between two places to cut. */
 #ifdef DLT_LONG
-#define BYTES 1 /* between two places to cut */
+#define BYTES     1
+#define TLS_BYTES 7
 #else
-#define BYTES 23
+#define BYTES     23
+#define TLS_BYTES 53
 #endif
 
 #define OTHER    255 /* owner */
@@ -33,16 +36,18 @@ static bool pinned;
 static bool warm;      /* a session has its statements prepared before the fault */
 static bool torn;      /* the stream makes no sense: an answer may say so */
 static char fault[64]; /* of the proxy, now */
+static unsigned step = BYTES;
+static char certificates[DLT_DIRECTORY_SIZE]; /* "": no TLS */
 
 static void tell(const char *line)
 {
     cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
 }
 
-static void begin(const char *strategy)
+static void begin_with(const char *strategy, const char *const *args, const char *framing)
 {
-    cr_assert(dlt_maria_start(&server, NULL), "%s", server.why);
-    cr_assert(dlt_proxy_start(&proxy, server.address, "mysql", NULL), "%s", proxy.answer);
+    cr_assert(dlt_maria_start(&server, args), "%s", server.why);
+    cr_assert(dlt_proxy_start(&proxy, server.address, framing, NULL), "%s", proxy.answer);
     pinned = strcmp(strategy, "session") == 0;
     dlt_session_init(&direct, &server);
     dlt_session_option(&direct, "strategy", strategy);
@@ -56,12 +61,33 @@ static void begin(const char *strategy)
     cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK, "%s", direct.err.message);
 }
 
+static void begin(const char *strategy)
+{
+    begin_with(strategy, NULL, "mysql");
+}
+
+static void begin_tls(const char *strategy)
+{
+    char certificate[96], key[96], authority[96];
+
+    cr_assert(dlt_directory_make(certificates, "tls") && dlt_certificates_make(certificates));
+    (void)snprintf(certificate, sizeof certificate, "--ssl-cert=%s/server.pem", certificates);
+    (void)snprintf(key, sizeof key, "--ssl-key=%s/server.key", certificates);
+    (void)snprintf(authority, sizeof authority, "%s/ca.pem", certificates);
+    begin_with(strategy, (const char *[]){certificate, key, NULL}, "raw");
+    dlt_session_option(&s, "tls", "1");
+    dlt_session_option(&s, "tls_ca", authority);
+    step = TLS_BYTES;
+}
+
 static void end(void)
 {
     dlt_session_close(&s);
     dlt_session_close(&direct);
     (void)dlt_proxy_stop(&proxy);
     dlt_maria_stop(&server);
+    if (certificates[0] != '\0')
+        dlt_directory_remove(certificates);
 }
 
 /* A session as core would make it after a failure, on a network that is good again. */
@@ -230,7 +256,7 @@ static void cut_each(const char *direction, const char *how)
         bool answered = false;
         char order[48];
 
-        for (unsigned at = 0; !answered; at += BYTES) {
+        for (unsigned at = 0; !answered; at += step) {
             (void)snprintf(order, sizeof order, "cut %s %u %s", direction, at, how);
             answered = strike((enum what)what, CALM_MS, order);
             cr_assert_lt(at, 10000);
@@ -266,13 +292,52 @@ EACH(C3_C4_C8_an_answer_is_lost_or_late)
     }
 }
 
-EACH(C8_a_link_that_is_half_open)
+/* Each operation, or each so manieth. */
+static void half_open(int each)
 {
-    for (int what = TRY; what <= INSPECT; what++) {
+    for (int what = TRY; what <= INSPECT; what += each) {
         cr_assert(!strike((enum what)what, SHORT_MS, "blackhole c2s"));
         cr_assert(!strike((enum what)what, SHORT_MS, "blackhole s2c"));
         cr_assert(!strike((enum what)what, SHORT_MS, "cut c2s 5 hang"));
     }
+}
+
+EACH(C8_a_link_that_is_half_open)
+{
+    half_open(1);
+}
+
+/* ---- the same over TLS, where an answer is whole records or nothing ---- */
+
+#define TLS(name)             \
+    static void name(void);   \
+    Test(tls_row, name)       \
+    {                         \
+        begin_tls("row");     \
+        name();               \
+        end();                \
+    }                         \
+    Test(tls_session, name)   \
+    {                         \
+        begin_tls("session"); \
+        name();               \
+        end();                \
+    }                         \
+    static void name(void)
+
+TLS(C4_C9_what_is_sent_is_cut_off_here_and_there)
+{
+    cut_each("c2s", "rst");
+}
+
+TLS(C4_C9_what_is_answered_is_cut_off_here_and_there)
+{
+    cut_each("s2c", "fin");
+}
+
+TLS(C8_a_link_with_TLS_that_is_half_open)
+{
+    half_open(UNLOCK);
 }
 
 /* TCP does not lose what lies in between; a server that is no good may. */

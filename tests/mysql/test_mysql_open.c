@@ -164,7 +164,7 @@ Test(open, C8_a_server_that_says_nothing)
 }
 
 /* The library calls this one: it resolves "slow" when the test is long over. */
-static _Atomic int resolving;
+static _Atomic int resolving, resolved;
 __attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
                                                        const struct addrinfo *req,
                                                        struct addrinfo **pai)
@@ -176,6 +176,7 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *name, const c
         resolving++;
         dlt_sleep_ms(1500);
         resolving--;
+        resolved++;
         return EAI_NONAME;
     }
     return real(name, service, req, pai);
@@ -192,6 +193,24 @@ Test(open, C8_a_name_that_takes_its_time)
     cr_assert_eq(resolving, 1, "the library did not ask for the name");
     dlt_sleep_ms(2000);
     cr_assert_eq(resolving, 0);
+}
+
+/* A resolver that is silent is not asked by a thread more for each attempt; when it has spoken, the
+ * next attempt asks again. */
+Test(open, C8_a_name_that_is_asked_for_once_at_a_time)
+{
+    (void)snprintf(s.address, sizeof s.address, "slow:1");
+    for (int i = 0; i < 3; i++) {
+        int64_t begin_ns = dlt_host_now(&s.host);
+
+        s.call_ms = 100;
+        want(DLOCK_UNAVAILABLE, "in time");
+        cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 1000 * DLT_NS_PER_MS);
+        cr_assert_eq(resolving + resolved, 1);
+    }
+    s.call_ms = 10000;
+    want(DLOCK_UNAVAILABLE, "slow");
+    cr_assert_eq(resolved, 2);
 }
 
 Test(open, OPN_3_INVALID)
