@@ -220,16 +220,21 @@ void dl_client_shutdown(struct dlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-/* A handle that is in a call, held, or lost: that one, too, may have a session and a slot. With the
- * mutex held. */
+/* A handle that is in a call, held, or lost: that one, too, may have a session and a slot. Others go
+ * behind it, so that each of many is passed once. With the mutex held. */
 static struct dlock *find_active(struct dlock_client *client)
 {
     int64_t now_ns = dl_client_now(client);
+    const struct dlock *passed = NULL;
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
         if (lock->phase != DL_PHASE_IDLE ||
             dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             return lock;
+        if (passed == NULL)
+            passed = lock;
+        dl_lock_put_last_locked(lock);
+    }
     return NULL;
 }
 

@@ -34,7 +34,7 @@ struct dlock_client {
     pthread_cond_t quiet; /* signalled when a call has ended and somebody closes */
     struct dl_keeper keeper;
     struct dl_events events;
-    struct dlock *locks; /* doubly linked */
+    struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_names names;
     size_t refs;    /* the client itself, until close, and its handles */
     unsigned calls; /* in progress, other than on handles */

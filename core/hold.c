@@ -68,7 +68,7 @@ enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
 
 static void look_again_locked(struct dlock *lock)
 {
-    dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+    dl_keeper_hold(lock->client, lock);
 }
 
 void dl_hold_free_to_renew_locked(struct dlock *lock)

@@ -8,6 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void list_append(struct dlock_client *client, struct dlock *lock)
+{
+    lock->prev = client->locks_last;
+    lock->next = NULL;
+    if (lock->prev != NULL)
+        lock->prev->next = lock;
+    else
+        client->locks = lock;
+    client->locks_last = lock;
+}
+
+static void list_remove(struct dlock_client *client, struct dlock *lock)
+{
+    if (lock->prev != NULL)
+        lock->prev->next = lock->next;
+    else
+        client->locks = lock->next;
+    if (lock->next != NULL)
+        lock->next->prev = lock->prev;
+    else
+        client->locks_last = lock->prev;
+}
+
+void dl_lock_put_last_locked(struct dlock *lock)
+{
+    list_remove(lock->client, lock);
+    list_append(lock->client, lock);
+}
+
 static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -16,13 +45,11 @@ static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
     (void)pthread_mutex_lock(&client->mutex);
     if (client->shutdown) {
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    } else if (!dl_schedule_reserve(&client->keeper.schedule)) {
+    } else if (!dl_keeper_reserve(client)) {
         status = dl_error(err, DLOCK_NOMEM, "no memory for a handle");
     } else {
-        lock->next = client->locks;
-        if (lock->next != NULL)
-            lock->next->prev = lock;
-        client->locks = lock;
+        list_append(client, lock);
+        dl_keeper_heed(client, lock);
         client->refs++;
     }
     (void)pthread_mutex_unlock(&client->mutex);
@@ -179,15 +206,10 @@ static void lock_unlink(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    if (lock->prev != NULL)
-        lock->prev->next = lock->next;
-    else
-        client->locks = lock->next;
-    if (lock->next != NULL)
-        lock->next->prev = lock->prev;
+    list_remove(client, lock);
     dl_events_drop(&client->events, &lock->event);
     dl_keeper_remove(client, lock);
-    dl_schedule_unreserve(&client->keeper.schedule);
+    dl_keeper_unreserve(client);
 }
 
 /* Until no call is made on the handle, no callback runs for it, and it is free. Mutex held. */

@@ -51,7 +51,8 @@ struct dlock {
     int64_t handed_until_ns;
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
-    struct dl_due due;
+    struct dl_due due; /* when the keeper looks at it, and */
+    struct dl_due end; /* when its lease ends: both in the keeper's schedules, or neither */
     struct dl_event_node event;
 
     /* The attempt; changes hands at a hand-off. Used by the thread that is in the phase. */
@@ -69,6 +70,9 @@ void dl_lock_free_forked(struct dlock *lock);
 /* The call waiting on the handle, on every handle, returns status (CANCELED, CLOSED). */
 void dl_lock_cancel(struct dlock *lock, enum dlock_status status);
 void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
+
+/* Behind all other handles of the client. With the mutex held. */
+void dl_lock_put_last_locked(struct dlock *lock);
 
 /* What of a claim is its handle's: label and bounds. */
 void dl_lock_mark_claim(struct dlock *lock);
