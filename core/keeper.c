@@ -24,7 +24,8 @@
 
 void dl_keeper_init(struct dl_keeper *keeper)
 {
-    *keeper = (struct dl_keeper){.wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
+    *keeper = (struct dl_keeper){
+        .wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
 }
 
 void dl_keeper_fini(struct dl_keeper *keeper)
@@ -102,7 +103,7 @@ void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
  */
 static int64_t bound_of(const struct dlock *lock)
 {
-    int64_t most_ns = later(lock->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
+    int64_t most_ns = later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
 
     return lock->end.place == 0 ? most_ns : earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
 }
@@ -210,8 +211,9 @@ static int64_t exchange_until(struct dlock_client *client, struct dlock *const *
     if (end != NULL)
         most_ns = earlier(most_ns, end->at_ns - now_ns);
     for (size_t i = 0; i < n; i++)
-        most_ns = earlier(most_ns, dl_renewal_exchange_ns(&locks[i]->renewal,
-                                                          locks[i]->op_timeout_ms * DL_NS_PER_MS));
+        most_ns =
+            earlier(most_ns, dl_renewal_exchange_ns(&locks[i]->renewal,
+                                                    locks[i]->terms->op_timeout_ms * DL_NS_PER_MS));
     return now_ns + most_ns;
 }
 
@@ -252,7 +254,7 @@ static void batch_exchange(struct dlock_client *client, size_t n)
 static void busy_end_locked(struct dlock *lock)
 {
     lock->keeper_busy = false;
-    (void)pthread_cond_broadcast(&lock->changed);
+    dl_lock_changed_locked(lock);
 }
 
 /* What came too late for its claim: the store should be told. With the mutex held. */
@@ -308,14 +310,14 @@ static void batch_renew(struct dlock_client *client, size_t n)
 static void losses_report(struct dlock_client *client)
 {
     while (losses_wait(client)) {
-        struct dlock_event event = dl_events_pop(&client->events)->event;
+        struct dlock_event event = dl_hold_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
         (void)pthread_mutex_unlock(&client->mutex);
         client->on_lost(client->on_lost_arg, &event);
         (void)pthread_mutex_lock(&client->mutex);
         event.lock->in_callback = false;
-        (void)pthread_cond_broadcast(&event.lock->changed);
+        dl_lock_changed_locked(event.lock);
     }
 }
 
@@ -343,7 +345,7 @@ static bool lost_session_end(struct dlock_client *client)
     dl_claim_unpin(client, lock->claim, DLOCK_LOST);
     (void)pthread_mutex_lock(&client->mutex);
     lock->keeper_busy = false;
-    (void)pthread_cond_broadcast(&lock->changed);
+    dl_lock_changed_locked(lock);
     return true;
 }
 

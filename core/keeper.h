@@ -28,8 +28,8 @@ struct dlock_client;
 struct dl_keeper {
     struct dl_schedule schedule; /* of handles: the next moment to look at each */
     struct dl_schedule ends;     /* of those that hold a lease: when it ends */
-    int64_t bound_ns;            /* no handle wants an exchange of others to last longer; it may want
-                                    less than it did since bound_seen_ns */
+    int64_t bound_ns; /* no handle wants an exchange of others to last longer; it may want
+                         less than it did since bound_seen_ns */
     int64_t bound_seen_ns;
     pthread_t thread;
     bool running, stop;

@@ -35,8 +35,6 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
 {
     int64_t base_ns = until_ns - dl_validity_until_ns(0, lease_ms);
 
-    renewal->hold_until_ns =
-        renewal->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, renewal->max_hold_ms);
     renewal->at_ns = next_after(renewal, base_ns, lease_ms);
     if (soon && renewal->at_ns != DL_NEVER)
         renewal->at_ns = earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);

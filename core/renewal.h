@@ -11,14 +11,13 @@
 
 struct dl_renewal {
     /* set by the handle's owner */
-    bool automatic;      /* false: only when the application asks for it */
-    int64_t max_hold_ms; /* 0: no bound */
+    bool automatic; /* false: only when the application asks for it */
 
     /* of the present acquisition */
-    int64_t at_ns;         /* the next one; DL_NEVER: none */
-    int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
-    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
     unsigned failures;     /* in a row */
+    int64_t at_ns;         /* the next one; DL_NEVER: none */
+    int64_t hold_until_ns; /* end of max_hold, set before dl_renewal_granted; DL_NEVER */
+    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
 };
 
 /*

@@ -16,7 +16,9 @@ static bool gone, stale;
 
 static void hold(bool automatic, int64_t max_hold_ms, bool soon)
 {
-    renewal = (struct dl_renewal){.automatic = automatic, .max_hold_ms = max_hold_ms};
+    renewal = (struct dl_renewal){.automatic = automatic, .hold_until_ns = DL_NEVER};
+    if (max_hold_ms != 0)
+        renewal.hold_until_ns = (1010 + max_hold_ms) * MS;
     dl_renewal_granted(&renewal, &lease, 1010 * MS, UNTIL_MS * MS, 30000, soon);
 }
 
