@@ -18,6 +18,7 @@ struct acquire {
     struct dlock *lock;
     struct dlock_client *client;
     struct dlock_error *err;
+    struct dl_waiting waiting; /* the handle points to it */
     struct dl_attempt attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
     bool begun;               /* the request has a token that is not used up */
@@ -26,8 +27,8 @@ struct acquire {
 };
 
 /* OK: the phase has begun. With the mutex held. */
-static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
-                                       struct dlock_error *err)
+static enum dlock_status acquire_begin(struct dlock *lock, struct dl_waiting *waiting,
+                                       enum dlock_mode mode, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -49,9 +50,8 @@ static enum dlock_status acquire_begin(struct dlock *lock, enum dlock_mode mode,
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->ttl_ms; /* the keeper reads it of any handle */
-    lock->cancel = DLOCK_OK;
-    lock->handed = false;
+    lock->claim->req.ttl_ms = lock->terms->ttl_ms; /* the keeper reads it of any handle */
+    lock->waiting = waiting;
     lock->repeatable = false;
     return DLOCK_OK;
 }
@@ -78,7 +78,7 @@ static enum dlock_status cancel_status(struct acquire *a)
     enum dlock_status cancel;
 
     (void)pthread_mutex_lock(&a->client->mutex);
-    cancel = a->lock->cancel;
+    cancel = a->waiting.cancel;
     (void)pthread_mutex_unlock(&a->client->mutex);
     return cancel;
 }
@@ -89,8 +89,8 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
     enum dlock_status cancel;
 
     (void)pthread_mutex_lock(&a->client->mutex);
-    cancel = a->lock->cancel;
-    a->lock->watched = cancel == DLOCK_OK ? session : NULL;
+    cancel = a->waiting.cancel;
+    a->waiting.watched = cancel == DLOCK_OK ? session : NULL;
     (void)pthread_mutex_unlock(&a->client->mutex);
     return cancel;
 }
@@ -127,7 +127,8 @@ static void place_note(struct acquire *a)
 
 static enum dlock_status fence_check(struct acquire *a)
 {
-    if (!a->lock->must_fence || a->grant.fence != 0 || a->lock->claim->req.mode == DLOCK_SHARED)
+    if (!a->lock->terms->must_fence || a->grant.fence != 0 ||
+        a->lock->claim->req.mode == DLOCK_SHARED)
         return DLOCK_OK;
     return dl_error(a->err, DLOCK_INTERNAL, "fence=on: the store granted without a token");
 }
@@ -230,7 +231,7 @@ static void take_over(struct acquire *a)
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
                                     .lease_ms = a->lock->renewal.lease_ms};
-    dl_attempt_holds(&a->attempt, dl_client_now(a->client), a->lock->handed_until_ns,
+    dl_attempt_holds(&a->attempt, dl_client_now(a->client), a->waiting.handed_until_ns,
                      a->grant.lease_ms);
 }
 
@@ -352,7 +353,7 @@ static void granted_locked(struct acquire *a)
     int64_t now_ns = dl_client_now(a->client);
 
     claim->enqueued = false;
-    if (lock->counted == NULL) { /* from the store */
+    if (!lock->counted) { /* from the store */
         claim->fence = a->grant.fence;
         claim->fence_room = a->grant.fence_room;
         claim->turns = 0;
@@ -445,12 +446,12 @@ static void rules_make(const struct dlock *lock, bool wait, struct dl_attempt_ru
     const struct dlock_client *client = lock->client;
 
     *rules = (struct dl_attempt_rules){
-        .op_timeout_ns = lock->op_timeout_ms * DL_NS_PER_MS,
-        .poll_max_ns = lock->poll_max_ms * DL_NS_PER_MS,
+        .op_timeout_ns = lock->terms->op_timeout_ms * DL_NS_PER_MS,
+        .poll_max_ns = lock->terms->poll_max_ms * DL_NS_PER_MS,
         .wait = wait,
         .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
         .watch = dl_client_has(client, DLOCK_CAP_WATCH),
-        .queue = wait && lock->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
+        .queue = wait && lock->terms->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
         .session = dl_client_has(client, DLOCK_CAP_SESSION),
     };
 }
@@ -459,7 +460,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
                              struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    struct acquire a = {.lock = lock, .client = client, .err = err};
+    struct acquire a = {.lock = lock, .client = client, .err = err, .waiting.lock = lock};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
     int64_t joined_ns = dl_client_now(client);
     int64_t deadline_ns = dl_clock_after_ms(joined_ns, timeout_ms);
@@ -472,7 +473,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
         (void)pthread_mutex_unlock(&client->mutex);
         return status;
     }
-    status = acquire_begin(lock, mode, err);
+    status = acquire_begin(lock, &a.waiting, mode, err);
     if (status == DLOCK_OK)
         status = dl_turn_take_locked(lock, mode, wait);
     if (status == DLOCK_BUSY) {

@@ -65,10 +65,8 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
         status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
     else
         status = dl_keeper_start(client, err);
-    if (status == DLOCK_OK) {
+    if (status == DLOCK_OK)
         lock->phase = DL_PHASE_ACQUIRING;
-        lock->cancel = DLOCK_OK;
-    }
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }
@@ -81,7 +79,7 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
 
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
-    if (status == DLOCK_OK && lock->must_fence && found->fence == 0 &&
+    if (status == DLOCK_OK && lock->terms->must_fence && found->fence == 0 &&
         found->mode == DLOCK_EXCLUSIVE)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
     return status;
@@ -94,7 +92,7 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, enum dloc
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable = false;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->ttl_ms;
+    lock->claim->req.ttl_ms = lock->terms->ttl_ms;
     dl_claim_begin_locked(client, lock->claim, token);
     (void)pthread_mutex_unlock(&client->mutex);
 }
@@ -107,7 +105,7 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
     enum dlock_status status;
 
     *until_ns = now_ns;
-    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->op_timeout_ms), lease_ms,
+    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms), lease_ms,
                             until_ns, err);
     if (status == DLOCK_LOST)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");

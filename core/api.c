@@ -4,6 +4,7 @@
 #include "acquire.h"
 #include "adopt.h"
 #include "error.h"
+#include "hold.h"
 #include "query.h"
 #include "random.h"
 #include "registry.h"
@@ -109,7 +110,7 @@ int dlock_client_next_event(struct dlock_client *client, struct dlock_event *eve
     (void)pthread_mutex_lock(&client->mutex);
     node = dl_events_pop(&client->events);
     if (node != NULL)
-        *event = node->event;
+        *event = dl_hold_event_locked(node);
     (void)pthread_mutex_unlock(&client->mutex);
     return node != NULL;
 }
@@ -155,7 +156,7 @@ static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64
 
 enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err)
 {
-    return acquire(lock, DLOCK_EXCLUSIVE, lock == NULL ? 0 : lock->wait_ms, err);
+    return acquire(lock, DLOCK_EXCLUSIVE, lock == NULL ? 0 : lock->terms->wait_ms, err);
 }
 
 enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err)
@@ -170,7 +171,7 @@ enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms, struct
 
 enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err)
 {
-    return acquire(lock, DLOCK_SHARED, lock == NULL ? 0 : lock->wait_ms, err);
+    return acquire(lock, DLOCK_SHARED, lock == NULL ? 0 : lock->terms->wait_ms, err);
 }
 
 enum dlock_status dlock_tryrdlock(struct dlock *lock, struct dlock_error *err)

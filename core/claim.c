@@ -17,13 +17,11 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
                               uint32_t name_len)
 {
     size_t slot_at = round_up(sizeof(struct dl_claim));
-    size_t size = slot_at + round_up(client->plugin->ops.slot_size);
-    char *block = aligned_alloc(16, size);
+    char *block = calloc(1, slot_at + client->plugin->ops.slot_size); /* 16-byte aligned */
     struct dl_claim *claim = (struct dl_claim *)(void *)block;
 
     if (block == NULL)
         return NULL;
-    memset(block, 0, size);
     claim->req = (struct dlock_request){
         .name = name,
         .name_len = name_len,

@@ -40,17 +40,6 @@ uint64_t dl_client_jitter(struct dlock_client *client)
     return random;
 }
 
-char *dl_client_label(const char *text)
-{
-    char host[65] = "";
-    char *label = NULL;
-
-    (void)gethostname(host, sizeof host - 1);
-    if (asprintf(&label, "%s:%ld:%s", host, (long)getpid(), text) < 0)
-        return NULL;
-    return label;
-}
-
 /* dlock_host.session_down: what lives in that session has to be looked at now. */
 static void session_down(void *arg, void *self)
 {
@@ -102,7 +91,7 @@ static void client_free(struct dlock_client *client)
     dl_events_fini(&client->events);
     dl_keeper_fini(&client->keeper);
     dl_store_free(client->store);
-    free(client->label);
+    dl_terms_drop(client->terms);
     free(client);
 }
 
@@ -157,13 +146,8 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
 static enum dlock_status client_finish(struct dlock_client *client, struct dlock_client **out,
                                        struct dlock_error *err)
 {
-    enum dlock_status status;
+    enum dlock_status status = client_connect(client, err);
 
-    client->label = dl_client_label(client->store->settings.label);
-    if (client->label == NULL)
-        status = dl_error(err, DLOCK_NOMEM, "no memory for a client");
-    else
-        status = client_connect(client, err);
     if (status != DLOCK_OK)
         client_free(client);
     else
@@ -220,16 +204,21 @@ void dl_client_shutdown(struct dlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-/* A handle that is in a call, held, or lost: that one, too, may have a session and a slot. With the
- * mutex held. */
+/* A handle that is in a call, held, or lost: that one, too, may have a session and a slot. Others
+ * go behind it, so that each of many is passed once. With the mutex held. */
 static struct dlock *find_active(struct dlock_client *client)
 {
     int64_t now_ns = dl_client_now(client);
+    const struct dlock *passed = NULL;
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
         if (lock->phase != DL_PHASE_IDLE ||
             dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             return lock;
+        if (passed == NULL)
+            passed = lock;
+        dl_lock_put_last_locked(lock);
+    }
     return NULL;
 }
 
@@ -250,7 +239,7 @@ static void client_drain_locked(struct dlock_client *client)
             (void)pthread_cond_wait(&client->quiet, &client->mutex);
             continue;
         }
-        deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+        deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
         dl_error_reset(&err);
         if (dl_unlock_whole_locked(lock, deadline_ns, &err) == DLOCK_OK)
             continue;

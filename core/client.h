@@ -14,6 +14,7 @@
 #include "name.h"
 #include "session.h"
 #include "store.h"
+#include "terms.h"
 
 #include <dlock/dlock.h>
 
@@ -24,7 +25,6 @@ struct dlock_client {
     const struct dl_plugin *plugin;
     dlock_event_fn *on_lost;
     void *on_lost_arg;
-    char *label; /* "host:pid:label" */
     struct dlock_session_info info;
 
     struct dl_host host;
@@ -34,10 +34,11 @@ struct dlock_client {
     pthread_cond_t quiet; /* signalled when a call has ended and somebody closes */
     struct dl_keeper keeper;
     struct dl_events events;
-    struct dlock *locks; /* doubly linked */
+    struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_names names;
-    size_t refs;    /* the client itself, until close, and its handles */
-    unsigned calls; /* in progress, other than on handles */
+    struct dl_terms *terms; /* of the handle made last */
+    size_t refs;            /* the client itself, until close, and its handles */
+    unsigned calls;         /* in progress, other than on handles */
     bool shutdown, closed;
     uint64_t jitter;
 };
@@ -64,9 +65,6 @@ void dl_client_release(struct dlock_client *client);
 
 /* The same in a forked child, where nothing can be locked. */
 void dl_client_release_forked(struct dlock_client *client);
-
-/* "host:pid:text", malloc'ed; NULL: no memory. */
-char *dl_client_label(const char *text);
 
 /* One of the bits that are the same in all sessions [OPN-5]. */
 bool dl_client_has(const struct dlock_client *client, uint32_t cap);

@@ -41,7 +41,7 @@ static void fd_lower(const struct dl_events *events)
 
 void dl_events_push(struct dl_events *events, struct dl_event_node *node)
 {
-    node->queued = true;
+    node->at = events->last;
     node->next = NULL;
     *events->last = node;
     events->last = &node->next;
@@ -50,16 +50,14 @@ void dl_events_push(struct dl_events *events, struct dl_event_node *node)
 
 void dl_events_drop(struct dl_events *events, struct dl_event_node *node)
 {
-    struct dl_event_node **at = &events->first;
-
-    if (!node->queued)
+    if (node->at == NULL)
         return;
-    while (*at != node)
-        at = &(*at)->next;
-    *at = node->next;
-    if (node->next == NULL)
-        events->last = at;
-    node->queued = false;
+    *node->at = node->next;
+    if (node->next != NULL)
+        node->next->at = node->at;
+    else
+        events->last = node->at;
+    node->at = NULL;
     fd_lower(events);
 }
 

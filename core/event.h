@@ -9,11 +9,9 @@
 #include <dlock/dlock.h>
 #include <stdbool.h>
 
-/* Part of a handle: the loss of its last acquisition. */
+/* Part of a handle: the loss of its last acquisition is not yet told. */
 struct dl_event_node {
-    struct dl_event_node *next;
-    bool queued;
-    struct dlock_event event;
+    struct dl_event_node *next, **at; /* at: what points to it; NULL: it is not in */
 };
 
 struct dl_events {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "handoff.h"
 #include "hold.h"
+#include "turn.h"
 
 /* Other clients that wait are kept waiting by hand-offs for no longer than this. */
 #define CROWDED_MOST_NS (20 * DL_NS_PER_MS)
@@ -21,12 +22,12 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
 static struct dlock *receiver_of(struct dlock *lock)
 {
     struct dl_turn *turn = lock->name->queue.first;
-    struct dlock *to;
+    struct dl_waiting *waiting;
 
     if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
         return NULL;
-    to = (struct dlock *)(void *)((char *)turn - offsetof(struct dlock, turn));
-    return to->ready && !to->handed && to->cancel == DLOCK_OK ? to : NULL;
+    waiting = dl_turn_waiting(turn);
+    return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
 }
 
 static void claims_swap(struct dlock *from, struct dlock *to)
@@ -47,13 +48,14 @@ bool dl_handoff_locked(struct dlock *lock)
     struct dl_handoff_terms terms;
 
     if (to == NULL || lock->keeper_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
-        claim->req.ttl_ms != to->ttl_ms || (to->must_fence && claim->fence == 0) ||
+        claim->req.ttl_ms != to->terms->ttl_ms || (to->terms->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, dl_client_now(lock->client)) != DLOCK_STATE_HELD)
         return false;
     terms = (struct dl_handoff_terms){
         .turns = claim->turns,
-        .turns_most = lock->handoff < to->handoff ? lock->handoff : to->handoff,
+        .turns_most =
+            lock->terms->handoff < to->terms->handoff ? lock->terms->handoff : to->terms->handoff,
         .fence = claim->fence,
         .fence_room = claim->fence_room,
         .now_ns = dl_client_now(lock->client),
@@ -63,12 +65,12 @@ bool dl_handoff_locked(struct dlock *lock)
     terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;
     if (!dl_handoff_allowed(&terms))
         return false;
-    to->handed = true;
-    to->handed_until_ns = dl_lease_until_ns(&lock->lease);
+    to->waiting->handed = true;
+    to->waiting->handed_until_ns = dl_lease_until_ns(&lock->lease);
     to->renewal.lease_ms = lock->renewal.lease_ms;
     dl_hold_end_locked(lock);
     claims_swap(lock, to);
     dl_hold_count_moved_locked(lock, to);
-    (void)pthread_cond_broadcast(&to->changed);
+    dl_lock_changed_locked(to);
     return true;
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold.h"
 #include "error.h"
+#include "turn.h"
 
 #define DEPTH_MOST UINT32_MAX
-
-static struct dlock *turn_lock(struct dl_turn *turn)
-{
-    return (struct dlock *)(void *)((char *)turn - offsetof(struct dlock, turn));
-}
 
 void dl_hold_admit_locked(struct dlock *lock)
 {
@@ -16,31 +12,37 @@ void dl_hold_admit_locked(struct dlock *lock)
     while (dl_queue_admit(queue) != NULL)
         continue;
     for (struct dl_turn *turn = queue->first; turn != NULL && turn->admitted; turn = turn->next)
-        (void)pthread_cond_broadcast(&turn_lock(turn)->changed);
+        dl_lock_changed_locked(dl_turn_waiting(turn)->lock);
+}
+
+static unsigned *counter_of(const struct dlock *lock)
+{
+    return lock->counted_reader ? &lock->name->readers : &lock->name->writers;
 }
 
 void dl_hold_count_locked(struct dlock *lock)
 {
-    if (lock->counted != NULL)
+    if (lock->counted)
         return;
-    lock->counted =
-        lock->claim->req.mode == DLOCK_SHARED ? &lock->name->readers : &lock->name->writers;
-    ++*lock->counted;
+    lock->counted = true;
+    lock->counted_reader = lock->claim->req.mode == DLOCK_SHARED;
+    ++*counter_of(lock);
 }
 
 void dl_hold_uncount_locked(struct dlock *lock)
 {
-    if (lock->counted == NULL)
+    if (!lock->counted)
         return;
-    --*lock->counted;
-    lock->counted = NULL;
+    --*counter_of(lock);
+    lock->counted = false;
     dl_hold_admit_locked(lock);
 }
 
 void dl_hold_count_moved_locked(struct dlock *from, struct dlock *to)
 {
     to->counted = from->counted;
-    from->counted = NULL;
+    to->counted_reader = from->counted_reader;
+    from->counted = false;
 }
 
 void dl_hold_downgrade_locked(struct dlock *lock)
@@ -54,7 +56,7 @@ enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
 {
     enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
 
-    if (!lock->recursive || lock->client->shutdown ||
+    if (!lock->terms->recursive || lock->client->shutdown ||
         (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
         (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
         return DLOCK_NOT_HELD;
@@ -68,7 +70,7 @@ enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
 
 static void look_again_locked(struct dlock *lock)
 {
-    dl_keeper_set(lock->client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+    dl_keeper_hold(lock->client, lock);
 }
 
 void dl_hold_free_to_renew_locked(struct dlock *lock)
@@ -88,6 +90,9 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->depth = 0;
     lock->told = false;
     atomic_store(&lock->fence, grant->fence);
+    lock->renewal.hold_until_ns = lock->terms->max_hold_ms == 0
+                                      ? DL_NEVER
+                                      : dl_clock_after_ms(now_ns, lock->terms->max_hold_ms);
     dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
     look_again_locked(lock);
 }
@@ -162,11 +167,19 @@ void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason)
         return;
     lock->told = true;
     lock->reason = reason;
-    lock->event.event = (struct dlock_event){
-        .lock = lock, .user = lock->user, .reason = reason, .fence = atomic_load(&lock->fence)};
     dl_events_push(&client->events, &lock->event);
     if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))
         dl_keeper_wake(client);
+}
+
+struct dlock_event dl_hold_event_locked(struct dl_event_node *node)
+{
+    struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
+
+    return (struct dlock_event){.lock = lock,
+                                .user = lock->user,
+                                .reason = lock->reason,
+                                .fence = atomic_load(&lock->fence)};
 }
 
 void dl_hold_end_locked(struct dlock *lock)

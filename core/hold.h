@@ -44,6 +44,9 @@ void dl_hold_free_to_renew_locked(struct dlock *lock);
 /* Lost; reports it unless it was reported. */
 void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason);
 
+/* The loss that was reported by this part of a handle: still its last one. */
+struct dlock_event dl_hold_event_locked(struct dl_event_node *node);
+
 /* The claim is shared from here on; the next renewals tell the store until one is confirmed. */
 void dl_hold_downgrade_locked(struct dlock *lock);
 

@@ -14,13 +14,18 @@
 
 #define AWAKE_NS INT64_MIN
 
+/* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
+ * an exchange may last. */
+#define BOUND_LIFE_NS DL_NS_PER_S
+
 /* A handle that holds nothing may have a ttl of milliseconds: renewals of others get this long all
  * the same, and the news of a loss of its next lease may come as much later. */
 #define NOT_HELD_LEAST_NS (200 * DL_NS_PER_MS)
 
 void dl_keeper_init(struct dl_keeper *keeper)
 {
-    *keeper = (struct dl_keeper){.wake_fd = -1, .timer_fd = -1, .armed_ns = AWAKE_NS};
+    *keeper = (struct dl_keeper){
+        .wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
 }
 
 void dl_keeper_fini(struct dl_keeper *keeper)
@@ -30,11 +35,45 @@ void dl_keeper_fini(struct dl_keeper *keeper)
     if (keeper->timer_fd >= 0)
         (void)close(keeper->timer_fd);
     dl_schedule_fini(&keeper->schedule);
+    dl_schedule_fini(&keeper->ends);
 }
 
 static struct dlock *due_lock(struct dl_due *due)
 {
     return (struct dlock *)(void *)((char *)due - offsetof(struct dlock, due));
+}
+
+static struct dlock *end_lock(struct dl_due *end)
+{
+    return (struct dlock *)(void *)((char *)end - offsetof(struct dlock, end));
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+bool dl_keeper_reserve(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+
+    if (!dl_schedule_reserve(&keeper->schedule))
+        return false;
+    if (dl_schedule_reserve(&keeper->ends))
+        return true;
+    dl_schedule_unreserve(&keeper->schedule);
+    return false;
+}
+
+void dl_keeper_unreserve(struct dlock_client *client)
+{
+    dl_schedule_unreserve(&client->keeper.schedule);
+    dl_schedule_unreserve(&client->keeper.ends);
 }
 
 void dl_keeper_wake(struct dlock_client *client)
@@ -57,21 +96,33 @@ void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_n
 void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
 {
     dl_schedule_remove(&client->keeper.schedule, &lock->due);
+    dl_schedule_remove(&client->keeper.ends, &lock->end);
+}
+
+/* How long an exchange for others may last for the sake of this handle, the end of its lease aside.
+ */
+static int64_t bound_of(const struct dlock *lock)
+{
+    int64_t most_ns = later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
+
+    return lock->end.place == 0 ? most_ns : earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
+}
+
+void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock)
+{
+    client->keeper.bound_ns = earlier(client->keeper.bound_ns, bound_of(lock));
+}
+
+void dl_keeper_hold(struct dlock_client *client, struct dlock *lock)
+{
+    dl_schedule_set(&client->keeper.ends, &lock->end, dl_lease_until_ns(&lock->lease));
+    dl_keeper_heed(client, lock);
+    dl_keeper_set(client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
 }
 
 bool dl_keeper_is_self(const struct dlock_client *client)
 {
     return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static bool losses_wait(const struct dlock_client *client)
@@ -88,6 +139,17 @@ static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
     }
 }
 
+/* Leases that have run out are lost, whatever else is due. With the mutex held. */
+static void ended_lose(struct dlock_client *client, int64_t now_ns)
+{
+    struct dl_due *end = dl_schedule_first(&client->keeper.ends);
+
+    while (end != NULL && end->at_ns <= now_ns) {
+        (void)dl_hold_due_locked(end_lock(end), now_ns);
+        end = dl_schedule_first(&client->keeper.ends);
+    }
+}
+
 /* Handles whose renewal is due, marked keeper_busy; losses go to the queue, and come first. With
  * the mutex held. */
 static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
@@ -97,6 +159,7 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_KEEPER_BATCH;
     size_t n = 0;
 
+    ended_lose(client, now_ns);
     while (n < most && !losses_wait(client)) {
         struct dl_due *due = dl_schedule_first(&keeper->schedule);
         struct dlock *lock;
@@ -120,19 +183,38 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     return 0;
 }
 
-/* Until when an exchange that begins now may last, for the sake of every lease of the client, and
- * of those that handles may get meanwhile. With the mutex held. */
-static int64_t exchange_until(struct dlock_client *client, int64_t now_ns)
+/* With the mutex held. */
+static void bound_look(struct dlock_client *client, int64_t now_ns)
 {
-    int64_t most_ns = DL_NEVER;
+    struct dl_keeper *keeper = &client->keeper;
 
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next) {
-        most_ns = earlier(most_ns, dl_renewal_exchange_ns(&lock->renewal, &lock->lease, now_ns,
-                                                          lock->keeper_busy,
-                                                          lock->op_timeout_ms * DL_NS_PER_MS));
-        most_ns = earlier(most_ns, later(lock->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS));
-    }
-    return most_ns == DL_NEVER ? DL_NEVER : now_ns + most_ns;
+    if (now_ns - keeper->bound_seen_ns < later(keeper->bound_ns, BOUND_LIFE_NS))
+        return;
+    keeper->bound_seen_ns = now_ns;
+    keeper->bound_ns = DL_NEVER;
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        dl_keeper_heed(client, lock);
+}
+
+/* Until when an exchange for these n handles that begins now may last, for the sake of every lease
+ * of the client, and of those that handles may get meanwhile. With the mutex held. */
+static int64_t exchange_until(struct dlock_client *client, struct dlock *const *locks, size_t n,
+                              int64_t now_ns)
+{
+    const struct dl_due *end;
+    int64_t most_ns;
+
+    ended_lose(client, now_ns);
+    bound_look(client, now_ns);
+    end = dl_schedule_first(&client->keeper.ends);
+    most_ns = client->keeper.bound_ns;
+    if (end != NULL)
+        most_ns = earlier(most_ns, end->at_ns - now_ns);
+    for (size_t i = 0; i < n; i++)
+        most_ns =
+            earlier(most_ns, dl_renewal_exchange_ns(&locks[i]->renewal,
+                                                    locks[i]->terms->op_timeout_ms * DL_NS_PER_MS));
+    return now_ns + most_ns;
 }
 
 /* One exchange for the n handles of the batch, without the mutex. */
@@ -146,7 +228,7 @@ static void batch_exchange(struct dlock_client *client, size_t n)
     int64_t deadline_ns, sent_ns;
 
     (void)pthread_mutex_lock(&client->mutex);
-    deadline_ns = exchange_until(client, dl_client_now(client));
+    deadline_ns = exchange_until(client, client->keeper.batch, n, dl_client_now(client));
     client->keeper.busy_until_ns = deadline_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_error_reset(&err);
@@ -172,7 +254,7 @@ static void batch_exchange(struct dlock_client *client, size_t n)
 static void busy_end_locked(struct dlock *lock)
 {
     lock->keeper_busy = false;
-    (void)pthread_cond_broadcast(&lock->changed);
+    dl_lock_changed_locked(lock);
 }
 
 /* What came too late for its claim: the store should be told. With the mutex held. */
@@ -204,7 +286,8 @@ static void batch_apply(struct dlock_client *client, size_t n)
             busy_end_locked(keeper->batch[i]);
     }
     for (size_t i = 0; i < stale; i++) {
-        int64_t deadline_ns = exchange_until(client, dl_client_now(client));
+        int64_t deadline_ns =
+            exchange_until(client, &keeper->batch[i], stale - i, dl_client_now(client));
 
         (void)pthread_mutex_unlock(&client->mutex);
         dl_claim_give_back(client, keeper->batch[i]->claim, DL_USE_KEEPER, deadline_ns);
@@ -227,14 +310,14 @@ static void batch_renew(struct dlock_client *client, size_t n)
 static void losses_report(struct dlock_client *client)
 {
     while (losses_wait(client)) {
-        struct dlock_event event = dl_events_pop(&client->events)->event;
+        struct dlock_event event = dl_hold_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
         (void)pthread_mutex_unlock(&client->mutex);
         client->on_lost(client->on_lost_arg, &event);
         (void)pthread_mutex_lock(&client->mutex);
         event.lock->in_callback = false;
-        (void)pthread_cond_broadcast(&event.lock->changed);
+        dl_lock_changed_locked(event.lock);
     }
 }
 
@@ -262,7 +345,7 @@ static bool lost_session_end(struct dlock_client *client)
     dl_claim_unpin(client, lock->claim, DLOCK_LOST);
     (void)pthread_mutex_lock(&client->mutex);
     lock->keeper_busy = false;
-    (void)pthread_cond_broadcast(&lock->changed);
+    dl_lock_changed_locked(lock);
     return true;
 }
 

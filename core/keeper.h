@@ -7,6 +7,9 @@
  * due time, so that it is up right after a suspend; an uncontended lock and unlock does not wake
  * it. An exchange never lasts beyond the earliest end of any lease of the client: a store that does
  * not answer cannot delay the news of a loss.
+ *
+ * What it does for one lease does not depend on how many others there are, but for two heaps, and a
+ * look at all handles now and then: a client may hold 100,000.
  */
 #ifndef DL_KEEPER_H
 #define DL_KEEPER_H
@@ -24,6 +27,10 @@ struct dlock_client;
 
 struct dl_keeper {
     struct dl_schedule schedule; /* of handles: the next moment to look at each */
+    struct dl_schedule ends;     /* of those that hold a lease: when it ends */
+    int64_t bound_ns; /* no handle wants an exchange of others to last longer; it may want
+                         less than it did since bound_seen_ns */
+    int64_t bound_seen_ns;
     pthread_t thread;
     bool running, stop;
     int wake_fd, timer_fd;
@@ -43,10 +50,22 @@ enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_erro
 /* Ends and joins it. Without the mutex. */
 void dl_keeper_stop(struct dlock_client *client);
 
+/* Room in the schedules for one more handle, and giving that back. false: no memory. With the mutex
+ * held. */
+bool dl_keeper_reserve(struct dlock_client *client);
+void dl_keeper_unreserve(struct dlock_client *client);
+
 /* Puts lock into the schedule at at_ns, waking the thread if that is earlier than it would wake.
  * With the mutex held. */
 void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns);
 void dl_keeper_remove(struct dlock_client *client, struct dlock *lock);
+
+/* lock has a lease, or another end of it: it is looked at when a renewal is due, and exchanges end
+ * with it. dl_keeper_remove undoes that. With the mutex held. */
+void dl_keeper_hold(struct dlock_client *client, struct dlock *lock);
+
+/* A handle was made. With the mutex held. */
+void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock);
 
 /* Wakes the thread, to look at everything again. With the mutex held. */
 void dl_keeper_wake(struct dlock_client *client);

@@ -6,7 +6,35 @@
 #include "unlock.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+static void list_append(struct dlock_client *client, struct dlock *lock)
+{
+    lock->prev = client->locks_last;
+    lock->next = NULL;
+    if (lock->prev != NULL)
+        lock->prev->next = lock;
+    else
+        client->locks = lock;
+    client->locks_last = lock;
+}
+
+static void list_remove(struct dlock_client *client, struct dlock *lock)
+{
+    if (lock->prev != NULL)
+        lock->prev->next = lock->next;
+    else
+        client->locks = lock->next;
+    if (lock->next != NULL)
+        lock->next->prev = lock->prev;
+    else
+        client->locks_last = lock->prev;
+}
+
+void dl_lock_put_last_locked(struct dlock *lock)
+{
+    list_remove(lock->client, lock);
+    list_append(lock->client, lock);
+}
 
 static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
 {
@@ -16,13 +44,11 @@ static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
     (void)pthread_mutex_lock(&client->mutex);
     if (client->shutdown) {
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    } else if (!dl_schedule_reserve(&client->keeper.schedule)) {
+    } else if (!dl_keeper_reserve(client)) {
         status = dl_error(err, DLOCK_NOMEM, "no memory for a handle");
     } else {
-        lock->next = client->locks;
-        if (lock->next != NULL)
-            lock->next->prev = lock;
-        client->locks = lock;
+        list_append(client, lock);
+        dl_keeper_heed(client, lock);
         client->refs++;
     }
     (void)pthread_mutex_unlock(&client->mutex);
@@ -31,53 +57,21 @@ static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
 
 void dl_lock_mark_claim(struct dlock *lock)
 {
-    lock->claim->req.label = lock->label != NULL ? lock->label : lock->client->label;
-    lock->claim->req.op_timeout_ms = lock->op_timeout_ms;
-}
-
-static struct dl_name *name_get(struct dlock_client *client, const void *bytes, size_t len)
-{
-    struct dl_name *name;
-
-    (void)pthread_mutex_lock(&client->mutex);
-    name = dl_name_get(&client->names, bytes, len);
-    (void)pthread_mutex_unlock(&client->mutex);
-    return name;
-}
-
-/* What a handle owns. */
-static void lock_destroy(struct dlock *lock)
-{
-    dl_claim_free(lock->claim);
-    free(lock->label);
-    free(lock);
+    lock->claim->req.label = lock->terms->label;
+    lock->claim->req.op_timeout_ms = lock->terms->op_timeout_ms;
 }
 
 static void lock_discard(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    if (lock->name != NULL) {
-        (void)pthread_mutex_lock(&client->mutex);
+    (void)pthread_mutex_lock(&client->mutex);
+    if (lock->name != NULL)
         dl_name_drop(&client->names, lock->name);
-        (void)pthread_mutex_unlock(&client->mutex);
-    }
-    lock_destroy(lock);
-}
-
-static void lock_set(struct dlock *lock, const struct dl_settings *settings)
-{
-    lock->wait_ms = settings->wait_ms;
-    lock->op_timeout_ms = dl_settings_op_timeout_ms(settings);
-    lock->renewal.max_hold_ms = settings->max_hold_ms;
-    lock->poll_max_ms = settings->poll_max_ms;
-    lock->renewal.automatic = settings->renew != DLOCK_OFF;
-    lock->must_fence = settings->fence == DLOCK_ON;
-    lock->recursive = settings->recursive == DLOCK_ON;
-    lock->in_queue = settings->queue != DLOCK_OFF;
-    lock->handoff = (uint32_t)settings->handoff;
-    lock->user = settings->user;
-    lock->ttl_ms = settings->ttl_ms;
+    dl_terms_drop(lock->terms);
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_free(lock->claim);
+    free(lock);
 }
 
 static struct dlock *lock_make(struct dlock_client *client, const void *name, size_t name_len,
@@ -88,17 +82,18 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     if (lock == NULL)
         return NULL;
     lock->client = client;
-    lock_set(lock, settings);
-    lock->name = name_get(client, name, name_len);
-    if (lock->name != NULL)
+    lock->user = settings->user;
+    (void)pthread_mutex_lock(&client->mutex);
+    lock->name = dl_name_get(&client->names, name, name_len);
+    lock->terms = dl_terms_get(&client->terms, settings);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (lock->name != NULL && lock->terms != NULL)
         lock->claim = dl_claim_new(client, lock->name->bytes, lock->name->len);
-    if (strcmp(settings->label, client->store->settings.label) != 0)
-        lock->label = dl_client_label(settings->label);
-    if (lock->claim == NULL || dl_cond_init(&lock->changed) != 0 ||
-        (lock->label == NULL && strcmp(settings->label, client->store->settings.label) != 0)) {
+    if (lock->claim == NULL) {
         lock_discard(lock);
         return NULL;
     }
+    lock->renewal.automatic = lock->terms->renew;
     dl_lock_mark_claim(lock);
     return lock;
 }
@@ -121,7 +116,6 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
         return dl_error(err, DLOCK_NOMEM, "no memory for a handle");
     status = lock_link(lock, err);
     if (status != DLOCK_OK) {
-        (void)pthread_cond_destroy(&lock->changed);
         lock_discard(lock);
         return status;
     }
@@ -129,12 +123,22 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     return DLOCK_OK;
 }
 
+void dl_lock_changed_locked(struct dlock *lock)
+{
+    dl_sleepers_wake(&lock->changed);
+}
+
+void dl_lock_sleep_locked(struct dlock *lock, int64_t until_ns)
+{
+    dl_sleepers_join(&lock->changed, &lock->client->mutex, &lock->client->host.clock, until_ns);
+}
+
 void dl_lock_await_change_locked(struct dlock *lock)
 {
     lock->queued++;
-    (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
+    dl_lock_sleep_locked(lock, DL_NEVER);
     if (--lock->queued == 0)
-        (void)pthread_cond_broadcast(&lock->changed);
+        dl_lock_changed_locked(lock);
 }
 
 void dl_lock_settle_locked(struct dlock *lock)
@@ -146,20 +150,23 @@ void dl_lock_settle_locked(struct dlock *lock)
 void dl_lock_idle_locked(struct dlock *lock)
 {
     lock->phase = DL_PHASE_IDLE;
+    lock->waiting = NULL;
     dl_hold_free_to_renew_locked(lock);
-    (void)pthread_cond_broadcast(&lock->changed);
+    dl_lock_changed_locked(lock);
     if (lock->client->shutdown)
         (void)pthread_cond_broadcast(&lock->client->quiet);
 }
 
 static void cancel_locked(struct dlock *lock, enum dlock_status status)
 {
-    if (lock->phase != DL_PHASE_ACQUIRING || lock->cancel != DLOCK_OK)
+    struct dl_waiting *waiting = lock->waiting;
+
+    if (waiting == NULL || waiting->cancel != DLOCK_OK)
         return;
-    lock->cancel = status;
-    if (lock->watched != NULL)
-        dl_dispatch_interrupt(lock->client->plugin, lock->watched->self, &lock->claim->req);
-    (void)pthread_cond_broadcast(&lock->changed);
+    waiting->cancel = status;
+    if (waiting->watched != NULL)
+        dl_dispatch_interrupt(lock->client->plugin, waiting->watched->self, &lock->claim->req);
+    dl_lock_changed_locked(lock);
 }
 
 void dl_lock_cancel(struct dlock *lock, enum dlock_status status)
@@ -179,15 +186,10 @@ static void lock_unlink(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    if (lock->prev != NULL)
-        lock->prev->next = lock->next;
-    else
-        client->locks = lock->next;
-    if (lock->next != NULL)
-        lock->next->prev = lock->prev;
+    list_remove(client, lock);
     dl_events_drop(&client->events, &lock->event);
     dl_keeper_remove(client, lock);
-    dl_schedule_unreserve(&client->keeper.schedule);
+    dl_keeper_unreserve(client);
 }
 
 /* Until no call is made on the handle, no callback runs for it, and it is free. Mutex held. */
@@ -199,13 +201,13 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
         cancel_locked(lock, DLOCK_CANCELED);
         if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->in_callback ||
             lock->queued > 0)
-            (void)pthread_cond_wait(&lock->changed, &client->mutex);
+            dl_lock_sleep_locked(lock, DL_NEVER);
         else if (client->closed ||
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
             return;
         else
             (void)dl_unlock_whole_locked(
-                lock, dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms), err);
+                lock, dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms), err);
     }
 }
 
@@ -231,7 +233,6 @@ void dl_lock_free(struct dlock *lock)
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_free: %s", err.message);
     dl_client_leave(client);
-    (void)pthread_cond_destroy(&lock->changed);
     lock_discard(lock);
     dl_client_release(client);
 }
@@ -240,8 +241,9 @@ void dl_lock_free_forked(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    /* Not the condition variable: it waits for its sleepers, who stayed in the parent. */
     dl_name_drop_forked(lock->name);
-    lock_destroy(lock);
+    dl_terms_drop(lock->terms);
+    dl_claim_free(lock->claim);
+    free(lock);
     dl_client_release_forked(client);
 }

@@ -13,16 +13,27 @@
 
 #include "claim.h"
 #include "renewal.h"
+#include "sleepers.h"
+#include "terms.h"
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
 
+/* What a call that acquires has besides, on its stack. Guarded by client->mutex. */
+struct dl_waiting {
+    struct dlock *lock;
+    enum dlock_status cancel;   /* what the call is to return; OK: go on waiting */
+    struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
+    struct dl_turn turn;
+    bool ready;  /* in line, and waiting for no answer: could be handed a claim */
+    bool handed; /* got the claim of the holder, and this is what it was worth: */
+    int64_t handed_until_ns;
+};
+
+/* A client may hold 100,000 of them: what only some need is elsewhere, and pointed to. */
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
-    int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms;
-    char *label; /* NULL: the client's */
-    bool must_fence, recursive, in_queue;
-    uint32_t handoff;
+    struct dl_terms *terms;
     void *user;
     struct dl_name *name;
 
@@ -32,26 +43,23 @@ struct dlock {
 
     /* guarded by client->mutex */
     struct dlock *prev, *next;
-    pthread_cond_t changed; /* phase, keeper_busy, in_callback, cancel */
+    struct dl_sleepers changed; /* phase, keeper_busy, in_callback, and what is in waiting */
+    struct dl_waiting *waiting; /* NULL: no call takes the lock by dl_acquire */
     enum dl_phase phase;
-    enum dlock_status cancel;   /* what the waiting call is to return; OK: go on waiting */
-    struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
-    bool keeper_busy;           /* the keeper is renewing the claim */
+    unsigned queued;  /* calls that wait for another one's phase to end */
+    unsigned ending;  /* those of them that are unlocks, and end the claim */
+    unsigned depth;   /* recursive: acquisitions beyond the first */
+    bool keeper_busy; /* the keeper is renewing the claim */
     bool in_callback;
-    bool repeatable;   /* an unlock ended without an answer and may be repeated */
-    bool told;         /* the loss of the present acquisition has been reported */
-    unsigned queued;   /* calls that wait for another one's phase to end */
-    unsigned ending;   /* those of them that are unlocks, and end the claim */
-    unsigned depth;    /* recursive: acquisitions beyond the first */
-    unsigned *counted; /* where its name counts it as a holder; NULL: it does not */
-    bool downgrading;  /* the store may not know yet that the claim is shared */
-    struct dl_turn turn;
-    bool ready;  /* in line, and waiting for no answer: could be handed a claim */
-    bool handed; /* got the claim of that holder, and this is what it was worth: */
-    int64_t handed_until_ns;
+    bool repeatable;     /* an unlock ended without an answer and may be repeated */
+    bool told;           /* the loss of the present acquisition has been reported */
+    bool downgrading;    /* the store may not know yet that the claim is shared */
+    bool counted;        /* its name counts it as a holder, */
+    bool counted_reader; /* as one of the readers */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
-    struct dl_due due;
+    struct dl_due due;         /* when the keeper looks at it, and */
+    struct dl_due end;         /* when its lease ends: both in the keeper's schedules, or neither */
     struct dl_event_node event;
 
     /* The attempt; changes hands at a hand-off. Used by the thread that is in the phase. */
@@ -70,8 +78,18 @@ void dl_lock_free_forked(struct dlock *lock);
 void dl_lock_cancel(struct dlock *lock, enum dlock_status status);
 void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
 
+/* Behind all other handles of the client. With the mutex held. */
+void dl_lock_put_last_locked(struct dlock *lock);
+
 /* What of a claim is its handle's: label and bounds. */
 void dl_lock_mark_claim(struct dlock *lock);
+
+/* With the mutex held: something about the handle has changed. */
+void dl_lock_changed_locked(struct dlock *lock);
+
+/* With the mutex held: sleeps until something about the handle changes, until_ns, or for no reason.
+ */
+void dl_lock_sleep_locked(struct dlock *lock, int64_t until_ns);
 
 /* With the mutex held: sleeps until something about the handle changes. dlock_free waits for us. */
 void dl_lock_await_change_locked(struct dlock *lock);

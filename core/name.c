@@ -15,34 +15,32 @@ static int name_compare(const void *left, const void *right)
     return memcmp(a->bytes, b->bytes, a->len);
 }
 
-static struct dl_name *name_alloc(const struct dl_name *key)
+static struct dl_name *name_alloc(const void *bytes, size_t len)
 {
-    struct dl_name *name = malloc(sizeof *name + key->len);
+    struct dl_name *name = calloc(1, offsetof(struct dl_name, bytes) + len);
 
     if (name == NULL)
         return NULL;
-    *name = *key;
-    name->bytes = memcpy(name + 1, key->bytes, key->len);
+    name->crowded_ns = DL_NEVER;
+    name->len = (uint32_t)len;
+    memcpy(name->bytes, bytes, len);
     return name;
 }
 
 struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len)
 {
-    struct dl_name key = {.refs = 1, .crowded_ns = DL_NEVER, .bytes = bytes, .len = (uint32_t)len};
-    struct dl_name *name;
-    void *found = tfind(&key, &names->root, name_compare);
+    struct dl_name *name = name_alloc(bytes, len);
+    struct dl_name **there;
 
-    if (found != NULL) {
-        name = *(struct dl_name **)found;
-        name->refs++;
-        return name;
-    }
-    name = name_alloc(&key);
-    if (name != NULL && tsearch(name, &names->root, name_compare) == NULL) {
-        free(name);
+    if (name == NULL)
         return NULL;
-    }
-    return name;
+    there = tsearch(name, &names->root, name_compare);
+    if (there == NULL || *there != name)
+        free(name);
+    if (there == NULL)
+        return NULL;
+    (*there)->refs++;
+    return *there;
 }
 
 void dl_name_drop(struct dl_names *names, struct dl_name *name)

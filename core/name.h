@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 struct dl_name {
-    size_t refs;
     struct dl_queue queue;
+    int64_t silent_ns;  /* when an attempt last ended for want of any answer; 0: never */
+    int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
+    unsigned refs;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */
     unsigned places;           /* waiters of this client that the store has in its queue */
-    int64_t silent_ns;         /* when an attempt last ended for want of any answer; 0: never */
-    int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
     uint32_t len;
-    const unsigned char *bytes;
+    unsigned char bytes[];
 };
 
 /* All names of a client: a binary search tree. */

@@ -55,7 +55,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
     enum dlock_status status;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
     int64_t sent_ns, now_ns;
     bool stale;
 

@@ -35,8 +35,6 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
 {
     int64_t base_ns = until_ns - dl_validity_until_ns(0, lease_ms);
 
-    renewal->hold_until_ns =
-        renewal->max_hold_ms == 0 ? DL_NEVER : dl_clock_after_ms(now_ns, renewal->max_hold_ms);
     renewal->at_ns = next_after(renewal, base_ns, lease_ms);
     if (soon && renewal->at_ns != DL_NEVER)
         renewal->at_ns = earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);
@@ -52,19 +50,16 @@ int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lea
 
 /*
  * A fifth of the lease, so that the first renewal, at a third, and two more fit in before the end
- * (C14), and so that whoever comes due meanwhile has his turn in time; and not past the end.
+ * (C14), and so that whoever comes due meanwhile has his turn in time.
  */
-int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, struct dl_lease *lease,
-                               int64_t now_ns, bool renewed, int64_t op_timeout_ns)
+int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal)
 {
-    int64_t left_ns = dl_lease_left_ns(lease, now_ns);
-    int64_t most_ns = renewal->lease_ms * (DL_NS_PER_MS / 5);
+    return renewal->lease_ms * (DL_NS_PER_MS / 5);
+}
 
-    if (left_ns == 0 && !renewed)
-        return DL_NEVER;
-    if (renewed)
-        most_ns = earlier(most_ns, op_timeout_ns);
-    return left_ns > 0 ? earlier(most_ns, left_ns) : most_ns;
+int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns)
+{
+    return earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
 }
 
 enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,

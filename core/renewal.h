@@ -11,14 +11,13 @@
 
 struct dl_renewal {
     /* set by the handle's owner */
-    bool automatic;      /* false: only when the application asks for it */
-    int64_t max_hold_ms; /* 0: no bound */
+    bool automatic; /* false: only when the application asks for it */
 
     /* of the present acquisition */
-    int64_t at_ns;         /* the next one; DL_NEVER: none */
-    int64_t hold_until_ns; /* end of max_hold; DL_NEVER */
-    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
     unsigned failures;     /* in a row */
+    int64_t at_ns;         /* the next one; DL_NEVER: none */
+    int64_t hold_until_ns; /* end of max_hold, set before dl_renewal_granted; DL_NEVER */
+    int64_t lease_ms;      /* what the store counts; it may be less than the ttl */
 };
 
 /*
@@ -31,10 +30,10 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
 /* When to look at the lease next. */
 int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease);
 
-/* How long an exchange that begins at now_ns may last for the sake of this lease, renewed by it or
- * not: DL_NEVER if nothing is held. op_timeout_ns counts if it is renewed. */
-int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, struct dl_lease *lease,
-                               int64_t now_ns, bool renewed, int64_t op_timeout_ns);
+/* How long an exchange may last for the sake of this lease, its end aside: one for others, and one
+ * that renews it. */
+int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal);
+int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns);
 
 enum dl_due_step {
     DL_DUE_RENEW,   /* now */

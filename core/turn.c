@@ -2,68 +2,79 @@
 #include "turn.h"
 #include "hold.h"
 
+struct dl_waiting *dl_turn_waiting(struct dl_turn *turn)
+{
+    return (struct dl_waiting *)(void *)((char *)turn - offsetof(struct dl_waiting, turn));
+}
+
 enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait)
 {
     struct dl_queue *queue = &lock->name->queue;
 
     if (!wait)
         return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
-    dl_queue_push(queue, &lock->turn, mode);
-    lock->ready = true;
+    dl_queue_push(queue, &lock->waiting->turn, mode);
+    lock->waiting->ready = true;
     return DLOCK_OK;
 }
 
 void dl_turn_leave_locked(struct dlock *lock)
 {
-    if (!lock->turn.queued)
+    struct dl_waiting *waiting = lock->waiting;
+
+    if (!waiting->turn.queued)
         return;
-    lock->ready = false;
-    dl_queue_remove(&lock->name->queue, &lock->turn);
+    waiting->ready = false;
+    dl_queue_remove(&lock->name->queue, &waiting->turn);
     dl_hold_admit_locked(lock);
 }
 
 enum dlock_status dl_turn_await(struct dlock *lock, int64_t joined_ns, int64_t deadline_ns)
 {
     struct dlock_client *client = lock->client;
+    struct dl_waiting *waiting = lock->waiting;
     enum dlock_status status = DLOCK_OK;
 
     (void)pthread_mutex_lock(&client->mutex);
-    while (!lock->turn.admitted && lock->cancel == DLOCK_OK && dl_client_now(client) < deadline_ns)
-        dl_cond_wait_until(&lock->changed, &client->mutex, &client->host.clock, deadline_ns);
-    if (lock->handed)
+    while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK &&
+           dl_client_now(client) < deadline_ns)
+        dl_lock_sleep_locked(lock, deadline_ns);
+    if (waiting->handed)
         status = DLOCK_OK;
-    else if (lock->cancel != DLOCK_OK)
-        status = lock->cancel;
-    else if (!lock->turn.admitted)
+    else if (waiting->cancel != DLOCK_OK)
+        status = waiting->cancel;
+    else if (!waiting->turn.admitted)
         status = DLOCK_TIMEOUT;
     else if (lock->name->silent_ns > joined_ns)
         status = DLOCK_UNAVAILABLE;
     if (status != DLOCK_OK)
-        lock->ready = false;
+        waiting->ready = false;
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }
 
 bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel)
 {
+    struct dl_waiting *waiting = lock->waiting;
     bool handed;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    handed = lock->handed;
-    lock->handed = false;
+    handed = waiting->handed;
+    waiting->handed = false;
     if (handed || go)
-        lock->ready = false;
-    *cancel = lock->cancel;
+        waiting->ready = false;
+    *cancel = waiting->cancel;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return handed;
 }
 
 bool dl_turn_held_here(struct dlock *lock)
 {
+    const struct dl_turn *turn = &lock->waiting->turn;
     bool held;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    held = lock->turn.queued && dl_name_held_against(lock->name, lock->turn.mode);
+    held = turn->queued && dl_name_held_against(lock->name, turn->mode);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return held;
 }
@@ -71,22 +82,23 @@ bool dl_turn_held_here(struct dlock *lock)
 enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, bool ready)
 {
     struct dlock_client *client = lock->client;
+    struct dl_waiting *waiting = lock->waiting;
     enum dlock_status status = DLOCK_TIMEOUT;
 
     (void)pthread_mutex_lock(&client->mutex);
-    lock->ready = held && ready;
+    waiting->ready = held && ready;
     while (status == DLOCK_TIMEOUT && dl_client_now(client) < until_ns) {
-        if (lock->handed)
+        if (waiting->handed)
             status = DLOCK_OK;
-        else if (lock->cancel != DLOCK_OK)
+        else if (waiting->cancel != DLOCK_OK)
             status = DLOCK_CANCELED;
-        else if (held && !dl_name_held_against(lock->name, lock->turn.mode))
+        else if (held && !dl_name_held_against(lock->name, waiting->turn.mode))
             status = DLOCK_BUSY;
         else
-            dl_cond_wait_until(&lock->changed, &client->mutex, &client->host.clock, until_ns);
+            dl_lock_sleep_locked(lock, until_ns);
     }
-    lock->ready = false;
-    if (lock->handed)
+    waiting->ready = false;
+    if (waiting->handed)
         status = DLOCK_OK;
     (void)pthread_mutex_unlock(&client->mutex);
     return status;

@@ -11,6 +11,9 @@
 
 #include "lock.h"
 
+/* Whose turn it is. */
+struct dl_waiting *dl_turn_waiting(struct dl_turn *turn);
+
 /* In line, if `wait`. BUSY: others are, and we are not to. With the mutex held. */
 enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait);
 

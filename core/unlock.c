@@ -45,7 +45,7 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
 static void await_keeper_locked(struct dlock *lock)
 {
     while (lock->keeper_busy)
-        (void)pthread_cond_wait(&lock->changed, &lock->client->mutex);
+        dl_lock_sleep_locked(lock, DL_NEVER);
 }
 
 /* Until no call is made on the handle. `ends`: no renewal may begin any more. */
@@ -149,7 +149,7 @@ enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t deadline_ns
 enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->op_timeout_ms);
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);

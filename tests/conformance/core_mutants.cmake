@@ -45,7 +45,7 @@ dlt_add_core_mutant(hands_on_though_told_not_to handoff.c handoff_lets_others_in
 dlt_add_core_mutant(hands_on_for_long_in_a_crowd handoff.c handoff_lets_others_in
   "terms->crowded_ns != DL_NEVER &&" "terms->crowded_ns == 0 &&")
 dlt_add_core_mutant(hands_on_another_ttl handoff.c handoff_between_ttls
-  "claim->req.ttl_ms != to->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
+  "claim->req.ttl_ms != to->terms->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
 dlt_add_core_mutant(renews_unasked renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver handoff.c handoff_then_loss

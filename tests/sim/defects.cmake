@@ -79,6 +79,7 @@ dlt_add_sim_defect(held_and_acquiring everything any 80
   "if (lock->phase == DL_PHASE_ACQUIRING && lock->depth > 9)"
   core/acquire.c "    dl_lock_idle_locked(lock); /* in one step"
   "    (void)pthread_mutex_unlock(&a->client->mutex);
+    dl_clock_pause(DL_NS_PER_MS);
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_lock_idle_locked(lock); /* in one step")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 core/hold.c

@@ -86,7 +86,8 @@ static void lease_watch(struct sim_handle *handle)
 /* Who steps out of the line lets others in before its call returns. */
 static void turn_watch(struct sim_handle *handle)
 {
-    bool in_line = handle->lock->turn.queued;
+    const struct dl_waiting *waiting = handle->lock->waiting;
+    bool in_line = waiting != NULL && waiting->turn.queued;
     struct dlt_record *record;
 
     if (handle->in_line && !in_line) {

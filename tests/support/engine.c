@@ -264,7 +264,7 @@ static void wake_all(struct dlt_engine *engine)
     (void)pthread_mutex_lock(&client->mutex);
     dl_keeper_wake(client);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        (void)pthread_cond_broadcast(&lock->changed);
+        dl_lock_changed_locked(lock);
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
     for (struct dl_pool_waiter *w = client->pool.line; w != NULL; w = w->next)
