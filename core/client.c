@@ -56,6 +56,15 @@ static void session_down(void *arg, void *self)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
+/* dlock_host.session_caps */
+static void session_caps(void *arg, void *self, uint32_t caps)
+{
+    struct dlock_client *client = arg;
+
+    (void)self;
+    dl_pool_caps_limit(&client->pool, caps);
+}
+
 static enum dlock_status client_alloc(const struct dlock_client_options *options,
                                       struct dlock_client **out, struct dlock_error *err)
 {
@@ -123,7 +132,8 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
         return status;
     client->plugin = client->store->plugin;
     client->host.session_down = session_down;
-    client->host.session_down_arg = client;
+    client->host.session_caps = session_caps;
+    client->host.session_arg = client;
     status = dl_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
                           settings->connect_timeout_ms, settings->connections, err);
     if (status != DLOCK_OK) {

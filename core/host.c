@@ -28,7 +28,15 @@ static void host_session_down(void *ctx, void *self)
     struct dl_host *host = ctx;
 
     if (host->session_down != NULL)
-        host->session_down(host->session_down_arg, self);
+        host->session_down(host->session_arg, self);
+}
+
+static void host_session_caps(void *ctx, void *self, uint32_t caps)
+{
+    struct dl_host *host = ctx;
+
+    if (host->session_caps != NULL)
+        host->session_caps(host->session_arg, self, caps);
 }
 
 void dl_host_init(struct dl_host *host, struct dl_log log)
@@ -45,6 +53,7 @@ void dl_host_init(struct dl_host *host, struct dl_log log)
                 .random = host_random,
                 .log = host_log,
                 .session_down = host_session_down,
+                .session_caps = host_session_caps,
             },
     };
 }

@@ -13,8 +13,9 @@ struct dl_host {
     struct dl_clock clock;
     int (*random)(void *buf, size_t len);
     struct dl_log log;
-    void (*session_down)(void *arg, void *self); /* may be NULL */
-    void *session_down_arg;
+    void (*session_down)(void *arg, void *self);                /* may be NULL */
+    void (*session_caps)(void *arg, void *self, uint32_t caps); /* may be NULL */
+    void *session_arg;
     struct dlock_host table; /* table.ctx is this struct: it must not move */
 };
 

@@ -318,3 +318,10 @@ uint32_t dl_pool_caps(struct dl_pool *pool)
     (void)pthread_mutex_unlock(&pool->mutex);
     return caps;
 }
+
+void dl_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    (void)pthread_mutex_unlock(&pool->mutex);
+}

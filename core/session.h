@@ -90,4 +90,7 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
 /* What the session opened last gives. */
 uint32_t dl_pool_caps(struct dl_pool *pool);
 
+/* It gives no more durability than that from now on. */
+void dl_pool_caps_limit(struct dl_pool *pool, uint32_t caps);
+
 #endif

@@ -18,8 +18,9 @@
  *
  * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
  * slot but open and close may run in any number of threads on one session. Core holds no lock of
- * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log and
- * host->session_down with no lock of its own held, and neither of them from `interrupt`.
+ * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log,
+ * host->session_down and host->session_caps with no lock of its own held, and none of them from
+ * `interrupt`.
  *
  * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It
  * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
@@ -154,6 +155,9 @@ struct dlock_host {
     void (*log)(void *ctx, int level, const char *message); /* enum dlock_log_level's numbers */
     /* A hint that a session broke while no call was running: core renews its leases now. */
     void (*session_down)(void *ctx, void *self);
+    /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
+     * CRASH_SAFE and FENCE_DURABLE are cleared for good where they are missing. */
+    void (*session_caps)(void *ctx, void *self, uint32_t caps);
 };
 
 /* Filled by open, and again by probe. */

@@ -50,7 +50,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
         status = redis_hub_init(&session->hub, host, &session->place, session->tls, err);
     if (status != DLOCK_OK)
         return status;
-    redis_pool_init(&session->pool, host, &session->place, session->tls,
+    redis_pool_init(&session->pool, session, host, &session->place, session->tls,
                     target->number(target, "sockets"));
     status = redis_pool_connect(&session->pool, true, deadline_ns, &facts, &caps, err);
     if (status == DLOCK_OK)

@@ -15,11 +15,12 @@ static int64_t now(const struct redis_pool *pool)
     return pool->host->now_ns(pool->host->ctx);
 }
 
-void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
+void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
                      const struct redis_place *place, const struct tls *tls, int64_t limit)
 {
     pthread_condattr_t attr;
 
+    pool->session = session;
     pool->host = host;
     pool->place = place;
     pool->tls = tls;
@@ -69,7 +70,7 @@ static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
     wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
 }
 
-/* Core has what the first connection found. */
+/* Core has what the first connection found [C16]. */
 static void caps_look(struct redis_pool *pool, uint32_t caps)
 {
     uint32_t gone = atomic_fetch_and(&pool->caps, caps) & ~caps;
@@ -81,6 +82,7 @@ static void caps_look(struct redis_pool *pool, uint32_t caps)
                    "%s: less can be relied on than was announced, until the client is opened "
                    "again: a crash of the server forgets locks",
                    pool->place->endpoint);
+    pool->host->session_caps(pool->host->ctx, pool->session, caps);
     pool->host->log(pool->host->ctx, 1, line);
 }
 

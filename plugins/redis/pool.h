@@ -18,6 +18,7 @@
 struct redis_wire;
 
 struct redis_pool {
+    void *session; /* `self`, for the host */
     const struct dlock_host *host;
     const struct redis_place *place;
     const struct tls *tls;
@@ -35,7 +36,7 @@ struct redis_pool {
     int64_t retry_ns, pause_ns; /* no further connection before that, and after so long */
 };
 
-void redis_pool_init(struct redis_pool *pool, const struct dlock_host *host,
+void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
                      const struct redis_place *place, const struct tls *tls, int64_t limit);
 /* Nobody asks any more. */
 void redis_pool_fini(struct redis_pool *pool);

@@ -19,6 +19,9 @@ static struct {
 
 static unsigned forgets;
 
+#define DURABLE (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
+static bool durable; /* sessions say so */
+
 static const struct dlock_backend_ops *hooked(void)
 {
     return dlock_plugin_memory_hooked()->ops;
@@ -31,6 +34,8 @@ static enum dlock_status pooled_open(void *self, const struct dlock_host *host,
     enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
 
     info->caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    if (durable)
+        info->caps |= DURABLE;
     return status;
 }
 
@@ -77,6 +82,7 @@ static void begin(const char *options)
     ops.forget = pooled_forget;
     plugin.ops = &ops;
     plugin.caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    plugin.caps |= DURABLE;
     dlt_engine_open(&engine, "pool", &(struct dlt_setup){.plugin = &plugin, .options = options});
 }
 
@@ -122,6 +128,24 @@ static void make_idle(unsigned n)
         cr_assert_eq(dlt_do(&engine, DLT_FREE, locks[i], 0), DLOCK_OK);
     }
     cr_assert_eq(open_now(), n);
+}
+
+/* Durability alone, and for as long as the client is open. */
+Test(pool, C16_what_a_later_connection_does_not_find_is_gone)
+{
+    const struct dlock_host *host = NULL;
+    uint32_t caps = 0;
+
+    durable = true;
+    begin(NULL);
+    host = &engine.client->host.table;
+    caps = dlock_client_caps(engine.client);
+    cr_assert_eq(caps & DURABLE, DURABLE);
+    host->session_caps(host->ctx, NULL, DLOCK_CAP_CRASH_SAFE);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
+    host->session_caps(host->ctx, NULL, DURABLE);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
+    end();
 }
 
 Test(pool, an_idle_session_is_used_again)

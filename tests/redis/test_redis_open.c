@@ -85,9 +85,12 @@ Test(open, OPN_2_C16_durability_is_announced_when_it_is_there)
                  "not to be known is not to be had");
 }
 
-/* What was announced is looked at again on each connection, and said once if it is gone. */
+/* What was announced is looked at again on each connection, and said once if it is gone: in the
+ * log, and to core. */
 Test(open, C16_durability_that_is_gone_is_said)
 {
+    const uint32_t durable = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+
     start((const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL});
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     dlt_request(&s, &a, "job", 'a', 60000);
@@ -97,6 +100,7 @@ Test(open, C16_durability_that_is_gone_is_said)
         (void)dlt_try(&s, &a); /* the end may be seen too late */
         cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
         cr_assert_eq(s.host.logs, i == 0 ? 0 : 1, "%d", i);
+        cr_assert_eq(s.host.caps & durable, i == 0 ? durable : 0, "%d", i);
         (void)dlt_redis_ask(&server, "CONFIG SET appendfsync everysec");
     }
 }

@@ -33,6 +33,14 @@ static void host_session_down(void *ctx, void *self)
     host->downs++;
 }
 
+static void host_session_caps(void *ctx, void *self, uint32_t caps)
+{
+    struct dlt_host *host = ctx;
+
+    (void)self;
+    host->caps &= caps;
+}
+
 void dlt_host_init(struct dlt_host *host)
 {
     memset(host, 0, sizeof *host);
@@ -43,7 +51,9 @@ void dlt_host_init(struct dlt_host *host)
         .random = host_random,
         .log = host_log,
         .session_down = host_session_down,
+        .session_caps = host_session_caps,
     };
+    host->caps = UINT32_MAX;
     host->now_ns = INT64_C(86400) * 1000 * DLT_NS_PER_MS;
 }
 

@@ -16,6 +16,7 @@ struct dlt_host {
     int runs;                /* non-zero: CLOCK_BOOTTIME in place of now_ns */
     _Atomic int64_t now_ns;
     _Atomic unsigned logs, downs; /* calls of log and session_down */
+    _Atomic uint32_t caps;        /* that no session_caps left out; all at first */
 };
 
 /* A clock that stands still, a day after boot. */
