@@ -8,7 +8,9 @@
 --         the last fence, question
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms that a queue lasts longer than its places
 local name = name_at(1)
+local owner = redis.call('GET', name.lock)
 local last_fence = redis.call('HGET', name.meta, 'f')
 
 -- Nothing shortens a lease that somebody may rely on.
@@ -31,21 +33,15 @@ local function take(queued)
     if queued then
         waiter_drop(name, token)
     end
-    if mode == 's' then
-        return { 1, become_reader(name, token, ttl, label), ttl }
-    end
-    return { 1, become_owner(name, token, ttl, label), ttl }
+    local become = mode == 's' and become_reader or become_owner
+    return { 1, (become(name, token, ttl, label)), ttl }
 end
 
 -- Nobody passes a live waiter: the first of them gets a free name, whoever asks.
 local function try()
-    local owner = redis.call('GET', name.lock)
     local held = held_by_me(owner)
-    if held then
+    if held or owner then
         return held
-    end
-    if owner then
-        return nil
     end
     local head = queue_head(name)
     if head and head ~= token then
@@ -64,30 +60,42 @@ local function try()
     return nil
 end
 
--- Opens the way for what needs memory, in a server that has none to spare.
-local function make_room()
-    redis.call('HDEL', name.waiters, '-')
+-- The end of queue and hash is not set anew each time, but that of a queue that has just begun.
+local function queue_keep(ends, fresh)
+    local least, far = now + place + QUEUE_LEAST, now + place + QUEUE_TTL
+    if tonumber(ends or 0) < least then
+        redis.call('HSET', name.waiters, 'x', far)
+        redis.call('PEXPIREAT', name.waiters, far)
+        redis.call('PEXPIREAT', name.queue, far)
+    elseif fresh then
+        redis.call('PEXPIREAT', name.queue, ends)
+    end
 end
 
+-- Returns how many wait, and how many of them before me; nil: REFRESH of what has no place.
 local function keep_place()
-    local lives = waiter_lives(name, token)
-    if not lives then
-        if what == 'REFRESH' then
-            waiter_drop(name, token)
-            return false
-        end
-        local number = redis.call('HINCRBY', name.waiters, 'n', 1)
-        redis.call('ZADD', name.queue, number, token)
+    local known = redis.call('HMGET', name.waiters, token, 'n', 'x')
+    local rank = waiter_read(known[1]) and redis.call('ZRANK', name.queue, token)
+    local number = known[2]
+    if rank then
+        redis.call('HDEL', name.waiters, '-') -- lets the rest be written without memory to spare
+    elseif what == 'REFRESH' then
+        waiter_drop(name, token)
+        return nil
     else
-        make_room()
+        number = (number or 0) + 1
+        redis.call('ZADD', name.queue, number, token)
     end
-    redis.call('HSET', name.waiters, 'e' .. token, now + place, 'w' .. token,
-               mode .. ' ' .. ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
-    for _, key in ipairs({ name.queue, name.waiters }) do
-        redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), place + 1000))
+    local count = redis.call('ZCARD', name.queue)
+    redis.call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
+               ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
+    queue_keep(known[3], count == 1)
+    rank = rank or count - 1
+    if rank > 0 and queue_head_died(name) then
+        count = waiters_reap(name)
+        rank = redis.call('ZRANK', name.queue, token)
     end
-    waiters_reap(name)
-    return true
+    return count, rank
 end
 
 -- What the present holder has left; of readers the last one counts.
@@ -104,12 +112,16 @@ local result = try()
 if result then
     result[4] = redis.call('ZCARD', name.queue)
 else
-    local queued = what ~= 'TRY' and keep_place()
-    local waiting = redis.call('ZCARD', name.queue)
-    local rank = queued and redis.call('ZRANK', name.queue, token) or waiting
-    result = { 0, holder_left(), queued and waiting - 1 or waiting, queued and 1 or 0, rank,
-               tonumber(last_fence or 0) or 0 }
+    local waiting, rank
+    if what ~= 'TRY' then
+        waiting, rank = keep_place()
+    end
+    if waiting then
+        result = { 0, holder_left(), waiting - 1, 1, rank, tonumber(last_fence or 0) or 0 }
+    else
+        waiting = redis.call('ZCARD', name.queue)
+        result = { 0, holder_left(), waiting, 0, waiting, tonumber(last_fence or 0) or 0 }
+    end
 end
-tell(name)
 table.insert(result, tonumber(ARGV[8]))
 return result

@@ -35,5 +35,5 @@ local function become_owner(name, token, lease, label)
     redis.call('HSET', name.meta, 'f', text, 'h', token .. ' ' .. moment .. ' ' .. label)
     meta_keep(name.meta, ends, lease)
     redis.call('SET', name.lock, token, 'PX', lease)
-    return fence
+    return fence, text
 end

@@ -12,7 +12,7 @@ local result = { 0 }
 
 for first = 0, redis.call('ZCARD', name.queue) - 1, PAGE do
     for _, token in ipairs(redis.call('ZRANGE', name.queue, first, first + PAGE - 1)) do
-        result[1] = result[1] + (waiter_lives(name, token) and 1 or 0)
+        result[1] = result[1] + (waiter_read(redis.call('HGET', name.waiters, token)) and 1 or 0)
     end
 end
 

@@ -5,18 +5,14 @@
 -- Returns whether it was held by the token, and why it could not be passed on or a waiter not be
 -- told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
-local name = name_at(1)
 local freed, failure = 0, ''
-
-local holder = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
-local reads = redis.call('ZSCORE', name.readers, token)
+local reads = not mine and redis.call('ZSCORE', name.readers, token)
 local left = what == 'LEAVE' and redis.call('ZSCORE', name.queue, token)
 
-if type(holder) == 'string' and (token == '*' or holder == token) then
+if mine then
     redis.call('DEL', name.lock)
     freed, holder = 1, nil
-end
-if token == '*' and readers_live(name) > 0 then
+elseif token == '*' and readers_live(name) > 0 then
     for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
         redis.call('HDEL', name.meta, 'r' .. reader)
     end
@@ -37,5 +33,4 @@ if (freed == 1 or left) and not holder and ARGV[3] == '0' then
         failure = type(why) == 'table' and why.err or tostring(why)
     end
 end
-local told = tell(name)
-return { freed, failure ~= '' and failure or told, tonumber(ARGV[4]) }
+return { freed, failure ~= '' and failure or name.untold, tonumber(ARGV[4]) }

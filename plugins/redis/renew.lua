@@ -58,9 +58,7 @@ local function renew(name, token, ttl, becomes)
     if redis.call('PTTL', name.meta) < lease + META_LEAST then
         redis.call('PEXPIRE', name.meta, lease + META_TTL)
     end
-    tell(name)
-    waiters_reap(name)
-    return { lease, redis.call('ZCARD', name.queue) }
+    return { lease, waiters_reap(name) }
 end
 
 -- As the server would say it: its own errors begin with a word in capitals.

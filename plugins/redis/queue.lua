@@ -1,0 +1,57 @@
+-- SPDX-License-Identifier: MIT
+-- The first who waits for a name, and how it becomes its exclusive holder; name.lua says what is kept
+-- of it. What is here is all that most hand-offs need.
+
+local function name_at(first)
+    return { lock = KEYS[first], meta = KEYS[first + 1], readers = KEYS[first + 2],
+             queue = KEYS[first + 3], waiters = KEYS[first + 4], untold = '' }
+end
+
+-- Mode, lease, channel and label of a waiter; nil if it is not alive.
+local function waiter_read(entry)
+    local ends, mode, lease, length, rest =
+        string.match(entry or '', '^(%d+) (%S+) (%d+) (%d+) (.*)$')
+    if ends and tonumber(ends) > now then
+        return mode, lease, string.sub(rest, 1, length), string.sub(rest, length + 2)
+    end
+end
+
+local function waiter_drop(name, token)
+    redis.call('ZREM', name.queue, token)
+    redis.call('HDEL', name.waiters, token)
+end
+
+-- Token, mode, lease, channel and label of the first who is alive; nil: nobody waits. token, nil: of
+-- the first in the queue, where that is known.
+local function queue_head(name, token)
+    while true do
+        token = token or redis.call('ZRANGE', name.queue, '0', '0')[1]
+        if not token then
+            return nil
+        end
+        local mode, lease, channel, label = waiter_read(redis.call('HGET', name.waiters, token))
+        if mode then
+            return token, mode, lease, channel, label
+        end
+        waiter_drop(name, token)
+        token = nil
+    end
+end
+
+-- Never an error: who is not told finds out by asking, too. untold is why, or ''.
+local function tell(name, channel, token, fence, lease)
+    if channel ~= '-' then
+        local result = redis.pcall('PUBLISH', channel, token .. ' ' .. fence .. ' ' .. lease)
+        if type(result) == 'table' and result.err then
+            name.untold = result.err
+        end
+    end
+end
+
+-- Makes the first waiter the holder, for no longer than its place in the queue was to last. It is
+-- dropped first, so that this works in a server without memory to spare.
+local function grant(name, token, lease, channel, label)
+    waiter_drop(name, token)
+    local _, fence = become_owner(name, token, lease, label)
+    tell(name, channel, token, fence, lease)
+end
