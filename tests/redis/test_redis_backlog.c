@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that share a connection have more to say than the kernel takes at once: is all of it
- * sent, and in order? (C1) */
+ * sent, and in order? (C1, C4) */
 #include "redis_kit.h"
+#include "wire.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct dlt_redis server;
@@ -53,6 +55,7 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
 
     dlt_session_init(&s, "redis+unix", server.socket);
     dlt_session_option(&s, "sockets", "1");
+    dlt_session_option(&s, "spin", "0"); /* who spins sends the rest by the way */
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     for (int k = 0; k < KEEPERS; k++) {
         dlt_session_join(&keepers[k].view, &s);
@@ -76,8 +79,60 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
             cr_assert_eq(keepers[k].ops[i].status, DLOCK_OK, "%d.%d: %d", k, i,
                          keepers[k].ops[i].status);
     }
-    cr_assert_null(
-        strstr(strstr(dlt_redis_ask(&server, "CLIENT LIST TYPE normal"), "name=dlock ") + 1,
-               "name=dlock "),
-        "one connection");
+    cr_assert_null(strstr(strstr(dlt_redis_ask(&server, "CLIENT LIST TYPE normal"),
+                                 "user=" DLT_REDIS_LEAST " ") +
+                              1,
+                          "user=" DLT_REDIS_LEAST " "),
+                   "one connection");
+}
+
+static bool fits_all(const void *asked, redisReply *reply)
+{
+    return asked == NULL && reply != NULL;
+}
+
+struct asker {
+    struct redis_wire *wire;
+    struct redis_exchange exchange;
+};
+
+static void *wire_run(void *arg)
+{
+    struct asker *asker = arg;
+
+    (void)redis_wire_ask(asker->wire, &asker->exchange);
+    return NULL;
+}
+
+/* TRY-4: what is given up before a byte of it left never leaves. */
+Test(share, C4_what_waits_to_be_sent_is_taken_back)
+{
+    static struct asker first = {
+        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
+    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
+    struct redis_place place;
+    struct redis_facts facts;
+    struct redis_wire *wire = NULL;
+    pthread_t thread;
+    char *bytes = calloc(1, first.exchange.len);
+
+    dlt_session_init(&s, "redis", server.address);
+    cr_assert_eq(redis_place_init(&place, &s.target, &s.err), DLOCK_OK);
+    cr_assert_eq(redis_wire_open(&wire, &place, NULL, &s.host.table, dlt_host_in(&s.host, 5000),
+                                 &facts, &s.err),
+                 DLOCK_OK);
+    dlt_redis_pause(&server, true);
+    first.wire = wire;
+    first.exchange.bytes = bytes;
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
+    cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
+    dlt_sleep_ms(500); /* more than a socket takes */
+    second.deadline_ns = dlt_host_in(&s.host, 100);
+    cr_assert(redis_wire_ask(wire, &second));
+    cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);
+    (void)pthread_join(thread, NULL);
+    cr_assert_eq(first.exchange.status, DLOCK_UNKNOWN, "%s", first.exchange.why);
+    dlt_redis_pause(&server, false);
+    redis_wire_close(wire);
+    free(bytes);
 }

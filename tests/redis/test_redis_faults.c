@@ -380,7 +380,9 @@ Test(faults, CRASH_SAFE_a_durable_server_that_was_killed_remembers)
     dlt_redis_stop(&server);
     cr_assert(dlt_redis_start(
         &server, (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}));
-    cr_assert_eq(dlt_session_start(&direct, &server), DLOCK_OK);
+    dlt_session_init(&direct, "redis", server.address);
+    dlt_session_trusted(&direct); /* with CONFIG GET */
+    cr_assert_eq(dlt_session_open(&direct), DLOCK_OK);
     cr_assert_eq(direct.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE),
                  DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
     cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);

@@ -46,6 +46,7 @@ Test(look, raw_names_with_zero_bytes)
     static const char *const tails[] = {"bc", "b*", "xy"};
     int count = 0;
 
+    dlt_session_trusted(&s);
     reopen("key", "raw");
     for (size_t i = 0; i < 3; i++) {
         unsigned char name[4] = {'a', '\0', (unsigned char)tails[i][0], (unsigned char)tails[i][1]};

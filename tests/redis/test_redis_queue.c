@@ -406,6 +406,7 @@ Test(queue, LEA_1_a_prefix_may_have_any_bytes)
 
     dlt_session_init(&spaced, "redis", server.address);
     dlt_session_option(&spaced, "prefix", "my \n locks:");
+    dlt_session_trusted(&spaced);
     cr_assert_eq(dlt_session_open(&spaced), DLOCK_OK);
     cr_assert_eq(dlt_try(&spaced, &a), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&spaced, &b), DLOCK_BUSY);

@@ -39,6 +39,7 @@ static void play(const char *format, ...)
     va_end(args);
     cr_assert(dlt_scripted_start(&server, script), "%s", server.report);
     dlt_session_init(&s, "redis", server.address);
+    dlt_session_trusted(&s);
     dlt_request(&s, &a, "job", 'a', 60000);
 }
 

@@ -25,9 +25,11 @@ static void tear_down(void)
     dlt_redis_stop(&server);
 }
 
+/* As a user for whom there are other keys, too. */
 static void reopen(const char *option, const char *value)
 {
     dlt_session_close(&s);
+    dlt_session_trusted(&s);
     dlt_session_option(&s, option, value);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
 }

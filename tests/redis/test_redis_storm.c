@@ -50,7 +50,8 @@ int main(void)
     if (!dlt_redis_start(&server,
                          (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}))
         abort();
-    (void)snprintf(uri, sizeof uri, "redis://%s", server.address);
+    (void)snprintf(uri, sizeof uri, "redis://%s:%s@%s", DLT_REDIS_LEAST, DLT_REDIS_LEAST,
+                   server.address);
     storm.uri = uri;
     if (!dlt_storm_start(&storm))
         abort();

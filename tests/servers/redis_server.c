@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define START_TRIES 5
+#define LEAST_WORDS 64
 
 static bool fail(struct dlt_redis *server, const char *what)
 {
@@ -17,7 +18,31 @@ static bool fail(struct dlt_redis *server, const char *what)
     return false;
 }
 
-static void args_make(struct dlt_redis *server, char ports[2][16], const char **out)
+/* Defines DLT_REDIS_LEAST. text: for the words, that out borrows. */
+static size_t least_add(char *text, size_t size, const char **out, size_t count)
+{
+    FILE *file = fopen(DLT_LEAST_ACL, "re");
+    char *rest = NULL;
+    int words = 0;
+
+    if (file == NULL || fgets(text, (int)size, file) == NULL)
+        abort();
+    (void)fclose(file);
+    out[count++] = "--user";
+    out[count++] = DLT_REDIS_LEAST;
+    out[count++] = "on";
+    out[count++] = ">" DLT_REDIS_LEAST;
+    for (char *word = strtok_r(text, " \n", &rest); word != NULL;
+         word = strtok_r(NULL, " \n", &rest)) {
+        if (++words > LEAST_WORDS - 4)
+            abort();
+        out[count++] = word;
+    }
+    return count;
+}
+
+static void args_make(struct dlt_redis *server, char ports[2][16], char *least, size_t least_size,
+                      const char **out)
 {
     size_t count = 0;
     const char *fixed[] = {
@@ -34,6 +59,7 @@ static void args_make(struct dlt_redis *server, char ports[2][16], const char **
         out[count++] = "--tls-port";
         out[count++] = ports[1];
     }
+    count = least_add(least, least_size, out, count);
     for (size_t i = 0; server->args[i] != NULL; i++)
         out[count++] = server->args[i];
     out[count] = NULL;
@@ -57,10 +83,10 @@ static bool answers(void *arg)
 
 static bool run_and_wait(struct dlt_redis *server)
 {
-    const char *args[DLT_REDIS_ARGS_MAX + 32];
-    char ports[2][16];
+    const char *args[DLT_REDIS_ARGS_MAX + 32 + LEAST_WORDS];
+    char ports[2][16], least[LEAST_WORDS * 16];
 
-    args_make(server, ports, args);
+    args_make(server, ports, least, sizeof least, args);
     (void)unlink(server->socket);
     server->pid = dlt_process_spawn(server->directory, args, getenv("LD_PRELOAD"));
     if (server->pid < 0)

@@ -10,6 +10,10 @@
 
 #define DLT_REDIS_ARGS_MAX 48
 
+/* User, and password, of each server who may do what plugins/redis/least.acl says, and nothing
+ * else. */
+#define DLT_REDIS_LEAST "least"
+
 struct dlt_redis {
     pid_t pid;         /* 0: it does not run */
     unsigned port;     /* plain; with TLS, too */
