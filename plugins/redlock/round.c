@@ -76,6 +76,26 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
     return answer->state != ANSWER_REFUSED;
 }
 
+/* The first release on a connection brings the text of its script: if others decide the round,
+ * nobody may look for long whether this node knew it. */
+static bool request_send(struct redlock_round *round, unsigned i)
+{
+    struct redlock_node *node = &round->session->nodes[i];
+    struct redlock_debt *debt = &round->session->debts[i];
+    size_t len = 0;
+    char *whole = NULL;
+    bool sent = false;
+
+    if (round->ask.kind != ASK_RELEASE || debt->knowing_life == node->life)
+        return redlock_node_send(node, round->bytes, round->len, &round->ask);
+    whole = redlock_request_format(round->request, true, &len);
+    sent = whole != NULL && redlock_node_send(node, whole, len, &round->ask);
+    if (sent)
+        debt->knowing_life = node->life;
+    free(whole);
+    return sent;
+}
+
 static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
 {
     struct redlock_node *node = &round->session->nodes[i];
@@ -85,7 +105,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
         return;
     answer->straggler = is_behind(round, node, now_ns);
     round->ask.sent_ns = now_ns;
-    if (!redlock_node_send(node, round->bytes, round->len, &round->ask)) {
+    if (!request_send(round, i)) {
         refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->why);
         return;
     }
