@@ -290,6 +290,32 @@ static int64_t wake_at(const struct redlock_round *round, enum quorum_verdict re
     return result == QUORUM_WAIT ? at_ns : earlier(at_ns, start_ns + round->node_timeout_ns);
 }
 
+/* How many answers more it takes at least to decide it. */
+static unsigned answers_needed(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+    unsigned heard = tally->yes + tally->no, lost = tally->no + tally->refused + tally->silent;
+    unsigned yes = tally->need > heard ? tally->need - heard : 0;
+    unsigned no = tally->nodes - tally->need + 1 > lost ? tally->nodes - tally->need + 1 - lost : 0;
+
+    return yes < no ? yes : no;
+}
+
+/* Nodes that nobody needs to be woken for: all but one of the answers that it takes may come from
+ * those that were asked first. They are looked at when another one's has come. */
+static unsigned nodes_quiet(const struct redlock_round *round)
+{
+    unsigned needed = answers_needed(round), bits = 0;
+
+    for (unsigned i = 0; i < round->tally.nodes && needed > 1; i++) {
+        if (round->answers[i].state == ANSWER_PENDING) {
+            bits |= 1u << i;
+            needed--;
+        }
+    }
+    return bits;
+}
+
 static void leave_out(struct redlock_round *round)
 {
     for (unsigned i = 0; i < round->session->place->count; i++)
@@ -311,7 +337,9 @@ static enum quorum_verdict run(struct redlock_round *round)
         result = verdict(round);
         if (is_over(round, result, start_ns))
             return result;
+        session->quiet = nodes_quiet(round);
         redlock_session_sleep(session, wake_at(round, result, start_ns));
+        session->quiet = 0;
     }
 }
 

@@ -49,11 +49,13 @@ static void poll_all(struct redlock_session *session, int64_t left_ns)
         const struct redlock_node *node = &session->nodes[i];
         short events = redlock_node_events(node);
 
+        if ((session->quiet & 1u << i) != 0 && events == POLLIN)
+            events = 0;
         fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
     }
     timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
                                 .tv_nsec = left_ns % REDLOCK_NS_PER_S};
-    session->stirs = 0;
+    session->stirs = session->quiet;
     session->polled = true;
     if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)
         return;
