@@ -92,18 +92,24 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
 
 /* ---- late answers ---- */
 
-/* What gives it back is under way to the node, behind it. */
-static bool is_followed(const struct redlock_node *node, const struct redlock_ask *ask)
+static bool gives_back(const struct redlock_ask *later, const struct redlock_ask *ask)
 {
-    for (unsigned i = 0; i < node->count; i++) {
-        const struct redlock_ask *later = &node->asks[(node->first + i) % NODE_ASKS_MAX];
+    return later->kind == ASK_RELEASE && later->what != REDLOCK_LEAVE &&
+           later->round >= ask->round && memcmp(later->token, ask->token, sizeof ask->token) == 0;
+}
 
-        if (later->kind == ASK_RELEASE && later->what != REDLOCK_LEAVE &&
-            later->round >= ask->round &&
-            memcmp(later->token, ask->token, sizeof later->token) == 0)
+/* What gives it back is under way to the node behind it, or about to be sent by the present round.
+ * One more would be in its way: it would find nothing to give back. */
+static bool is_followed(const struct redlock_session *session, const struct redlock_node *node,
+                        const struct redlock_ask *ask)
+{
+    const struct redlock_round *round = session->round;
+
+    for (unsigned i = 0; i < node->count; i++)
+        if (gives_back(&node->asks[(node->first + i) % NODE_ASKS_MAX], ask))
             return true;
-    }
-    return false;
+    return round != NULL && node->state == NODE_READY && gives_back(&round->ask, ask) &&
+           round->answers[node->index].state == ANSWER_NOT_SENT;
 }
 
 /* A request for a lock may have been granted: if the attempt is over, nobody else gives that back.
@@ -111,7 +117,7 @@ static bool is_followed(const struct redlock_node *node, const struct redlock_as
 static bool is_in_vain(const struct redlock_session *session, const struct redlock_node *node,
                        const struct redlock_ask *ask, struct redlock_ask *release)
 {
-    if (ask->kind != ASK_ACQUIRE || is_followed(node, ask) ||
+    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
         redlock_hub_lives(session->hub, ask->token))
         return false;
     *release = *ask;
