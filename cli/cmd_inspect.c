@@ -39,28 +39,43 @@ static int operand_read(struct cli *cli, int argc, char **argv, int min, struct 
     return -1;
 }
 
-/* 0, or the exit code; list is to be freed in either case. */
+/* 0, or the exit code; list is to be freed in either case. err: the call's, also if it is 0. */
 static int holders_query(struct cli *cli, query_fn *query, const struct cli_name *name,
-                         struct info_list *list)
+                         struct info_list *list, struct dlock_error *err)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client;
-    enum dlock_status status = cli_client_open(cli, &client, &err);
+    enum dlock_status status;
 
+    *err = (struct dlock_error)DLOCK_ERROR_INIT;
+    status = cli_client_open(cli, &client, err);
     if (status == DLOCK_OK) {
-        status = query(client, name->bytes, name->len, info_list_add, list, &err);
+        status = query(client, name->bytes, name->len, info_list_add, list, err);
         dlock_client_close(client);
     }
     if (status == DLOCK_OK && list->no_memory)
         status = DLOCK_NOMEM;
     if (status == DLOCK_OK)
         return CLI_EXIT_OK;
-    err.status = status;
-    return cli_fail_status(cli, NULL, &err);
+    err->status = status;
+    return cli_fail_status(cli, NULL, err);
+}
+
+/* What each server says, where there are several. */
+static json_t *nodes_json(const struct dlock_error *err)
+{
+    json_t *nodes = json_array();
+
+    for (uint32_t i = 0; i < err->node_count; i++)
+        (void)json_array_append_new(nodes, json_pack("{s:s, s:s, s:s}", "node", err->nodes[i].node,
+                                                     "status",
+                                                     dlock_status_name((int)err->nodes[i].status),
+                                                     "message", err->nodes[i].message));
+    return nodes;
 }
 
 static int inspect_print_json(const struct cli *cli, const struct cli_name *name,
-                              const struct info_list *list, int exit_code)
+                              const struct info_list *list, const struct dlock_error *err,
+                              int exit_code)
 {
     json_t *root = cli_json_name(name->bytes, name->len);
     json_t *holders = json_array();
@@ -72,6 +87,8 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
     (void)json_object_set_new(root, "waiters",
                               cli_json_number(known ? list->items[0].waiters : 0, known));
     (void)json_object_set_new(root, "holders", holders);
+    if (err->node_count > 0)
+        (void)json_object_set_new(root, "nodes", nodes_json(err));
     return cli_json_print(cli, root, exit_code);
 }
 
@@ -92,21 +109,28 @@ static void holder_print(const struct info *info)
     (void)printf("remaining  %s\n", remaining);
 }
 
-static int inspect_print(const struct cli *cli, const struct cli_name *name,
-                         const struct info_list *list, int exit_code)
+static void holders_print(const struct info_list *list)
 {
     char waiters[24];
 
-    (void)printf("name       %s\n", cli_printable(name->bytes, name->len));
     if (list->count == 0) {
         (void)printf("state      free\n");
-        return cli_stdout_close(cli, exit_code);
+        return;
     }
     info_number(waiters, list->items[0].waiters, list->items[0].waiters != UINT32_MAX);
     (void)printf("state      held, %s\n", info_mode(&list->items[0]));
     (void)printf("waiters    %s\n", waiters);
     for (size_t i = 0; i < list->count; i++)
         holder_print(&list->items[i]);
+}
+
+static int inspect_print(const struct cli *cli, const struct cli_name *name,
+                         const struct info_list *list, const struct dlock_error *err, int exit_code)
+{
+    (void)printf("name       %s\n", cli_printable(name->bytes, name->len));
+    holders_print(list);
+    for (uint32_t i = 0; i < err->node_count; i++)
+        (void)printf("node       %s: %s\n", err->nodes[i].node, err->nodes[i].message);
     return cli_stdout_close(cli, exit_code);
 }
 
@@ -114,16 +138,17 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
     struct cli_name name = {0};
+    struct dlock_error err;
     int exit_code = operand_read(cli, argc, argv, 1, &name);
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_inspect, &name, &list);
+    exit_code = holders_query(cli, dlock_inspect, &name, &list, &err);
     if (exit_code == CLI_EXIT_OK) {
         exit_code = list.count > 0 ? CLI_EXIT_OK : CLI_EXIT_NO;
         info_list_sort(&list);
-        exit_code = cli->json ? inspect_print_json(cli, &name, &list, exit_code)
-                              : inspect_print(cli, &name, &list, exit_code);
+        exit_code = cli->json ? inspect_print_json(cli, &name, &list, &err, exit_code)
+                              : inspect_print(cli, &name, &list, &err, exit_code);
     }
     info_list_fini(&list);
     return exit_code;
@@ -178,11 +203,12 @@ int cli_list(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
     struct cli_name prefix = {0};
+    struct dlock_error err;
     int exit_code = operand_read(cli, argc, argv, 0, &prefix);
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_list, &prefix, &list);
+    exit_code = holders_query(cli, dlock_list, &prefix, &list, &err);
     if (exit_code == CLI_EXIT_OK) {
         info_list_sort(&list);
         exit_code = cli->json ? list_print_json(cli, &list) : list_print(cli, &list);

@@ -296,7 +296,9 @@ struct dlock_info {
 /* Non-zero ends the listing. May not call into the same client. */
 typedef int dlock_info_fn(void *arg, const struct dlock_info *info);
 
-/* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ... */
+/* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ...
+ * Of a store of several servers err->nodes says what each of them says, also with OK: its status is
+ * OK (free), BUSY (held) or why it says nothing. */
 DLOCK_API enum dlock_status dlock_inspect(struct dlock_client *client, const void *name,
                                           size_t name_len, dlock_info_fn *fn, void *arg,
                                           struct dlock_error *err);

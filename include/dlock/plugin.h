@@ -329,7 +329,8 @@ struct dlock_backend_ops {
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
-    /* The live holders of one name, a call each; none: the name is free. */
+    /* The live holders of one name, a call each; none: the name is free. A store of several servers
+     * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing. */
     enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                  struct dlock_error *err);

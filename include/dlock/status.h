@@ -94,7 +94,7 @@ enum {
     DLOCK_CAP_CONCURRENT = 1u << 9     /* one session serves any number of threads at once */
 };
 
-/* One Redlock node's part in a failure. */
+/* One Redlock node's part in a failure, or its answer to dlock_inspect. */
 struct dlock_node_error {
     char node[64];
     enum dlock_status status;

@@ -11,10 +11,12 @@ local name = name_at(1)
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me()
     local value = lock_value(name)
-    local owner, of = owner_of(value or '')
-    if value and owner == token then
-        local lease = math.max(redis.call('PTTL', name.lock), ttl)
-        lock_set(name, token, math.max(of, round), lease, label)
+    if value then
+        local owner, of = owner_of(value)
+        local lease = owner == token and math.max(redis.call('PTTL', name.lock), ttl) or nil
+        if lease then
+            lock_set(name, token, math.max(of, round), lease, label)
+        end
         return lease
     end
     local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)

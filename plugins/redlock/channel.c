@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_NS (REDLOCK_NS_PER_S / 4) /* between two looks at nodes that cannot be heard */
-
 static void attempt_wake(struct redlock_attempt *attempt)
 {
     if (attempt->watching && !attempt->reading)
@@ -144,23 +142,24 @@ bool redlock_hub_settled(const struct redlock_hub *hub)
 }
 
 /* Without the mutex; the ears are ours by `reading`. */
-static void ears_poll(const struct redlock_hub *hub, int64_t left_ns)
+static void ears_poll(const struct redlock_hub *hub, int64_t until_ns)
 {
     struct pollfd fds[REDLOCK_NODES_MAX + 1] = {{.fd = hub->wake_fd, .events = POLLIN}};
     struct timespec timeout;
     nfds_t count = 1;
     uint64_t wakes = 0;
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx), left_ns = 0;
 
     for (unsigned i = 0; i < hub->place.count; i++) {
         short events = redlock_node_events(&hub->ears[i]);
+        int64_t due_ns = redlock_node_due_ns(&hub->ears[i], now_ns);
 
         if (events != 0)
             fds[count++] = (struct pollfd){.fd = hub->ears[i].stream.fd, .events = events};
-        if (hub->ears[i].state == NODE_RESOLVING && left_ns > 5 * REDIS_NS_PER_MS)
-            left_ns = 5 * REDIS_NS_PER_MS;
-        else if (hub->ears[i].state == NODE_DOWN && left_ns > RETRY_NS)
-            left_ns = RETRY_NS;
+        if (due_ns < until_ns)
+            until_ns = due_ns;
     }
+    left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
                                 .tv_nsec = left_ns % REDLOCK_NS_PER_S};
     if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
@@ -194,7 +193,7 @@ void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt,
     }
     hub->reading = attempt->reading = true;
     (void)pthread_mutex_unlock(&hub->mutex);
-    ears_poll(hub, left_ns);
+    ears_poll(hub, until_ns);
     (void)pthread_mutex_lock(&hub->mutex);
     redlock_hub_advance(hub);
     hub->reading = attempt->reading = false;

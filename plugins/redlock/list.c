@@ -150,6 +150,22 @@ static enum dlock_status names_collect(struct listing *listing, struct dlock_err
     return DLOCK_NO_QUORUM;
 }
 
+static void batch_look(struct listing *listing, size_t count)
+{
+    struct redlock_look look = {
+        .session = listing->session,
+        .names = listing->batch,
+        .count = count,
+        .deadline_ns = listing->deadline_ns,
+        .fn = listing->fn,
+        .arg = listing->arg,
+        .err = listing->err,
+    };
+
+    listing->status = redlock_look(&look);
+    listing->stopped = look.stopped;
+}
+
 static void batch_tell(struct listing *listing)
 {
     size_t count = listing->batch_count;
@@ -161,9 +177,7 @@ static void batch_tell(struct listing *listing)
         listing->status = redlock_fail(listing->err, listing->session->place, DLOCK_UNKNOWN,
                                        "a list: no time for the rest");
     else
-        listing->status =
-            redlock_look(listing->session, listing->batch, count, listing->deadline_ns, listing->fn,
-                         listing->arg, &listing->stopped, listing->err);
+        batch_look(listing, count);
 }
 
 static void name_tell(const void *node, VISIT visit, void *arg)

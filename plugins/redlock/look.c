@@ -19,9 +19,19 @@ struct holder {
     int64_t held_ms;
 };
 
+/* What one node says of one name. */
+struct sight {
+    unsigned holders;
+    uint32_t mode;
+    char owner[REDIS_HEX_SIZE]; /* of the first; another program's is cut */
+    int64_t left_ms;            /* of the last; NO_END */
+};
+
 struct looking {
     const struct redlock_name *names;
     size_t name_count;
+    unsigned node;                          /* whose answer is being read */
+    struct sight sights[REDLOCK_NODES_MAX]; /* of the first name */
     uint32_t waiters[REDLOCK_LOOK_MAX];
     struct holder *holders;
     size_t count, room;
@@ -65,6 +75,15 @@ static struct holder *holder_of(struct looking *looking, size_t name, const char
     return holder;
 }
 
+static void sight_note(struct sight *sight, uint32_t mode, const char *owner, int64_t left_ms)
+{
+    if (sight->holders++ == 0)
+        (void)snprintf(sight->owner, sizeof sight->owner, "%.32s", owner);
+    sight->mode = mode;
+    if (left_ms > sight->left_ms)
+        sight->left_ms = left_ms;
+}
+
 /* mode, token, left, held for, label. False: it makes no sense. */
 static bool holder_read(struct looking *looking, size_t name, const redisReply *reply, size_t at)
 {
@@ -73,16 +92,22 @@ static bool holder_read(struct looking *looking, size_t name, const redisReply *
     const redisReply *label = redis_reply_text(reply, at + 4);
     int64_t left = 0, held = 0;
     struct holder *holder = NULL;
+    uint32_t how = DLOCK_EXCLUSIVE;
 
     if (mode == NULL || owner == NULL || label == NULL ||
         !redis_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
         !redis_reply_int(reply, at + 3, -1, INT64_MAX, &held))
         return false;
-    holder =
-        holder_of(looking, name, owner->str, mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+    if (mode->str[0] == 's')
+        how = DLOCK_SHARED;
+    if (left < 0)
+        left = NO_END;
+    if (name == 0)
+        sight_note(&looking->sights[looking->node], how, owner->str, left);
+    holder = holder_of(looking, name, owner->str, how);
     if (holder == NULL || holder->nodes == REDLOCK_NODES_MAX)
         return true;
-    holder->left[holder->nodes++] = left < 0 ? NO_END : left;
+    holder->left[holder->nodes++] = left;
     if (held > holder->held_ms)
         holder->held_ms = held;
     if (label->str[0] != '\0')
@@ -111,7 +136,7 @@ static enum quorum_vote inspect_read(struct redlock_round *round, unsigned node,
 {
     struct looking *looking = round->data;
 
-    (void)node;
+    looking->node = node;
     if (!redis_reply_array(reply, looking->name_count))
         return QUORUM_REFUSED;
     for (size_t i = 0; i < looking->name_count; i++)
@@ -132,9 +157,9 @@ static int64_t remaining(struct holder *holder, unsigned need)
 
 /* missing: nodes that did not answer, and may be his. */
 static void holders_tell(struct looking *looking, unsigned need, unsigned missing,
-                         dlock_lease_fn *fn, void *arg, bool *stopped)
+                         struct redlock_look *look)
 {
-    for (size_t i = 0; i < looking->count && !*stopped; i++) {
+    for (size_t i = 0; i < looking->count && !look->stopped; i++) {
         struct holder *holder = &looking->holders[i];
         struct dlock_lease_info lease = {
             .name = looking->names[holder->name].bytes,
@@ -149,7 +174,46 @@ static void holders_tell(struct looking *looking, unsigned need, unsigned missin
         if (holder->nodes + missing < need)
             continue;
         lease.remaining_ms = remaining(holder, need);
-        *stopped = fn(arg, &lease) != 0;
+        look->stopped = look->fn(look->arg, &lease) != 0;
+    }
+}
+
+/* "held by <owner>, 29.9 s left" */
+static void sight_print(const struct sight *sight, char *out, size_t size)
+{
+    char left[32] = "no end";
+
+    if (sight->left_ms != NO_END)
+        (void)snprintf(left, sizeof left, "%.1f s left", (double)sight->left_ms / 1000);
+    if (sight->holders == 0)
+        (void)snprintf(out, size, "free");
+    else if (sight->mode == DLOCK_SHARED)
+        (void)snprintf(out, size, "held shared, by %u, %s", sight->holders, left);
+    else
+        (void)snprintf(out, size, "held by %s, %s", sight->owner, left);
+}
+
+static void nodes_tell(const struct looking *looking, const struct redlock_round *round,
+                       struct dlock_error *err)
+{
+    const struct redlock_session *session = round->session;
+    int64_t now_ns = redlock_now(session);
+
+    redlock_report(err, session, round);
+    for (unsigned i = 0; i < session->place->count; i++) {
+        int64_t guard_ns = session->nodes[i].votes_ns - now_ns;
+        struct dlock_node_error *line = &err->nodes[i];
+        size_t used = 0;
+
+        if (round->answers[i].state != ANSWER_GIVEN)
+            continue;
+        line->status = looking->sights[i].holders > 0 ? DLOCK_BUSY : DLOCK_OK;
+        sight_print(&looking->sights[i], line->message, sizeof line->message);
+        used = strlen(line->message);
+        if (guard_ns > 0)
+            (void)snprintf(line->message + used, sizeof line->message - used,
+                           "; no vote for %lld s more",
+                           (long long)(guard_ns / REDLOCK_NS_PER_S) + 1);
     }
 }
 
@@ -164,15 +228,14 @@ static void request_make(struct looking *looking, const struct redlock_place *pl
     resp_command_text(&looking->request.command, HOLDERS_TEXT);
 }
 
-enum dlock_status redlock_look(struct redlock_session *session, const struct redlock_name *names,
-                               size_t count, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                               bool *stopped, struct dlock_error *err)
+enum dlock_status redlock_look(struct redlock_look *look)
 {
+    struct redlock_session *session = look->session;
     struct looking *looking = calloc(1, sizeof *looking);
     struct redlock_round round = {
         .session = session,
         .node_timeout_ns = redlock_place_timeout_ns(session->place, 0),
-        .deadline_ns = deadline_ns,
+        .deadline_ns = look->deadline_ns,
         .all = true,
         .judge = redlock_judge_heard,
         .read = inspect_read,
@@ -182,22 +245,23 @@ enum dlock_status redlock_look(struct redlock_session *session, const struct red
     enum dlock_status status = DLOCK_OK;
 
     if (looking == NULL)
-        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
-    looking->names = names;
-    looking->name_count = count;
+        return redlock_fail(look->err, session->place, DLOCK_NOMEM, "no memory to look");
+    looking->names = look->names;
+    looking->name_count = look->count;
     request_make(looking, session->place);
     round.request = &looking->request;
     verdict = redlock_round_run(&round);
     if (looking->no_memory || round.no_memory) {
-        status = redlock_fail(err, session->place, DLOCK_NOMEM, "no memory to look");
+        status = redlock_fail(look->err, session->place, DLOCK_NOMEM, "no memory to look");
     } else if (verdict == QUORUM_WON) {
-        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, fn, arg,
-                     stopped);
+        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, look);
+        if (look->node_lines)
+            nodes_tell(looking, &round, look->err);
     } else {
-        status = redlock_fail(err, session->place, DLOCK_NO_QUORUM,
+        status = redlock_fail(look->err, session->place, DLOCK_NO_QUORUM,
                               "%u of %u nodes answered, and %u are needed", round.tally.yes,
                               round.tally.nodes, round.tally.need);
-        redlock_report(err, session, &round);
+        redlock_report(look->err, session, &round);
     }
     redlock_round_end(&round);
     free(looking->holders);
@@ -210,7 +274,16 @@ enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_
                                   struct dlock_error *err)
 {
     const struct redlock_name one = {.bytes = name, .len = name_len};
-    bool stopped = false;
+    struct redlock_look look = {
+        .session = self,
+        .names = &one,
+        .count = 1,
+        .deadline_ns = deadline_ns,
+        .fn = fn,
+        .arg = arg,
+        .err = err,
+        .node_lines = true,
+    };
 
-    return redlock_look(self, &one, 1, deadline_ns, fn, arg, &stopped, err);
+    return redlock_look(&look);
 }

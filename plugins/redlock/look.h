@@ -12,9 +12,19 @@ struct redlock_name {
 
 #define REDLOCK_LOOK_MAX 64 /* names in one script; other clients wait meanwhile */
 
-/* Calls fn for each holder of these names. *stopped: fn wanted no more. OK, NO_QUORUM, NOMEM. */
-enum dlock_status redlock_look(struct redlock_session *session, const struct redlock_name *names,
-                               size_t count, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                               bool *stopped, struct dlock_error *err);
+struct redlock_look {
+    struct redlock_session *session;
+    const struct redlock_name *names;
+    size_t count;
+    int64_t deadline_ns;
+    dlock_lease_fn *fn;
+    void *arg;
+    struct dlock_error *err;
+    bool node_lines; /* with OK, err gets a line for each node: what it says of the first name */
+    bool stopped;    /* out: fn wanted no more */
+};
+
+/* Calls fn for each holder of these names. OK, NO_QUORUM, NOMEM. */
+enum dlock_status redlock_look(struct redlock_look *look);
 
 #endif

@@ -16,9 +16,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local TURN = 200 -- ms that a free name is kept for the first of those who wait
 
+-- What was read or written of a name is kept for the rest of the script: value and turn, false if there is
+-- none, absent, the number of live readers, and live places by their tokens.
 local function name_at(first)
     return { lock = KEYS[first], info = KEYS[first + 1], readers = KEYS[first + 2],
-             queue = KEYS[first + 3], places = KEYS[first + 4], said = {} }
+             queue = KEYS[first + 3], places = KEYS[first + 4], said = {}, place = {} }
 end
 
 local function text(number)
@@ -31,21 +33,39 @@ local function owner_of(value)
     return token or value, tonumber(round or 0)
 end
 
+local function lock_known(name, value)
+    name.absent = not value
+    name.value = value ~= '~' and value
+end
+
 -- The exclusive holder's, or nil.
 local function lock_value(name)
-    local value = redis.call('GET', name.lock)
-    return value and value ~= '~' and value or nil
+    if name.value == nil then
+        lock_known(name, redis.call('GET', name.lock))
+    end
+    return name.value or nil
+end
+
+local function lock_put(name, value, lasts)
+    redis.call('SET', name.lock, value, 'PX', text(lasts))
+    lock_known(name, value)
+end
+
+-- Returns 1, or 0 if nothing was there.
+local function lock_drop(name)
+    lock_known(name, false)
+    return redis.call('DEL', name.lock)
 end
 
 -- Nobody gets in without asking for so long.
 local function mark(name, lasts)
-    if redis.call('PTTL', name.lock) < lasts then
-        redis.call('SET', name.lock, '~', 'PX', text(lasts))
+    if name.absent or redis.call('PTTL', name.lock) < lasts then
+        lock_put(name, '~', lasts)
     end
 end
 
 local function lock_set(name, token, round, lease, label)
-    redis.call('SET', name.lock, token .. ' ' .. round .. ' ' .. text(now) .. ' ' .. label, 'PX', text(lease))
+    lock_put(name, token .. ' ' .. round .. ' ' .. text(now) .. ' ' .. label, lease)
 end
 
 local function readers_set(name, token, round, ends, label)
@@ -53,6 +73,7 @@ local function readers_set(name, token, round, ends, label)
     local rest = known and string.match(known, '^%d+ (.*)$') or text(now) .. ' ' .. label
     redis.call('HSET', name.info, 'r' .. token, round .. ' ' .. rest)
     redis.call('ZADD', name.readers, text(ends), token)
+    name.live = nil
     local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
     for _, key in ipairs({ name.readers, name.info }) do
         redis.call('PEXPIREAT', key, text(last[2]))
@@ -61,6 +82,7 @@ local function readers_set(name, token, round, ends, label)
 end
 
 local function reader_drop(name, token)
+    name.live = nil
     redis.call('HDEL', name.info, 'r' .. token)
     return redis.call('ZREM', name.readers, token)
 end
@@ -72,25 +94,37 @@ end
 
 -- How many readers are left; the dead ones are gone afterwards.
 local function readers_live(name)
-    for _, token in ipairs(redis.call('ZRANGEBYSCORE', name.readers, '-inf', text(now))) do
-        reader_drop(name, token)
+    if name.live then
+        return name.live
     end
-    return redis.call('ZCARD', name.readers)
+    local live = redis.call('ZCARD', name.readers)
+    local dead = live > 0 and redis.call('ZRANGEBYSCORE', name.readers, '-inf', text(now)) or {}
+    for _, token in ipairs(dead) do
+        live = live - reader_drop(name, token)
+    end
+    name.live = live
+    return live
 end
 
 -- ---- those who wait ----
 
 local function place_drop(name, token)
+    name.place[token] = false
     redis.call('HDEL', name.places, token)
     return redis.call('ZREM', name.queue, token)
 end
 
 -- Mode and channel of a live place, or nil.
 local function place_of(name, token)
-    local entry = redis.call('HGET', name.places, token)
-    local ends, mode, channel = string.match(entry or '', '^(%d+) (%S+) (.*)$')
-    if ends and tonumber(ends) > now then
-        return mode, channel
+    local place = name.place[token]
+    if place == nil then
+        local entry = redis.call('HGET', name.places, token)
+        local ends, mode, channel = string.match(entry or '', '^(%d+) (%S+) (.*)$')
+        place = ends and tonumber(ends) > now and { mode, channel } or false
+        name.place[token] = place
+    end
+    if place then
+        return place[1], place[2]
     end
 end
 
@@ -109,12 +143,25 @@ local function queue_head(name)
     end
 end
 
--- Whose turn it is: token, mode and what is left of it (0 and less: he let it go by), or nil.
+-- Whose turn it is: token, mode and what is left of it (0 and less: he let it go by), or nil. A turn ends
+-- with the place.
 local function turn_of(name)
-    local token, ends, mode = string.match(redis.call('HGET', name.places, '-') or '', '^(%S+) (%d+) (%S+)$')
+    if name.turn == nil then
+        name.turn = redis.call('HGET', name.places, '-')
+    end
+    local token, ends, mode = string.match(name.turn or '', '^(%S+) (%d+) (%S+)$')
     if token and place_of(name, token) then
         return token, mode, tonumber(ends) - now
     end
+end
+
+local function turn_set(name, turn)
+    if turn then
+        redis.call('HSET', name.places, '-', turn)
+    else
+        redis.call('HDEL', name.places, '-')
+    end
+    name.turn = turn
 end
 
 local function tell_later(name, token)
@@ -142,13 +189,15 @@ local function pass_on(name, asks)
     end
     local readers = readers_live(name)
     if not token or (mode == 'x' and readers > 0) then
-        redis.call('HDEL', name.places, '-')
-        if readers == 0 then
-            redis.call('DEL', name.lock)
+        if name.turn then
+            turn_set(name, false)
+        end
+        if readers == 0 and not name.absent then
+            lock_drop(name)
         end
         return
     end
-    redis.call('HSET', name.places, '-', token .. ' ' .. text(now + TURN) .. ' ' .. mode)
+    turn_set(name, token .. ' ' .. text(now + TURN) .. ' ' .. mode)
     mark(name, TURN)
     tell_later(name, token)
     if mode == 's' then

@@ -11,7 +11,8 @@
 #define STUCK_NS       (2 * NS_PER_S) /* without an answer */
 #define RETRY_FIRST_NS (NS_PER_S / 20)
 #define RETRY_MOST_NS  NS_PER_S
-#define RETRY_DOUBLED  5 /* times at most */
+#define RETRY_DOUBLED  5                /* times at most */
+#define RESOLVING_NS   (NS_PER_S / 200) /* between two looks whether a name is known */
 #define CHUNK          16384
 #define REPLY_MAX      ((size_t)1024 * 1024) /* bytes of one answer: a page of a list */
 #define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
@@ -393,7 +394,23 @@ static bool is_stuck(const struct redlock_node *node, int64_t now_ns)
 {
     int64_t since_ns = redlock_node_waiting_since(node);
 
-    return node->state == NODE_READY && since_ns != 0 && now_ns - since_ns > STUCK_NS;
+    return node->state == NODE_READY && since_ns != 0 && now_ns - since_ns >= STUCK_NS;
+}
+
+int64_t redlock_node_due_ns(const struct redlock_node *node, int64_t now_ns)
+{
+    int64_t since_ns = redlock_node_waiting_since(node);
+
+    switch (node->state) {
+    case NODE_DOWN:
+        return node->retry_ns;
+    case NODE_RESOLVING:
+        return now_ns + RESOLVING_NS;
+    case NODE_READY:
+        return since_ns != 0 ? since_ns + STUCK_NS : INT64_MAX;
+    default:
+        return node->limit_ns;
+    }
 }
 
 bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns)

@@ -98,7 +98,9 @@ void redlock_node_advance(struct redlock_node *node, int64_t now_ns);
 /* What to poll its descriptor for; 0: nothing now. */
 short redlock_node_events(const struct redlock_node *node);
 
-/* There is something to do even if its descriptor is silent. */
+/* From when on there is something to do even if its descriptor is silent. */
+int64_t redlock_node_due_ns(const struct redlock_node *node, int64_t now_ns);
+/* There may be now. */
 bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns);
 
 /* On its way to READY, or about to be. */

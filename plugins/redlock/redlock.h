@@ -87,6 +87,7 @@ struct redlock_session {
     struct spin spin;
     bool polled;    /* stirs is fresh */
     unsigned stirs; /* bits: nodes at which something can be done */
+    unsigned quiet; /* bits: nodes that nobody is to be woken for; looked at afterwards */
 };
 
 /* Opens connections until a majority is ready and the others had a moment, or by the deadline. */

@@ -92,12 +92,33 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
 
 /* ---- late answers ---- */
 
+static bool gives_back(const struct redlock_ask *later, const struct redlock_ask *ask)
+{
+    return later->kind == ASK_RELEASE && later->what != REDLOCK_LEAVE &&
+           later->round >= ask->round && memcmp(later->token, ask->token, sizeof ask->token) == 0;
+}
+
+/* What gives it back is under way to the node behind it, or about to be sent by the present round.
+ * One more would be in its way: it would find nothing to give back. */
+static bool is_followed(const struct redlock_session *session, const struct redlock_node *node,
+                        const struct redlock_ask *ask)
+{
+    const struct redlock_round *round = session->round;
+
+    for (unsigned i = 0; i < node->count; i++)
+        if (gives_back(&node->asks[(node->first + i) % NODE_ASKS_MAX], ask))
+            return true;
+    return round != NULL && node->state == NODE_READY && gives_back(&round->ask, ask) &&
+           round->answers[node->index].state == ANSWER_NOT_SENT;
+}
+
 /* A request for a lock may have been granted: if the attempt is over, nobody else gives that back.
  * True: *release does. */
-static bool is_in_vain(const struct redlock_session *session, const struct redlock_ask *ask,
-                       struct redlock_ask *release)
+static bool is_in_vain(const struct redlock_session *session, const struct redlock_node *node,
+                       const struct redlock_ask *ask, struct redlock_ask *release)
 {
-    if (ask->kind != ASK_ACQUIRE || redlock_hub_lives(session->hub, ask->token))
+    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
+        redlock_hub_lives(session->hub, ask->token))
         return false;
     *release = *ask;
     release->call = 0;
@@ -119,7 +140,7 @@ void redlock_release_late(struct redlock_session *session, const struct redlock_
         release_send(session, node->index, &again, true);
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
         (void)redis_reply_int(reply, 0, 0, 1, &taken);
-    if (taken == 1 && is_in_vain(session, ask, &again))
+    if (taken == 1 && is_in_vain(session, node, ask, &again))
         release_send(session, node->index, &again, false);
 }
 
@@ -130,6 +151,6 @@ void redlock_release_unanswered(struct redlock_session *session, const struct re
 
     if (ask->kind == ASK_RELEASE)
         redlock_release_owe(session, node->index, ask);
-    else if (is_in_vain(session, ask, &release))
+    else if (is_in_vain(session, node, ask, &release))
         redlock_release_owe(session, node->index, &release);
 }

@@ -10,13 +10,21 @@ local freed, left = 0, 0
 
 if what ~= 'LEAVE' then
     local value = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
-    if type(value) == 'string' and value ~= '~' then
+    if type(value) ~= 'table' then
+        lock_known(name, value)
+    end
+    if name.value then
         local owner, round = owner_of(value)
         if token == '*' or (owner == token and round <= last) then
-            freed = redis.call('DEL', name.lock)
+            freed = lock_drop(name)
         end
     end
-    local readers = token == '*' and redis.call('ZRANGE', name.readers, 0, -1) or { token }
+    local readers = { token }
+    if token == '*' then
+        readers = redis.call('ZRANGE', name.readers, 0, -1)
+    elseif freed == 1 then
+        readers = {}
+    end
     for _, reader in ipairs(readers) do
         if reader_round(name, reader) <= last and reader_drop(name, reader) == 1 then
             freed = 1
@@ -25,9 +33,6 @@ if what ~= 'LEAVE' then
 end
 if what ~= 'UNDO' then
     left = place_drop(name, token)
-    if string.match(redis.call('HGET', name.places, '-') or '', '^%S+') == token then
-        redis.call('HDEL', name.places, '-')
-    end
 end
 if freed == 1 or left == 1 then
     pass_on(name)

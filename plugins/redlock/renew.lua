@@ -15,11 +15,10 @@ end
 local function become_reader(name, token, value, ttl)
     local lease = math.max(redis.call('PTTL', name.lock), ttl)
     local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
-    redis.call('DEL', name.lock)
+    lock_drop(name)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')
     place_drop(name, token)
-    redis.call('HDEL', name.places, '-')
     pass_on(name)
     return lease
 end

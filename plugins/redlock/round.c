@@ -76,6 +76,26 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
     return answer->state != ANSWER_REFUSED;
 }
 
+/* The first release on a connection brings the text of its script: if others decide the round,
+ * nobody may look for long whether this node knew it. */
+static bool request_send(struct redlock_round *round, unsigned i)
+{
+    struct redlock_node *node = &round->session->nodes[i];
+    struct redlock_debt *debt = &round->session->debts[i];
+    size_t len = 0;
+    char *whole = NULL;
+    bool sent = false;
+
+    if (round->ask.kind != ASK_RELEASE || debt->knowing_life == node->life)
+        return redlock_node_send(node, round->bytes, round->len, &round->ask);
+    whole = redlock_request_format(round->request, true, &len);
+    sent = whole != NULL && redlock_node_send(node, whole, len, &round->ask);
+    if (sent)
+        debt->knowing_life = node->life;
+    free(whole);
+    return sent;
+}
+
 static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
 {
     struct redlock_node *node = &round->session->nodes[i];
@@ -85,7 +105,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
         return;
     answer->straggler = is_behind(round, node, now_ns);
     round->ask.sent_ns = now_ns;
-    if (!redlock_node_send(node, round->bytes, round->len, &round->ask)) {
+    if (!request_send(round, i)) {
         refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->why);
         return;
     }
@@ -270,6 +290,32 @@ static int64_t wake_at(const struct redlock_round *round, enum quorum_verdict re
     return result == QUORUM_WAIT ? at_ns : earlier(at_ns, start_ns + round->node_timeout_ns);
 }
 
+/* How many answers more it takes at least to decide it. */
+static unsigned answers_needed(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+    unsigned heard = tally->yes + tally->no, lost = tally->no + tally->refused + tally->silent;
+    unsigned yes = tally->need > heard ? tally->need - heard : 0;
+    unsigned no = tally->nodes - tally->need + 1 > lost ? tally->nodes - tally->need + 1 - lost : 0;
+
+    return yes < no ? yes : no;
+}
+
+/* Nodes that nobody needs to be woken for: all but one of the answers that it takes may come from
+ * those that were asked first. They are looked at when another one's has come. */
+static unsigned nodes_quiet(const struct redlock_round *round)
+{
+    unsigned needed = answers_needed(round), bits = 0;
+
+    for (unsigned i = 0; i < round->tally.nodes && needed > 1; i++) {
+        if (round->answers[i].state == ANSWER_PENDING) {
+            bits |= 1u << i;
+            needed--;
+        }
+    }
+    return bits;
+}
+
 static void leave_out(struct redlock_round *round)
 {
     for (unsigned i = 0; i < round->session->place->count; i++)
@@ -291,7 +337,9 @@ static enum quorum_verdict run(struct redlock_round *round)
         result = verdict(round);
         if (is_over(round, result, start_ns))
             return result;
+        session->quiet = nodes_quiet(round);
         redlock_session_sleep(session, wake_at(round, result, start_ns));
+        session->quiet = 0;
     }
 }
 

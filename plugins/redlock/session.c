@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define RESOLVING_NS (5 * REDIS_NS_PER_MS)  /* between two looks whether a name is known */
-#define LINGER_NS    (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
+#define LINGER_NS (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
 
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
                     const redisReply *reply)
@@ -26,6 +25,20 @@ static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
 
 /* ---- all nodes ---- */
 
+/* What is left until then, or until a node has something to do that no descriptor tells of. */
+static int64_t left_until(const struct redlock_session *session, int64_t until_ns)
+{
+    int64_t now_ns = redlock_now(session);
+
+    for (unsigned i = 0; i < session->place->count; i++) {
+        int64_t due_ns = redlock_node_due_ns(&session->nodes[i], now_ns);
+
+        if (due_ns < until_ns)
+            until_ns = due_ns;
+    }
+    return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
 /* Which nodes want something, after at most left_ns. */
 static void poll_all(struct redlock_session *session, int64_t left_ns)
 {
@@ -36,13 +49,13 @@ static void poll_all(struct redlock_session *session, int64_t left_ns)
         const struct redlock_node *node = &session->nodes[i];
         short events = redlock_node_events(node);
 
+        if ((session->quiet & 1u << i) != 0 && events == POLLIN)
+            events = 0;
         fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
-        if (node->state == NODE_RESOLVING && left_ns > RESOLVING_NS)
-            left_ns = RESOLVING_NS;
     }
     timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
                                 .tv_nsec = left_ns % REDLOCK_NS_PER_S};
-    session->stirs = 0;
+    session->stirs = session->quiet;
     session->polled = true;
     if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)
         return;
@@ -75,12 +88,10 @@ static int64_t monotonic_ns(void)
 
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
 {
-    int64_t left_ns = until_ns - redlock_now(session);
-
     if (spin_more(&session->spin, monotonic_ns()))
         (void)sched_yield();
-    else if (left_ns > 0)
-        poll_all(session, left_ns);
+    else
+        poll_all(session, left_until(session, until_ns));
 }
 
 unsigned redlock_session_ready(const struct redlock_session *session)

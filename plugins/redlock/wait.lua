@@ -9,9 +9,9 @@ local name = name_at(1)
 redis.call('ZREMRANGEBYSCORE', name.queue, '-inf', '-1') -- a write, so that it works without memory to spare
 redis.call('ZADD', name.queue, 'NX', ticket, token)
 redis.call('HSET', name.places, token, text(now + lasts) .. ' ' .. mode .. ' ' .. channel)
-for _, key in ipairs({ name.queue, name.places }) do
-    redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), lasts + 1000))
-end
+local keep = math.max(redis.call('PTTL', name.queue), lasts + 1000)
+redis.call('PEXPIRE', name.queue, keep)
+redis.call('PEXPIRE', name.places, keep)
 pass_on(name, token)
 tell(name)
 local left = blocked(name, token, mode, true)

@@ -27,6 +27,21 @@ runs_under_the_lock() {
         ends 1 "$dlock" -u "$all" inspect job
 }
 
+# The verdict is a majority's; what each node says is there, too.
+tells_of_each_node() {
+    local some="redlock://127.0.0.1:$1,127.0.0.1:$2,127.0.0.1:$3,127.0.0.1:$4,127.0.0.1:1?restart_guard=0" line
+    redis-cli -p "$1" SET 'rl:{alone}' foreign PX 20000 >/dev/null
+    ends 1 "$dlock" -u "$some" inspect alone || return 1
+    for line in 'state      free' "node       127.0.0.1:$1: held by foreign, [0-9.]* s left" \
+        "node       127.0.0.1:$2: free" 'node       127.0.0.1:1: connect: Connection refused'; do
+        grep -qx "$line" out && continue
+        cat out
+        return 1
+    done
+    ends 1 "$dlock" --json -u "$some" inspect alone || return 1
+    jq -e '.held == false and ([.nodes[].status] == ["BUSY", "OK", "OK", "OK", "UNAVAILABLE"])' out
+}
+
 keeps_others_out() {
     ends 3 "$dlock" -u "$all" run job -- env -u DLOCK_HELD sh -c "'$dlock' -u '$all' run --nowait job -- touch ran
         [ \$? -eq 75 ] && exit 3" && [ ! -e ran ]
@@ -69,6 +84,7 @@ nodes_without_a_vote() {
 }
 
 check "a command runs under the lock, which inspect shows" runs_under_the_lock
+check "inspect tells of each node" tells_of_each_node "$@"
 check "others are kept out" keeps_others_out
 check "readers run together" readers_together
 check "list shows it, break takes it away, and the command ends" lists_and_breaks

@@ -274,6 +274,24 @@ Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
     dlock_client_close(client);
 }
 
+/* An unlock that others decide reaches a node that does not know its script, and answers late, if
+ * nobody uses the session afterwards, too. */
+Test(redlock_late, UNL_1_where_the_script_of_an_unlock_is_not_known)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
+    struct dlock *lock = NULL;
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    tell(1, "delay s2c 300");
+    OK(dlock_unlock(lock, &dlt_err));
+    cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 5000));
+    tell(1, "pass");
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
 /* The release of a request in vain does its work, if its script is not known there, too, and if
  * nobody uses the session afterwards. */
 Test(redlock_late, TRY_3_an_undo_where_its_script_is_not_known)

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does a node keep that lost a lock and gets it back, or hears of a downgrade late? The slots
+ * of the plugin, three real servers, the third one behind a proxy (C1, C4, REN-5).
+ */
+#include "proxy_client.h"
+#include "redis_server.h"
+#include "session_kit.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define NODES  3
+#define FAR    2 /* the node behind the proxy */
+#define TTL_MS 60000
+#define TRIES  100 /* 50 ms apart */
+
+const struct dlock_plugin *dlock_plugin_redlock(void);
+
+static struct dlt_redis servers[NODES];
+static struct dlt_proxy proxy;
+static struct dlt_session one, two; /* of one client */
+
+static void sessions_open(void)
+{
+    char nodes[128];
+
+    (void)snprintf(nodes, sizeof nodes, "redis://%s\nredis://%s\nredis://127.0.0.1:%u",
+                   servers[0].address, servers[1].address, proxy.port);
+    dlt_session_target(&one, dlock_plugin_redlock(), "redlock", "");
+    one.hosts[0] = NULL;
+    one.call_ms = 10000;
+    dlt_session_option(&one, "node", nodes);
+    dlt_session_option(&one, "prefix", "rl:");
+    dlt_session_option(&one, "node_timeout", "500");
+    cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
+    two = one;
+    two.shared = &one.host;
+    two.target.hosts = two.hosts;
+    cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
+}
+
+static void set_up(void)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert(dlt_redis_start(&servers[i], NULL), "%s", servers[i].why);
+    cr_assert(dlt_proxy_start(&proxy, servers[FAR].address, "resp", NULL), "%s", proxy.answer);
+    sessions_open();
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&two);
+    dlt_session_close(&one);
+    (void)dlt_proxy_stop(&proxy);
+    for (unsigned i = 0; i < NODES; i++)
+        dlt_redis_stop(&servers[i]);
+}
+
+TestSuite(redlock_heal, .init = set_up, .fini = tear_down, .timeout = 100);
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static bool is_there(unsigned node)
+{
+    return strcmp(dlt_redis_ask(&servers[node], "EXISTS rl:{x}"), "1") == 0;
+}
+
+/* Its key says that there are readers, and keeps whoever takes a free name by SET NX out. */
+static bool is_marked(unsigned node)
+{
+    return strcmp(dlt_redis_ask(&servers[node], "GET rl:{x}"), "~") == 0 &&
+           strcmp(dlt_redis_ask(&servers[node], "SET rl:{x} foreign NX PX 1000"), "nil") == 0;
+}
+
+static void expect_soon(bool (*is)(unsigned), unsigned node, bool want)
+{
+    for (int i = 0; i < TRIES && is(node) != want; i++)
+        dlt_sleep_ms(50);
+    cr_expect_eq(is(node), want, "node %u: %s", node, dlt_redis_ask(&servers[node], "GET rl:{x}"));
+}
+
+static void expect_all_soon(bool (*is)(unsigned), bool want)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        expect_soon(is, i, want);
+}
+
+/* Renews until the far node says so. */
+static void renew_until(struct dlt_request *request, bool (*is)(unsigned))
+{
+    for (int i = 0; i < TRIES && !is(FAR); i++) {
+        cr_assert_eq(dlt_renew(&one, request), DLOCK_OK, "%s", one.err.message);
+        dlt_sleep_ms(50);
+    }
+    cr_expect(is(FAR));
+}
+
+static void expect_try(struct dlt_session *session, struct dlt_request *request,
+                       enum dlock_status status)
+{
+    cr_assert_eq(dlt_try(session, request), status, "%s", session->err.message);
+    if (status != DLOCK_OK)
+        session->ops->forget(session->self, &request->req);
+}
+
+/* A writer's attempt by the other session. */
+static void expect_writer(enum dlock_status status)
+{
+    struct dlt_request writer;
+
+    dlt_request(&two, &writer, "x", 9, TTL_MS);
+    expect_try(&two, &writer, status);
+    if (status == DLOCK_OK)
+        cr_expect_eq(dlt_unlock(&two, &writer), DLOCK_OK, "%s", two.err.message);
+}
+
+static void take(struct dlt_request *request, enum dlock_mode mode)
+{
+    dlt_request(&one, request, "x", 1, TTL_MS);
+    request->req.mode = mode;
+    expect_try(&one, request, DLOCK_OK);
+    expect_all_soon(is_there, true);
+}
+
+static void downgrade(struct dlt_request *request)
+{
+    request->req.mode = DLOCK_SHARED;
+    request->req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&one, request), DLOCK_OK, "%s", one.err.message);
+    request->req.flags = 0;
+}
+
+/* ---- putting back ---- */
+
+/* The far node would do nothing with a request whose script it does not know. */
+static void scripts_known(void)
+{
+    struct dlt_request reader;
+
+    for (int i = 0; i < TRIES; i++) {
+        dlt_request(&one, &reader, "y", 1, TTL_MS);
+        reader.req.mode = DLOCK_SHARED;
+        expect_try(&one, &reader, DLOCK_OK);
+        dlt_sleep_ms(20);
+        if (strcmp(dlt_redis_ask(&servers[FAR], "EXISTS rl:{y}:r"), "1") == 0)
+            i = TRIES;
+        cr_expect_eq(dlt_unlock(&one, &reader), DLOCK_OK);
+    }
+}
+
+/* A majority renewed it, but the validity that it had was over by then: somebody else may have the
+ * minority by now, and a majority soon. */
+Test(redlock_heal, REN_5_nothing_is_put_back_once_the_lease_was_over)
+{
+    struct dlt_request request;
+    struct dlock_lease_op op = {.req = &request.req, .status = DLOCK_INTERNAL};
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    take(&request, DLOCK_EXCLUSIVE);
+    (void)dlt_redis_ask(&servers[FAR], "DEL rl:{x}");
+    (void)dlt_due(&one, &request, -1);
+    cr_assert_eq(one.ops->renew(one.self, &op, 1, dlt_host_in(&one.host, 5000), &one.err),
+                 DLOCK_OK);
+    cr_expect_eq(op.status, DLOCK_OK, "%s", one.err.message);
+    cr_expect_eq(dlt_inspect(&one, "x", &holder, &count), DLOCK_OK); /* behind what was sent */
+    cr_expect_not(is_there(FAR));
+    renew_until(&request, is_there);
+    cr_expect_eq(dlt_unlock(&one, &request), DLOCK_OK);
+}
+
+/* What puts it back reaches the node when the lock has been given back, by another connection:
+ * the session that sent it takes it away when it is used again. */
+Test(redlock_heal, C4_what_puts_it_back_comes_after_the_unlock)
+{
+    struct dlt_request request, next;
+
+    scripts_known();
+    take(&request, DLOCK_EXCLUSIVE);
+    (void)dlt_redis_ask(&servers[FAR], "DEL rl:{x}");
+    tell("hold c2s +1 match=HEAL");
+    for (int i = 0; i < TRIES && dlt_proxy_count(&proxy, 0, "c2s.held") != 1; i++)
+        cr_assert_eq(dlt_renew(&one, &request), DLOCK_OK, "%s", one.err.message);
+    cr_assert_eq(dlt_unlock(&two, &request), DLOCK_OK, "%s", two.err.message);
+    expect_all_soon(is_there, false);
+    tell("deliver");
+    expect_soon(is_there, FAR, true);
+    for (int i = 0; i < TRIES && is_there(FAR); i++) {
+        dlt_request(&one, &next, "y", 2, TTL_MS);
+        expect_try(&one, &next, DLOCK_OK);
+        cr_expect_eq(dlt_unlock(&one, &next), DLOCK_OK);
+        dlt_sleep_ms(50);
+    }
+    cr_expect_not(is_there(FAR));
+}
+
+/* ---- readers, and writers who take what looks free ---- */
+
+Test(redlock_heal, C1_a_reader_that_was_put_back_keeps_writers_out)
+{
+    struct dlt_request reader;
+
+    take(&reader, DLOCK_SHARED);
+    expect_all_soon(is_marked, true);
+    (void)dlt_redis_ask(&servers[FAR], "FLUSHALL");
+    renew_until(&reader, is_marked);
+    expect_writer(DLOCK_BUSY);
+    cr_expect_eq(dlt_unlock(&one, &reader), DLOCK_OK);
+    expect_all_soon(is_there, false);
+    expect_writer(DLOCK_OK);
+}
+
+/* Also when the one that was a writer has gone, and a reader is left. */
+Test(redlock_heal, C1_after_a_downgrade_the_name_is_not_free)
+{
+    struct dlt_request holder, reader;
+
+    take(&holder, DLOCK_EXCLUSIVE);
+    downgrade(&holder);
+    expect_all_soon(is_marked, true);
+    expect_writer(DLOCK_BUSY);
+    dlt_request(&two, &reader, "x", 3, TTL_MS);
+    reader.req.mode = DLOCK_SHARED;
+    expect_try(&two, &reader, DLOCK_OK);
+    cr_expect_eq(dlt_unlock(&one, &holder), DLOCK_OK);
+    for (unsigned i = 0; i < NODES; i++)
+        cr_expect(is_marked(i), "node %u", i);
+    expect_writer(DLOCK_BUSY);
+    cr_expect_eq(dlt_unlock(&two, &reader), DLOCK_OK);
+    expect_all_soon(is_there, false);
+    expect_writer(DLOCK_OK);
+}
+
+/* One node does not hear of it: there the writer holds the name until the next renewal. */
+Test(redlock_heal, C1_after_a_downgrade_on_a_majority_the_name_is_free_nowhere)
+{
+    struct dlt_request holder, reader;
+
+    take(&holder, DLOCK_EXCLUSIVE);
+    tell("blackhole c2s");
+    downgrade(&holder);
+    cr_expect(is_marked(0));
+    cr_expect(is_marked(1));
+    cr_expect(is_there(FAR));
+    cr_expect_not(is_marked(FAR));
+    expect_writer(DLOCK_BUSY);
+    dlt_request(&two, &reader, "x", 3, TTL_MS);
+    reader.req.mode = DLOCK_SHARED;
+    expect_try(&two, &reader, DLOCK_OK);
+    tell("pass");
+    renew_until(&holder, is_marked);
+    cr_expect_eq(dlt_unlock(&one, &holder), DLOCK_OK);
+    cr_expect_eq(dlt_unlock(&two, &reader), DLOCK_OK);
+    expect_all_soon(is_there, false);
+    expect_writer(DLOCK_OK);
+}
