@@ -292,10 +292,10 @@ EACH(C3_C4_C8_an_answer_is_lost_or_late)
     }
 }
 
-/* Each operation, or each so manieth. */
-static void half_open(int each)
+/* Every operation, or every n-th. */
+static void half_open(int n)
 {
-    for (int what = TRY; what <= INSPECT; what += each) {
+    for (int what = TRY; what <= INSPECT; what += n) {
         cr_assert(!strike((enum what)what, SHORT_MS, "blackhole c2s"));
         cr_assert(!strike((enum what)what, SHORT_MS, "blackhole s2c"));
         cr_assert(!strike((enum what)what, SHORT_MS, "cut c2s 5 hang"));
