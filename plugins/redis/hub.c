@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
 
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,10 +26,15 @@ enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host 
     return DLOCK_OK;
 }
 
-static void waiter_unlist(struct redis_waiter *waiter)
+/* In a slot without a place: it was interrupted, which must not be forgotten [INT-2]. */
+static struct redis_waiter interrupted_only = {.interrupted = true};
+
+static void waiter_free(struct redis_waiter *waiter)
 {
-    waiter->hub = NULL;
+    if (waiter == NULL)
+        return;
     (void)pthread_cond_destroy(&waiter->wake);
+    free(waiter);
 }
 
 void redis_hub_fini(struct redis_hub *hub)
@@ -36,7 +42,8 @@ void redis_hub_fini(struct redis_hub *hub)
     if (hub->host == NULL)
         return;
     for (struct redis_waiter *waiter = hub->waiters; waiter != NULL; waiter = waiter->next)
-        waiter_unlist(waiter);
+        waiter->hub = NULL;
+    waiter_free(hub->spare);
     redis_link_close(&hub->link);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
@@ -54,61 +61,106 @@ void redis_hub_abandon(struct redis_hub *hub)
 
 /* ---- waiters ---- */
 
-static void waiter_list(struct redis_hub *hub, struct redis_waiter *waiter,
-                        const unsigned char *token)
+static struct redis_waiter *waiter_new(void)
 {
+    struct redis_waiter *waiter = calloc(1, sizeof *waiter);
     pthread_condattr_t attr;
 
+    if (waiter == NULL)
+        return NULL;
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&waiter->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
+    return waiter;
+}
+
+/* A lock that is free at once takes the spare one and gives it back. */
+static struct redis_waiter *waiter_list(struct redis_hub *hub, const unsigned char *token)
+{
+    struct redis_waiter *waiter = hub->spare != NULL ? hub->spare : waiter_new();
+
+    if (waiter == NULL)
+        return NULL;
+    hub->spare = NULL;
     redis_hex(waiter->token, token);
+    waiter->interrupted = waiter->watching = waiter->reading = false;
+    waiter->round = waiter->seen = waiter->fence = 0;
     waiter->hub = hub;
     waiter->next = hub->waiters;
+    waiter->at = &hub->waiters;
+    if (waiter->next != NULL)
+        waiter->next->at = &waiter->next;
     hub->waiters = waiter;
+    return waiter;
 }
 
-const char *redis_hub_expect(struct redis_hub *hub, struct redis_waiter *waiter,
+static void waiter_unlist(struct redis_hub *hub, struct redis_waiter *waiter)
+{
+    *waiter->at = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->at = waiter->at;
+    if (hub->spare == NULL)
+        hub->spare = waiter;
+    else
+        waiter_free(waiter);
+}
+
+const char *redis_hub_expect(struct redis_hub *hub, struct redis_slot *slot,
                              const unsigned char *token)
 {
+    const char *channel = NULL;
+    bool interrupted = slot->waiter == &interrupted_only;
+
     (void)pthread_mutex_lock(&hub->mutex);
-    if (waiter->hub == NULL)
-        waiter_list(hub, waiter, token);
-    redis_hub_drain(hub);
-    waiter->round = hub->up ? hub->round : 0;
+    if (slot->waiter == NULL || interrupted)
+        slot->waiter = waiter_list(hub, token);
+    if (slot->waiter != NULL) {
+        slot->waiter->interrupted |= interrupted;
+        redis_hub_drain(hub);
+        slot->waiter->round = hub->up ? hub->round : 0;
+        channel = hub->channel;
+    }
     (void)pthread_mutex_unlock(&hub->mutex);
-    return hub->channel;
+    return channel;
 }
 
-void redis_hub_queued(struct redis_hub *hub, struct redis_waiter *waiter, uint64_t counter)
+void redis_hub_queued(struct redis_hub *hub, struct redis_slot *slot, uint64_t counter)
 {
     (void)pthread_mutex_lock(&hub->mutex);
-    waiter->seen = counter;
+    slot->waiter->seen = counter;
     (void)pthread_mutex_unlock(&hub->mutex);
 }
 
-void redis_hub_forget(struct redis_waiter *waiter)
+void redis_hub_forget(struct redis_slot *slot)
 {
-    struct redis_hub *hub = waiter->hub;
-    struct redis_waiter **at = NULL;
+    struct redis_waiter *waiter = slot->waiter;
+    struct redis_hub *hub = NULL;
 
-    if (hub == NULL)
+    slot->waiter = NULL;
+    if (waiter == NULL || waiter == &interrupted_only)
         return;
+    hub = waiter->hub;
+    if (hub == NULL) {
+        waiter_free(waiter);
+        return;
+    }
     (void)pthread_mutex_lock(&hub->mutex);
-    for (at = &hub->waiters; *at != waiter; at = &(*at)->next)
-        ;
-    *at = waiter->next;
-    waiter_unlist(waiter);
+    waiter_unlist(hub, waiter);
     (void)pthread_mutex_unlock(&hub->mutex);
 }
 
-void redis_hub_interrupt(struct redis_hub *hub, struct redis_waiter *waiter)
+void redis_hub_interrupt(struct redis_hub *hub, struct redis_slot *slot)
 {
     static const uint64_t one = 1;
+    struct redis_waiter *waiter = NULL;
 
     (void)pthread_mutex_lock(&hub->mutex);
-    waiter->interrupted = true;
+    if (slot->waiter == NULL)
+        slot->waiter = &interrupted_only;
+    waiter = slot->waiter;
+    if (waiter != &interrupted_only)
+        waiter->interrupted = true;
     if (waiter->reading)
         (void)!write(hub->wake_fd, &one, sizeof one);
     else if (waiter->watching)

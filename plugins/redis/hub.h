@@ -19,10 +19,16 @@
 
 #include <pthread.h>
 
-/* dlock_request.slot: one attempt. Zeroed by core; guarded by the hub's mutex. */
+/* dlock_request.slot: of one attempt. Zeroed by core. A lease that is held, of which there may be
+ * many, has no waiter. */
+struct redis_slot {
+    struct redis_waiter *waiter; /* NULL: it has no place in a queue, and was not interrupted */
+};
+
+/* An attempt that may be in a queue. Guarded by the hub's mutex. */
 struct redis_waiter {
-    struct redis_waiter *next;
-    struct redis_hub *hub; /* that lists it; NULL: none does */
+    struct redis_waiter *next, **at; /* at: what points to it */
+    struct redis_hub *hub;           /* that lists it; NULL: it is closed */
     char token[REDIS_HEX_SIZE];
     bool interrupted;       /* sticky [INT-2] */
     bool watching, reading; /* reading: or connecting */
@@ -30,7 +36,7 @@ struct redis_waiter {
     uint64_t seen;          /* the counter in the last answer "queued" [WAT-4] */
     uint64_t fence;         /* of the last grant that arrived; 0: none */
     int64_t lease_ms;       /* ... */
-    pthread_cond_t wake;    /* exists while it is listed */
+    pthread_cond_t wake;
 };
 
 struct redis_hub {
@@ -42,13 +48,14 @@ struct redis_hub {
 
     pthread_mutex_t mutex; /* guards the rest */
     struct redis_waiter *waiters;
-    bool reading;     /* a thread has the link to itself, with the mutex released */
-    bool up;          /* subscribed */
-    bool told;        /* the log has why not */
-    uint64_t round;   /* counts subscriptions */
-    bool ended_soon;  /* the last one */
-    int64_t up_ns;    /* since then */
-    int64_t retry_ns; /* no earlier than that after a failure */
+    struct redis_waiter *spare; /* NULL, or one that waits for its next use */
+    bool reading;               /* a thread has the link to itself, with the mutex released */
+    bool up;                    /* subscribed */
+    bool told;                  /* the log has why not */
+    uint64_t round;             /* counts subscriptions */
+    bool ended_soon;            /* the last one */
+    int64_t up_ns;              /* since then */
+    int64_t retry_ns;           /* no earlier than that after a failure */
     struct redis_link link;
     char why[160]; /* it is not up */
 };
@@ -61,20 +68,21 @@ void redis_hub_fini(struct redis_hub *hub);
 /* In a forked child, instead of fini: gives descriptors back, and no memory. */
 void redis_hub_abandon(struct redis_hub *hub);
 
-/* Before a request for a place leaves: lists the waiter. Returns the channel to be told by. */
-const char *redis_hub_expect(struct redis_hub *hub, struct redis_waiter *waiter,
+/* Before a request for a place leaves: lists a waiter. Returns the channel to be told by; NULL: no
+ * memory. */
+const char *redis_hub_expect(struct redis_hub *hub, struct redis_slot *slot,
                              const unsigned char *token);
 
 /* The server answered "queued" and showed its counter: grants up to that have run out. */
-void redis_hub_queued(struct redis_hub *hub, struct redis_waiter *waiter, uint64_t counter);
+void redis_hub_queued(struct redis_hub *hub, struct redis_slot *slot, uint64_t counter);
 
 /* The attempt waits no more. Harmless when nothing was set up. */
-void redis_hub_forget(struct redis_waiter *waiter);
+void redis_hub_forget(struct redis_slot *slot);
 
 /* slot watch; UNAVAILABLE: not a waiter. While nobody can tell it ends at the deadline, so that
  * asking is left. */
 enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);
-void redis_hub_interrupt(struct redis_hub *hub, struct redis_waiter *waiter);
+void redis_hub_interrupt(struct redis_hub *hub, struct redis_slot *slot);
 
 #endif

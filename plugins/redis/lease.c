@@ -53,7 +53,7 @@ static void grant_read(const redisReply *reply, struct dlock_grant *grant)
 
 /* Whether there is a place, and since which number grants to it count. */
 static void busy_read(struct redis_session *session, const redisReply *reply,
-                      struct redis_waiter *waiter, struct dlock_grant *grant)
+                      struct redis_slot *slot, struct dlock_grant *grant)
 {
     grant->holder_ms = number_at(reply, 1);
     grant->waiters = (uint32_t)number_at(reply, 2);
@@ -63,7 +63,7 @@ static void busy_read(struct redis_session *session, const redisReply *reply,
     grant->flags |= DLOCK_GRANT_QUEUED;
     grant->fence = (uint64_t)number_at(reply, 5);
     grant->lease_ms = session->waiter_lease_ms;
-    redis_hub_queued(&session->hub, waiter, grant->fence);
+    redis_hub_queued(&session->hub, slot, grant->fence);
 }
 
 /* With key=raw a name could be one of our own keys [TRY-7]. */
@@ -108,7 +108,6 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_waiter *waiter = NULL;
     const char *channel = "-";
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -125,17 +124,19 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
                           "restarts could grant the lock again while it is held",
                           (long long)req->ttl_ms, (long long)session->place.restart_guard_ms);
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
-        waiter = req->slot;
-        channel = redis_hub_expect(&session->hub, waiter, req->token);
+        channel = redis_hub_expect(&session->hub, req->slot, req->token);
+        if (channel == NULL)
+            return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
     }
     status = try_run(session, req, channel, &reply, err);
     if (status != DLOCK_OK)
         return status;
     if (reply->elements == GRANT_ELEMENTS) {
         grant_read(reply, grant);
+        redis_hub_forget(req->slot);
     } else {
         status = DLOCK_BUSY;
-        busy_read(session, reply, waiter, grant);
+        busy_read(session, reply, req->slot, grant);
     }
     atomic_store(&session->pool.crowded, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);

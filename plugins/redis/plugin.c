@@ -114,7 +114,7 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops redis_ops = {
     .struct_size = sizeof redis_ops,
     .session_size = sizeof(struct redis_session),
-    .slot_size = sizeof(struct redis_waiter),
+    .slot_size = sizeof(struct redis_slot),
     .open = redis_open,
     .close = redis_close,
     .trylock = redis_trylock,

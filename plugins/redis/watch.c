@@ -84,14 +84,17 @@ static enum dlock_status wait_untold(struct redis_hub *hub, struct redis_waiter 
 static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_request *req,
                                       struct dlock_grant *grant)
 {
-    struct redis_waiter *waiter = req->slot;
+    const struct redis_slot *slot = req->slot;
+    struct redis_waiter *waiter = slot->waiter;
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
     int64_t connect_by_ns = now_ns + req->op_timeout_ms * REDIS_NS_PER_MS;
     enum dlock_status status = DLOCK_INTERNAL;
     bool told = true;
 
-    if (waiter->hub == NULL) /* no place, nothing to be told */
-        return waiter->interrupted ? DLOCK_CANCELED : DLOCK_UNAVAILABLE;
+    if (waiter == NULL) /* no place, nothing to be told */
+        return DLOCK_UNAVAILABLE;
+    if (waiter->hub == NULL) /* none either, and interrupted */
+        return DLOCK_CANCELED;
     waiter->reading = true;
     if (waiter->round == 0 && !waiter->interrupted)
         told = redis_hub_subscribe(hub, connect_by_ns < req->deadline_ns ? connect_by_ns
