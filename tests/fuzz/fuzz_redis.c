@@ -190,6 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     dlt_session_init(&session, "redis+unix", server.path);
     dlt_session_option(&session, "sockets", "1");
+    dlt_session_trusted(&session);
     FUZZ_CHECK(dlt_session_open(&session) == DLOCK_OK, "%s", session.err.message);
     ask(&session, question, last_line(answer));
     dlt_session_close(&session);
