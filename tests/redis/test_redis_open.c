@@ -174,20 +174,26 @@ Test(open, AUTH_a_password_that_is_changed_while_we_are_connected)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
 }
 
+/* The user u gives back what b waits for, in a client of another user. */
+static void pass_on_as_u(struct dlt_session *other)
+{
+    s.target.user = "u";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_session_start(other, &server), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(other, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
 /* debian12.md's trap: a channel that may not be used must not break an unlock half-way. */
 Test(open, a_user_without_channels_waits_by_asking)
 {
     struct dlt_session other;
 
     start((const char *[]){"--user", "u", "on", "nopass", "~*", "resetchannels", "+@all", NULL});
-    s.target.user = "u";
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    cr_assert_eq(dlt_session_start(&other, &server), DLOCK_OK);
-    dlt_request(&s, &a, "job", 'a', 60000);
-    dlt_request(&s, &b, "job", 'b', 60000);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_queue_up(&other, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    pass_on_as_u(&other);
     cr_assert_eq(dlt_watch(&other, &b, 50), DLOCK_TIMEOUT, "u may not tell it");
     cr_assert_eq(dlt_refresh(&other, &b), DLOCK_OK);
     cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_BUSY);
@@ -195,6 +201,23 @@ Test(open, a_user_without_channels_waits_by_asking)
     cr_assert_eq(s.host.logs, 1, "and is told why");
     cr_assert_eq(dlt_unlock(&other, &b), DLOCK_OK);
     cr_assert_eq(dlt_refresh(&s, &a), DLOCK_OK);
+    dlt_session_close(&other);
+}
+
+/* PUBLISH is not permitted: who waits is granted the name untold. */
+Test(open, a_user_who_may_tell_nobody_gives_back_and_passes_on)
+{
+    struct dlt_session other;
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    start((const char *[]){"--user", "u", "on", "nopass", "~*", "&*", "+@all", "-publish", NULL});
+    pass_on_as_u(&other);
+    cr_assert_eq(dlt_inspect(&s, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holder.owner, "62626262626262626262626262626262");
+    cr_assert_eq(dlt_watch(&other, &b, 50), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_refresh(&other, &b), DLOCK_OK);
     dlt_session_close(&other);
 }
 
