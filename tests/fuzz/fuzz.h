@@ -13,6 +13,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
+/*
+ * What a target has something to say about once an input gets there; it names all, up to a NULL,
+ * and counts. A corpus of which no input gets to one of them proves nothing of it: replay.c fails.
+ */
+struct fuzz_goal {
+    const char *name;
+    unsigned long reached;
+};
+
+extern struct fuzz_goal fuzz_goals[];
+
 /* Ends the program, as a sanitizer would. */
 #define FUZZ_CHECK(right, ...)                                                \
     do {                                                                      \

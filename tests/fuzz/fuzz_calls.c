@@ -13,6 +13,14 @@
 #define CALLS    300
 #define NOT_LESS 16
 
+enum { LOCKS, UNKNOWNS, LOSSES, RENEWALS };
+
+struct fuzz_goal fuzz_goals[] = {[LOCKS] = {"a lock taken", 0},
+                                 [UNKNOWNS] = {"an outcome that is unknown", 0},
+                                 [LOSSES] = {"a lock that is lost", 0},
+                                 [RENEWALS] = {"a renewal", 0},
+                                 {NULL, 0}};
+
 static void on_violation(void *arg, const struct dlt_violation *violation)
 {
     (void)arg;
@@ -44,6 +52,10 @@ static void history_check(void)
     struct dlt_check_figures figures;
 
     FUZZ_CHECK(dlt_check(&sim_world.history, &options, &figures) == 0, "no memory");
+    fuzz_goals[LOCKS].reached += figures.acquired;
+    fuzz_goals[UNKNOWNS].reached += figures.unknown;
+    fuzz_goals[LOSSES].reached += figures.lost;
+    fuzz_goals[RENEWALS].reached += figures.renewals;
     FUZZ_CHECK(figures.total == 0, "%llu violations", (unsigned long long)figures.total);
 }
 

@@ -9,6 +9,15 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { PLAIN, WAITS, WATCHES, QUEUES, REFUSED };
+
+struct fuzz_goal fuzz_goals[] = {[PLAIN] = {"a plugin without a way to wait", 0},
+                                 [WAITS] = {"one that waits", 0},
+                                 [WATCHES] = {"one that watches", 0},
+                                 [QUEUES] = {"one with a queue", 0},
+                                 [REFUSED] = {"one that is refused", 0},
+                                 {NULL, 0}};
+
 struct stock {
     char text[6][12]; /* names that the input writes */
     const char *schemes[4];
@@ -113,6 +122,10 @@ static void whole(const struct dl_plugin *plugin)
     FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->leave != NULL), "leave");
     FUZZ_CHECK(!has(plugin, DLOCK_CAP_QUEUE) || has(plugin, DLOCK_CAP_WATCH), "a queue unwatched");
     FUZZ_CHECK((ops->lock == NULL && ops->watch == NULL) || ops->interrupt != NULL, "interrupt");
+    fuzz_goals[PLAIN].reached += ops->interrupt == NULL;
+    fuzz_goals[WAITS].reached += ops->lock != NULL;
+    fuzz_goals[WATCHES].reached += ops->watch != NULL;
+    fuzz_goals[QUEUES].reached += ops->leave != NULL;
     FUZZ_CHECK(plugin->options != NULL && plugin->schemes[0] != NULL && plugin->name != NULL,
                "no options, schemes or name");
 }
@@ -130,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     stock_fill(&input, &stock);
     status = dl_abi_check(&stock.plugin, "fuzz", &plugin, &err);
     FUZZ_CHECK(status == DLOCK_OK || status == DLOCK_PLUGIN_ABI, "%d", (int)status);
+    fuzz_goals[REFUSED].reached += status != DLOCK_OK;
     if (status == DLOCK_OK)
         whole(&plugin);
     else

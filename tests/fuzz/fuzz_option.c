@@ -9,6 +9,15 @@
 
 #include <string.h>
 
+enum { DURATION, FOREVER, LABEL, OTHER, REFUSED };
+
+struct fuzz_goal fuzz_goals[] = {[DURATION] = {"a duration", 0},
+                                 [FOREVER] = {"forever", 0},
+                                 [LABEL] = {"a label", 0},
+                                 [OTHER] = {"another value", 0},
+                                 [REFUSED] = {"a value that is refused", 0},
+                                 {NULL, 0}};
+
 static const struct dlock_option_spec *row_of(unsigned which)
 {
     unsigned count = 0;
@@ -40,6 +49,7 @@ static long double read_otherwise(const char *text)
 
 static void duration_check(const char *text, int64_t number)
 {
+    fuzz_goals[number == -1 ? FOREVER : DURATION].reached++;
     if (number == -1) /* a word of the range */
         FUZZ_CHECK(strcmp(text, "forever") == 0, "\"%s\"", text);
     else
@@ -62,9 +72,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (dl_option_parse(row, text, &number, why)) {
         if (strcmp(row->type, "duration") == 0)
             duration_check(text, number);
+        else
+            fuzz_goals[OTHER].reached++;
         if (dl_settings_set(&settings, row->name, text, number))
             FUZZ_CHECK(strlen(settings.label) <= DL_LABEL_MAX, "a long label");
+        fuzz_goals[LABEL].reached += settings.label[0] != '\0';
     } else {
+        fuzz_goals[REFUSED].reached++;
         FUZZ_CHECK(why[0] != '\0', "no reason given");
     }
     free(text);

@@ -16,12 +16,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define QUESTIONS  5
 #define ANSWER_MAX (1 << 17)
 #define INFO                                                                           \
     "redis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\nuptime_in_" \
     "seconds:99\r\n"
 #define HELLO "+OK\r\n$86\r\n" INFO "\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n-NOPERM no\r\n"
+
+enum question { GRANT, RELEASE, RENEWAL, HOLDERS, BREAK, QUESTIONS, NOT_OK = QUESTIONS };
+
+struct fuzz_goal fuzz_goals[] = {[GRANT] = {"a grant", 0},
+                                 [RELEASE] = {"a release", 0},
+                                 [RENEWAL] = {"a renewal", 0},
+                                 [HOLDERS] = {"holders", 0},
+                                 [BREAK] = {"a break", 0},
+                                 [NOT_OK] = {"not OK", 0},
+                                 {NULL, 0}};
 
 struct server {
     int fd; /* listens */
@@ -143,23 +152,23 @@ static void ask(struct dlt_session *session, unsigned question, const char *answ
 
     dlt_request(session, &request, "job", 'a', 60000);
     switch (question) {
-    case 0:
+    case GRANT:
         status = dlt_try(session, &request);
         FUZZ_CHECK(status != DLOCK_OK || begins(answer, ":1\r\n"), "a grant of \"%s\"", answer);
         FUZZ_CHECK(status != DLOCK_OK || session->grant.lease_ms > 0, "a lease of %lld ms",
                    (long long)session->grant.lease_ms);
         break;
-    case 1:
+    case RELEASE:
         status = dlt_unlock(session, &request);
         FUZZ_CHECK(status != DLOCK_OK || begins(answer, ":1\r\n"), "a release of \"%s\"", answer);
         break;
-    case 2:
+    case RENEWAL:
         status = dlt_renew(session, &request);
         FUZZ_CHECK(status != DLOCK_OK || begins(answer, "*"), "a renewal of \"%s\"", answer);
         FUZZ_CHECK(status != DLOCK_OK || strncmp(answer, "*1\r\n*2\r\n:0\r\n", 13) != 0,
                    "a renewal of nothing");
         break;
-    case 3:
+    case HOLDERS:
         status = dlt_inspect(session, "job", holders, &count);
         FUZZ_CHECK(status != DLOCK_OK || begins(answer, ""), "holders of \"%s\"", answer);
         break;
@@ -168,6 +177,7 @@ static void ask(struct dlt_session *session, unsigned question, const char *answ
         FUZZ_CHECK(status != DLOCK_OK || begins(answer, ":1\r\n"), "a break of \"%s\"", answer);
         break;
     }
+    fuzz_goals[status == DLOCK_OK ? question : NOT_OK].reached++;
     message_check(&session->err);
 }
 
@@ -189,6 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (answer == NULL)
         return 0;
     dlt_session_init(&session, "redis+unix", server.path);
+    dlt_session_trusted(&session); /* HELLO answers no AUTH */
     dlt_session_option(&session, "sockets", "1");
     dlt_session_trusted(&session);
     FUZZ_CHECK(dlt_session_open(&session) == DLOCK_OK, "%s", session.err.message);

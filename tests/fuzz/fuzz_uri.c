@@ -10,6 +10,14 @@
 #include <dlock/dlock.h>
 #include <string.h>
 
+enum { QUERY, URI, PASSWORD, REFUSED };
+
+struct fuzz_goal fuzz_goals[] = {[QUERY] = {"a query", 0},
+                                 [URI] = {"a URI", 0},
+                                 [PASSWORD] = {"one with a password", 0},
+                                 [REFUSED] = {"one that is refused", 0},
+                                 {NULL, 0}};
+
 static void message_check(const struct dlock_error *err)
 {
     FUZZ_CHECK(err->message[0] != '\0', "no reason given");
@@ -26,6 +34,7 @@ static void password_is_not_printed(struct dl_uri *uri, const char *text)
 
     if (password == NULL || *password == '\0')
         return;
+    fuzz_goals[PASSWORD].reached++;
     uri->password = another;
     other = dl_uri_print(uri);
     uri->password = password;
@@ -78,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         dl_uri_fini(&uri);
     }
     FUZZ_CHECK(status == DLOCK_OK || status == DLOCK_INVALID, "%s", dlock_status_name((int)status));
+    fuzz_goals[status != DLOCK_OK ? REFUSED : query_only ? QUERY : URI].reached++;
     if (status != DLOCK_OK)
         message_check(&err);
     free(text);

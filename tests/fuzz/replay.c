@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a fuzz target on the files of a folder, each in turn. Prints TAP, a test a file. */
+/* Runs a fuzz target on the files of a folder, each in turn. Prints TAP, a test a file, and one for
+ * each goal that some file has to reach. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -25,6 +26,20 @@ static int run(const char *path)
     return LLVMFuzzerTestOneInput(bytes, size);
 }
 
+/* How many no file has reached. */
+static int goals_check(int tests)
+{
+    int missed = 0;
+
+    for (const struct fuzz_goal *goal = fuzz_goals; goal->name != NULL; goal++) {
+        missed += goal->reached == 0;
+        printf("%sok %d - %s: reached %lu times\n", goal->reached == 0 ? "not " : "", ++tests,
+               goal->name, goal->reached);
+    }
+    printf("1..%d\n", tests);
+    return missed;
+}
+
 int main(int argc, char **argv)
 {
     struct dirent **entries = NULL;
@@ -36,7 +51,6 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("1..%d\n", count);
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX];
         int wrong;
@@ -48,5 +62,6 @@ int main(int argc, char **argv)
         free(entries[i]);
     }
     free(entries);
+    failed += goals_check(count);
     return failed == 0 ? 0 : 1;
 }
