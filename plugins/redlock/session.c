@@ -74,7 +74,8 @@ void redlock_session_advance(struct redlock_session *session)
     for (unsigned i = 0; i < session->place->count; i++) {
         if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
-        redlock_release_owed(session, i);
+        if (session->debts[i].count > 0)
+            redlock_release_owed(session, i);
     }
 }
 
