@@ -40,6 +40,8 @@ static void hub_free(struct redlock_hub *hub)
     for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
         redlock_node_close(&hub->ears[i]);
     free(hub->ears);
+    while (hub->spare_count > 0)
+        redlock_lines_close(&hub->spare[--hub->spare_count], hub->place.count);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
     tls_free(hub->tls);
@@ -143,6 +145,9 @@ void redlock_hub_abandon(struct redlock_hub *hub)
 {
     for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
         redlock_node_leave(&hub->ears[i]);
+    for (unsigned at = 0; at < hub->spare_count; at++)
+        for (unsigned i = 0; i < hub->place.count; i++)
+            redlock_node_leave(&hub->spare[at].nodes[i]);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
     hub->wake_fd = -1;
@@ -156,6 +161,41 @@ const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub)
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub)
 {
     return hub->tls;
+}
+
+/* ---- connections of sessions that sleep ---- */
+
+void redlock_lines_close(struct redlock_lines *lines, unsigned count)
+{
+    for (unsigned i = 0; lines->nodes != NULL && i < count; i++)
+        redlock_node_close(&lines->nodes[i]);
+    free(lines->nodes);
+    free(lines->debts);
+    *lines = (struct redlock_lines){.nodes = NULL};
+}
+
+bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines)
+{
+    bool kept = false;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    kept = hub->spare_count < HUB_SPARE;
+    if (kept)
+        hub->spare[hub->spare_count++] = *lines;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    return kept;
+}
+
+bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines)
+{
+    bool taken = false;
+
+    (void)pthread_mutex_lock(&hub->mutex);
+    taken = hub->spare_count > 0;
+    if (taken)
+        *lines = hub->spare[--hub->spare_count];
+    (void)pthread_mutex_unlock(&hub->mutex);
+    return taken;
 }
 
 /* ---- attempts ---- */

@@ -50,6 +50,19 @@ void redlock_hub_abandon(struct redlock_hub *hub);
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub);
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub);
 
+/* Connections to all nodes that no session uses. */
+struct redlock_lines {
+    struct redlock_node *nodes; /* NULL: none */
+    struct redlock_debt *debts;
+    uint64_t calls;
+};
+
+void redlock_lines_close(struct redlock_lines *lines, unsigned count);
+/* False: there are enough of them, and the caller keeps his. */
+bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines);
+/* False: none are there. */
+bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines);
+
 /* The attempt lives until redlock_hub_end, which is harmless twice. */
 void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
                        const unsigned char *token);

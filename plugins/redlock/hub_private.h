@@ -6,6 +6,7 @@
 #include "hub.h"
 
 #define HUB_BUCKETS 64 /* a power of 2 */
+#define HUB_SPARE   4
 
 struct redlock_hub {
     struct redlock_hub *next;      /* under the registry's mutex, as users */
@@ -21,6 +22,8 @@ struct redlock_hub {
     struct redlock_node *ears; /* subscribed, one a node; NULL: nobody has waited yet */
     unsigned hears;            /* bits: nodes whose messages arrive */
     bool reading;              /* a thread polls the ears, with the mutex released */
+    struct redlock_lines spare[HUB_SPARE];
+    unsigned spare_count;
 };
 
 /* All of the following with the mutex held. */

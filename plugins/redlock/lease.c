@@ -370,17 +370,15 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
 
 /* ---- unlock, break ---- */
 
-/* { freed } */
+/* 1: freed */
 static enum quorum_vote release_read(struct redlock_round *round, unsigned i,
                                      const redisReply *reply)
 {
-    int64_t freed = 0;
-
     (void)round;
     (void)i;
-    if (!redis_reply_array(reply, 1) || !redis_reply_int(reply, 0, 0, 1, &freed))
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0 || reply->integer > 1)
         return QUORUM_REFUSED;
-    return freed == 1 ? QUORUM_YES : QUORUM_NO;
+    return reply->integer == 1 ? QUORUM_YES : QUORUM_NO;
 }
 
 static enum quorum_verdict release_judge(const struct redlock_round *round)

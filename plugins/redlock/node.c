@@ -13,7 +13,7 @@
 #define RETRY_MOST_NS  NS_PER_S
 #define RETRY_DOUBLED  5                /* times at most */
 #define RESOLVING_NS   (NS_PER_S / 200) /* between two looks whether a name is known */
-#define CHUNK          16384
+#define CHUNK          4096
 #define REPLY_MAX      ((size_t)1024 * 1024) /* bytes of one answer: a page of a list */
 #define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
 

@@ -80,10 +80,10 @@ struct redlock_session {
     const struct dlock_host *host;
     struct redlock_hub *hub;
     const struct redlock_place *place; /* the hub's */
-    struct redlock_node *nodes;        /* place->count */
+    struct redlock_node *nodes;        /* place->count; NULL: lent, while it watches */
     struct redlock_debt *debts;        /* as many */
     struct redlock_round *round;       /* the one in progress */
-    uint64_t calls;
+    uint64_t calls;                    /* on these connections */
     struct spin spin;
     bool polled;    /* stirs is fresh */
     unsigned stirs; /* bits: nodes at which something can be done */
@@ -111,6 +111,11 @@ void redlock_session_sleep(struct redlock_session *session, int64_t until_ns);
 enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
                                           struct dlock_error *err);
 unsigned redlock_session_ready(const struct redlock_session *session);
+
+/* Gives the connections to the hub, for any session of the client, while this one sleeps. */
+void redlock_session_lend(struct redlock_session *session);
+/* Takes some again, or makes new ones, which connect with the next request. False: no memory. */
+bool redlock_session_borrow(struct redlock_session *session);
 
 /* Two nodes are one server: CONFIG. */
 enum dlock_status redlock_session_twins(const struct redlock_session *session,

@@ -66,7 +66,7 @@ void redlock_release_owed(struct redlock_session *session, unsigned node)
     struct redlock_ask owed[REDLOCK_OWED_MAX];
     unsigned count = debt->count;
 
-    if (count == 0 || session->nodes[node].state != NODE_READY)
+    if (session->nodes[node].state != NODE_READY)
         return;
     memcpy(owed, debt->owed, count * sizeof *owed);
     debt->count = 0;

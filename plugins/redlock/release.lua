@@ -3,7 +3,7 @@
 -- KEYS   lock, info, readers, queue, places
 -- ARGV   token ('*': of any holder), the last round that is meant ('*': all), what (UNLOCK, UNDO: the place
 --        stays, LEAVE: the place only)
--- Returns whether it was held by the token
+-- Returns 1 if it was held by the token, 0 if not
 local token, last, what = ARGV[1], tonumber(ARGV[2]) or math.huge, ARGV[3]
 local name = name_at(1)
 local freed, left = 0, 0
@@ -38,4 +38,4 @@ if freed == 1 or left == 1 then
     pass_on(name)
 end
 tell(name)
-return { freed }
+return freed

@@ -2,17 +2,17 @@
 if redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
     local value = redis.pcall('GET', KEYS[1]) -- a table: not a string, and nobody's lock
     if type(value) ~= 'string' then
-        return { 0 }
+        return 0
     end
     if ARGV[2] == '*' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
         redis.call('DEL', KEYS[1])
-        return { 1 }
+        return 1
     end
     local token, round = string.match(value, '^(%x+) (%d+) ')
     if value ~= '~' and (ARGV[1] == '*' or (token or value) == ARGV[1] and
             (ARGV[2] == '*' or tonumber(round or 0) <= tonumber(ARGV[2]))) then
         redis.call('DEL', KEYS[1])
-        return { 1 }
+        return 1
     end
-    return { 0 }
+    return 0
 end

@@ -111,7 +111,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
     }
     answer->state = ANSWER_PENDING;
     answer->life = node->life;
-    (void)snprintf(answer->server, sizeof answer->server, "%s", node->facts.run_id);
+    memcpy(answer->server, node->facts.run_id, sizeof answer->server);
     answer->until_ns = round->deadline_ns;
     if (round->strict)
         answer->until_ns = earlier(round->deadline_ns, now_ns + round->node_timeout_ns);

@@ -74,7 +74,8 @@ void redlock_session_advance(struct redlock_session *session)
     for (unsigned i = 0; i < session->place->count; i++) {
         if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
-        redlock_release_owed(session, i);
+        if (session->debts[i].count > 0)
+            redlock_release_owed(session, i);
     }
 }
 
@@ -122,7 +123,7 @@ enum dlock_status redlock_session_twins(const struct redlock_session *session,
     return DLOCK_OK;
 }
 
-/* ---- opening ---- */
+/* ---- connecting ---- */
 
 static bool all_decided(const struct redlock_session *session)
 {
@@ -169,21 +170,22 @@ static enum dlock_status common_status(const struct redlock_session *session)
     return common == DLOCK_UNAVAILABLE || common == DLOCK_OK ? DLOCK_NO_QUORUM : common;
 }
 
-enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
-                                          struct dlock_error *err)
+static void nodes_init(struct redlock_session *session)
 {
-    unsigned ready = 0;
-
     for (unsigned i = 0; i < session->place->count; i++) {
-        redlock_node_close(&session->nodes[i]);
         session->debts[i].knowing_life = 0;
         redlock_node_init(&session->nodes[i], &session->place->nodes[i], i,
                           redlock_hub_tls(session->hub), session->host, deliver, session);
     }
-    connect_all(session, deadline_ns);
+}
+
+/* OK: a majority is there. */
+static enum dlock_status connections_check(struct redlock_session *session, struct dlock_error *err)
+{
+    unsigned ready = redlock_session_ready(session);
+
     if (redlock_session_twins(session, err) != DLOCK_OK)
         return err->status;
-    ready = redlock_session_ready(session);
     if (ready >= session->place->need)
         return DLOCK_OK;
     (void)redlock_fail(err, session->place, common_status(session),
@@ -192,6 +194,85 @@ enum dlock_status redlock_session_connect(struct redlock_session *session, int64
     redlock_report(err, session, NULL);
     return err->status;
 }
+
+enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
+                                          struct dlock_error *err)
+{
+    for (unsigned i = 0; i < session->place->count; i++)
+        redlock_node_close(&session->nodes[i]);
+    nodes_init(session);
+    connect_all(session, deadline_ns);
+    return connections_check(session, err);
+}
+
+/* ---- connections that are lent ---- */
+
+static struct redlock_lines lines_of(const struct redlock_session *session)
+{
+    return (struct redlock_lines){session->nodes, session->debts, session->calls};
+}
+
+static void lines_use(struct redlock_session *session, const struct redlock_lines *lines)
+{
+    session->nodes = lines->nodes;
+    session->debts = lines->debts;
+    session->calls = lines->calls;
+    session->polled = false;
+    for (unsigned i = 0; lines->nodes != NULL && i < session->place->count; i++)
+        session->nodes[i].owner = session;
+}
+
+/* Nothing is under way, and nobody has to be told of anything. */
+static bool is_done(const struct redlock_session *session)
+{
+    for (unsigned i = 0; i < session->place->count; i++)
+        if (session->nodes[i].count > 0 || session->debts[i].count > 0)
+            return false;
+    return true;
+}
+
+void redlock_session_lend(struct redlock_session *session)
+{
+    struct redlock_lines lines = lines_of(session), none = {.nodes = NULL};
+
+    if (!redlock_hub_keep(session->hub, &lines)) {
+        if (!is_done(session))
+            return;
+        redlock_lines_close(&lines, session->place->count);
+    }
+    lines_use(session, &none);
+}
+
+static bool lines_make(struct redlock_session *session)
+{
+    struct redlock_lines lines = {
+        .nodes = calloc(session->place->count, sizeof *lines.nodes),
+        .debts = calloc(session->place->count, sizeof *lines.debts),
+    };
+
+    if (lines.nodes == NULL || lines.debts == NULL) {
+        free(lines.nodes);
+        free(lines.debts);
+        return false;
+    }
+    lines_use(session, &lines);
+    nodes_init(session);
+    return true;
+}
+
+bool redlock_session_borrow(struct redlock_session *session)
+{
+    struct redlock_lines lines;
+
+    if (session->nodes != NULL)
+        return true;
+    if (!redlock_hub_take(session->hub, &lines))
+        return lines_make(session);
+    lines_use(session, &lines);
+    return true;
+}
+
+/* ---- opening ---- */
 
 /* That this process may run on. */
 static unsigned processors(void)
@@ -213,27 +294,28 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
     if (session->hub == NULL)
         return err->status;
     session->place = redlock_hub_place(session->hub);
-    session->nodes = calloc(session->place->count, sizeof *session->nodes);
-    session->debts = calloc(session->place->count, sizeof *session->debts);
-    if (session->nodes == NULL || session->debts == NULL)
+    if (!redlock_session_borrow(session))
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
-    for (unsigned i = 0; i < session->place->count; i++) /* closing them has to be harmless */
-        session->nodes[i].stream.fd = -1;
-    status = redlock_session_connect(session, deadline_ns, err);
+    connect_all(session, deadline_ns);
+    status = connections_check(session, err);
     spin_init(&session->spin, session->place->spin ? processors() : 0);
     return status;
 }
 
 void redlock_session_close(struct redlock_session *session)
 {
-    for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
-        redlock_node_close(&session->nodes[i]);
-    free(session->nodes);
-    free(session->debts);
+    struct redlock_lines lines = lines_of(session);
+    bool failed = false;
+
+    if (session->hub == NULL)
+        return;
+    failed = lines.nodes != NULL && !is_done(session);
+    redlock_lines_close(&lines, session->place->count);
+    while (failed && redlock_hub_take(session->hub, &lines)) /* they may be just as dead */
+        redlock_lines_close(&lines, session->place->count);
     session->nodes = NULL;
     session->debts = NULL;
-    if (session->hub != NULL)
-        redlock_hub_leave(session->hub);
+    redlock_hub_leave(session->hub);
     session->hub = NULL;
 }
 

@@ -168,6 +168,8 @@ static enum dlock_status watch_locked(struct redlock_session *session,
     if (!attempt->interrupted) {
         (void)pthread_mutex_unlock(&hub->mutex);
         free_nodes = places_take(session, req);
+        if (count_bits(free_nodes) < hub->place.need)
+            redlock_session_lend(session);
         (void)pthread_mutex_lock(&hub->mutex);
         attempt->free |= free_nodes;
     }
@@ -188,6 +190,8 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
     attempt->watching = false;
     redlock_hub_hand_over(hub);
     (void)pthread_mutex_unlock(&hub->mutex);
+    if (!redlock_session_borrow(session))
+        return redlock_fail(err, session->place, DLOCK_UNAVAILABLE, "no memory for connections");
     if (status == DLOCK_UNAVAILABLE)
         return redlock_fail(err, session->place, status, "nothing tells of releases");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)

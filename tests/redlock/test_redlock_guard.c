@@ -95,3 +95,43 @@ Test(redlock_guard, CRASH_SAFE_the_default_guard)
     dlock_free(lock);
     dlock_client_close(client);
 }
+
+#ifdef DLT_LONG
+/* ... and in full: a majority forgets a lock that nobody renews, and grants it to nobody before it
+ * has run out. */
+Test(redlock_guard, CRASH_SAFE_the_default_guard_in_full, .timeout = 240)
+{
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=60s", false);
+    struct dlock_client *rivals = dlt_nodes_client(&nodes, "restart_guard=60s", false);
+    struct dlock *lock = NULL, *rival = NULL;
+    int64_t start_ms = dlt_now_ms();
+
+    OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
+    OK(dlock_new(rivals, "x", 1, &options, &rival, &dlt_err));
+    while (dlock_trylock(lock, &dlt_err) != DLOCK_OK) {
+        STATUS(dlt_err.status, DLOCK_NO_QUORUM);
+        cr_assert_lt(dlt_now_ms() - start_ms, 90000);
+        dlt_sleep_ms(250);
+    }
+    cr_expect_gt(dlt_now_ms() - start_ms, 50000, "they had a vote too soon");
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    for (unsigned i = 0; i < 2; i++) {
+        dlt_redis_kill(&nodes.servers[i]);
+        cr_assert(dlt_redis_again(&nodes.servers[i]), "%s", nodes.servers[i].why);
+    }
+    start_ms = dlt_now_ms();
+    while (dlock_trylock(rival, &dlt_err) != DLOCK_OK) {
+        cr_assert_lt(dlt_now_ms() - start_ms, 90000);
+        dlt_sleep_ms(250);
+    }
+    cr_expect_eq(dlock_remaining_ms(lock), 0, "two hold it");
+    cr_expect_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    OK(dlock_unlock(rival, &dlt_err));
+    dlock_free(lock);
+    dlock_free(rival);
+    dlock_client_close(client);
+    dlock_client_close(rivals);
+}
+#endif
