@@ -13,7 +13,7 @@
 
 static const struct dlt_case cases[] = {
     CASE(caps_in_force, "C16", 0, 0, 0),
-    CASE(client_names_its_store, "C16 C17", 0, 0, 0),
+    CASE(client_names_its_store, "C16", 0, 0, 0),
     CASE(inspect_tells_all, "C7", 0, 0, 0),
     CASE(inspect_forgets_the_expired, "TRY-2", 0, 0, 0),
     CASE(list_by_prefix, "C11", 0, 0, 0),
@@ -126,7 +126,8 @@ static const struct dlt_case cases[] = {
     CASE(ttl_from_least_to_most, "C2 TRY-2", 0, 0, 120),
     CASE(misuse_of_pointers, "C11", 0, 0, 0),
     CASE(misuse_of_defaults, "C8", 0, 0, 0),
-    CASE(errors_keep_to_their_size, "C17", 0, 0, 0),
+    CASE(errors_keep_to_their_size, "C11", 0, 0, 0),
+    CASE(passwords_are_told_nobody, "C17", 0, 0, 60),
     CASE(shutdown_ends_waits, "C8", 0, 0, 0),
     CASE(close_ends_waits, "C8", 0, 0, 0),
     CASE(free_ends_a_wait, "C8", 0, 0, 0),

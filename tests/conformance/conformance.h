@@ -168,6 +168,9 @@ void dlt_case_recursive_loss(struct dlt_run *run);
 void dlt_case_recursive_modes(struct dlt_run *run);
 void dlt_case_recursive_and_others(struct dlt_run *run);
 
+/* case_secrets.c */
+void dlt_case_passwords_are_told_nobody(struct dlt_run *run);
+
 /* case_shared.c */
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
 void dlt_case_shared_by_many(struct dlt_run *run);

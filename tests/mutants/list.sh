@@ -2,7 +2,7 @@
 # The twenty of tests/mutants/run. The texts are code of the project: when that changes, they have to
 # follow.
 
-redis="dlock_plugin_redis test_redis_slots test_redis_faults test_redis_queue"
+redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
 mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait"
 on_mysql() {
     printf "with_server mariadb -- ./dlock-conformance --slack 500 --only %s " "$2"
@@ -52,8 +52,10 @@ mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock tes
     plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
     plugins/redlock/release.c \
-    "    if (ask->kind != ASK_ACQUIRE || redlock_hub_lives(session->hub, ask->token))" \
-    "    if (session != NULL)"
+    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
+        redlock_hub_lives(session->hub, ask->token))" \
+    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
+        ask->kind == ASK_ACQUIRE)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "test_redis_slots --filter 'slots/REN_2*'" \
@@ -102,9 +104,8 @@ mutant 13 "rows that did not change were not found" "$mysql" \
 
 mutant 14 "names compared as text" "$mysql" \
     "$(on_mysql row names_are_bytes)" \
-    plugins/mysql/schema.c '{"VARBINARY(255)", "varbinary", "255"},
-    [TOKEN]' '{"VARCHAR(255)", "varchar", "255"},
-    [TOKEN]'
+    plugins/mysql/schema.c '[NAME] = {"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL}' \
+    '[NAME] = {"VARCHAR(255) NOT NULL", "varchar(255) NOT NULL", NULL}'
 
 mutant 15 "subscribed, and not asked again" "$redis" \
     "test_redis_queue --filter 'queue/a_subscriber*'" \
@@ -117,7 +118,8 @@ mutant 16 "a renewal that failed is the last" dlock-sim \
     if (renewal->automatic && now_ns < 0)
         renewal->at_ns ="
 
-# The library's own way does not get far: what lost its connection is looked for before each use.
+# The library's own way does not get far: what lost its connection is looked for before each use, and
+# whether the transaction is still there after it.
 mutant 17 "a session that was lost is opened again in silence" "$mysql" \
     "test_mysql_wait --filter '*/C9*'" \
     plugins/mysql/dial.c "const my_bool off = 0;" "const my_bool off = 1;" \
@@ -127,7 +129,8 @@ mutant 17 "a session that was lost is opened again in silence" "$mysql" \
         return my_conn_open(conn, conn->place, conn->host, deadline_ns, err);
     }
     return DLOCK_OK;" \
-    plugins/mysql/conn.c "#define FRESH_NS (5 * MY_NS_PER_MS)" "#define FRESH_NS 0"
+    plugins/mysql/conn.c "#define FRESH_NS (5 * MY_NS_PER_MS)" "#define FRESH_NS 0" \
+    plugins/mysql/pinned.c "    if (my_conn_in_transaction(conn))" "    if (!conn->dead)"
 
 mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \
     "dlock-conformance --only fork_child_is_told memory://mutant" \
@@ -135,7 +138,7 @@ mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-confo
     "return p == NULL || generation == 0;"
 
 mutant 19 "a server that forgot its locks grants at once" "$redis" \
-    "test_redis_faults --filter 'faults/restart_guard*'" \
+    "test_redis_guard --filter 'guard/restart_guard*'" \
     plugins/redis/pool.c "wire->guard_until_ns - now(pool) : 0;" "wire->guard_until_ns * 0 : 0;"
 
 mutant 20 "a reader renews all readers" "$redis" \
