@@ -3,25 +3,34 @@
 set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
+# dlock_add_module(<target> SOURCES ... [LIBS ...])
+#
+# Builds plugins/<target>.so, to be loaded from there.
+function(dlock_add_module target)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} PRIVATE dlock_flags Threads::Threads ${ARG_LIBS})
+  set_target_properties(${target} PROPERTIES
+    PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
+  if(NOT DLOCK_SANITIZE)
+    # A sanitizer's runtime is resolved from the program.
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlock)
+endfunction()
+
 # dlock_add_plugin(<name> SOURCES ... [LIBS ...])
 #
 # Builds plugins/dlock_<name>.so, which exports its entry function and nothing else and takes no
 # symbol from core, and dlock_plugin_<name>_static, the same code for tests that reach inside.
 function(dlock_add_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
-  add_library(dlock_plugin_${name} MODULE ${ARG_SOURCES})
-  target_include_directories(dlock_plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(dlock_plugin_${name} PRIVATE dlock_flags Threads::Threads ${ARG_LIBS})
+  dlock_add_module(dlock_plugin_${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
   set_target_properties(dlock_plugin_${name} PROPERTIES
-    PREFIX "" OUTPUT_NAME dlock_${name}
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-  add_custom_command(TARGET dlock_plugin_${name} POST_BUILD
-    COMMAND chmod go-w $<TARGET_FILE:dlock_plugin_${name}> VERBATIM)
-  if(NOT DLOCK_SANITIZE)
-    # A sanitizer's runtime is resolved from the program.
-    target_link_options(dlock_plugin_${name} PRIVATE -Wl,-z,defs)
-  endif()
-  install(TARGETS dlock_plugin_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlock)
+    OUTPUT_NAME dlock_${name} DLOCK_TLS_LATE ON)
 
   if(DLOCK_TESTS)
     add_library(dlock_plugin_${name}_static STATIC ${ARG_SOURCES})

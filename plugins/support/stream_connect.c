@@ -180,3 +180,22 @@ enum stream_result stream_connect_step(struct stream *stream, short *events)
         keep_alive(stream->fd);
     return result;
 }
+
+enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
+                                 int64_t deadline_ns)
+{
+    enum stream_result result = stream_secure_begin(stream, tls, name);
+
+    while (result == STREAM_OK) {
+        short events = 0;
+
+        result = stream_secure_step(stream, tls, name, &events);
+        if (result != STREAM_TIMEOUT)
+            return result;
+        result = stream_poll(stream, events, deadline_ns);
+        if (result == STREAM_TIMEOUT)
+            (void)snprintf(stream->why, sizeof stream->why,
+                           "no answer to a TLS handshake in time: does the server speak TLS?");
+    }
+    return result;
+}

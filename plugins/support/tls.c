@@ -236,25 +236,6 @@ enum stream_result stream_secure_step(struct stream *stream, const struct tls *t
     return handshake_failure(stream, tls, name, result);
 }
 
-enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
-                                 int64_t deadline_ns)
-{
-    enum stream_result result = stream_secure_begin(stream, tls, name);
-
-    while (result == STREAM_OK) {
-        short events = 0;
-
-        result = stream_secure_step(stream, tls, name, &events);
-        if (result != STREAM_TIMEOUT)
-            return result;
-        result = stream_poll(stream, events, deadline_ns);
-        if (result == STREAM_TIMEOUT)
-            (void)snprintf(stream->why, sizeof stream->why,
-                           "no answer to a TLS handshake in time: does the server speak TLS?");
-    }
-    return result;
-}
-
 static enum stream_result step_failed(struct stream *stream, int result, const char *what,
                                       struct stream_step *step)
 {

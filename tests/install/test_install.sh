@@ -77,9 +77,10 @@ exports() {
 check "dlock.h announces functions" test "$(public_functions | wc -l)" -gt 20
 check "libdlock exports exactly what dlock.h announces" \
     same "$(public_functions)" "$(exports "$lib/libdlock.so")"
-for plugin in "$lib"/dlock/*.so; do
+for plugin in "$lib"/dlock/dlock_*.so; do
     check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"
 done
+check "so does what is loaded for TLS" same dlock_tls "$(exports "$lib/dlock/tls_for_dlock.so")"
 
 # --- how it is linked ---
 
