@@ -128,13 +128,27 @@ static int settings_make(struct sqlite_db *db, int full)
     return rc;
 }
 
-static int statements_prepare(struct sqlite_db *db)
+int sqlite_db_statement(struct sqlite_db *db, enum sqlite_statement which, sqlite3_stmt **out)
 {
     int rc = SQLITE_OK;
 
-    for (int i = 0; rc == SQLITE_OK && i < SQ_STATEMENTS; i++)
-        rc = sqlite3_prepare_v3(db->handle, sqlite_statement_text[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                &db->statements[i], NULL);
+    if (db->statements[which] == NULL)
+        rc = sqlite3_prepare_v3(db->handle, sqlite_statement_text[which], -1,
+                                SQLITE_PREPARE_PERSISTENT, &db->statements[which], NULL);
+    *out = db->statements[which];
+    return rc;
+}
+
+/* What each lock needs. All of them would take as long as the rest of opening. */
+static int statements_prepare(struct sqlite_db *db)
+{
+    static const enum sqlite_statement first[] = {SQ_BEGIN, SQ_COMMIT, SQ_ROLLBACK,
+                                                  SQ_FIND,  SQ_TAKE,   SQ_RELEASE};
+    sqlite3_stmt *statement = NULL;
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; rc == SQLITE_OK && i < sizeof first / sizeof first[0]; i++)
+        rc = sqlite_db_statement(db, first[i], &statement);
     return rc;
 }
 

@@ -100,9 +100,11 @@ static int holders_read(struct look *look, enum sqlite_statement which, const un
                         uint32_t prefix_len)
 {
     struct sqlite_db *db = &look->session->db;
-    sqlite3_stmt *row = db->statements[which];
-    int rc = look_bind(look, row, prefix, prefix_len);
+    sqlite3_stmt *row = NULL;
+    int rc = sqlite_db_statement(db, which, &row);
 
+    if (rc == SQLITE_OK)
+        rc = look_bind(look, row, prefix, prefix_len);
     if (rc == SQLITE_OK)
         rc = sqlite_db_step(db, which);
     while (rc == SQLITE_ROW) {

@@ -51,9 +51,9 @@ int sqlite_name_ask(struct sqlite_name *name, enum sqlite_statement which,
                     const struct sqlite_values *values, sqlite3_stmt **row)
 {
     struct sqlite_db *db = &name->session->db;
-    sqlite3_stmt *statement = db->statements[which];
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite_db_statement(db, which, &statement);
     int count = sqlite3_bind_parameter_count(statement);
-    int rc = SQLITE_OK;
 
     *row = statement;
     for (int i = 1; rc == SQLITE_OK && i <= count; i++)

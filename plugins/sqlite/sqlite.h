@@ -174,8 +174,8 @@ extern const char *const sqlite_statement_text[SQ_STATEMENTS];
 
 struct sqlite_db {
     sqlite3 *handle;
-    sqlite3_stmt *statements[SQ_STATEMENTS];
-    const struct sqlite_place *place; /* borrowed */
+    sqlite3_stmt *statements[SQ_STATEMENTS]; /* NULL: not used so far */
+    const struct sqlite_place *place;        /* borrowed */
     struct sqlite_gate gate;
     struct sqlite_wakes wakes; /* by commit */
     uint64_t device, inode;    /* of the file that is open */
@@ -210,6 +210,9 @@ void sqlite_db_rollback(struct sqlite_db *db);
 
 /* The file that we have open is the one at the path; CONFIG: it is not. */
 enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err);
+
+/* A statement, prepared when it is first used. An rc of SQLite; NULL: not SQLITE_OK. */
+int sqlite_db_statement(struct sqlite_db *db, enum sqlite_statement which, sqlite3_stmt **out);
 
 /* Runs a prepared statement to its next row or end; anything but SQLITE_ROW and SQLITE_DONE is an
  * error. Reset it afterwards. */
