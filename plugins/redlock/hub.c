@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -161,6 +162,29 @@ const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub)
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub)
 {
     return hub->tls;
+}
+
+/* ---- names ---- */
+
+/* FNV-1a */
+static size_t name_hash(const unsigned char *name, uint32_t name_len)
+{
+    uint32_t hash = 2166136261u;
+
+    for (uint32_t i = 0; i < name_len; i++)
+        hash = (hash ^ name[i]) * 16777619u;
+    return hash % HUB_NAMES;
+}
+
+bool redlock_hub_was_busy(struct redlock_hub *hub, const unsigned char *name, uint32_t name_len)
+{
+    return atomic_load_explicit(&hub->busy[name_hash(name, name_len)], memory_order_relaxed) != 0;
+}
+
+void redlock_hub_note_busy(struct redlock_hub *hub, const unsigned char *name, uint32_t name_len,
+                           bool busy)
+{
+    atomic_store_explicit(&hub->busy[name_hash(name, name_len)], busy, memory_order_relaxed);
 }
 
 /* ---- connections of sessions that sleep ---- */

@@ -50,6 +50,12 @@ void redlock_hub_abandon(struct redlock_hub *hub);
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub);
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub);
 
+/* Whether the name was held when it was asked for last, by this client, or one with the same hash.
+ */
+bool redlock_hub_was_busy(struct redlock_hub *hub, const unsigned char *name, uint32_t name_len);
+void redlock_hub_note_busy(struct redlock_hub *hub, const unsigned char *name, uint32_t name_len,
+                           bool busy);
+
 /* Connections to all nodes that no session uses. */
 struct redlock_lines {
     struct redlock_node *nodes; /* NULL: none */

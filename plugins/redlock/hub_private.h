@@ -7,6 +7,7 @@
 
 #define HUB_BUCKETS 64 /* a power of 2 */
 #define HUB_SPARE   4
+#define HUB_NAMES   256 /* a power of 2 */
 
 struct redlock_hub {
     struct redlock_hub *next;      /* under the registry's mutex, as users */
@@ -16,6 +17,7 @@ struct redlock_hub {
     struct tls *tls;
     char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
     int wake_fd; /* eventfd: the reading thread has something else to do */
+    _Atomic unsigned char busy[HUB_NAMES]; /* by names' hashes; a hint */
 
     pthread_mutex_t mutex;                         /* guards the rest */
     struct redlock_attempt *attempts[HUB_BUCKETS]; /* by token */

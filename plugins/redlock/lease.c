@@ -149,7 +149,8 @@ static enum quorum_verdict take_round(struct taking *taking)
     const struct dlock_request *req = taking->req;
     struct redlock_round *round = &taking->round;
     const struct redlock_place *place = taking->session->place;
-    bool plain = req->mode == DLOCK_EXCLUSIVE && taking->attempt->round == 0;
+    bool plain = req->mode == DLOCK_EXCLUSIVE && taking->attempt->round == 0 &&
+                 !redlock_hub_was_busy(taking->session->hub, req->name, req->name_len);
 
     taking->attempt->round++;
     (void)redis_number(taking->number, taking->attempt->round);
@@ -319,6 +320,15 @@ static bool take_pause(struct taking *taking)
     return true;
 }
 
+/* Of the first request alone: who waits for a turn finds the name free in the end. */
+static void note_busy(const struct taking *taking, bool busy)
+{
+    const struct dlock_request *req = taking->req;
+
+    if (taking->attempt->round == 1)
+        redlock_hub_note_busy(taking->session->hub, req->name, req->name_len, busy);
+}
+
 static enum dlock_status take(struct taking *taking, struct dlock_grant *grant,
                               struct dlock_error *err)
 {
@@ -326,6 +336,8 @@ static enum dlock_status take(struct taking *taking, struct dlock_grant *grant,
         int64_t sent_ns = redlock_now(taking->session);
         enum quorum_verdict verdict = take_round(taking);
 
+        if (verdict == QUORUM_WON || verdict == QUORUM_LOST)
+            note_busy(taking, verdict == QUORUM_LOST);
         if (verdict == QUORUM_WON) {
             grant->lease_ms = lease_of(&taking->round);
             grant->since_ns = turn > 0 ? sent_ns : 0;

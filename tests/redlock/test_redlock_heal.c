@@ -123,6 +123,10 @@ static void take(struct dlt_request *request, enum dlock_mode mode)
     dlt_request(&one, request, "x", 1, TTL_MS);
     request->req.mode = mode;
     expect_try(&one, request, DLOCK_OK);
+    for (int i = 0; i < TRIES && !(is_there(0) && is_there(1) && is_there(FAR)); i++) {
+        cr_assert_eq(dlt_renew(&one, request), DLOCK_OK, "%s", one.err.message);
+        dlt_sleep_ms(20);
+    }
     expect_all_soon(is_there, true);
 }
 
