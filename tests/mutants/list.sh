@@ -102,8 +102,8 @@ mutant 13 "rows that did not change were not found" "$mysql" \
 
 mutant 14 "names compared as text" "$mysql" \
     "$(on_mysql row names_are_bytes)" \
-    plugins/mysql/schema.c '{"VARBINARY(255)", "varbinary", "255"},
-    [TOKEN]' '{"VARCHAR(255)", "varchar", "255"},
+    plugins/mysql/schema.c '{"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL},
+    [TOKEN]' '{"VARCHAR(255) NOT NULL", "varchar(255) NOT NULL", NULL},
     [TOKEN]'
 
 mutant 15 "subscribed, and not asked again" "$redis" \
