@@ -193,11 +193,23 @@ static void socket_seen(const struct my_conn *conn, const struct my_call *call)
         call->seen(call->seen_arg, fd);
 }
 
+/* A statement is on its way. */
+static void sent(struct my_conn *conn, const struct my_call *call)
+{
+    void (*meanwhile)(void *arg) = conn->meanwhile;
+
+    if (meanwhile == NULL || (call->what != MY_QUERY && call->what != MY_EXECUTE))
+        return;
+    conn->meanwhile = NULL;
+    meanwhile(conn->meanwhile_arg);
+}
+
 /* From the start, or from where it was left. */
 static enum dlock_status run(struct my_conn *conn, struct my_call *call)
 {
     int wait = call->pending != 0 ? call->pending : call_start(conn, call);
 
+    sent(conn, call);
     while (wait != 0) {
         int ready = 0;
         enum dlock_status status = DLOCK_INTERNAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "my.h"
+#include "queue.h"
 
 #include <string.h>
 
@@ -150,6 +150,17 @@ static enum dlock_status insert_try(struct my_conn *conn, const struct dlock_req
     return my_lease_contended(status, err);
 }
 
+void my_lease_pass(const struct dlock_request *req)
+{
+    struct my_slot *slot = req->slot;
+
+    if (slot->queue == NULL)
+        return;
+    my_queue_pass(slot->queue);
+    my_queue_rest(slot->queue, req->deadline_ns);
+    slot->queue = NULL;
+}
+
 enum dlock_status my_lease_try(struct my_session *session, const struct dlock_request *req,
                                struct dlock_grant *grant, struct dlock_error *err)
 {
@@ -167,10 +178,9 @@ enum dlock_status my_lease_try(struct my_session *session, const struct dlock_re
         status = session->place.strategy == MY_ROW ? row_try(conn, req, grant, err)
                                                    : insert_try(conn, req, grant, err);
     slot->tried = status == DLOCK_BUSY;
-    if (status == DLOCK_OK && slot->queue != NULL) {
-        my_queue_pass(slot->queue, req->deadline_ns);
-        slot->queue = NULL;
-    }
+    if (status == DLOCK_OK && slot->queue != NULL &&
+        (req->mode == DLOCK_SHARED || !my_queue_keep(slot->queue)))
+        my_lease_pass(req);
     return status;
 }
 
@@ -190,17 +200,38 @@ enum dlock_status my_lease_renew_one(struct my_session *session, struct dlock_le
     return conn->affected > 0 ? DLOCK_OK : DLOCK_LOST;
 }
 
+static enum dlock_status release(struct my_conn *conn, struct dlock_error *err)
+{
+    enum dlock_status status = my_conn_execute(conn, MY_RELEASE, err);
+
+    return status == DLOCK_OK && conn->affected == 0 ? DLOCK_LOST : status;
+}
+
+static void pass(void *queue)
+{
+    my_queue_pass(queue);
+}
+
+/* The next one is let through while the server executes this, and waits for the row of the name
+ * until it has: the way from one to the other and the commit take place at the same time. */
 enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock_request *req,
                                   struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
-    enum dlock_status status = DLOCK_INTERNAL;
+    struct my_slot *slot = req->slot;
+    struct my_queue *queue = slot->queue;
+    enum dlock_status status = my_conn_enter(conn, req->deadline_ns, err);
 
+    slot->queue = NULL;
+    conn->meanwhile = queue != NULL ? pass : NULL;
+    conn->meanwhile_arg = queue;
     my_conn_input(conn, req);
-    if (req->mode == DLOCK_SHARED)
-        return my_reader_unlock(session, req, err);
-    status = my_conn_execute(conn, MY_RELEASE, err);
-    if (status != DLOCK_OK)
-        return status;
-    return conn->affected > 0 ? DLOCK_OK : DLOCK_LOST;
+    if (status == DLOCK_OK && req->mode == DLOCK_SHARED)
+        status = my_reader_unlock(session, req, err);
+    else if (status == DLOCK_OK)
+        status = release(conn, err);
+    conn->meanwhile = NULL;
+    if (queue != NULL)
+        my_queue_rest(queue, req->deadline_ns); /* drops one that was not passed */
+    return status;
 }

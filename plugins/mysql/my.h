@@ -23,7 +23,7 @@
  *   side.c        what a client has once: the second connection, queue sessions at rest
  *   until.c       waiting for other threads
  *   watch.c       strategies row and insert: the head polls, the rest sleep
- *   queue.c       in GET_LOCK
+ *   queue.c       in GET_LOCK; queue.h
  *   look.c        inspect, list, break
  *   probe.c       what this store gives, for people
  *
@@ -67,6 +67,7 @@
     ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
 #endif
 
+struct my_queue; /* queue.h */
 struct my_side;
 
 /* ---- place.c ---- */
@@ -182,8 +183,10 @@ struct my_conn {
     int64_t answered_ns; /* the last sign of life */
     int64_t opened_ns;   /* when all of that was done */
     const atomic_int
-        *stop;        /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
-    int wake_fd;      /* eventfd; -1: none */
+        *stop;   /* NULL or: non-zero ends a wait with CANCELED, once wake_fd is written */
+    int wake_fd; /* eventfd; -1: none */
+    void (*meanwhile)(void *arg); /* NULL, or is called once, when a statement has been sent */
+    void *meanwhile_arg;
     struct spin spin; /* not of a queue session, which waits for long */
     int waits;        /* for others, who may take their time: no spinning */
     int socket;       /* descriptor + 1; 0: not connected, and the library knows none */
@@ -388,6 +391,8 @@ enum dlock_status my_lease_renew_one(struct my_session *session, struct dlock_le
                                      struct dlock_error *err);
 enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock_request *req,
                                   struct dlock_error *err);
+/* Lets the next one of those who wait through, if this attempt keeps them. */
+void my_lease_pass(const struct dlock_request *req);
 /* BUSY becomes of a failure that only says that others were faster. */
 enum dlock_status my_lease_contended(enum dlock_status status, const struct dlock_error *err);
 /* Held by others: fills holder_ms from a row of MY_LOOK. */
@@ -403,16 +408,6 @@ enum dlock_status my_reader_unlock(struct my_session *session, const struct dloc
 enum dlock_status my_reader_break(struct my_session *session, int *gone, struct dlock_error *err);
 
 /* ---- side.c ---- */
-
-struct my_queue {
-    struct my_queue *next; /* at rest */
-    struct my_side *side;  /* a user of it, unless at rest: sessions come and go meanwhile */
-    struct my_conn conn;
-    struct my_call call; /* GET_LOCK, which may last */
-    char *text;
-    int asked, head;
-    int64_t head_ns; /* since when */
-};
 
 /* The connection of the client that `host` stands for, which is made when it is needed; NULL: no
  * memory. */
@@ -433,23 +428,11 @@ const struct dlock_host *my_side_host(const struct my_side *side);
 /* A queue session that nobody waits in, or NULL; and back. */
 struct my_queue *my_side_wake(struct my_side *side);
 void my_side_rest(struct my_side *side, struct my_queue *queue);
+/* Whether one more of them may be kept by a holder; and that it is not any more. */
+int my_side_keep(struct my_side *side);
+void my_side_keep_end(struct my_side *side);
 /* Once in a process; non-zero: no memory. */
 int my_side_init(void);
-
-/* ---- queue.c, queue sessions ---- */
-
-/* A connection that waits in GET_LOCK, one that rests or a new one. NULL: err says why. */
-struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct dlock_error *err);
-/* OK: this waiter is the head. TIMEOUT, CANCELED: it keeps its place. Others: it has none. */
-enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
-                                 const struct dlock_request *req, struct dlock_error *err);
-/* The head's sign of life, when it is due. OK, or it is not the head any more. */
-enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
-                                struct dlock_error *err);
-/* Lets the next one through. */
-void my_queue_pass(struct my_queue *queue, int64_t deadline_ns);
-/* The same without a word. */
-void my_queue_drop(struct my_queue *queue);
 
 /* ---- until.c ---- */
 

@@ -4,7 +4,7 @@
  *
  * README.md tells users about it. The slots are here, in the order of plugin.h.
  */
-#include "my.h"
+#include "queue.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -164,13 +164,9 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
                                         struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = DLOCK_INTERNAL;
 
-    if (pinned(session))
-        return my_pinned_unlock(session, req, err);
-    session_forget(self, req); /* it waited, and what it got is not known */
-    status = my_conn_enter(&session->conn, req->deadline_ns, err);
-    return status == DLOCK_OK ? my_lease_unlock(session, req, err) : status;
+    return pinned(session) ? my_pinned_unlock(session, req, err)
+                           : my_lease_unlock(session, req, err);
 }
 
 static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,

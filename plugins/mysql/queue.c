@@ -3,10 +3,12 @@
  * Who waits sleeps in GET_LOCK, in a connection for that alone, and the server lets one of them
  * through at a time, in the order in which they came: the head. A connection says nothing while it
  * waits; once through it has to, or the server ends it after MY_HEAD_S and the next one is the
- * head. The server makes the name of that lock, SHA2 of ours, because it cuts names at NUL and at
- * 64 characters.
+ * head. The head that gets the lock of the name keeps GET_LOCK, too, and gives both back together:
+ * so the next one learns of it from the server, at once, and nobody looks in vain meanwhile. Who
+ * holds the name for longer than MY_HEAD_S has somebody who looks again. The server makes the name
+ * of that lock, SHA2 of ours, because it cuts names at NUL and at 64 characters.
  */
-#include "my.h"
+#include "queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,8 @@ void my_queue_drop(struct my_queue *queue)
 {
     struct my_side *side = queue->side;
 
+    if (queue->kept)
+        my_side_keep_end(side);
     queue->conn.dead = 1; /* a wait may be going on */
     my_conn_close(&queue->conn, 0);
     free(queue->text);
@@ -140,7 +144,9 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
     queue->conn.wake_fd = session->wake_fd - 1;
     status = my_drive_part(&queue->conn, &queue->call);
     queue->conn.stop = NULL;
-    return status == DLOCK_OK ? answer(queue, req->deadline_ns, err) : status;
+    if (status == DLOCK_OK)
+        status = answer(queue, req->deadline_ns, err);
+    return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
 enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
@@ -152,18 +158,39 @@ enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
     return my_conn_query(&queue->conn, "DO 0", err);
 }
 
-void my_queue_pass(struct my_queue *queue, int64_t deadline_ns)
+int my_queue_keep(struct my_queue *queue)
+{
+    queue->kept = queue->head && my_side_keep(queue->side);
+    return queue->kept;
+}
+
+void my_queue_pass(struct my_queue *queue)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
+
+    queue->conn.answered_ns = 0; /* be sure to look: the server may have had enough */
+    if (!queue->head || my_conn_enter(&queue->conn, 0, &ignored) != DLOCK_OK)
+        return;
+    queue->call = (struct my_call){.what = MY_QUERY, .text = "DO RELEASE_ALL_LOCKS()"};
+    queue->passed = 1;
+    (void)my_drive_part(&queue->conn, &queue->call);
+}
+
+void my_queue_rest(struct my_queue *queue, int64_t deadline_ns)
+{
     struct my_side *side = queue->side;
 
     queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
-    if (!queue->head ||
-        my_conn_query(&queue->conn, "DO RELEASE_ALL_LOCKS()", &ignored) != DLOCK_OK) {
+    if (queue->kept)
+        my_side_keep_end(side);
+    queue->kept = 0;
+    if (!queue->passed ||
+        (queue->call.pending != 0 && my_drive_part(&queue->conn, &queue->call) != DLOCK_OK) ||
+        queue->call.failed) {
         my_queue_drop(queue);
         return;
     }
-    queue->head = queue->asked = 0;
+    queue->head = queue->asked = queue->passed = 0;
     queue->side = NULL;
     my_side_rest(side, queue);
     my_side_leave(side);

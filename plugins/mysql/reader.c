@@ -121,7 +121,10 @@ enum dlock_status my_reader_renew(struct my_session *session, struct dlock_lease
     status = found ? extend(conn, err) : DLOCK_LOST;
     if (status == DLOCK_LOST && found && (op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
         status = step_down(conn, err);
-    return settle(conn, status, err);
+    status = settle(conn, status, err);
+    if (status == DLOCK_OK)
+        my_lease_pass(op->req);
+    return status;
 }
 
 enum dlock_status my_reader_unlock(struct my_session *session, const struct dlock_request *req,

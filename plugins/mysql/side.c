@@ -5,7 +5,7 @@
  * who waits for the row cannot cancel the wait in the same session. One connection serves all
  * sessions, one at a time. Strategies row and insert: the queue sessions that nobody waits in.
  */
-#include "my.h"
+#include "queue.h"
 
 #include <stdlib.h>
 
@@ -15,6 +15,9 @@
 
 /* A look at the tables costs the server milliseconds; many connections are made at once. */
 #define CHECK_NS (5 * MY_NS_PER_S)
+
+/* Connections that a client has in its locks, and not only in its waits. */
+#define KEPT_MOST 16
 
 struct my_side {
     struct my_side *next;
@@ -27,6 +30,7 @@ struct my_side {
     struct my_conn conn;
     int connected;
     struct my_queue *resting; /* under the registry's mutex */
+    int kept;                 /* queue sessions, by holders; the same */
     _Atomic int64_t checked_ns;
 };
 
@@ -155,6 +159,24 @@ void my_side_rest(struct my_side *side, struct my_queue *queue)
     registry_lock();
     queue->next = side->resting;
     side->resting = queue;
+    registry_unlock();
+}
+
+int my_side_keep(struct my_side *side)
+{
+    int may = 0;
+
+    registry_lock();
+    may = side->kept < KEPT_MOST;
+    side->kept += may;
+    registry_unlock();
+    return may;
+}
+
+void my_side_keep_end(struct my_side *side)
+{
+    registry_lock();
+    side->kept--;
     registry_unlock();
 }
 

@@ -4,7 +4,7 @@
  * reserved meanwhile: whoever comes by when it is free does not take it from under the nose of
  * those who wait. The place among them belongs to the attempt and outlives this call.
  */
-#include "my.h"
+#include "queue.h"
 
 #include <string.h>
 
@@ -70,12 +70,11 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK) {
-        if (now_ns(conn) - reserved_ns > MY_RESERVE_US * 1000 / 3) {
+        status = look(conn, req, err);
+        if (status == DLOCK_OK && now_ns(conn) - reserved_ns > MY_RESERVE_US * 1000 / 3) {
             reserved_ns = now_ns(conn);
             status = step(conn, req, MY_RESERVE, err);
         }
-        if (status == DLOCK_OK)
-            status = look(conn, req, err);
         if (status == DLOCK_OK)
             status = my_pause(conn, pause_of(conn, queue));
         if (status == DLOCK_OK)

@@ -2,17 +2,38 @@
 /* Waiting for rows, and the locks of strategy session, which live in the server's connections. */
 #include "fault_fixture.h"
 
+/* Of the prepared, which a look is. */
+static unsigned long long executed(void)
+{
+    const char *text = dlt_maria_ask(&server, "SHOW GLOBAL STATUS LIKE 'Com_stmt_execute'");
+
+    return strtoull(text + strcspn(text, " "), NULL, 10);
+}
+
+/* The one who was let through tries at once, and waits for the name after that. */
+static void becomes_head(struct waiter *w)
+{
+    const int64_t timeout_ms = w->timeout_ms;
+
+    w->timeout_ms = 20000;
+    waiter_start(w);
+    cr_assert_eq(waiter_join(w), DLOCK_BUSY, "%s", w->session->err.message);
+    w->timeout_ms = timeout_ms;
+    cr_assert_eq(dlt_try(w->session, w->request), DLOCK_BUSY, "%s", w->session->err.message);
+}
+
 LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
 {
     struct waiter head = {.session = &t, .request = &b, .timeout_ms = 20000};
     struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
     struct dlt_request late;
+    unsigned long long statements = 0;
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    becomes_head(&head);
     waiter_start(&head);
-    dlt_sleep_ms(300);
     waiter_start(&second);
     await_state("%GET_LOCK%", 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
@@ -20,7 +41,10 @@ LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
     dlt_request(&s, &late, "job", 'l', 60000);
     cr_assert_eq(dlt_try(&s, &late), DLOCK_BUSY, "it is reserved for the head");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    await_state("%GET_LOCK%", 0);
+    statements = executed();
+    dlt_sleep_ms(500);
+    await_state("%GET_LOCK%", 1);
+    cr_assert_eq(executed(), statements, "nobody looks while the one before is there");
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
@@ -37,6 +61,7 @@ LEASED(WAT_1_the_deadline_and_the_place_that_is_kept)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    becomes_head(&head);
     waiter_start(&head);
     dlt_sleep_ms(600);
     waiter_start(&second);
@@ -60,6 +85,7 @@ LEASED(INT_2_an_interrupt_comes_first_or_later)
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    becomes_head(&w);
     waiter_start(&w);
     dlt_sleep_ms(200);
     dlt_interrupt(&t, &b);
@@ -80,12 +106,54 @@ LEASED(C13_a_head_that_stopped)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    waiter_start(&head);
-    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT); /* and then not a word */
+    becomes_head(&head); /* and then not a word */
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     waiter_start(&second);
     cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
     t.ops->forget(t.self, &b.req);
+}
+
+/* Nor does a holder who has waited for the name, and has not run out. */
+LEASED(C13_a_holder_who_says_nothing)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    becomes_head(&head);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    begin_ns = dlt_host_now(&s.host);
+    becomes_head(&second);
+    cr_assert_geq(ms_since(begin_ns), 2500, "it was let through at once");
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+/* Readers do not keep each other waiting, nor does who steps down to them. */
+LEASED(C13_readers_who_have_waited_come_together)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 2000};
+
+    c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    becomes_head(&head);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    b.req.flags |= DLOCK_REQ_DOWNGRADE;
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK, "%s", t.err.message);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "sooner than after MY_HEAD_S: %s",
+                 u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
 }
 
 /* Core gives back what it does not know to have. */
@@ -97,8 +165,7 @@ LEASED(UNL_4_an_unlock_gives_up_the_place)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    waiter_start(&head);
-    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT);
+    becomes_head(&head);
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "%s", t.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     waiter_start(&second);
@@ -114,8 +181,7 @@ LEASED(WAT_1_a_place_outlives_the_clients_sessions)
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    waiter_start(&head);
-    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT);
+    becomes_head(&head);
     dlt_session_close(&u);
     dlt_session_close(&t);
     dlt_session_close(&s);
