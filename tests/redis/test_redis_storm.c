@@ -3,12 +3,16 @@
  * Waiters through restarts, killed connections and flushed scripts (failures T39, T40, T49; C1, C6,
  * C8, C13). The server forgets nothing, so that exclusion is promised throughout. Runs under
  * ThreadSanitizer, too.
+ *
+ *     test_redis_storm        in plain text
+ *     test_redis_storm tls    over TLS, and without restarts: that server would forget
  */
 #include "redis_server.h"
 #include "storm.h"
 #include "tap.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { CLIENTS = 5, RESTARTS = 5 };
@@ -42,16 +46,27 @@ static void restart(void)
     }
 }
 
-int main(void)
+static bool start(bool secure)
 {
-    char uri[64];
+    return secure ? dlt_redis_start_tls(&server, "server", "no")
+                  : dlt_redis_start(&server, (const char *[]){"--appendonly", "yes",
+                                                              "--appendfsync", "always", NULL});
+}
+
+int main(int argc, char **argv)
+{
+    bool secure = argc > 1 && strcmp(argv[1], "tls") == 0;
+    char uri[256];
     int before = 0;
 
-    if (!dlt_redis_start(&server,
-                         (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}))
+    if (!start(secure))
         abort();
-    (void)snprintf(uri, sizeof uri, "redis://%s:%s@%s", DLT_REDIS_LEAST, DLT_REDIS_LEAST,
-                   server.address);
+    if (secure)
+        (void)snprintf(uri, sizeof uri, "rediss://%s:%s@127.0.0.1:%u?ca=%s/ca.pem", DLT_REDIS_LEAST,
+                       DLT_REDIS_LEAST, server.tls_port, server.directory);
+    else
+        (void)snprintf(uri, sizeof uri, "redis://%s:%s@%s", DLT_REDIS_LEAST, DLT_REDIS_LEAST,
+                       server.address);
     storm.uri = uri;
     if (!dlt_storm_start(&storm))
         abort();
@@ -60,8 +75,10 @@ int main(void)
     disturb();
     (void)dlt_ok(dlt_storm_goes_on(&storm),
                  "T40 T49 they go on after flushed scripts and killed connections");
-    restart();
-    (void)dlt_ok(dlt_storm_goes_on(&storm), "T39 they go on after %d restarts", RESTARTS);
+    if (!secure) {
+        restart();
+        (void)dlt_ok(dlt_storm_goes_on(&storm), "T39 they go on after %d restarts", RESTARTS);
+    }
     dlt_redis_pause(&server, true);
     sleep_ms(500);
     dlt_redis_pause(&server, false);
