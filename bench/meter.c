@@ -40,11 +40,13 @@ static void commands_count(const char *text, struct bench_tally *tally)
         long long calls = colon != NULL ? (long long)after(colon, ":calls=") : 0;
 
         text = name;
-        if (strncmp(name, "info:", 5) == 0)
+        if (colon == NULL || strncmp(name, "info:", 5) == 0)
             continue;
         tally->commands += calls;
-        if (is_script(name))
-            tally->scripts += calls;
+        if (!is_script(name))
+            continue;
+        tally->scripts += calls;
+        tally->scripts_ns += (int64_t)(after(colon, ",usec=") * (double)BENCH_NS_PER_US);
     }
 }
 
@@ -110,7 +112,7 @@ static void maria_read(struct bench_meter *meter, struct bench_tally *tally)
 
     maria_ask(meter, "SHOW GLOBAL STATUS LIKE 'Questions'", 1, text, sizeof text);
     tally->commands = text[0] != '\0' ? strtoll(text, NULL, 10) - meter->own : -1;
-    tally->scripts = -1;
+    tally->scripts = tally->scripts_ns = -1;
     tally->cpu_ns = -1;
     if (meter->server == 0)
         return;
@@ -175,17 +177,17 @@ void bench_meter_close(struct bench_meter *meter)
 
 void bench_meter_read(struct bench_meter *meter, struct bench_tally *tally)
 {
-    *tally = (struct bench_tally){-1, -1, -1};
+    *tally = (struct bench_tally){-1, -1, -1, -1};
     if (meter == NULL)
         return;
     if (meter->maria != NULL) {
         maria_read(meter, tally);
         return;
     }
-    *tally = (struct bench_tally){0, 0, 0};
+    *tally = (struct bench_tally){0, 0, 0, 0};
     for (int i = 0; i < meter->count; i++)
         if (!node_read(meter->nodes[i], tally))
-            *tally = (struct bench_tally){-1, -1, -1};
+            *tally = (struct bench_tally){-1, -1, -1, -1};
 }
 
 static int64_t between(int64_t before, int64_t now)
@@ -199,6 +201,7 @@ struct bench_tally bench_tally_between(const struct bench_tally *before,
     return (struct bench_tally){
         .commands = between(before->commands, later->commands),
         .scripts = between(before->scripts, later->scripts),
+        .scripts_ns = between(before->scripts_ns, later->scripts_ns),
         .cpu_ns = between(before->cpu_ns, later->cpu_ns),
     };
 }

@@ -14,9 +14,10 @@ struct bench_meter;
 
 /* Running totals, or the difference of two; negative: the store does not tell. */
 struct bench_tally {
-    int64_t commands; /* executed, those inside of scripts included; the meter's own are not */
-    int64_t scripts;  /* calls of scripts */
-    int64_t cpu_ns;   /* of the server; of all servers */
+    int64_t commands;   /* executed, those inside of scripts included; the meter's own are not */
+    int64_t scripts;    /* calls of scripts, */
+    int64_t scripts_ns; /* and how long the server was in them, by its own account */
+    int64_t cpu_ns;     /* of the server; of all servers */
 };
 
 /* *out is NULL if the URI's store has nothing to tell. 0, or -1 and why of BENCH_WHY_SIZE. */

@@ -22,6 +22,7 @@ const char *const bench_metric_names[BENCH_METRICS] = {
     [BENCH_WORST_MS] = "worst_ms",
     [BENCH_COMMANDS] = "commands",
     [BENCH_SCRIPTS] = "script_calls",
+    [BENCH_SCRIPT_US] = "script_us",
     [BENCH_UNREFRESHED] = "script_calls_but_refreshes",
     [BENCH_SERVER_US] = "server_cpu_us",
     [BENCH_OWN_US] = "own_cpu_us",
@@ -128,6 +129,8 @@ static void figures_add(struct bench_figures *figures, const struct bench_result
         [BENCH_WORST_MS] = times->count == 0 ? -1 : us(times->max) / 1000,
         [BENCH_COMMANDS] = each((double)tally->commands, result),
         [BENCH_SCRIPTS] = each(scripts, result),
+        [BENCH_SCRIPT_US] =
+            each(tally->scripts_ns < 0 ? -1 : (double)tally->scripts_ns / 1000, result),
         [BENCH_UNREFRESHED] =
             scripts < 0 ? -1 : each(scripts > refreshes ? scripts - refreshes : 0, result),
         [BENCH_SERVER_US] = each(tally->cpu_ns < 0 ? -1 : (double)tally->cpu_ns / 1000, result),

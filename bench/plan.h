@@ -62,6 +62,7 @@ enum bench_metric {
     BENCH_WORST_MS,
     BENCH_COMMANDS,    /* an operation; in scripts, too */
     BENCH_SCRIPTS,     /* calls of scripts an operation */
+    BENCH_SCRIPT_US,   /* how long the server is in them, an operation */
     BENCH_UNREFRESHED, /* the same, less one for each process and second */
     BENCH_SERVER_US,   /* of processor time, an operation */
     BENCH_OWN_US,      /* the same, of the clients */

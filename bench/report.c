@@ -122,9 +122,9 @@ static void print_speed(const struct bench_report *report, const struct bench_ca
 
 static void print_cost(const struct bench_case *which, FILE *out)
 {
-    static const enum bench_metric costs[] = {BENCH_COMMANDS, BENCH_SCRIPTS,  BENCH_SERVER_US,
-                                              BENCH_OWN_US,   BENCH_CORE,     BENCH_ALLOCATIONS,
-                                              BENCH_SOCKETS,  BENCH_MEMORY_MB};
+    static const enum bench_metric costs[] = {BENCH_COMMANDS,    BENCH_SCRIPTS, BENCH_SCRIPT_US,
+                                              BENCH_SERVER_US,   BENCH_OWN_US,  BENCH_CORE,
+                                              BENCH_ALLOCATIONS, BENCH_SOCKETS, BENCH_MEMORY_MB};
 
     if (which->figures.rounds == 0)
         return;
@@ -165,8 +165,8 @@ static void print_workload(const struct bench_report *report, const struct bench
                   "range", "ratio", "p50 us", "p90", "p99", "p99.9", "max ms", "fair", "Jain");
     for (int i = 0; i < count; i++)
         print_speed(report, &cases[i], out);
-    (void)fprintf(out, "  %-28s %9s %9s %9s %9s %9s %9s %9s %9s%s\n", "", "commands", "scripts",
-                  "server us", "own us", "cores", "allocs", "sockets", "MB",
+    (void)fprintf(out, "  %-28s %9s %9s %9s %9s %9s %9s %9s %9s %9s%s\n", "", "commands", "scripts",
+                  "script us", "server us", "own us", "cores", "allocs", "sockets", "MB",
                   leases ? "  bytes lost" : "");
     for (int i = 0; i < count; i++)
         print_cost(&cases[i], out);

@@ -19,6 +19,7 @@ static const struct {
     {BENCH_MEMORY, "condition variables", &bench_work_fifo, BENCH_FITS_CREW},
     {BENCH_SQLITE, "bare SQLite", &bench_work_sqlite, MANY | BENCH_FITS_OPEN},
     {BENCH_REDIS, "bare hiredis", &bench_work_redis, MANY},
+    {BENCH_REDIS, "bare hiredis, with a fence", &bench_work_redis_fence, MANY},
     {BENCH_REDIS, "bare hiredis, opened", &bench_work_redis_once, BENCH_FITS_OPEN},
     {BENCH_REDIS, "bare hiredis, spinning", &bench_work_redis_spin, BENCH_FITS_ALONE},
     {BENCH_REDIS, "bare hiredis, 64 at once", &bench_work_redis_pipe, BENCH_FITS_ALONE},

@@ -34,6 +34,7 @@
 #define LEASES   "100,000 leases, renewed"
 #define OPENING  "open, lock, unlock, close"
 #define MIX      "8 threads, 1 name, 90 of 100 shared"
+#define FENCED   "bare hiredis, with a fence"
 #define WAIT(n)  #n " processes, 1 name, 1 ms held"
 
 #define THREADS(n, which, also)                                                       \
@@ -64,7 +65,7 @@ const struct bench_workload bench_suite[] = {
     THREADS(8, TABLES | REDLOCK, 1),
     THREADS(16, TABLES, 0),
     THREADS(32, TABLES, 0),
-    THREADS(64, TABLES, 1),
+    THREADS(64, TABLES | REDLOCK, 1),
     {.name = APART,
      .load = {.processes = 8, .threads = 1, .duration_ns = S},
      .kinds = SQLITE | REDIS | ROWS},
@@ -143,6 +144,10 @@ const struct bench_target bench_targets[] = {
     LEAST_OF("P2", "Redis over bare hiredis, 64 threads", 1.35, "redis", "bare hiredis", NAMES(64),
              BENCH_RATE),
     MOST_OF("P2", "its server's CPU, over the same", 0.45, "redis", "bare hiredis", NAMES(64),
+            BENCH_SERVER_US),
+    LEAST_OF("P2", "its rate over bare hiredis with a fence", 1.35, "redis", FENCED, NAMES(64),
+             BENCH_RATE),
+    MOST_OF("P2", "its server's CPU, over the same", 0.45, "redis", FENCED, NAMES(64),
             BENCH_SERVER_US),
     MOST("P2", "its sockets", "", 4, "redis", NAMES(64), BENCH_SOCKETS),
     LEAST_OF("P3", "Redis over bare hiredis, 8 threads", 1.0, "redis", "bare hiredis", NAMES(8),

@@ -50,6 +50,7 @@ extern const struct bench_work bench_work_fifo;
  * the same, for one pair of a connection, the script sent along; with a look for the answer for up
  * to 50 us before sleeping; and 64 of them at once. */
 extern const struct bench_work bench_work_redis;
+extern const struct bench_work bench_work_redis_fence;
 extern const struct bench_work bench_work_redis_once;
 extern const struct bench_work bench_work_redis_spin;
 extern const struct bench_work bench_work_redis_pipe;

@@ -14,10 +14,17 @@
 #define SPIN_NS (50 * BENCH_NS_PER_US)
 #define DEPTH   64
 
+/* The least that gives a number with a lock: later ones are greater. */
+#define TAKE                                                                           \
+    "local fence = redis.call('incr', KEYS[2])"                                        \
+    " if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 30000) then return fence end" \
+    " return 0"
+
 struct worker {
     redisContext *context;
     char key[48];
     char sha[41];
+    char take[41]; /* of TAKE */
 };
 
 static void *redis_join(void *process, const struct bench_place *place, int index, char *why)
@@ -90,6 +97,30 @@ static void *loaded_join(void *process, const struct bench_place *place, int ind
         return worker;
     redis_leave(worker);
     return NULL;
+}
+
+static void *fence_join(void *process, const struct bench_place *place, int index, char *why)
+{
+    struct worker *worker = loaded_join(process, place, index, why);
+
+    if (worker == NULL || bench_bare_load(worker->context, TAKE, worker->take, why))
+        return worker;
+    redis_leave(worker);
+    return NULL;
+}
+
+static int fence_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+    long long fence = 0;
+    redisReply *reply = redisCommand(worker->context, "EVALSHA %s 2 %s %s:fence " TOKEN,
+                                     worker->take, worker->key, worker->key);
+
+    if (!bench_bare_reply(worker->context, reply, REDIS_REPLY_INTEGER, &fence, why))
+        return -1;
+    if (fence == 0)
+        (void)snprintf(why, BENCH_WHY_SIZE, "Redis: it was not free");
+    return fence > 0 ? 0 : -1;
 }
 
 /* Sends what was appended and looks for the answer, yielding the processor, before it blocks. */
@@ -172,6 +203,15 @@ const struct bench_work bench_work_redis = {
     .join = loaded_join,
     .leave = redis_leave,
     .lock = redis_lock,
+    .unlock = redis_unlock,
+};
+
+const struct bench_work bench_work_redis_fence = {
+    .open = bench_address_open,
+    .close = free,
+    .join = fence_join,
+    .leave = redis_leave,
+    .lock = fence_lock,
     .unlock = redis_unlock,
 };
 

@@ -20,7 +20,7 @@ figcaption { font-weight: 600; padding: 4px }
 COLUMNS = (
     ("p50 µs", "p50_us"), ("p90", "p90_us"), ("p99", "p99_us"), ("p99.9", "p99_9_us"),
     ("max ms", "worst_ms"), ("fair", "least_over_most"), ("Jain", "jain"), ("commands", "commands"),
-    ("scripts", "script_calls"), ("server µs", "server_cpu_us"), ("own µs", "own_cpu_us"),
+    ("scripts", "script_calls"), ("script µs", "script_us"), ("server µs", "server_cpu_us"), ("own µs", "own_cpu_us"),
     ("cores", "share_of_a_core"), ("allocs", "allocations"), ("sockets", "sockets"),
     ("MB", "memory_mb"),
 )

@@ -6,7 +6,7 @@ import figures
 
 COLUMNS = (
     ("p50 µs", "p50_us"), ("p99 µs", "p99_us"), ("p99.9 µs", "p99_9_us"), ("max ms", "worst_ms"),
-    ("fair", "least_over_most"), ("commands", "commands"), ("server µs", "server_cpu_us"),
+    ("fair", "least_over_most"), ("commands", "commands"), ("script µs", "script_us"), ("server µs", "server_cpu_us"),
     ("own µs", "own_cpu_us"),
 )
 
