@@ -19,7 +19,7 @@ enum dlock_status my_dial_init(struct dlock_error *err)
     (void)syscall(SYS_rt_sigaction, SIGPIPE, NULL, before, _NSIG / 8);
     failed = mysql_library_init(0, NULL, NULL);
     (void)syscall(SYS_rt_sigaction, SIGPIPE, before, NULL, _NSIG / 8);
-    if (failed || my_aside_init() != 0)
+    if (failed || my_drive_init() != 0 || my_aside_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "libmariadb does not start");
     return DLOCK_OK;
 }

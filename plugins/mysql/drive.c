@@ -193,6 +193,40 @@ static void socket_seen(const struct my_conn *conn, const struct my_call *call)
         call->seen(call->seen_arg, fd);
 }
 
+/* Held while a socket is there that a program would keep. */
+static pthread_mutex_t birth = PTHREAD_MUTEX_INITIALIZER;
+
+static void birth_lock(void)
+{
+    (void)pthread_mutex_lock(&birth);
+}
+
+static void birth_unlock(void)
+{
+    (void)pthread_mutex_unlock(&birth);
+}
+
+int my_drive_init(void)
+{
+    return pthread_atfork(birth_lock, birth_unlock, birth_unlock);
+}
+
+/* The first step of a connection. Nobody forks meanwhile, unless a name has to be resolved first,
+ * which may take its time. */
+static int connect_start(struct my_conn *conn, struct my_call *call)
+{
+    const int quick = conn->place->socket != NULL || conn->place->numeric;
+    int wait = 0;
+
+    if (quick)
+        birth_lock();
+    wait = call_start(conn, call);
+    socket_seen(conn, call);
+    if (quick)
+        birth_unlock();
+    return wait;
+}
+
 /* A statement is on its way. */
 static void sent(struct my_conn *conn, const struct my_call *call)
 {
@@ -207,8 +241,10 @@ static void sent(struct my_conn *conn, const struct my_call *call)
 /* From the start, or from where it was left. */
 static enum dlock_status run(struct my_conn *conn, struct my_call *call)
 {
-    int wait = call->pending != 0 ? call->pending : call_start(conn, call);
+    int wait = call->pending;
 
+    if (wait == 0)
+        wait = call->what == MY_CONNECT ? connect_start(conn, call) : call_start(conn, call);
     sent(conn, call);
     while (wait != 0) {
         int ready = 0;

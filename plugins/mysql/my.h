@@ -300,6 +300,8 @@ struct my_call {
 enum dlock_status my_drive(struct my_conn *conn, struct my_call *call);
 /* The same, but TIMEOUT and CANCELED leave it as it is, to be gone on with. */
 enum dlock_status my_drive_part(struct my_conn *conn, struct my_call *call);
+/* Once in a process; non-zero: no memory. */
+int my_drive_init(void);
 /* Says good-bye, waits for nothing, frees conn->mysql. */
 void my_drive_close(struct my_conn *conn);
 /* Sleeps, not past conn->deadline_ns: TIMEOUT. CANCELED: conn->stop. */

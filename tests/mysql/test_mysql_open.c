@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -276,6 +277,52 @@ Test(open, C10_descriptors_are_close_on_exec)
         cr_assert_neq(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
     }
     cr_assert_eq(count, 1);
+}
+
+/* The library calls this one, too. */
+static _Atomic bool armed;
+static _Atomic int dialing = -1; /* the socket, while it waits here */
+__attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
+{
+    __typeof__(socket) *real = NULL;
+    int fd = -1;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "socket");
+    fd = real(domain, type, protocol);
+    if (armed) {
+        dialing = fd;
+        dlt_sleep_ms(300);
+    }
+    return fd;
+}
+
+/* A program that starts in the child of now: would it have the socket? */
+static void *fork_meanwhile(void *kept)
+{
+    int status = -1;
+    pid_t pid = 0;
+
+    while (dialing < 0)
+        dlt_sleep_ms(1);
+    pid = fork();
+    if (pid == 0)
+        _exit((fcntl(dialing, F_GETFD) & FD_CLOEXEC) == 0);
+    (void)waitpid(pid, &status, 0);
+    *(int *)kept = status;
+    return NULL;
+}
+
+Test(open, C10_nobody_forks_while_a_socket_is_not_close_on_exec)
+{
+    pthread_t thread;
+    int kept = -1;
+
+    armed = true;
+    cr_assert_eq(pthread_create(&thread, NULL, fork_meanwhile, &kept), 0);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    (void)pthread_join(thread, NULL);
+    armed = false;
+    cr_assert_eq(kept, 0, "a program that was started meanwhile has the connection");
 }
 
 /* M13: what steers other clients of this library does not steer us. */
