@@ -41,8 +41,8 @@ static void hub_free(struct redlock_hub *hub)
     for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
         redlock_node_close(&hub->ears[i]);
     free(hub->ears);
-    while (hub->spare_count > 0)
-        redlock_lines_close(&hub->spare[--hub->spare_count], hub->place.count);
+    for (unsigned i = 0; i < hub->spare_count; i++)
+        redlock_lines_close(&hub->spare[i], hub->place.count);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
     tls_free(hub->tls);
@@ -204,8 +204,10 @@ bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines
 
     (void)pthread_mutex_lock(&hub->mutex);
     kept = hub->spare_count < HUB_SPARE;
-    if (kept)
-        hub->spare[hub->spare_count++] = *lines;
+    if (kept) {
+        hub->spare[hub->spare_count] = *lines;
+        hub->spare_count++;
+    }
     (void)pthread_mutex_unlock(&hub->mutex);
     return kept;
 }
@@ -216,8 +218,10 @@ bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines)
 
     (void)pthread_mutex_lock(&hub->mutex);
     taken = hub->spare_count > 0;
-    if (taken)
-        *lines = hub->spare[--hub->spare_count];
+    if (taken) {
+        hub->spare_count--;
+        *lines = hub->spare[hub->spare_count];
+    }
     (void)pthread_mutex_unlock(&hub->mutex);
     return taken;
 }

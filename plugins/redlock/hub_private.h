@@ -25,7 +25,7 @@ struct redlock_hub {
     unsigned hears;            /* bits: nodes whose messages arrive */
     bool reading;              /* a thread polls the ears, with the mutex released */
     struct redlock_lines spare[HUB_SPARE];
-    unsigned spare_count;
+    _Atomic unsigned spare_count; /* a forked child looks at them without the mutex */
 };
 
 /* All of the following with the mutex held. */

@@ -274,12 +274,13 @@ bool redlock_session_borrow(struct redlock_session *session)
 
 /* ---- opening ---- */
 
-/* That this process may run on. */
-static unsigned processors(void)
+/* Where nodes may be on this machine, too, looking would take the time from them that it waits for.
+ */
+static unsigned spinning_processors(const struct redlock_place *place)
 {
-    cpu_set_t set;
+    unsigned processors = place->spin ? spin_processors() : 0;
 
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    return processors > place->count ? processors : 0;
 }
 
 enum dlock_status redlock_session_open(struct redlock_session *session,
@@ -298,7 +299,7 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
     connect_all(session, deadline_ns);
     status = connections_check(session, err);
-    spin_init(&session->spin, session->place->spin ? processors() : 0);
+    spin_init(&session->spin, spinning_processors(session->place));
     return status;
 }
 
