@@ -74,7 +74,9 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
 
         redis_hex(batch->token[i], req->token);
         resp_command_text(&batch->call.command, batch->token[i]);
-        resp_command_text(&batch->call.command, redis_number(batch->ttl[i], req->ttl_ms));
+        resp_command_text(
+            &batch->call.command,
+            redis_number(batch->ttl[i], redis_guarded_ttl_ms(&session->place, req->ttl_ms)));
         resp_command_text(&batch->call.command,
                           (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
     }

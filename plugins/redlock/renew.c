@@ -71,12 +71,9 @@ static enum quorum_verdict renew_judge(const struct redlock_round *round)
     return QUORUM_WON;
 }
 
-/* A renewal, too, may not outlast the time that a node which forgets is kept from voting. */
 static int64_t ttl_of(const struct renewing *renewing, const struct dlock_request *req)
 {
-    int64_t guard_ms = renewing->session->place->restart_guard_ms;
-
-    return guard_ms > 0 && req->ttl_ms > guard_ms ? guard_ms : req->ttl_ms;
+    return redis_guarded_ttl_ms(&renewing->session->place->nodes[0], req->ttl_ms);
 }
 
 static void request_make(struct renewing *renewing)

@@ -156,3 +156,10 @@ int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis
 
     return place->restart_guard_ms > 0 && left_ms > 0 ? left_ms : 0;
 }
+
+int64_t redis_guarded_ttl_ms(const struct redis_place *place, int64_t ttl_ms)
+{
+    int64_t guard_ms = place->restart_guard_ms;
+
+    return guard_ms > 0 && ttl_ms > guard_ms ? guard_ms : ttl_ms;
+}

@@ -124,6 +124,10 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
  * It counts whole seconds. 0: it may. */
 int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis_place *place);
 
+/* The lease that may be asked for: none may outlast the time in which a server that forgot it
+ * grants nothing, not even by a renewal [restart_guard]. */
+int64_t redis_guarded_ttl_ms(const struct redis_place *place, int64_t ttl_ms);
+
 /* ---- redis_setup.c ---- */
 
 /*

@@ -80,6 +80,26 @@ Test(guard, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
         2);
 }
 
+/* ... nor may a renewal, or an adoption, which is one, outlast the guard of the next restart. */
+Test(guard, restart_guard_bounds_renewals)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "waiter_lease", "1000");
+    dlt_session_option(&s, "restart_guard", "2000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    a.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    a.req.ttl_ms = 1000;
+    while (dlt_try(&s, &a) == DLOCK_UNAVAILABLE)
+        dlt_sleep_ms(20);
+    a.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_leq(s.grant.lease_ms, 2000);
+    cr_assert_gt(s.grant.lease_ms, 1000);
+}
+
 /* ... also by the queue: what else a guarded client does passes nothing on. */
 Test(guard, restart_guard_keeps_names_from_being_passed_on)
 {
