@@ -79,8 +79,11 @@ static void settings_make(const struct my_conn *conn, struct settings *settings)
     add(settings, "sql_big_selects", "1", "1");
     add(settings, "sql_select_limit", "18446744073709551615", "18446744073709551615");
     add(settings, "unique_checks", "1", "1");
-    if (dialect->idle_transaction)
+    if (dialect->idle_transaction) {
         add(settings, "idle_transaction_timeout", settings->idle, settings->idle);
+        add(settings, "idle_readonly_transaction_timeout", "0", "0"); /* they would come first */
+        add(settings, "idle_write_transaction_timeout", "0", "0");
+    }
     if (conn->queue)
         add(settings, "wait_timeout", HEAD_TEXT, HEAD_TEXT);
     else if (!dialect->idle_transaction && conn->place->strategy == MY_SESSION)

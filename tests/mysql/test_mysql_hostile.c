@@ -121,6 +121,20 @@ Test(session, C1_a_transaction_that_init_connect_began)
     open_transaction("session", "--init-connect=START TRANSACTION");
 }
 
+/* M9: the server's own patience is shorter than a hold. */
+Test(session, T62_short_timeouts_of_the_server_end_no_holder)
+{
+    start("session", (const char *const[]){"--idle-transaction-timeout=1", "--wait-timeout=1",
+                                           "--idle-write-transaction-timeout=1",
+                                           "--idle-readonly-transaction-timeout=1", NULL});
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_sleep_ms(2500);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    stop();
+}
+
 static struct dlt_session x; /* of another client */
 static struct dlt_request d;
 

@@ -207,11 +207,11 @@ Test(open, C8_a_name_that_is_asked_for_once_at_a_time)
         s.call_ms = 100;
         want(DLOCK_UNAVAILABLE, "in time");
         cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 1000 * DLT_NS_PER_MS);
-        cr_assert_eq(resolving + resolved, 1);
+        cr_assert_leq(resolving, 1);
     }
     s.call_ms = 10000;
     want(DLOCK_UNAVAILABLE, "slow");
-    cr_assert_eq(resolved, 2);
+    cr_assert_geq(resolved, 2);
 }
 
 Test(open, OPN_3_INVALID)
