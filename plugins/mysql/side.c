@@ -36,6 +36,7 @@ struct my_side {
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER; /* sides, users, resting; a leaf */
 static struct my_side *sides;
+static struct my_side *inherited; /* in a child: of no use any more */
 
 static void registry_lock(void)
 {
@@ -47,10 +48,25 @@ static void registry_unlock(void)
     (void)pthread_mutex_unlock(&registry);
 }
 
+/* A child may open a client of its own, at the address of the one that it inherited, too. */
+static void registry_abandon(void)
+{
+    while (sides != NULL) {
+        struct my_side *side = sides;
+
+        my_conn_close(&side->conn, 1);
+        for (struct my_queue *queue = side->resting; queue != NULL; queue = queue->next)
+            my_conn_close(&queue->conn, 1);
+        sides = side->next;
+        side->next = inherited;
+        inherited = side;
+    }
+    registry_unlock();
+}
+
 int my_side_init(void)
 {
-    /* A child may open a client of its own. */
-    return pthread_atfork(registry_lock, registry_unlock, registry_unlock);
+    return pthread_atfork(registry_lock, registry_unlock, registry_abandon);
 }
 
 static struct my_side *side_new(const struct my_place *place, const struct dlock_host *host)

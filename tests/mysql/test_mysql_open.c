@@ -261,6 +261,33 @@ Test(open, CLS_1_a_child_closes_without_a_word)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
 }
 
+/* ... and what it opens then has nothing to do with that: not the connection, not the tables. */
+Test(open, C10_a_child_opens_its_own_where_the_parents_was)
+{
+    int status = 0;
+    pid_t pid = 0;
+
+    dlt_session_option(&s, "strategy", "session");
+    dlt_session_option(&s, "table_prefix", "parent_");
+    dlt_request(&s, &a, "forked", 'a', 60000);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    pid = fork();
+    if (pid == 0) {
+        s.ops->close(s.self, 1);
+        dlt_session_option(&s, "table_prefix", "child_");
+        if (dlt_session_open(&s) != DLOCK_OK || dlt_try(&s, &a) != DLOCK_OK ||
+            dlt_unlock(&s, &a) != DLOCK_OK)
+            printf("# in the child: %s\n", s.err.message);
+        (void)fflush(stdout);
+        _exit(s.err.status != DLOCK_OK);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
 Test(open, C10_descriptors_are_close_on_exec)
 {
     int count = 0;
