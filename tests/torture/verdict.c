@@ -10,10 +10,13 @@
 #include <timeline.h>
 #include <unistd.h>
 
-#define NS_PER_MS     INT64_C(1000000)
-#define REPORTED_MOST 5
-#define WINDOW_NS     (1000 * NS_PER_MS)
-#define LONG_MS       60000 /* from then on a run has to have shown everything */
+#define NS_PER_MS        INT64_C(1000000)
+#define REPORTED_MOST    5
+#define WINDOW_NS        (1000 * NS_PER_MS)
+#define LONG_MS          60000 /* from then on a run has to have shown everything */
+#define SHOWS_MS         30000 /* from then on two at once, where that is what it is about */
+#define TRIED_LEAST      5     /* from then on a kind of fault has to have had an effect */
+#define UNEXPLAINED_MOST 5     /* UNKNOWN without a fault about it, and a quarter of all */
 
 struct court {
     const struct verdict *verdict;
@@ -21,7 +24,6 @@ struct court {
     struct dlt_check_figures check;
     struct figures figures;
     uint64_t expected, unexpected; /* violations */
-    uint64_t overlapped;           /* the attempt of the last OVERLAP */
     unsigned reported, tests, failed;
 };
 
@@ -64,15 +66,29 @@ static bool logs_read(struct court *court)
     return right;
 }
 
-/* With two claims at once the answers may come in another order than the grants. */
-static bool is_expected(struct court *court, const struct dlt_violation *violation)
+/* The call that got the lesser fence began before the other one had its answer. */
+static bool called_at_once(const struct dlt_history *history, const struct dlt_violation *violation)
+{
+    int64_t began_ns = INT64_MAX, answered_ns = INT64_MIN;
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct dlt_record *record = &history->records[i];
+
+        if (record->event == DLT_INV_LOCK && record->attempt_id == violation->attempt_id)
+            began_ns = record->clock_ns;
+        if (record->event == DLT_RET_LOCK && record->attempt_id == violation->other_id)
+            answered_ns = record->clock_ns;
+    }
+    return began_ns < answered_ns;
+}
+
+/* When the store grants twice, the answers may come in another order than the grants. */
+static bool is_expected(const struct court *court, const struct dlt_violation *violation)
 {
     uint32_t found = court->verdict->settings->profile->found;
 
-    if (violation->rule == DLT_RULE_OVERLAP)
-        court->overlapped = violation->attempt_id;
     if (violation->rule == DLT_RULE_FENCE && found != 0)
-        return violation->attempt_id == court->overlapped;
+        return called_at_once(&court->history, violation);
     return (found >> violation->rule & 1) != 0;
 }
 
@@ -197,6 +213,43 @@ static void figures_print(const struct court *court, uint64_t faults)
 
 /* ---- judgement ---- */
 
+/* Half of them or more of each kind: a client may be idle at the wrong time. */
+static bool each_kind_bites(const struct nemesis *nemesis)
+{
+    bool right = true;
+
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        if (nemesis->tried[kind] < TRIED_LEAST ||
+            nemesis->effective[kind] * 2 >= nemesis->tried[kind])
+            continue;
+        right = false;
+        printf("# without effect: %s\n", fault_text((enum fault_kind)kind));
+    }
+    return right;
+}
+
+/* Faults have effects for longer than they are looked for, and so has a machine that is busy. */
+static bool unknowns_have_reasons(const struct court *court)
+{
+    return court->figures.unexplained <= UNEXPLAINED_MOST + court->check.unknown / 4;
+}
+
+/* Where two at once are what a run is about, each of the two that look has to see them. */
+static void judge_eyes(struct court *court)
+{
+    const struct settings *settings = court->verdict->settings;
+    const struct shared *shared = court->verdict->shared;
+    uint64_t acquired = atomic_load(&shared->acquired);
+
+    test(court, acquired > 0 && atomic_load(&shared->scans) >= acquired,
+         "whoever got a lock looked at the other claims");
+    if ((settings->profile->found & RULE_BIT(OVERLAP)) == 0 ||
+        (settings->duration_ms < SHOWS_MS && !settings->until_seen))
+        return;
+    test(court, court->check.violations[DLT_RULE_OVERLAP] > 0, "the histories showed two at once");
+    test(court, atomic_load(&shared->witness_count) > 0, "shared memory showed two at once");
+}
+
 static void judge_history(struct court *court)
 {
     const struct settings *settings = court->verdict->settings;
@@ -218,12 +271,17 @@ static void judge(struct court *court, uint64_t faults)
     bool remote = settings->backend->nodes > 0;
 
     judge_history(court);
+    judge_eyes(court);
     test(court, court->verdict->ended && court->verdict->nemesis->crew->broken == 0,
          "all clients ended by themselves, and well");
     test(court, !court->verdict->nemesis->broken, "all servers came up again");
+    test(court, !court->verdict->nemesis->disobeyed, "all proxies did what they were told");
     test(court, faults > (is_long ? 30 : 0), "faults had an effect");
     test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
     if (is_long) {
+        test(court, each_kind_bites(court->verdict->nemesis), "each kind of fault had an effect");
+        test(court, unknowns_have_reasons(court),
+             "there was a fault about where outcomes were unknown");
         test(court, court->figures.lost > 0, "leases were lost");
         test(court, !remote || court->check.unknown > 0, "outcomes were unknown");
         test(court, !settings->backend->fences || court->check.rejected > 0,
