@@ -3,6 +3,7 @@
 
 #include "../history/log.h"
 #include "../history/report.h"
+#include <dlock/status.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -16,6 +17,7 @@
 #define LONG_MS          60000 /* from then on a run has to have shown everything */
 #define SHOWS_MS         30000 /* from then on two at once, where that is what it is about */
 #define TRIED_LEAST      5     /* from then on a kind of fault has to have had an effect */
+#define FENCE_ROOM       31    /* numbers of a grant besides its first */
 #define UNEXPLAINED_MOST 5     /* UNKNOWN without a fault about it, and a quarter of all */
 
 struct court {
@@ -66,20 +68,42 @@ static bool logs_read(struct court *court)
     return right;
 }
 
-/* The call that got the lesser fence began before the other one had its answer. */
-static bool called_at_once(const struct dlt_history *history, const struct dlt_violation *violation)
+static const struct dlt_record *record_of(const struct dlt_history *history, uint64_t attempt,
+                                          enum dlt_event event)
 {
-    int64_t began_ns = INT64_MAX, answered_ns = INT64_MIN;
+    for (size_t i = 0; i < history->count; i++)
+        if (history->records[i].attempt_id == attempt && history->records[i].event == event)
+            return &history->records[i];
+    return NULL;
+}
+
+/* When the call began that got the grant of this fence, which may have gone from hand to hand. */
+static int64_t grant_began_ns(const struct dlt_history *history, const struct dlt_record *got)
+{
+    int64_t began_ns = INT64_MAX;
 
     for (size_t i = 0; i < history->count; i++) {
-        const struct dlt_record *record = &history->records[i];
+        const struct dlt_record *record = &history->records[i], *call;
 
-        if (record->event == DLT_INV_LOCK && record->attempt_id == violation->attempt_id)
-            began_ns = record->clock_ns;
-        if (record->event == DLT_RET_LOCK && record->attempt_id == violation->other_id)
-            answered_ns = record->clock_ns;
+        if (record->event != DLT_RET_LOCK || record->status != DLOCK_OK ||
+            record->name_id != got->name_id || record->pid != got->pid ||
+            record->fence > got->fence || record->fence + FENCE_ROOM < got->fence)
+            continue;
+        call = record_of(history, record->attempt_id, DLT_INV_LOCK);
+        if (call != NULL && call->clock_ns < began_ns)
+            began_ns = call->clock_ns;
     }
-    return began_ns < answered_ns;
+    return began_ns;
+}
+
+/* The grant of the lesser fence was asked for before the other one was answered. */
+static bool granted_at_once(const struct dlt_history *history,
+                            const struct dlt_violation *violation)
+{
+    const struct dlt_record *lesser = record_of(history, violation->attempt_id, DLT_RET_LOCK);
+    const struct dlt_record *greater = record_of(history, violation->other_id, DLT_RET_LOCK);
+
+    return lesser != NULL && greater != NULL && grant_began_ns(history, lesser) < greater->clock_ns;
 }
 
 /* When the store grants twice, the answers may come in another order than the grants. */
@@ -88,7 +112,7 @@ static bool is_expected(const struct court *court, const struct dlt_violation *v
     uint32_t found = court->verdict->settings->profile->found;
 
     if (violation->rule == DLT_RULE_FENCE && found != 0)
-        return called_at_once(&court->history, violation);
+        return granted_at_once(&court->history, violation);
     return (found >> violation->rule & 1) != 0;
 }
 
