@@ -26,6 +26,7 @@ struct court {
     struct dlt_check_figures check;
     struct figures figures;
     uint64_t expected, unexpected; /* violations */
+    int64_t overlap_ns;            /* the longest that two claims were there at once */
     unsigned reported, tests, failed;
 };
 
@@ -106,6 +107,46 @@ static bool granted_at_once(const struct dlt_history *history,
     return lesser != NULL && greater != NULL && grant_began_ns(history, lesser) < greater->clock_ns;
 }
 
+struct span {
+    int64_t start_ns, end_ns;
+};
+
+/* As check.h says, but for the death of its process. */
+static struct span claim_of(const struct dlt_history *history, uint64_t attempt)
+{
+    struct span claim = {INT64_MAX, 0};
+    int64_t over_ns = INT64_MAX;
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct dlt_record *record = &history->records[i];
+
+        if (record->attempt_id != attempt)
+            continue;
+        if (record->event == DLT_RET_LOCK && record->status == DLOCK_OK)
+            claim.start_ns = record->clock_ns;
+        if ((record->event == DLT_INV_UNLOCK || record->event == DLT_LOST) &&
+            record->clock_ns < over_ns)
+            over_ns = record->clock_ns;
+        if ((record->event == DLT_RET_LOCK || record->event == DLT_HELD_STAMP ||
+             record->event == DLT_RET_RENEW) &&
+            record->until_ns > claim.end_ns)
+            claim.end_ns = record->until_ns;
+    }
+    claim.end_ns = over_ns < claim.end_ns ? over_ns : claim.end_ns;
+    return claim;
+}
+
+static void overlap_measure(struct court *court, const struct dlt_violation *violation)
+{
+    struct span one = claim_of(&court->history, violation->attempt_id);
+    struct span other = claim_of(&court->history, violation->other_id);
+    int64_t start_ns = one.start_ns > other.start_ns ? one.start_ns : other.start_ns;
+    int64_t end_ns = one.end_ns < other.end_ns ? one.end_ns : other.end_ns;
+
+    if (end_ns - start_ns > court->overlap_ns)
+        court->overlap_ns = end_ns - start_ns;
+}
+
 /* When the store grants twice, the answers may come in another order than the grants. */
 static bool is_expected(const struct court *court, const struct dlt_violation *violation)
 {
@@ -131,6 +172,8 @@ static void on_violation(void *arg, const struct dlt_violation *violation)
     struct court *court = arg;
     bool expected = is_expected(court, violation);
 
+    if (violation->rule == DLT_RULE_OVERLAP)
+        overlap_measure(court, violation);
     court->expected += expected;
     court->unexpected += !expected;
     if (expected ? court->reported > 0 : court->reported >= REPORTED_MOST)
@@ -216,6 +259,8 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# overlaps %" PRIu64 " by history, %u by shared memory in %" PRIu64 " looks\n",
            check->violations[DLT_RULE_OVERLAP], atomic_load(&shared->witness_count),
            (uint64_t)atomic_load(&shared->scans));
+    if (court->overlap_ns > 0)
+        printf("# longest overlap %.1f ms\n", ms(court->overlap_ns));
     if (check->smallest_gap_ns != INT64_MAX)
         printf("# smallest gap between claims that exclude each other %.3f ms\n",
                ms(check->smallest_gap_ns));
@@ -264,6 +309,8 @@ static void judge_eyes(struct court *court)
     const struct settings *settings = court->verdict->settings;
     const struct shared *shared = court->verdict->shared;
     uint64_t acquired = atomic_load(&shared->acquired);
+    int64_t lease_ms =
+        settings->backend->lease_ms > 0 ? settings->backend->lease_ms : settings->ttl_ms;
 
     test(court, acquired > 0 && atomic_load(&shared->scans) >= acquired,
          "whoever got a lock looked at the other claims");
@@ -272,6 +319,8 @@ static void judge_eyes(struct court *court)
         return;
     test(court, court->check.violations[DLT_RULE_OVERLAP] > 0, "the histories showed two at once");
     test(court, atomic_load(&shared->witness_count) > 0, "shared memory showed two at once");
+    test(court, court->overlap_ns <= lease_ms * NS_PER_MS,
+         "no two at once for longer than a lease");
 }
 
 static void judge_history(struct court *court)
