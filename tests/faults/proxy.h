@@ -36,7 +36,7 @@ struct proxy_shape {
 
 struct proxy_frame {
     struct proxy_frame *next;
-    int64_t due_ns;
+    int64_t came_ns, due_ns;
     bool held;
     bool awaited; /* counted in proxy.delivering */
     enum proxy_dir until_dir;
@@ -46,12 +46,16 @@ struct proxy_frame {
 };
 
 struct proxy_counts {
-    uint64_t seen;    /* frames read whole */
-    uint64_t frames;  /* frames written whole */
-    uint64_t bytes;   /* written */
-    uint64_t held;    /* held now */
-    uint64_t dropped; /* frames */
-    uint64_t broken;  /* streams that left their framing */
+    uint64_t seen;      /* frames read whole */
+    uint64_t frames;    /* frames written whole */
+    uint64_t bytes;     /* written */
+    uint64_t held;      /* held now */
+    uint64_t dropped;   /* frames */
+    uint64_t swallowed; /* came while nothing was passed on */
+    uint64_t delayed;   /* written whole, and late on purpose */
+    uint64_t sliced;    /* writes that a slice made shorter */
+    uint64_t withheld;  /* held at some time */
+    uint64_t broken;    /* streams that left their framing */
 };
 
 struct proxy_pipe {
@@ -147,7 +151,7 @@ struct proxy {
     enum dlt_framing framing;
     struct proxy_door door;
     struct proxy_link *links;
-    uint64_t accepted, unreachable, cuts;
+    uint64_t accepted, unreachable, cuts, killed;
     struct proxy_counts gone[2]; /* of links whose memory was given back */
     struct proxy_order order[PROXY_ORDERS_MAX];
     size_t orders;

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const link_counters[] = {"accepted", "open", "unreachable", "cuts"};
-static const char *const pipe_counters[] = {"seen", "frames", "bytes", "held", "dropped", "broken"};
+static const char *const link_counters[] = {"accepted", "open", "unreachable", "cuts", "killed"};
+static const char *const pipe_counters[] = {"seen",   "frames",    "bytes",   "held",   "dropped",
+                                            "broken", "swallowed", "delayed", "sliced", "withheld"};
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 static uint64_t pipe_value(const struct proxy_counts *counts, size_t which)
 {
-    const uint64_t values[COUNT(pipe_counters)] = {counts->seen, counts->frames,  counts->bytes,
-                                                   counts->held, counts->dropped, counts->broken};
+    const uint64_t values[COUNT(pipe_counters)] = {
+        counts->seen,   counts->frames,    counts->bytes,   counts->held,   counts->dropped,
+        counts->broken, counts->swallowed, counts->delayed, counts->sliced, counts->withheld};
 
     return values[which];
 }
@@ -37,7 +39,9 @@ static uint64_t link_value(const struct proxy *proxy, uint64_t number, size_t wh
         return number == 0 ? proxy->accepted : number <= proxy->accepted;
     if (which == 1)
         return open;
-    return which == 2 ? proxy->unreachable : proxy->cuts;
+    if (which == 2)
+        return proxy->unreachable;
+    return which == 3 ? proxy->cuts : proxy->killed;
 }
 
 bool proxy_count(const struct proxy *proxy, uint64_t link, const char *name, uint64_t *out)

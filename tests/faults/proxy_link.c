@@ -15,6 +15,10 @@ static void counts_add(struct proxy_counts *to, const struct proxy_counts *from)
     to->frames += from->frames;
     to->bytes += from->bytes;
     to->dropped += from->dropped;
+    to->swallowed += from->swallowed;
+    to->delayed += from->delayed;
+    to->sliced += from->sliced;
+    to->withheld += from->withheld;
     to->broken += from->broken;
 }
 
@@ -214,9 +218,10 @@ static bool pipe_write(struct proxy *proxy, struct proxy_link *link, enum proxy_
     struct proxy_shape *shape = &pipe->shape;
     struct proxy_frame *frame = pipe->first;
     size_t len = frame->len - frame->sent;
+    bool sliced = shape->slice > 0 && len > shape->slice;
     ssize_t sent;
 
-    if (shape->slice > 0 && len > shape->slice)
+    if (sliced)
         len = (size_t)shape->slice;
     if (shape->cuts && len > shape->cut_left)
         len = (size_t)shape->cut_left;
@@ -232,11 +237,13 @@ static bool pipe_write(struct proxy *proxy, struct proxy_link *link, enum proxy_
     }
     frame->sent += (size_t)sent;
     pipe->counts.bytes += (uint64_t)sent;
+    pipe->counts.sliced += sliced;
     shape->cut_left -= shape->cuts ? (uint64_t)sent : 0;
     if (shape->slice > 0)
         pipe->next_write_ns = now_ns + shape->slice_gap_ns;
     if (frame->sent == frame->len) {
         pipe->counts.frames++;
+        pipe->counts.delayed += shape->delay_ns > 0 && frame->due_ns > frame->came_ns;
         proxy_pipe_pop(proxy, pipe);
         proxy_until(proxy, link, dir);
     }

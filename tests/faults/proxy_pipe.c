@@ -62,9 +62,11 @@ static void frame_add(struct proxy *proxy, struct proxy_link *link, enum proxy_d
     memset(frame, 0, sizeof *frame);
     frame->len = pipe->part_len;
     memcpy(frame->bytes, pipe->part, pipe->part_len);
-    frame->due_ns = proxy_now() + pipe->shape.delay_ns;
+    frame->came_ns = proxy_now();
+    frame->due_ns = frame->came_ns + pipe->shape.delay_ns;
     pipe->part_len = 0;
     pipe->counts.seen += whole;
+    pipe->counts.swallowed += pipe->shape.blackhole;
     if (whole && proxy_rule_take(proxy, link->number, dir, pipe->counts.seen, frame, &rule)) {
         if (rule.kind == PROXY_DROP) {
             pipe->counts.dropped++;
@@ -75,6 +77,7 @@ static void frame_add(struct proxy *proxy, struct proxy_link *link, enum proxy_d
         frame->until_dir = rule.until_dir;
         frame->until_left = rule.until;
         pipe->counts.held++;
+        pipe->counts.withheld++;
     }
     *pipe->end = frame;
     pipe->end = &frame->next;

@@ -193,9 +193,12 @@ static const char *verb_kill(struct request *request)
 
     if (!cut_parse(request->word[0], &how) || how == PROXY_CUT_HANG)
         return "want fin or rst";
-    for (struct proxy_link *link = request->proxy->links; link != NULL; link = link->next)
-        if (request->link == 0 || request->link == link->number)
-            proxy_link_close(request->proxy, link, how == PROXY_CUT_RST);
+    for (struct proxy_link *link = request->proxy->links; link != NULL; link = link->next) {
+        if (request->link != 0 && request->link != link->number)
+            continue;
+        request->proxy->killed += !link->closed;
+        proxy_link_close(request->proxy, link, how == PROXY_CUT_RST);
+    }
     return NULL;
 }
 

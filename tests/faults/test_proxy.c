@@ -65,8 +65,11 @@ Test(proxy, blackhole_is_a_half_open_link_that_heals)
     tell("await c2s.seen>=2 1000");
     cr_assert_eq(net_next(a, QUIET), '-');
     cr_assert(net_journal_is(PING, 0));
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.swallowed"), 1);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "s2c.swallowed"), 0);
     tell("pass c2s");
     cr_assert(net_expect(a, SET, SOON));
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.swallowed"), 1);
 }
 
 Test(proxy, blackhole_back_lets_the_request_through)
@@ -124,6 +127,8 @@ Test(proxy, held_frame_is_delivered_on_demand)
     cr_assert_eq(net_next(a, QUIET), '-'); /* what follows in the stream waits behind it */
     tell("deliver");
     cr_assert(net_expect(a, SET PING, SOON));
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.held"), 0);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.withheld"), 1);
 }
 
 Test(proxy, held_frame_arrives_after_its_client_is_gone_and_after_anothers)
@@ -284,6 +289,8 @@ Test(proxy, slices)
     cr_assert(net_send(a, PING));
     cr_assert(net_expect(a, PING, SOON));
     cr_assert_geq(net_now_ms() - began, 10 * (int64_t)(strlen(PING) - 1));
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "s2c.sliced"), (int64_t)strlen(PING) - 1);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.sliced"), 0);
 }
 
 Test(proxy, delays_and_keeps_the_order)
@@ -300,6 +307,8 @@ Test(proxy, delays_and_keeps_the_order)
     cr_assert(net_expect(a, PING SET, SOON));
     cr_assert_geq(net_now_ms() - began, 100);
     cr_assert_leq(net_now_ms() - began, 1000);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.delayed"), 2);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "s2c.delayed"), 2);
 }
 
 Test(proxy, kills_by_reset_or_end)
@@ -315,6 +324,7 @@ Test(proxy, kills_by_reset_or_end)
     tell("kill fin");
     cr_assert_eq(net_next(b, 0), 'e');
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "open"), 0);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "killed"), 2);
 }
 
 Test(proxy, passes_a_half_close_on)

@@ -199,7 +199,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (answer == NULL)
         return 0;
     dlt_session_init(&session, "redis+unix", server.path);
-    dlt_session_trusted(&session); /* HELLO answers no AUTH */
     dlt_session_option(&session, "sockets", "1");
     dlt_session_trusted(&session);
     FUZZ_CHECK(dlt_session_open(&session) == DLOCK_OK, "%s", session.err.message);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "nemesis.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #define BUSY_MS  2000
 #define CLAIM_MS 300
+#define READ_MS  1000
 
 /* ---- processors ---- */
 
@@ -64,12 +66,20 @@ static bool file_lock(struct nemesis *nemesis, struct active *active)
 
 /* ---- all ---- */
 
+/* Effective when somebody has read it since. */
 static bool clock_step(struct nemesis *nemesis)
 {
+    uint64_t before = 0, now = 0;
+
     if (nemesis->clocks == NULL)
         return false;
     dlt_skew_step(nemesis->clocks, CLOCK_REALTIME, nemesis->lease_ms * 2 * INT64_C(1000000));
-    return dlt_skew_reads(nemesis->clocks, CLOCK_REALTIME) > 0;
+    before = now = dlt_skew_reads(nemesis->clocks, CLOCK_REALTIME);
+    for (int ms = 0; ms < READ_MS && now == before; ms++) {
+        (void)poll(NULL, 0, 1);
+        now = dlt_skew_reads(nemesis->clocks, CLOCK_REALTIME);
+    }
+    return now > before;
 }
 
 void fault_begin(struct nemesis *nemesis, struct active *active)
@@ -116,7 +126,7 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
         active->effective = clock_step(nemesis);
         break;
     default:
-        net_begin(nemesis->store, active, nemesis->lease_ms);
+        net_begin(nemesis, active);
     }
 }
 
@@ -166,7 +176,7 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
     case FAULT_CLOCK_STEP:
         break;
     default:
-        net_end(nemesis->store, active);
+        net_end(nemesis, active);
     }
     return true;
 }

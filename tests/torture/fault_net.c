@@ -1,33 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 #include "nemesis.h"
 
-typedef void on_way(struct dlt_proxy *way, struct active *active, int64_t lease_ms);
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef void on_way(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active);
 
 /* The client's way to one server, or to each. */
-static void for_each_way(struct store *store, struct active *active, int64_t lease_ms, on_way *fn)
+static void for_each_way(struct nemesis *nemesis, struct active *active, on_way *fn)
 {
     const struct fault *fault = active->fault;
+    struct store *store = nemesis->store;
 
     for (unsigned node = 0; node < store->backend->nodes; node++)
         if (fault->node == node || fault->node == store->backend->nodes)
-            fn(&store->ways[fault->client][node], active, lease_ms);
+            fn(nemesis, &store->ways[fault->client][node], active);
 }
 
-static int64_t both(struct dlt_proxy *way, const char *counter)
+/* A fault that a proxy did not take up would be counted as one that was survived. */
+static void complain(struct nemesis *nemesis, const struct dlt_proxy *way, const char *line)
 {
-    char name[2][32];
-
-    (void)snprintf(name[0], sizeof name[0], "c2s.%s", counter);
-    (void)snprintf(name[1], sizeof name[1], "s2c.%s", counter);
-    return dlt_proxy_count(way, 0, name[0]) + dlt_proxy_count(way, 0, name[1]);
+    nemesis->disobeyed = true;
+    printf("# a proxy, told '%s': %s\n", line, way->answer);
 }
 
-static void count(struct dlt_proxy *way, struct active *active, int64_t sign)
+__attribute__((format(printf, 3, 4))) static void
+tell(struct nemesis *nemesis, struct dlt_proxy *way, const char *format, ...)
 {
-    active->seen += sign * both(way, "seen");
-    active->written += sign * both(way, "frames");
-    active->cuts += sign * dlt_proxy_count(way, 0, "cuts");
-    active->accepted += sign * dlt_proxy_count(way, 0, "accepted");
+    char line[128];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (!dlt_proxy_tell(way, "%s", line))
+        complain(nemesis, way, line);
+}
+
+static int64_t counted(struct nemesis *nemesis, struct dlt_proxy *way, const char *counter)
+{
+    int64_t count = dlt_proxy_count(way, 0, counter);
+
+    if (count < 0)
+        complain(nemesis, way, counter);
+    return count;
+}
+
+static void count(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active,
+                  int64_t sign)
+{
+    static const char *const of_pipes[] = {[SWALLOWED] = "swallowed",
+                                           [DELAYED] = "delayed",
+                                           [SLICED] = "sliced",
+                                           [WITHHELD] = "withheld"};
+    char name[32];
+
+    for (size_t i = 0; i < sizeof of_pipes / sizeof of_pipes[0]; i++) {
+        (void)snprintf(name, sizeof name, "c2s.%s", of_pipes[i]);
+        active->counts[i] += sign * counted(nemesis, way, name);
+        (void)snprintf(name, sizeof name, "s2c.%s", of_pipes[i]);
+        active->counts[i] += sign * counted(nemesis, way, name);
+    }
+    active->counts[CUTS] += sign * counted(nemesis, way, "cuts");
+    active->counts[KILLED] += sign * counted(nemesis, way, "killed");
 }
 
 static const char *direction(uint32_t variant)
@@ -37,81 +72,84 @@ static const char *direction(uint32_t variant)
     return names[variant % 3];
 }
 
-static void way_begin(struct dlt_proxy *way, struct active *active, int64_t lease_ms)
+static void way_begin(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active)
 {
     uint32_t variant = active->fault->variant;
     const char *how = (variant >> 8 & 1) != 0 ? "rst" : "fin";
     static const char *const doors[] = {"refuse", "hang", "pause"};
 
-    count(way, active, -1);
+    count(nemesis, way, active, -1);
     switch (active->fault->kind) {
     case FAULT_NET_CUT:
-        active->effective |= dlt_proxy_count(way, 0, "open") > 0;
-        (void)dlt_proxy_tell(way, "kill %s", how);
+        tell(nemesis, way, "kill %s", how);
         break;
     case FAULT_NET_CUT_INSIDE:
-        (void)dlt_proxy_tell(way, "cut %s %u %s", variant % 2 != 0 ? "c2s" : "s2c",
-                             1 + (variant >> 9) % 60, how);
+        tell(nemesis, way, "cut %s %u %s", variant % 2 != 0 ? "c2s" : "s2c",
+             1 + (variant >> 9) % 60, how);
         break;
     case FAULT_NET_BLACKHOLE:
-        (void)dlt_proxy_tell(way, "blackhole %s", direction(variant));
+        tell(nemesis, way, "blackhole %s", direction(variant));
         break;
     case FAULT_NET_DELAY:
-        (void)dlt_proxy_tell(way, "delay %s %u", direction(variant),
-                             1 + (unsigned)((variant >> 2) % (uint32_t)(lease_ms / 3)));
+        tell(nemesis, way, "delay %s %u", direction(variant),
+             1 + (unsigned)((variant >> 2) % (uint32_t)(nemesis->lease_ms / 3)));
         break;
     case FAULT_NET_SLICE:
-        (void)dlt_proxy_tell(way, "slice both %u 1", 1 + variant % 7);
+        tell(nemesis, way, "slice both %u 1", 1 + variant % 7);
         break;
     case FAULT_NET_HOLD:
         for (unsigned i = 0; i < 1 + variant % 3; i++)
-            (void)dlt_proxy_tell(way, "hold %s +%u", (variant >> 4 & 1) != 0 ? "c2s" : "s2c",
-                                 1 + i * 2);
+            tell(nemesis, way, "hold %s +%u", (variant >> 4 & 1) != 0 ? "c2s" : "s2c", 1 + i * 2);
         break;
     default: /* FAULT_NET_REFUSE */
-        (void)dlt_proxy_tell(way, "accept %s", doors[variant % 3]);
-        (void)dlt_proxy_tell(way, "kill %s", how);
+        tell(nemesis, way, "accept %s", doors[variant % 3]);
+        active->counts[ACCEPTED] -= counted(nemesis, way, "accepted");
+        tell(nemesis, way, "kill %s", how);
     }
 }
 
-static void way_end(struct dlt_proxy *way, struct active *active, int64_t lease_ms)
+static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active)
 {
-    (void)lease_ms;
-    active->held += both(way, "held");
-    count(way, active, 1);
-    if (active->fault->kind == FAULT_NET_REFUSE)
-        (void)dlt_proxy_tell(way, "accept on");
+    count(nemesis, way, active, 1);
+    if (active->fault->kind == FAULT_NET_REFUSE) {
+        active->counts[ACCEPTED] += counted(nemesis, way, "accepted");
+        tell(nemesis, way, "accept on");
+    }
     if (active->fault->kind == FAULT_NET_HOLD)
-        (void)dlt_proxy_tell(way, "deliver");
-    (void)dlt_proxy_tell(way, "pass");
+        tell(nemesis, way, "deliver");
+    tell(nemesis, way, "pass");
 }
 
-void net_begin(struct store *store, struct active *active, int64_t lease_ms)
+void net_begin(struct nemesis *nemesis, struct active *active)
 {
-    for_each_way(store, active, lease_ms, way_begin);
+    for_each_way(nemesis, active, way_begin);
 }
 
-void net_end(struct store *store, struct active *active)
+void net_end(struct nemesis *nemesis, struct active *active)
 {
-    for_each_way(store, active, 0, way_end);
+    const int64_t *counts = active->counts;
+
+    for_each_way(nemesis, active, way_end);
     switch (active->fault->kind) {
+    case FAULT_NET_CUT:
+        active->effective = counts[KILLED] > 0;
+        break;
     case FAULT_NET_CUT_INSIDE:
-        active->effective = active->cuts > 0;
+        active->effective = counts[CUTS] > 0;
         break;
     case FAULT_NET_BLACKHOLE:
-        active->effective = active->seen > active->written;
+        active->effective = counts[SWALLOWED] > 0;
         break;
     case FAULT_NET_DELAY:
+        active->effective = counts[DELAYED] > 0;
+        break;
     case FAULT_NET_SLICE:
-        active->effective = active->written > 0;
+        active->effective = counts[SLICED] > 0;
         break;
     case FAULT_NET_HOLD:
-        active->effective = active->held > 0;
+        active->effective = counts[WITHHELD] > 0;
         break;
-    case FAULT_NET_REFUSE:
-        active->effective = active->accepted == 0;
-        break;
-    default: /* FAULT_NET_CUT was seen at once */
-        break;
+    default: /* FAULT_NET_REFUSE: those that were there are gone, and nobody got in */
+        active->effective = counts[KILLED] > 0 && counts[ACCEPTED] == 0;
     }
 }

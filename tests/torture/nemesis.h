@@ -13,12 +13,15 @@
 
 struct sqlite3;
 
+/* What proxies count. */
+enum proxied { SWALLOWED, DELAYED, SLICED, WITHHELD, CUTS, KILLED, ACCEPTED, PROXIED };
+
 /* A fault in force. */
 struct active {
     const struct fault *fault; /* NULL: none */
     bool effective;
-    int64_t later_ms;                            /* its end is put off by that */
-    int64_t seen, written, held, cuts, accepted; /* at the proxies, before */
+    int64_t later_ms;        /* its end is put off by that */
+    int64_t counts[PROXIED]; /* of the proxies, meanwhile */
     pid_t burners[BURNERS];
     struct sqlite3 *db;
 };
@@ -32,6 +35,7 @@ struct nemesis {
     struct active active[ACTIVE_MOST];
     uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
     bool broken;     /* a server did not come up again */
+    bool disobeyed;  /* a proxy did not do as it was told */
     bool until_seen; /* ends when shared memory has seen two claims at once */
     void (*progress)(void *arg);
     void *arg;
@@ -50,7 +54,7 @@ void fault_begin(struct nemesis *nemesis, struct active *active);
 bool fault_end(struct nemesis *nemesis, struct active *active);
 
 /* fault_net.c: the same for those that hit the ways to the servers. */
-void net_begin(struct store *store, struct active *active, int64_t lease_ms);
-void net_end(struct store *store, struct active *active);
+void net_begin(struct nemesis *nemesis, struct active *active);
+void net_end(struct nemesis *nemesis, struct active *active);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store.h"
 
+#include <poll.h>
 #include <skew.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,9 +198,11 @@ bool store_pause(struct store *store, unsigned node, bool pause)
         dlt_maria_pause(&store->maria, pause);
     else
         dlt_redis_pause(&store->redis[node], pause);
-    for (int i = 0; i < 1000; i++)
+    for (int ms = 0; ms < 1000; ms++) {
         if ((process_state(server_pid(store, node)) == 'T') == pause)
             return true;
+        (void)poll(NULL, 0, 1);
+    }
     return false;
 }
 

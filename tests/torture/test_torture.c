@@ -68,7 +68,8 @@ Test(plan, has_two_faults_at_a_time_at_most_and_ends)
 
 Test(profile, P_breaks_no_assumption)
 {
-    static const char *const names[] = {"redis", "mysql-row", "mysql-insert", "sqlite", "memory"};
+    static const char *const names[] = {"redis",        "redlock", "mysql-row",
+                                        "mysql-insert", "sqlite",  "memory"};
     uint32_t session = profile_faults(profile_find("P"), backend_find("mysql-session"));
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -80,6 +81,26 @@ Test(profile, P_breaks_no_assumption)
     cr_assert_eq(session & (FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK) | FAULT_BIT(NET_CUT)),
                  0);
     cr_assert_eq(profile_faults(profile_find("C-clock"), backend_find("sqlite")), 0);
+}
+
+Test(profile, P_does_what_there_is_to_do)
+{
+    static const char *const servers[] = {"redis", "redlock", "mysql-row", "mysql-insert"};
+    static const uint32_t clients =
+        FAULT_BIT(CLIENT_STOP) | FAULT_BIT(CLIENT_KILL) | FAULT_BIT(CLIENT_LEAVE);
+    static const uint32_t ways = FAULT_BIT(NET_CUT) | FAULT_BIT(NET_CUT_INSIDE) |
+                                 FAULT_BIT(NET_BLACKHOLE) | FAULT_BIT(NET_DELAY) |
+                                 FAULT_BIT(NET_SLICE) | FAULT_BIT(NET_HOLD) | FAULT_BIT(NET_REFUSE);
+    static const uint32_t all =
+        FAULT_BIT(SERVER_STOP) | FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK) | clients | ways;
+    uint32_t sqlite = profile_faults(profile_find("P"), backend_find("sqlite"));
+
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++) {
+        uint32_t faults = profile_faults(profile_find("P"), backend_find(servers[i]));
+
+        cr_assert_eq(faults & all, all, "%s", servers[i]);
+    }
+    cr_assert_eq(sqlite & (clients | FAULT_BIT(STORE_BUSY)), clients | FAULT_BIT(STORE_BUSY));
 }
 
 /* ---- what processes share ---- */

@@ -3,6 +3,7 @@
 
 #include "../history/log.h"
 #include "../history/report.h"
+#include <dlock/status.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,10 +11,14 @@
 #include <timeline.h>
 #include <unistd.h>
 
-#define NS_PER_MS     INT64_C(1000000)
-#define REPORTED_MOST 5
-#define WINDOW_NS     (1000 * NS_PER_MS)
-#define LONG_MS       60000 /* from then on a run has to have shown everything */
+#define NS_PER_MS        INT64_C(1000000)
+#define REPORTED_MOST    5
+#define WINDOW_NS        (1000 * NS_PER_MS)
+#define LONG_MS          60000 /* from then on a run has to have shown everything */
+#define SHOWS_MS         30000 /* from then on two at once, where that is what it is about */
+#define TRIED_LEAST      5     /* from then on a kind of fault has to have had an effect */
+#define FENCE_ROOM       31    /* numbers of a grant besides its first */
+#define UNEXPLAINED_MOST 5     /* UNKNOWN without a fault about it, and a quarter of all */
 
 struct court {
     const struct verdict *verdict;
@@ -21,7 +26,7 @@ struct court {
     struct dlt_check_figures check;
     struct figures figures;
     uint64_t expected, unexpected; /* violations */
-    uint64_t overlapped;           /* the attempt of the last OVERLAP */
+    int64_t overlap_ns;            /* the longest that two claims were there at once */
     unsigned reported, tests, failed;
 };
 
@@ -64,15 +69,91 @@ static bool logs_read(struct court *court)
     return right;
 }
 
-/* With two claims at once the answers may come in another order than the grants. */
-static bool is_expected(struct court *court, const struct dlt_violation *violation)
+static const struct dlt_record *record_of(const struct dlt_history *history, uint64_t attempt,
+                                          enum dlt_event event)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (history->records[i].attempt_id == attempt && history->records[i].event == event)
+            return &history->records[i];
+    return NULL;
+}
+
+/* When the call began that got the grant of this fence, which may have gone from hand to hand. */
+static int64_t grant_began_ns(const struct dlt_history *history, const struct dlt_record *got)
+{
+    int64_t began_ns = INT64_MAX;
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct dlt_record *record = &history->records[i], *call;
+
+        if (record->event != DLT_RET_LOCK || record->status != DLOCK_OK ||
+            record->name_id != got->name_id || record->pid != got->pid ||
+            record->fence > got->fence || record->fence + FENCE_ROOM < got->fence)
+            continue;
+        call = record_of(history, record->attempt_id, DLT_INV_LOCK);
+        if (call != NULL && call->clock_ns < began_ns)
+            began_ns = call->clock_ns;
+    }
+    return began_ns;
+}
+
+/* The grant of the lesser fence was asked for before the other one was answered. */
+static bool granted_at_once(const struct dlt_history *history,
+                            const struct dlt_violation *violation)
+{
+    const struct dlt_record *lesser = record_of(history, violation->attempt_id, DLT_RET_LOCK);
+    const struct dlt_record *greater = record_of(history, violation->other_id, DLT_RET_LOCK);
+
+    return lesser != NULL && greater != NULL && grant_began_ns(history, lesser) < greater->clock_ns;
+}
+
+struct span {
+    int64_t start_ns, end_ns;
+};
+
+/* As check.h says, but for the death of its process. */
+static struct span claim_of(const struct dlt_history *history, uint64_t attempt)
+{
+    struct span claim = {INT64_MAX, 0};
+    int64_t over_ns = INT64_MAX;
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct dlt_record *record = &history->records[i];
+
+        if (record->attempt_id != attempt)
+            continue;
+        if (record->event == DLT_RET_LOCK && record->status == DLOCK_OK)
+            claim.start_ns = record->clock_ns;
+        if ((record->event == DLT_INV_UNLOCK || record->event == DLT_LOST) &&
+            record->clock_ns < over_ns)
+            over_ns = record->clock_ns;
+        if ((record->event == DLT_RET_LOCK || record->event == DLT_HELD_STAMP ||
+             record->event == DLT_RET_RENEW) &&
+            record->until_ns > claim.end_ns)
+            claim.end_ns = record->until_ns;
+    }
+    claim.end_ns = over_ns < claim.end_ns ? over_ns : claim.end_ns;
+    return claim;
+}
+
+static void overlap_measure(struct court *court, const struct dlt_violation *violation)
+{
+    struct span one = claim_of(&court->history, violation->attempt_id);
+    struct span other = claim_of(&court->history, violation->other_id);
+    int64_t start_ns = one.start_ns > other.start_ns ? one.start_ns : other.start_ns;
+    int64_t end_ns = one.end_ns < other.end_ns ? one.end_ns : other.end_ns;
+
+    if (end_ns - start_ns > court->overlap_ns)
+        court->overlap_ns = end_ns - start_ns;
+}
+
+/* When the store grants twice, the answers may come in another order than the grants. */
+static bool is_expected(const struct court *court, const struct dlt_violation *violation)
 {
     uint32_t found = court->verdict->settings->profile->found;
 
-    if (violation->rule == DLT_RULE_OVERLAP)
-        court->overlapped = violation->attempt_id;
     if (violation->rule == DLT_RULE_FENCE && found != 0)
-        return violation->attempt_id == court->overlapped;
+        return granted_at_once(&court->history, violation);
     return (found >> violation->rule & 1) != 0;
 }
 
@@ -91,6 +172,8 @@ static void on_violation(void *arg, const struct dlt_violation *violation)
     struct court *court = arg;
     bool expected = is_expected(court, violation);
 
+    if (violation->rule == DLT_RULE_OVERLAP)
+        overlap_measure(court, violation);
     court->expected += expected;
     court->unexpected += !expected;
     if (expected ? court->reported > 0 : court->reported >= REPORTED_MOST)
@@ -176,6 +259,8 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# overlaps %" PRIu64 " by history, %u by shared memory in %" PRIu64 " looks\n",
            check->violations[DLT_RULE_OVERLAP], atomic_load(&shared->witness_count),
            (uint64_t)atomic_load(&shared->scans));
+    if (court->overlap_ns > 0)
+        printf("# longest overlap %.1f ms\n", ms(court->overlap_ns));
     if (check->smallest_gap_ns != INT64_MAX)
         printf("# smallest gap between claims that exclude each other %.3f ms\n",
                ms(check->smallest_gap_ns));
@@ -196,6 +281,47 @@ static void figures_print(const struct court *court, uint64_t faults)
 }
 
 /* ---- judgement ---- */
+
+/* Half of them or more of each kind: a client may be idle at the wrong time. */
+static bool each_kind_bites(const struct nemesis *nemesis)
+{
+    bool right = true;
+
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        if (nemesis->tried[kind] < TRIED_LEAST ||
+            nemesis->effective[kind] * 2 >= nemesis->tried[kind])
+            continue;
+        right = false;
+        printf("# without effect: %s\n", fault_text((enum fault_kind)kind));
+    }
+    return right;
+}
+
+/* Faults have effects for longer than they are looked for, and so has a machine that is busy. */
+static bool unknowns_have_reasons(const struct court *court)
+{
+    return court->figures.unexplained <= UNEXPLAINED_MOST + court->check.unknown / 4;
+}
+
+/* Where two at once are what a run is about, each of the two that look has to see them. */
+static void judge_eyes(struct court *court)
+{
+    const struct settings *settings = court->verdict->settings;
+    const struct shared *shared = court->verdict->shared;
+    uint64_t acquired = atomic_load(&shared->acquired);
+    int64_t lease_ms =
+        settings->backend->lease_ms > 0 ? settings->backend->lease_ms : settings->ttl_ms;
+
+    test(court, acquired > 0 && atomic_load(&shared->scans) >= acquired,
+         "whoever got a lock looked at the other claims");
+    if ((settings->profile->found & RULE_BIT(OVERLAP)) == 0 ||
+        (settings->duration_ms < SHOWS_MS && !settings->until_seen))
+        return;
+    test(court, court->check.violations[DLT_RULE_OVERLAP] > 0, "the histories showed two at once");
+    test(court, atomic_load(&shared->witness_count) > 0, "shared memory showed two at once");
+    test(court, court->overlap_ns <= lease_ms * NS_PER_MS,
+         "no two at once for longer than a lease");
+}
 
 static void judge_history(struct court *court)
 {
@@ -218,12 +344,17 @@ static void judge(struct court *court, uint64_t faults)
     bool remote = settings->backend->nodes > 0;
 
     judge_history(court);
+    judge_eyes(court);
     test(court, court->verdict->ended && court->verdict->nemesis->crew->broken == 0,
          "all clients ended by themselves, and well");
     test(court, !court->verdict->nemesis->broken, "all servers came up again");
+    test(court, !court->verdict->nemesis->disobeyed, "all proxies did what they were told");
     test(court, faults > (is_long ? 30 : 0), "faults had an effect");
     test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
     if (is_long) {
+        test(court, each_kind_bites(court->verdict->nemesis), "each kind of fault had an effect");
+        test(court, unknowns_have_reasons(court),
+             "there was a fault about where outcomes were unknown");
         test(court, court->figures.lost > 0, "leases were lost");
         test(court, !remote || court->check.unknown > 0, "outcomes were unknown");
         test(court, !settings->backend->fences || court->check.rejected > 0,
