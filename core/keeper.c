@@ -273,39 +273,6 @@ static bool is_stale(struct dlock_client *client, size_t i)
     return stale;
 }
 
-/* Who need not wait for an exchange does not. With the mutex held, which it gives up meanwhile. */
-static void batch_apply(struct dlock_client *client, size_t n)
-{
-    struct dl_keeper *keeper = &client->keeper;
-    size_t stale = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (is_stale(client, i))
-            keeper->batch[stale++] = keeper->batch[i];
-        else
-            busy_end_locked(keeper->batch[i]);
-    }
-    for (size_t i = 0; i < stale; i++) {
-        int64_t deadline_ns =
-            exchange_until(client, &keeper->batch[i], stale - i, dl_client_now(client));
-
-        (void)pthread_mutex_unlock(&client->mutex);
-        dl_claim_give_back(client, keeper->batch[i]->claim, DL_USE_KEEPER, deadline_ns);
-        (void)pthread_mutex_lock(&client->mutex);
-        busy_end_locked(keeper->batch[i]);
-    }
-}
-
-/* With the mutex held, which it gives up during the exchange. */
-static void batch_renew(struct dlock_client *client, size_t n)
-{
-    (void)pthread_mutex_unlock(&client->mutex);
-    batch_exchange(client, n);
-    (void)pthread_mutex_lock(&client->mutex);
-    client->keeper.busy_until_ns = 0;
-    batch_apply(client, n);
-}
-
 /* With the mutex held, which it gives up during the callbacks. */
 static void losses_report(struct dlock_client *client)
 {
@@ -319,6 +286,43 @@ static void losses_report(struct dlock_client *client)
         event.lock->in_callback = false;
         dl_lock_changed_locked(event.lock);
     }
+}
+
+/* Who need not wait for an exchange does not. With the mutex held, which it gives up meanwhile. */
+static void batch_apply(struct dlock_client *client, size_t n)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    size_t stale = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (is_stale(client, i))
+            keeper->batch[stale++] = keeper->batch[i];
+        else
+            busy_end_locked(keeper->batch[i]);
+    }
+    for (size_t i = 0; i < stale; i++) {
+        int64_t deadline_ns;
+
+        ended_lose(client, dl_client_now(client));
+        losses_report(client);
+        deadline_ns = exchange_until(client, &keeper->batch[i], stale - i, dl_client_now(client));
+        keeper->busy_until_ns = deadline_ns;
+        (void)pthread_mutex_unlock(&client->mutex);
+        dl_claim_give_back(client, keeper->batch[i]->claim, DL_USE_KEEPER, deadline_ns);
+        (void)pthread_mutex_lock(&client->mutex);
+        keeper->busy_until_ns = 0;
+        busy_end_locked(keeper->batch[i]);
+    }
+}
+
+/* With the mutex held, which it gives up during the exchange. */
+static void batch_renew(struct dlock_client *client, size_t n)
+{
+    (void)pthread_mutex_unlock(&client->mutex);
+    batch_exchange(client, n);
+    (void)pthread_mutex_lock(&client->mutex);
+    client->keeper.busy_until_ns = 0;
+    batch_apply(client, n);
 }
 
 static bool is_left(struct dlock *lock, int64_t now_ns)

@@ -16,13 +16,25 @@ set ylabel "{y}"
 {more}
 """
 COLOURS = ("#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#e67700", "#364fc7", "#a61e4d", "#5c940d")
+# A store has its colour in all plots, and its limit the same, dashed.
+KIN = (("memory",), ("sqlite", "bare SQLite"), ("redis", "bare hiredis", "bare queue and grant"),
+       ("redlock of 3", "3 bare nodes, all answers"), ("mysql", "bare UPDATE"),
+       ("mysql, sessions", "bare FOR UPDATE and fence"), ("redlock of 5", "5 bare nodes, all answers"))
 STORES = ("memory", "sqlite", "redis", "redlock of 3", "mysql", "mysql, sessions")
-LEFT_OUT = ("bare hiredis, 64 at once", "bare hiredis, spinning", "redis, spin=off", "bare GET_LOCK")
+LEFT_OUT = ("bare hiredis, 64 at once", "bare hiredis, spinning", "bare hiredis, with a fence",
+            "redis, spin=off", "bare GET_LOCK")
 LOG_X = "set logscale x 2\n"
 LOG_Y = 'set logscale y 10\nset format y "%.0s%c"\n'
 
 
-def gnuplot(directory, name, title, x, y, curves, more=""):
+def colour(label, i):
+    for which, kin in enumerate(KIN):
+        if label in kin:
+            return COLOURS[which]
+    return COLOURS[i % len(COLOURS)]
+
+
+def gnuplot(directory, name, title, x, y, curves, more="", how="linespoints lw 2 pt 7 ps 0.5"):
     """curves: (label, [(x, y)], dashed). Nothing is drawn of nothing."""
     curves = [curve for curve in curves if curve[1]]
     if not curves:
@@ -33,8 +45,8 @@ def gnuplot(directory, name, title, x, y, curves, more=""):
     for i, (label, points, dashed) in enumerate(curves):
         lines = "".join("%g %g\n" % point for point in points)
         text += "$d%d << END\n%sEND\n" % (i, lines)
-        parts.append('$d%d using 1:2 with linespoints lw 2 pt 7 ps 0.5 dt %d lc rgb "%s" title "%s"' % (
-            i, 2 if dashed else 1, COLOURS[i % len(COLOURS)], label.replace("_", " ")))
+        parts.append('$d%d using 1:2 with %s dt %d lc rgb "%s" title "%s"' % (
+            i, how, 2 if dashed else 1, colour(label, i), label.replace("_", " ")))
     subprocess.run(["gnuplot"], input=text + "plot " + ", ".join(parts) + "\n", text=True, check=True)
     return file
 
@@ -94,7 +106,8 @@ def percentiles(report, directory, name, workload, title):
             curves.append((case["subject"], points, case["role"] == "limit"))
     more = ("set logscale x 10\n" + LOG_Y +
             'set xtics ("0" 1, "90%%" 10, "99%%" 100, "99.9%%" 1000, "99.99%%" 10000)\n')
-    return gnuplot(directory, name, title, "share of all", "microseconds", curves, more)
+    return gnuplot(directory, name, title, "share of all", "microseconds", curves, more,
+                   "lines lw 2")
 
 
 def fairness(report, directory):
