@@ -35,7 +35,7 @@ const char *cli_printable(const void *bytes, size_t len)
 }
 
 /* One write a line: lines of several processes on one terminal do not mix. */
-static void line_write(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void line_write(const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES] = "dlock: ";
     size_t used = strlen(line);

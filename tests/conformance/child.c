@@ -71,7 +71,8 @@ void dlt_party_start(struct dlt_child *child, const struct dlt_run *run, const c
     child_begin(child, !run->is_private);
 }
 
-static void child_send(struct dlt_child *child, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void child_send(struct dlt_child *child,
+                                                             const char *format, va_list args)
 {
     (void)vfprintf(child->to, format, args);
     (void)fputc('\n', child->to);

@@ -7,7 +7,8 @@
 
 #define CLAUSES_MOST 128
 #define STORES_MOST  32
-#define CELL_WIDTH   26
+#define REASONS_MOST 64
+#define CELL_MOST    256
 #define CONTRACT     17 /* clauses of docs/guarantees.md */
 
 struct clause {
@@ -17,13 +18,20 @@ struct clause {
 /* What is known of one clause on one store. */
 struct cell {
     unsigned passed, failed, skipped;
-    char reason[CELL_WIDTH]; /* of what was skipped */
+    uint64_t reasons; /* of what was skipped: a bit each */
+};
+
+/* Why cases were skipped. */
+struct reason {
+    const char *text;
+    unsigned cases[STORES_MOST];
 };
 
 struct sums {
     struct clause clauses[CLAUSES_MOST];
     const char *stores[STORES_MOST];
-    size_t clause_count, store_count;
+    struct reason reasons[REASONS_MOST];
+    size_t clause_count, store_count, reason_count;
     struct cell cells[CLAUSES_MOST][STORES_MOST];
 };
 
@@ -57,6 +65,22 @@ static size_t store_find(const struct sums *sums, const char *label)
 
     while (i < sums->store_count && strcmp(sums->stores[i], label) != 0)
         i++;
+    return i;
+}
+
+/* Those that have no room are one. */
+static size_t reason_find(struct sums *sums, const char *text)
+{
+    size_t i = 0;
+
+    while (i < sums->reason_count && strcmp(sums->reasons[i].text, text) != 0)
+        i++;
+    if (i == REASONS_MOST) {
+        sums->reasons[--i].text = "other reasons";
+    } else if (i == sums->reason_count) {
+        sums->reasons[i].text = text;
+        sums->reason_count++;
+    }
     return i;
 }
 
@@ -94,7 +118,7 @@ static void cell_add(struct sums *sums, const struct dlt_result *result, const c
     cell->failed += result->verdict == DLT_FAILED;
     cell->skipped += result->verdict == DLT_SKIPPED;
     if (result->verdict == DLT_SKIPPED)
-        (void)snprintf(cell->reason, sizeof cell->reason, "%.*s", CELL_WIDTH - 1, result->text);
+        cell->reasons |= UINT64_C(1) << reason_find(sums, result->text);
 }
 
 static void sums_fill(struct sums *sums, const struct dlt_report *report)
@@ -106,6 +130,8 @@ static void sums_fill(struct sums *sums, const struct dlt_report *report)
 
         if (store_find(sums, result->label) == sums->store_count && sums->store_count < STORES_MOST)
             sums->stores[sums->store_count++] = result->label;
+        if (result->verdict == DLT_SKIPPED && store_find(sums, result->label) < sums->store_count)
+            sums->reasons[reason_find(sums, result->text)].cases[store_find(sums, result->label)]++;
         if (result->c != NULL)
             words_each(sums, result, result->c->clauses, clause_add);
     }
@@ -115,40 +141,84 @@ static void sums_fill(struct sums *sums, const struct dlt_report *report)
             words_each(sums, &report->results[i], report->results[i].c->clauses, cell_add);
 }
 
-static void cell_print(const struct cell *cell)
+/* Reasons by the numbers that they have below the table. */
+static void cell_text(const struct cell *cell, char *text)
 {
-    char text[96] = "-";
     unsigned ran = cell->passed + cell->failed;
+    int used = 0;
 
+    (void)snprintf(text, CELL_MOST, "-");
     if (cell->failed > 0)
-        (void)snprintf(text, sizeof text, "FAILED %u of %u", cell->failed, ran);
-    else if (ran > 0 && cell->skipped > 0)
-        (void)snprintf(text, sizeof text, "ok %u, %u not (%s)", ran, cell->skipped, cell->reason);
+        used = snprintf(text, CELL_MOST, "FAILED %u of %u", cell->failed, ran);
     else if (ran > 0)
-        (void)snprintf(text, sizeof text, "ok %u", ran);
-    else if (cell->skipped > 0)
-        (void)snprintf(text, sizeof text, "not (%s)", cell->reason);
-    (void)printf("  %-*.*s", CELL_WIDTH, CELL_WIDTH, text);
+        used = snprintf(text, CELL_MOST, "ok %u", ran);
+    if (cell->skipped == 0)
+        return;
+    if (ran > 0)
+        used += snprintf(text + used, CELL_MOST - (size_t)used, ", %u ", cell->skipped);
+    used += snprintf(text + used, CELL_MOST - (size_t)used, "not (");
+    for (unsigned i = 0; i < REASONS_MOST; i++)
+        if (cell->reasons >> i & 1)
+            used += snprintf(text + used, CELL_MOST - (size_t)used, "%u ", i + 1);
+    text[used - 1] = ')';
+}
+
+static int column_width(const struct sums *sums, size_t store)
+{
+    size_t most = strlen("[99]");
+    char text[CELL_MOST];
+
+    for (size_t i = 0; i < sums->clause_count; i++) {
+        cell_text(&sums->cells[i][store], text);
+        if (strlen(text) > most)
+            most = strlen(text);
+    }
+    return (int)most;
+}
+
+static void column_print(const struct sums *sums, size_t store, const char *text)
+{
+    bool last = store + 1 == sums->store_count;
+
+    (void)printf("  %-*s", last ? 0 : column_width(sums, store), text);
+}
+
+/* The reasons, and how many cases of which store each kept from running. */
+static void reasons_print(const struct sums *sums, const char *head)
+{
+    for (size_t i = 0; i < sums->reason_count; i++) {
+        (void)printf("%s(%zu) %s:", head, i + 1, sums->reasons[i].text);
+        for (size_t s = 0; s < sums->store_count; s++)
+            if (sums->reasons[i].cases[s] > 0)
+                (void)printf(" %u of [%zu]", sums->reasons[i].cases[s], s + 1);
+        (void)putchar('\n');
+    }
 }
 
 void dlt_table_print(const struct dlt_report *report, const char *head)
 {
     struct sums *sums = calloc(1, sizeof *sums);
+    char text[CELL_MOST];
 
     DLT_CHECK(sums != NULL, "no memory");
     sums_fill(sums, report);
     for (size_t s = 0; s < sums->store_count; s++)
         (void)printf("%s[%zu] %s\n", head, s + 1, sums->stores[s]);
     (void)printf("%s%-8s", head, "clause");
-    for (size_t s = 0; s < sums->store_count; s++)
-        (void)printf("  [%zu]%-*s", s + 1, CELL_WIDTH - 3 - (s >= 9), "");
+    for (size_t s = 0; s < sums->store_count; s++) {
+        (void)snprintf(text, sizeof text, "[%zu]", s + 1);
+        column_print(sums, s, text);
+    }
     (void)putchar('\n');
     for (size_t i = 0; i < sums->clause_count; i++) {
         (void)printf("%s%-8s", head, sums->clauses[i].name);
-        for (size_t s = 0; s < sums->store_count; s++)
-            cell_print(&sums->cells[i][s]);
+        for (size_t s = 0; s < sums->store_count; s++) {
+            cell_text(&sums->cells[i][s], text);
+            column_print(sums, s, text);
+        }
         (void)putchar('\n');
     }
+    reasons_print(sums, head);
     free(sums);
 }
 

@@ -5,7 +5,7 @@
 
 #include "report.h"
 
-/* A line a clause, a column a store; each line begins with `head`. */
+/* A line a clause, a column a store, and why cases were skipped; each line begins with `head`. */
 void dlt_table_print(const struct dlt_report *report, const char *head);
 
 /* One object: "stores", and "results" with store, case, clauses, result, ms and reason. */

@@ -61,7 +61,9 @@ check "nowhere" same 0 "$(cat "$tap_tmp/out" "$tap_tmp/err" | grep -c hunter2)"
 check "as a table, failures end with 1" run 1 --format table "$store"
 check "it has a line a clause" out_has '^C1 +ok 1'
 check "and says what failed" out_has '^C2 +FAILED 2 of 2'
-check "and what does not apply, and why" out_has '^C8 +not \(no SESSION\)'
+check "and what does not apply, and every reason" out_has '^C8 +not \(2 3\)$'
+check "in full below it, with how many cases" out_has '^\(2\) no SESSION: 1 of \[1\]$'
+check "as long as it is" out_has '^\(3\) the store lives in one process: 1 of \[1\]$'
 check "with the reason below it" out_has '^# samples\.c:[0-9]+: a # in the reason'
 check "as JSON, failures end with 1" run 1 --format json "$store"
 check "it can be read" python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$tap_tmp/out"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlock-history-check: checks the histories of one run, all their files together. Prints TAP, a
- * test a rule. Exit: 0 no violation, 1 some, 2 the files cannot be read or the arguments are wrong.
+ * test a rule. Exit: 0 no violation, 1 some, 2 the files cannot be read or the arguments are wrong,
+ * 3 no call of lock is in them, which says nothing about a lock.
  */
 #include "log.h"
 #include "report.h"
@@ -153,6 +154,10 @@ static int history_check(struct run *run)
     if (dlt_check(&run->history, &run->options, &figures) != 0) {
         (void)fputs("dlock-history-check: no memory\n", stderr);
         return 2;
+    }
+    if (figures.locks == 0) {
+        (void)fputs("dlock-history-check: no call of lock in it\n", stderr);
+        return 3;
     }
     dlt_report_figures(stdout, &figures);
     for (unsigned rule = 0; rule < DLT_RULE_COUNT; rule++)

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +120,31 @@ Test(log, that_was_cut_short_is_refused)
     dlt_log_close(log);
     cr_assert_eq(truncate(path, 1000), 0);
     expect_refused("cut short");
+}
+
+/* Its writer was killed between the record and its number. */
+Test(log, leaves_out_a_record_that_is_half_written)
+{
+    struct dlt_log *log = dlt_log_open(path, 10);
+    struct dlt_history history = {0};
+    const uint64_t none = 0;
+    struct stat st;
+    char why[256] = "";
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    for (uint64_t i = 1; i <= 3; i++)
+        dlt_log_write(log, &(struct dlt_record){.event = DLT_HELD_STAMP, .attempt_id = i});
+    dlt_log_close(log);
+    cr_assert_eq(fstat(fd, &st), 0);
+    cr_assert_eq(pwrite(fd, &none, sizeof none,
+                        st.st_size - 9 * (off_t)sizeof(struct dlt_record) +
+                            (off_t)offsetof(struct dlt_record, seq)),
+                 (ssize_t)sizeof none);
+    cr_assert_eq(close(fd), 0);
+    cr_assert_eq(dlt_log_read(path, &history, why, sizeof why), 0, "%s", why);
+    cr_assert_eq(history.count, 2);
+    cr_assert(history.records[0].attempt_id == 1 && history.records[1].attempt_id == 3);
+    dlt_history_fini(&history);
 }
 
 Test(log, calls_a_process_by_another_number)

@@ -75,7 +75,7 @@ static void line_up(int count, uint32_t mode)
         dlt_request_init(&w->request, &f.host, "job", (unsigned char)i, 60000);
         w->request.req.mode = mode;
         cr_assert_eq(fixture_enqueue(&f, &w->request), DLOCK_BUSY);
-        cr_assert_eq(f.grant.queue_position, i);
+        cr_assert_eq(f.grant.queue_position, (unsigned)i);
         cr_assert_eq(pthread_create(&w->thread, NULL, watcher, w), 0);
         while (sleeps == before)
             (void)sched_yield();

@@ -23,8 +23,9 @@ struct arguments {
     uint64_t seed, count, calls;
     const char *profile; /* NULL: all */
     const char *list;    /* NULL: none */
+    const char *caught;  /* what is to be found; NULL: nothing */
     int kind;
-    bool verbose, records, caught, help;
+    bool verbose, records, help;
 };
 
 /* Of all seeds of a profile. */
@@ -32,6 +33,7 @@ struct sums {
     uint64_t seeds, calls, messages, lost, late, stops, kills, closes, cuts;
     struct dlt_check_figures figures;
     int64_t virtual_ns;
+    bool caught;
 };
 
 static const char *const kinds[SIM_KINDS] = {"queue", "watch", "poll", "session"};
@@ -45,7 +47,9 @@ static const char usage_text[] =
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"
     "  --records     the whole history\n"
-    "  --caught      the test is that something is found\n"
+    "  --caught WHAT the test is that this is found: a rule (OVERLAP), or what the simulation says "
+    "of\n"
+    "                itself (C14)\n"
     "  --list FILE   the seeds in there, and no others: profile, store, seed, calls a line\n";
 
 static bool number_of(const char *text, uint64_t *number)
@@ -78,7 +82,7 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
         {"calls", required_argument, NULL, 'c'},
         {"verbose", no_argument, NULL, 'v'},
         {"records", no_argument, NULL, 'r'},
-        {"caught", no_argument, NULL, 'x'},
+        {"caught", required_argument, NULL, 'x'},
         {"list", required_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -102,7 +106,7 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
         else if (option == 'r')
             arguments->records = true;
         else if (option == 'x')
-            arguments->caught = true;
+            arguments->caught = optarg;
         else if (option == 'l')
             arguments->list = optarg;
         else if (option == 'h')
@@ -168,6 +172,15 @@ static int64_t stall_ns(void)
     return most_ms * SIM_MS;
 }
 
+/* Is it among what was found? */
+static bool is_there(const char *what, const struct dlt_check_figures *figures, const char *why)
+{
+    for (unsigned rule = 0; rule < DLT_RULE_COUNT; rule++)
+        if (strcmp(what, dlt_rule_name((enum dlt_rule)rule)) == 0)
+            return figures->violations[rule] > 0;
+    return why != NULL && strstr(why, what) != NULL;
+}
+
 /* false: something was found. */
 static bool seed_run(const struct sim_run *run, const struct arguments *arguments,
                      struct sums *sums)
@@ -213,6 +226,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     sum_up(sums, &figures);
     if (why == NULL && findings.count == 0)
         return true;
+    sums->caught = arguments->caught != NULL && is_there(arguments->caught, &figures, why);
     again(run);
     return false;
 }
@@ -249,13 +263,15 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
            sums.calls, sums.figures.acquired, sums.figures.unknown, sums.figures.lost, sums.seeds,
            (double)sums.virtual_ns / 1e9, took_s, (double)sums.calls / took_s, sums.messages,
            sums.lost, sums.late, sums.stops, sums.kills, sums.closes, sums.cuts);
-    if (arguments->caught)
-        printf("%sok %u - %s: found within %" PRIu64 " of %" PRIu64 " seeds\n", right ? "not " : "",
-               test, profile->name, sums.seeds, arguments->count);
+    if (arguments->caught != NULL)
+        printf("%sok %u - %s: %s%s found within %" PRIu64 " of %" PRIu64 " seeds\n",
+               sums.caught ? "" : "not ", test, profile->name, arguments->caught,
+               sums.caught || right ? "" : " was not, but something else was", sums.seeds,
+               arguments->count);
     else
         printf("%sok %u - %s: seeds %" PRIu64 " and on\n", right ? "" : "not ", test, profile->name,
                arguments->seed);
-    return right != arguments->caught;
+    return arguments->caught != NULL ? sums.caught : right;
 }
 
 static const struct sim_profile *profile_of(const char *name)

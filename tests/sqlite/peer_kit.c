@@ -70,7 +70,8 @@ void dlt_peer_kill(struct dlt_peer *peer)
     peer->pid = 0;
 }
 
-static void say(struct dlt_peer *peer, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say(struct dlt_peer *peer, const char *format,
+                                                      va_list args)
 {
     (void)vfprintf(peer->to, format, args);
     (void)fputc('\n', peer->to);

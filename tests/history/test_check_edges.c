@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the checker see what is neither the first, the plain nor the last thing that happens: claims
+ * within claims, calls besides lock, processes that stood still or are gone? */
+#include "made.h"
+
+Test(check_edges, C1_a_short_claim_does_not_hide_the_long_one_around_it)
+{
+    locks(0, 1, 1000, 0);
+    shared();
+    locks(10, 2, 1000, 0);
+    shared();
+    unlocks(20, 2, DLOCK_OK);
+    locks(50, 3, 1000, 7);
+    unlocks(60, 3, DLOCK_OK);
+    unlocks(100, 1, DLOCK_OK);
+    expect(DLT_RULE_OVERLAP, 1);
+
+    locks(0, 1, 1000, 5);
+    locks(10, 2, 1000, 6);
+    unlocks(20, 2, DLOCK_OK);
+    locks(50, 3, 1000, 7);
+    unlocks(60, 3, DLOCK_OK);
+    unlocks(100, 1, DLOCK_OK);
+    expect(DLT_RULE_OVERLAP, 2);
+}
+
+/* The keeper's renewals are not in the records of an application. */
+Test(check_edges, C1_a_stamp_makes_the_claim_longer)
+{
+    locks(0, 1, 1000, 5);
+    add(900, 1, DLT_HELD_STAMP, 1, 1, 1900, 0);
+    locks(1100, 2, 2100, 6);
+    unlocks(1200, 2, DLOCK_OK);
+    unlocks(1300, 1, DLOCK_OK);
+    expect(DLT_RULE_OVERLAP, 1);
+}
+
+Test(check_edges, C1_a_claim_ends_with_its_lease_and_not_with_the_news_of_that)
+{
+    locks(0, 1, 1000, 5);
+    add(900, 1, DLT_INV_RENEW, 1, 0, 0, 0);
+    locks(1000, 2, 2000, 6);
+    add(1004, 1, DLT_LOST, 1, 0, 0, 0);
+    unlocks(1005, 1, DLOCK_LOST);
+    unlocks(1100, 2, DLOCK_OK);
+    expect_clean();
+}
+
+Test(check_edges, C4_unknown_needs_a_reason_in_every_call)
+{
+    locks(0, 1, 1000, 5);
+    unlocks(100, 1, DLOCK_UNKNOWN);
+    expect(DLT_RULE_UNEXPLAINED, 1);
+
+    locks(0, 1, 1000, 5);
+    add(100, 1, DLT_INV_RENEW, 1, 0, 0, 0);
+    add(101, 1, DLT_RET_RENEW, 1, DLOCK_UNKNOWN, 0, 0);
+    unlocks(200, 1, DLOCK_OK);
+    expect(DLT_RULE_UNEXPLAINED, 1);
+}
+
+Test(check_edges, C7_a_stop_takes_no_lease_away)
+{
+    locks(0, 1, 1000, 5);
+    add(100, 1, DLT_NEMESIS_STOP, 0, 0, 0, 0);
+    add(200, 1, DLT_NEMESIS_CONT, 0, 0, 0, 0);
+    unlocks(500, 1, DLOCK_LOST);
+    expect(DLT_RULE_TAKEN, 1);
+}
+
+Test(check_edges, C8_an_unlock_that_came_back_late)
+{
+    locks(0, 1, 1000, 5);
+    add(100, 1, DLT_INV_UNLOCK, 1, 0, 200, 0);
+    add(205, 1, DLT_RET_UNLOCK, 1, DLOCK_OK, 0, 0);
+    locks(300, 2, 1300, 6);
+    add(400, 2, DLT_INV_UNLOCK, 2, 0, 500, 0);
+    add(506, 2, DLT_RET_UNLOCK, 2, DLOCK_OK, 0, 0);
+    expect(DLT_RULE_DEADLINE, 1);
+}
+
+Test(check_edges, C13_a_lease_that_is_held_no_more_is_in_nobodys_way)
+{
+    locks(0, 1, 2000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(100, 1, DLT_INV_UNLOCK, 1, 0, 0, 0);
+    add(700, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1700, 6);
+    add(710, 1, DLT_RET_UNLOCK, 1, DLOCK_OK, 0, 0);
+    unlocks(720, 2, DLOCK_OK);
+    expect(DLT_RULE_STALLED, 1);
+}
+
+/* Also if it bears a later time than the death. */
+Test(check_edges, what_a_killed_process_wrote_does_not_count)
+{
+    locks(0, 1, 1000, 5);
+    add(100, 1, DLT_NEMESIS_KILL, 0, 0, 0, 0);
+    add(101, 1, DLT_HELD_STAMP, 1, 1, 1900, 0);
+    add(101, 1, DLT_LOST, 1, 0, 0, 0);
+    locks(200, 2, 1200, 6);
+    unlocks(300, 2, DLOCK_OK);
+    expect_clean();
+}
