@@ -43,6 +43,7 @@ static void history_check(void)
     struct dlt_check_options options = {.slack_ns = 100 * SIM_MS,
                                         .busy_ns = choice->ttl_ms * SIM_MS / 5,
                                         .complete = sim_world.quiet,
+                                        .renewed = true,
                                         .explained = true,
                                         .told = true,
                                         .kept = true,
