@@ -5,9 +5,8 @@
 #include <dlock/status.h>
 #include <stdlib.h>
 
-#define NS_PER_S   INT64_C(1000000000)
-#define BEFORE_NS  NS_PER_S
-#define FIRST_NAME 0
+#define NS_PER_S  INT64_C(1000000000)
+#define BEFORE_NS NS_PER_S
 
 /* One record's surroundings. */
 struct spot {
@@ -17,10 +16,18 @@ struct spot {
     uint32_t acquired; /* of its name, so far */
 };
 
+/* A process that takes locks. */
+struct client {
+    int32_t pid;
+    int64_t fault_ns; /* the first beginning or end of a fault since its last lock; 0: none */
+};
+
 struct reader {
     const struct dlt_history *history;
     struct spot *spots; /* of clients, by attempt and time */
     size_t count;
+    struct client *clients;
+    size_t client_count;
     int64_t *recoveries;
     size_t recovery_count;
     struct figures *figures;
@@ -47,12 +54,40 @@ static int by_length(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-/* Forward: what came before each record, and how long names took to recover. */
+static struct client *client_of(struct reader *reader, int32_t pid)
+{
+    size_t i = 0;
+
+    while (i < reader->client_count && reader->clients[i].pid != pid)
+        i++;
+    if (i == reader->client_count)
+        reader->clients[reader->client_count++].pid = pid;
+    return &reader->clients[i];
+}
+
+/* Whom it hits is not in the history. */
+static void clients_hit(struct reader *reader, int64_t now_ns)
+{
+    for (size_t i = 0; i < reader->client_count; i++)
+        if (reader->clients[i].fault_ns == 0)
+            reader->clients[i].fault_ns = now_ns;
+}
+
+static void client_look(struct reader *reader, const struct dlt_record *record, bool got)
+{
+    struct client *client = client_of(reader, record->pid);
+
+    if (!got || client->fault_ns == 0)
+        return;
+    reader->recoveries[reader->recovery_count++] = record->clock_ns - client->fault_ns;
+    client->fault_ns = 0;
+}
+
+/* Forward: what came before each record, and how long clients took to recover. */
 static void read_forward(struct reader *reader)
 {
     uint32_t acquired[NAMES_MOST] = {0};
     int64_t fault_ns = INT64_MIN / 2;
-    bool pending = false;
 
     for (size_t i = 0; i < reader->history->count; i++) {
         const struct dlt_record *r = &reader->history->records[i];
@@ -60,16 +95,14 @@ static void read_forward(struct reader *reader)
 
         if (of_nemesis(r)) {
             fault_ns = r->clock_ns;
-            pending |= r->event != DLT_NEMESIS_FAULT || r->status == 0;
+            if (r->event != DLT_NEMESIS_FAULT || r->status == 0)
+                clients_hit(reader, r->clock_ns);
             continue;
         }
         if (r->name_id >= NAMES_MOST)
             continue;
         acquired[r->name_id] += got;
-        if (got && pending && r->name_id == FIRST_NAME) {
-            reader->recoveries[reader->recovery_count++] = r->clock_ns - fault_ns;
-            pending = false;
-        }
+        client_look(reader, r, got);
         reader->spots[reader->count++] =
             (struct spot){.record = r, .fault_ns = fault_ns, .acquired = acquired[r->name_id]};
     }
@@ -172,17 +205,21 @@ static void recoveries_sum_up(struct reader *reader)
 bool figures_make(const struct dlt_history *history, struct figures *figures)
 {
     struct reader reader = {.history = history, .figures = figures};
+    bool ready;
 
     *figures = (struct figures){0};
     reader.spots = calloc(history->count + 1, sizeof *reader.spots);
+    reader.clients = calloc(history->count + 1, sizeof *reader.clients);
     reader.recoveries = calloc(history->count + 1, sizeof *reader.recoveries);
-    if (reader.spots != NULL && reader.recoveries != NULL) {
+    ready = reader.spots != NULL && reader.clients != NULL && reader.recoveries != NULL;
+    if (ready) {
         read_forward(&reader);
         read_backward(&reader);
         attempts_read(&reader);
         recoveries_sum_up(&reader);
     }
     free(reader.spots);
+    free(reader.clients);
     free(reader.recoveries);
-    return reader.spots != NULL && reader.recoveries != NULL;
+    return ready;
 }

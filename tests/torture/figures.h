@@ -9,8 +9,9 @@
 struct figures {
     int64_t overrun_ns;   /* the latest return after a deadline; of processes that did not stand */
     int64_t late_loss_ns; /* the latest news of a loss after the end of its lease */
-    int64_t recovery_median_ns, recovery_p99_ns, recovery_most_ns; /* from the last fault to the
-                                                                      next lock of the first name */
+    /* From the first beginning or end of a fault after a lock of a client, whether the fault hits
+     * that client or another, to the client's next lock, of any name. */
+    int64_t recovery_median_ns, recovery_p99_ns, recovery_most_ns;
     uint64_t recoveries;
     uint32_t overtaken; /* the most locks that others got of a name while somebody waited for it */
     uint64_t lost;      /* acquisitions that were, by news or by the answer to unlock */

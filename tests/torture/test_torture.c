@@ -219,3 +219,29 @@ Test(figures, say_how_late_and_how_long)
     cr_assert_eq(figures.lost, 1);
     dlt_history_fini(&history);
 }
+
+/* What it writes while a fault is in force, and the locks of others, shorten nothing. */
+Test(figures, count_from_the_beginning_of_a_fault_and_for_each_client)
+{
+    struct dlt_history history = {0};
+    struct figures figures;
+    unsigned pid = 7;
+
+    for (uint64_t attempt = 1; attempt <= 2; attempt++, pid++) {
+        add(&history, DLT_RET_LOCK, 1000, attempt, DLOCK_OK, 2000);
+        history.records[history.count - 1].pid = (int32_t)pid;
+    }
+    add(&history, DLT_NEMESIS_FAULT, 5000, 0, DLOCK_OK, 0);
+    add(&history, DLT_RET_LOCK, 5010, 3, DLOCK_OK, 7000);
+    history.records[history.count - 1].pid = 7;
+    for (int64_t ms = 5100; ms < 6700; ms += 100)
+        add(&history, DLT_NEMESIS_FAULT, ms, 0, 1, 0);
+    add(&history, DLT_RET_LOCK, 6705, 4, DLOCK_OK, 8000);
+    history.records[history.count - 1].pid = 8;
+    add(&history, DLT_RET_LOCK, 6710, 5, DLOCK_OK, 8000); /* had its answer already */
+    history.records[history.count - 1].pid = 7;
+    cr_assert(figures_make(&history, &figures));
+    cr_assert_eq(figures.recoveries, 2);
+    cr_assert_eq(figures.recovery_most_ns, 1705 * MS);
+    dlt_history_fini(&history);
+}

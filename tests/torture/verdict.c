@@ -271,7 +271,7 @@ static void figures_print(const struct court *court, uint64_t faults)
         "# latest return after a deadline %.1f ms, latest news of a loss %.1f ms after the lease, "
         "most overtaken %u\n",
         ms(figures->overrun_ns), ms(figures->late_loss_ns), figures->overtaken);
-    printf("# from a fault to the next lock of the first name: median %.1f ms, 99%% %.1f ms, most "
+    printf("# from a fault to the next lock of each client: median %.1f ms, 99%% %.1f ms, most "
            "%.1f ms, of %" PRIu64 "\n",
            ms(figures->recovery_median_ns), ms(figures->recovery_p99_ns),
            ms(figures->recovery_most_ns), figures->recoveries);
