@@ -14,6 +14,9 @@
 
 #define AWAKE_NS INT64_MIN
 
+/* How late the keeper may wake up because it stood still while it armed its timer. */
+#define ARMED_WITHIN_NS DL_NS_PER_MS
+
 /* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
  * an exchange may last. */
 #define BOUND_LIFE_NS DL_NS_PER_S
@@ -353,25 +356,37 @@ static bool lost_session_end(struct dlock_client *client)
     return true;
 }
 
+/* DL_NEVER disarms it. The clock need not be the timer's, which counts from now on: if we stand
+ * still before it does, it is armed again. */
+static void timer_arm(const struct dlock_client *client, int64_t at_ns)
+{
+    int64_t now_ns;
+
+    do {
+        struct itimerspec timer = {{0, 0}, {0, 0}};
+
+        now_ns = dl_client_now(client);
+        if (at_ns != DL_NEVER) {
+            int64_t left_ns = later(at_ns - now_ns, 1); /* 0 would disarm it */
+
+            timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
+            timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
+        }
+        (void)timerfd_settime(client->keeper.timer_fd, 0, &timer, NULL);
+    } while (dl_client_now(client) - now_ns > ARMED_WITHIN_NS);
+}
+
 /* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
 static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
 {
     struct dl_keeper *keeper = &client->keeper;
     struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
                             {.fd = keeper->timer_fd, .events = POLLIN}};
-    int64_t left_ns = at_ns - dl_client_now(client);
-    struct itimerspec timer = {{0, 0}, {0, 0}};
     eventfd_t count;
 
-    if (at_ns != DL_NEVER) {
-        if (left_ns < 1)
-            left_ns = 1; /* 0 would disarm it */
-        timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
-        timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
-    }
     keeper->armed_ns = at_ns;
     (void)pthread_mutex_unlock(&client->mutex);
-    (void)timerfd_settime(keeper->timer_fd, 0, &timer, NULL);
+    timer_arm(client, at_ns);
     (void)poll(fds, 2, -1);
     if ((fds[0].revents & POLLIN) != 0)
         (void)eventfd_read(keeper->wake_fd, &count);

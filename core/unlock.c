@@ -87,10 +87,6 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, enum dlock_statu
         *status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
         return ENDING_NOTHING;
     }
-    if (state == DLOCK_STATE_FREE && dl_client_has(client, DLOCK_CAP_SESSION)) {
-        lock->repeatable = false; /* the lock ended with its session */
-        return ENDING_NOTHING;
-    }
     if (state == DLOCK_STATE_LOST)
         *status = dl_error(err, DLOCK_LOST, "the lock was lost");
     if (whole)
@@ -134,7 +130,8 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     dl_claim_forget(client, lock->claim);
     dl_claim_unpin(client, lock->claim, status);
     (void)pthread_mutex_lock(&client->mutex);
-    lock->repeatable = status != DLOCK_OK && status != DLOCK_LOST;
+    lock->repeatable =
+        status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
     dl_hold_uncount_locked(lock);
     dl_lock_idle_locked(lock);
     return status;

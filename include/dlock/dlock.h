@@ -227,8 +227,9 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int
  *   LOST         it was lost before; acknowledged now, the handle is free again
  *   NOT_HELD     nothing to release
  *   UNKNOWN, UNAVAILABLE and other backend statuses: the store frees the name by itself when the
- *                lease ends. The call may be repeated; then "gone" is OK. A new acquire on the
- *                handle is allowed too.
+ *                lease ends. The call may be repeated; then "gone" is OK. On stores of sessions
+ *                (DLOCK_CAP_SESSION) the session was ended with the first call: the next one is
+ *                NOT_HELD. A new acquire on the handle is allowed too.
  */
 DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
 

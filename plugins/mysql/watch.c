@@ -70,11 +70,12 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK) {
-        status = look(conn, req, err);
-        if (status == DLOCK_OK && now_ns(conn) - reserved_ns > MY_RESERVE_US * 1000 / 3) {
+        if (now_ns(conn) - reserved_ns > MY_RESERVE_US * 1000 / 3) {
             reserved_ns = now_ns(conn);
-            status = step(conn, req, MY_RESERVE, err);
+            status = step(conn, req, MY_RESERVE, err); /* first, or newcomers get it each time */
         }
+        if (status == DLOCK_OK)
+            status = look(conn, req, err);
         if (status == DLOCK_OK)
             status = my_pause(conn, pause_of(conn, queue));
         if (status == DLOCK_OK)

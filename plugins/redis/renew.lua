@@ -55,8 +55,9 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    if redis.call('PTTL', name.meta) < lease + META_LEAST then
-        redis.call('PEXPIRE', name.meta, lease + META_TTL)
+    local ends = redis.pcall('HGET', name.meta, 'e')
+    if type(ends) == 'string' then
+        meta_keep(name.meta, ends, lease)
     end
     return { lease, waiters_reap(name) }
 end

@@ -148,7 +148,7 @@ static void lock_release(struct run *run)
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status st = dlock_unlock(run->lock, &err);
 
-    if (!judge(run, "unlock", st, &err) && st != DLOCK_LOST) {
+    if (!judge(run, "unlock", st, &err) && !run->script->session) {
         st = dlock_unlock(run->lock, &err);
         if (st != DLOCK_OK)
             (void)judge(run, "unlock again", st, &err);

@@ -312,6 +312,16 @@ Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
     b.req.ttl_ms = week_ms;
     cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
     cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{two}:m"), NULL, 10), week_ms);
+
+    /* A reader who comes later, for a while, cuts nothing short. */
+    dlt_request(&s, &a, "three", 'a', 1000);
+    dlt_request(&s, &b, "three", 'b', week_ms / 7);
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    a.req.ttl_ms = week_ms;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{three}:m"), NULL, 10), week_ms);
 }
 
 /* A key that is something else is found before anything is written; giving back needs none but the

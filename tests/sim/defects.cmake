@@ -73,9 +73,9 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/renewal.c
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
-dlt_add_sim_defect(due_while_busy_is_forgotten lossy queue 60 C14 core/hold.c
+dlt_add_sim_defect(due_while_busy_is_forgotten lossy any 60 C14 core/hold.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
-dlt_add_sim_defect(held_and_acquiring everything any 80 LOST_UNTOLD
+dlt_add_sim_defect(held_and_acquiring lossy any 100 TAKEN
   core/renew.c "if (lock->phase == DL_PHASE_ACQUIRING)"
   "if (lock->phase == DL_PHASE_ACQUIRING && lock->depth > 9)"
   core/acquire.c "    dl_lock_idle_locked(lock); /* in one step"
@@ -104,7 +104,7 @@ dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/claim.c
 dlt_add_sim_defect(leave_keeps_the_grant calm queue 100 STALLED tests/sim/store.c
   "    case SIM_LEAVE:
         mine = list_drop(&name->holders, ask->token);" "    case SIM_LEAVE:")
-dlt_add_sim_defect(renewal_shortens everything any 100 OVERLAP tests/sim/store.c
+dlt_add_sim_defect(renewal_shortens everything any 100 TAKEN tests/sim/store.c
   "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
 dlt_add_sim_defect(renewal_creates everything any 100 TAKEN tests/sim/store.c
   "        answer->status = DLOCK_LOST;
