@@ -49,6 +49,7 @@ static enum dlock_status acquire_begin(struct dlock *lock, struct dl_waiting *wa
     if (dl_keeper_start(client, err) != DLOCK_OK)
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
+    client->acquiring++;
     lock->claim->req.mode = mode;
     lock->claim->req.ttl_ms = lock->terms->ttl_ms; /* the keeper reads it of any handle */
     lock->waiting = waiting;

@@ -65,8 +65,10 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
         status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
     else
         status = dl_keeper_start(client, err);
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK) {
         lock->phase = DL_PHASE_ACQUIRING;
+        client->acquiring++;
+    }
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

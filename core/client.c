@@ -232,7 +232,8 @@ static struct dlock *find_active(struct dlock_client *client)
     return NULL;
 }
 
-/* Waits for calls to end, and unlocks. Returns with the mutex held and nothing going on. */
+/* Waits for calls to end, and unlocks: first of all those that acquire, or they could still get
+ * what is unlocked. Returns with the mutex held and nothing going on. */
 static void client_drain_locked(struct dlock_client *client)
 {
     struct dlock *lock;
@@ -242,8 +243,8 @@ static void client_drain_locked(struct dlock_client *client)
     for (;;) {
         int64_t deadline_ns;
 
-        lock = find_active(client);
-        if (lock == NULL && client->calls == 0)
+        lock = client->acquiring > 0 ? NULL : find_active(client);
+        if (lock == NULL && client->acquiring == 0 && client->calls == 0)
             return;
         if (lock == NULL || lock->phase != DL_PHASE_IDLE) {
             (void)pthread_cond_wait(&client->quiet, &client->mutex);

@@ -39,6 +39,7 @@ struct dlock_client {
     struct dl_terms *terms; /* of the handle made last */
     size_t refs;            /* the client itself, until close, and its handles */
     unsigned calls;         /* in progress, other than on handles */
+    unsigned acquiring;     /* handles */
     bool shutdown, closed;
     uint64_t jitter;
 };

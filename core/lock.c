@@ -149,6 +149,7 @@ void dl_lock_settle_locked(struct dlock *lock)
 
 void dl_lock_idle_locked(struct dlock *lock)
 {
+    lock->client->acquiring -= lock->phase == DL_PHASE_ACQUIRING;
     lock->phase = DL_PHASE_IDLE;
     lock->waiting = NULL;
     dl_hold_free_to_renew_locked(lock);

