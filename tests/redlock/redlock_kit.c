@@ -100,6 +100,18 @@ bool dlt_nodes_hold_soon(struct dlt_nodes *nodes, const char *name, unsigned cou
     return true;
 }
 
+bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock *lock)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    for (int i = 0; i < 250 && dlt_nodes_holding(nodes, name) < nodes->count; i++) {
+        if (dlock_renew(lock, 0, &err) != DLOCK_OK)
+            return false;
+        dlt_sleep_ms(20);
+    }
+    return dlt_nodes_holding(nodes, name) == nodes->count;
+}
+
 int64_t dlt_now_ms(void)
 {
     struct timespec ts;

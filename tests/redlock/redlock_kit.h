@@ -46,6 +46,10 @@ bool dlt_node_holds(struct dlt_nodes *nodes, unsigned node, const char *name);
 bool dlt_nodes_hold_soon(struct dlt_nodes *nodes, const char *name, unsigned count,
                          int64_t limit_ms);
 
+/* A node whose connection was not ready yet when the others granted is told by renewals: until all
+ * hold it. */
+bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock *lock);
+
 int64_t dlt_now_ms(void);
 void dlt_sleep_ms(int64_t ms);
 

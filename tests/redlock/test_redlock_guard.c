@@ -49,7 +49,7 @@ Test(redlock_guard, CRASH_SAFE_no_renewal_outlives_the_guard)
     other = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
     lock = dlt_lock(client, "x", false);
     OK(dlock_timedlock(lock, 10000, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
     (void)dlt_redis_ask(&nodes.servers[2], "DEL rl:{x}");
     OK(dlock_renew(lock, 60000, &dlt_err));
     cr_expect_leq(dlock_remaining_ms(lock), GUARD_MS);
@@ -116,7 +116,7 @@ Test(redlock_guard, CRASH_SAFE_the_default_guard_in_full, .timeout = 240)
         dlt_sleep_ms(250);
     }
     cr_expect_gt(dlt_now_ms() - start_ms, 50000, "they had a vote too soon");
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 1000));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
     for (unsigned i = 0; i < 2; i++) {
         dlt_redis_kill(&nodes.servers[i]);
         cr_assert(dlt_redis_again(&nodes.servers[i]), "%s", nodes.servers[i].why);

@@ -139,7 +139,7 @@ Test(redlock_late, C1_two_views_of_a_partition)
     int64_t remaining_ms = 0, start_ms = 0;
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
     tell(0, "blackhole both");
     tell(1, "blackhole both");
     start_ms = dlt_now_ms();
@@ -238,7 +238,7 @@ Test(redlock_late, UNL_1_a_node_that_was_away_is_told_later)
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
     tell(1, "accept refuse");
     tell(1, "kill rst");
     dlt_sleep_ms(100);
@@ -283,7 +283,7 @@ Test(redlock_late, UNL_1_where_the_script_of_an_unlock_is_not_known)
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
-    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 3, 5000));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
     tell(1, "delay s2c 300");
     OK(dlock_unlock(lock, &dlt_err));
     cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 5000));
