@@ -75,14 +75,6 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/renewal.c
     bool extended = answer->status == DLOCK_OK;")
 dlt_add_sim_defect(due_while_busy_is_forgotten lossy any 60 C14 core/hold.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
-dlt_add_sim_defect(held_and_acquiring lossy any 100 TAKEN
-  core/renew.c "if (lock->phase == DL_PHASE_ACQUIRING)"
-  "if (lock->phase == DL_PHASE_ACQUIRING && lock->depth > 9)"
-  core/acquire.c "    dl_lock_idle_locked(lock); /* in one step"
-  "    (void)pthread_mutex_unlock(&a->client->mutex);
-    dl_clock_pause(DL_NS_PER_MS);
-    (void)pthread_mutex_lock(&a->client->mutex);
-    dl_lock_idle_locked(lock); /* in one step")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold.c
   "    if (lock->told)
         return;" "")
@@ -135,7 +127,7 @@ dlt_add_sim_defect(lets_everybody_in calm any 100 OVERLAP tests/sim/store.c
 
 # A defect that breaks another rule than the one that is named has not been caught.
 add_test(NAME sim_caught_by_another_rule COMMAND sh -c
-  "\"$0\" --caught \"$1\" --profile calm | sed -n 's/^not ok 1 - .* something else .*/ok 1 - not caught/p'; echo 1..1"
+  "line=$(\"$0\" --caught \"$1\" --profile calm | sed -n 's/^not ok 1 - .* something else .*/ok 1 - not caught/p')
+  echo \"$line\"; echo 1..1; [ -n \"$line\" ]"
   $<TARGET_FILE:sim_lets_everybody_in> FENCE)
-set_tests_properties(sim_caught_by_another_rule PROPERTIES TIMEOUT 60 LABELS "sim;meta"
-  PASS_REGULAR_EXPRESSION "ok 1 - not caught")
+set_tests_properties(sim_caught_by_another_rule PROPERTIES TIMEOUT 60 LABELS "sim;meta")
