@@ -29,7 +29,7 @@ static struct {
     bool executed[FAKE_SLOTS];
     bool since;
     char hang;
-    int64_t delay_ns;
+    int64_t delay_ns, linger_ns;
     uint64_t fence;
     unsigned char token;
     const char *wrong;
@@ -178,7 +178,7 @@ static enum dlock_status fake_lock(void *self, const struct dlock_request *req,
     enter(FAKE_LOCK);
     pinned(session, req, true);
     name_of(name, req);
-    while (holder_of(name) != NULL && !session->interrupted &&
+    while (holder_of(name) != NULL && (!session->interrupted || now_of(session) < fake.linger_ns) &&
            fake.answers[FAKE_LOCK] == DLOCK_OK && now_of(session) < req->deadline_ns)
         (void)pthread_cond_wait(&fake.engine->moved, &fake.engine->mutex);
     status = fake.answers[FAKE_LOCK];
@@ -330,6 +330,13 @@ void fake_session_delay(int64_t until_ns)
 {
     change();
     fake.delay_ns = until_ns;
+    leave();
+}
+
+void fake_session_linger(int64_t until_ns)
+{
+    change();
+    fake.linger_ns = until_ns;
     leave();
 }
 

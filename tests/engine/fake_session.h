@@ -41,6 +41,9 @@ void fake_session_hang(char name);
 /* Pings sleep until this moment and are then answered, whatever their deadline. */
 void fake_session_delay(int64_t until_ns);
 
+/* Waits that are interrupted go on until this moment: what comes free meanwhile they take. */
+void fake_session_linger(int64_t until_ns);
+
 /* The server ends the session that holds the name. */
 void fake_session_kill(const char *name);
 

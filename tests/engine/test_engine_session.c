@@ -187,17 +187,53 @@ Test(session, free_ends_a_wait_in_the_server)
     dlock_free(a);
 }
 
+/* Who waits for a handle of the same client is patient first. */
+static void waits_in_the_server(struct dlt_call *wait, struct dlock *lock)
+{
+    unsigned calls = fake_session_calls(FAKE_LOCK);
+
+    dlt_call_start(wait, &engine, DLT_LOCK, lock, 0);
+    for (int i = 0; i < 100 && fake_session_calls(FAKE_LOCK) == calls; i++)
+        dlt_engine_advance(&engine, 1);
+    cr_assert_eq(fake_session_calls(FAKE_LOCK), calls + 1);
+}
+
 Test(session, shutdown_ends_a_wait_in_the_server_with_closed)
 {
     struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
-    dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
+    waits_in_the_server(&wait, again);
     dlock_client_shutdown(engine.client);
     cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CLOSED);
     cr_assert_eq(wait.err.status, DLOCK_CLOSED);
     dlock_free(a);
     dlock_free(again);
+}
+
+/* The holder's handle is older than the waiter's, and the other way round. */
+static void close_before_the_wait_has_ended(bool holder_first)
+{
+    struct dlock *locks[2] = {dlt_engine_lock(&engine, "a", NULL),
+                              dlt_engine_lock(&engine, "a", NULL)};
+    struct dlock *holder = locks[holder_first ? 0 : 1], *waiter = locks[holder_first ? 1 : 0];
+    struct dlt_call wait, end;
+
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, holder, 0), DLOCK_OK);
+    waits_in_the_server(&wait, waiter);
+    fake_session_linger(engine.now_ns + INT64_C(100000000));
+    dlt_call_start(&end, &engine, DLT_CLOSE, NULL, 0);
+    cr_assert_eq(dlt_call_finish(&end, 60000), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CLOSED);
+    dlock_free(holder);
+    dlock_free(waiter);
+    begin(NULL);
+}
+
+Test(session, C8_who_waits_does_not_get_what_close_unlocks)
+{
+    close_before_the_wait_has_ended(true);
+    close_before_the_wait_has_ended(false);
 }
 
 Test(session, SES_2_unknown_ends_the_attempt_and_the_session)
