@@ -3,7 +3,8 @@
 -- KEYS   lock, meta, readers, queue, waiters
 -- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), lease of a place, channel
 --        ('-': none), label, question
--- Returns 1, fence, lease, waiters, question
+-- Returns "fence question": nobody waits
+--     or  1, fence, lease, waiters, question
 --     or  0, what the holder has left (-1: not known), waiters, 1 if queued, waiters before me,
 --         the last fence, question
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -33,8 +34,13 @@ local function take(queued)
     if queued then
         waiter_drop(name, token)
     end
-    local become = mode == 's' and become_reader or become_owner
-    return { 1, (become(name, token, ttl, label)), ttl }
+    local fence
+    if mode == 's' then
+        fence = become_reader(name, token, ttl, label)
+    else
+        fence = become_owner(name.lock, name.meta, token, ttl, label)
+    end
+    return { 1, tonumber(fence), ttl }
 end
 
 -- Nobody passes a live waiter: the first of them gets a free name, whoever asks.

@@ -5,7 +5,7 @@
 --   lock     string: the token of the exclusive holder, with the lease as its time to live. While it
 --            is there, readers is not
 --   meta     hash: f the last fence; h "token beginning label" of the exclusive holder; r<token>
---            "fence beginning label" of a reader; e when the hash ends
+--            "fence beginning label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, in the order of their coming
 --   waiters  hash: <token> "end mode lease length channel label" of a waiter, end being its place's
@@ -15,8 +15,8 @@
 -- All times are milliseconds of the server's clock, beginnings microseconds. Whoever has no lease
 -- left is dropped by the next script that comes by.
 --
--- The last argument of each script is a number of the question's own, and the last element of what
--- it returns is that number: an answer says whose it is.
+-- The last argument of each script is a number of the question's own, and what it returns ends with
+-- that number, or is it: an answer says whose it is.
 --
 -- A script reads of each key that it needs before it writes to any: one that is something else is
 -- found in time.
@@ -28,16 +28,15 @@ local function readers_set(name, token, ends)
 end
 
 local function become_reader(name, token, lease, label)
-    local fence, text, ends = fence_next(name.meta)
+    local fence = fence_next(name.meta)
     if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
-        redis.call('HSET', name.meta, 'f', text) -- may be refused; after a deletion nothing is
+        redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
         redis.call('DEL', name.meta)
-        ends = nil
     end
-    redis.call('HSET', name.meta, 'f', text, 'r' .. token, text .. ' ' .. moment .. ' ' .. label)
-    meta_keep(name.meta, ends, lease)
+    redis.call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
+    meta_keep(name.meta, lease, redis.call('PTTL', name.meta))
     readers_set(name, token, now + lease)
-    return fence, text
+    return fence
 end
 
 -- How many readers are left; the dead ones are gone afterwards.
@@ -84,7 +83,7 @@ end
 
 local function grant_reader(name, token, lease, channel, label)
     waiter_drop(name, token)
-    local _, fence = become_reader(name, token, tonumber(lease), label)
+    local fence = become_reader(name, token, tonumber(lease), label)
     tell(name, channel, token, fence, lease)
 end
 

@@ -3,6 +3,7 @@
 #include "wire.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define NS_PER_S      INT64_C(1000000000)
@@ -318,23 +319,52 @@ uint32_t redis_pool_number(struct redis_pool *pool)
     return number;
 }
 
-/* An answer to another question must never get through. The number is taken off. */
+static bool is_number(const redisReply *reply, uint32_t number)
+{
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer == number;
+}
+
+/* The text ends with a space and the number. */
+static bool text_cut(redisReply *reply, uint32_t number)
+{
+    char digits[REDIS_DIGITS];
+    size_t len = strlen(redis_number(digits, number));
+    size_t all = (size_t)reply->len;
+
+    if (all <= len || reply->str[all - len - 1] != ' ' ||
+        memcmp(reply->str + all - len, digits, len) != 0)
+        return false;
+    reply->str[all - len - 1] = '\0';
+    return true;
+}
+
+/* The number is its last element. */
+static bool array_cut(redisReply *reply, uint32_t number)
+{
+    if (reply->elements == 0 || !is_number(reply->element[reply->elements - 1], number))
+        return false;
+    freeReplyObject(reply->element[--reply->elements]);
+    return true;
+}
+
+static bool number_cut(redisReply *reply, uint32_t number)
+{
+    if (reply->type == REDIS_REPLY_ARRAY)
+        return array_cut(reply, number);
+    if (reply->type == REDIS_REPLY_STRING)
+        return text_cut(reply, number);
+    return is_number(reply, number);
+}
+
+/* An answer to another question must never get through. */
 static bool fits(const void *asked, redisReply *reply)
 {
     const struct redis_question *question = asked;
-    redisReply *last = NULL;
 
     if (reply->type == REDIS_REPLY_ERROR)
         return true;
-    if (question->number != 0) {
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
-            return false;
-        last = reply->element[reply->elements - 1];
-        if (last->type != REDIS_REPLY_INTEGER || last->integer != question->number)
-            return false;
-        freeReplyObject(last);
-        reply->elements--;
-    }
+    if (question->number != 0 && !number_cut(reply, question->number))
+        return false;
     return question->fits(question, reply);
 }
 

@@ -59,7 +59,7 @@ uint32_t redis_pool_number(struct redis_pool *pool);
  */
 struct redis_question {
     const struct resp_command *command;
-    uint32_t number;  /* an array has to end with it, and is PROTOCOL otherwise; 0: none */
+    uint32_t number;  /* the answer has to end with it, or be it; PROTOCOL otherwise; 0: none */
     size_t reply_max; /* bytes of the answer */
     int64_t deadline_ns;
     bool grants;

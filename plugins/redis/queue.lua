@@ -21,11 +21,10 @@ local function waiter_drop(name, token)
     redis.call('HDEL', name.waiters, token)
 end
 
--- Token, mode, lease, channel and label of the first who is alive; nil: nobody waits. token, nil: of
--- the first in the queue, where that is known.
-local function queue_head(name, token)
+-- Token, mode, lease, channel and label of the first who is alive; nil: nobody waits.
+local function queue_head(name)
     while true do
-        token = token or redis.call('ZRANGE', name.queue, '0', '0')[1]
+        local token = redis.call('ZRANGE', name.queue, '0', '0')[1]
         if not token then
             return nil
         end
@@ -34,7 +33,6 @@ local function queue_head(name, token)
             return token, mode, lease, channel, label
         end
         waiter_drop(name, token)
-        token = nil
     end
 end
 
@@ -52,6 +50,6 @@ end
 -- dropped first, so that this works in a server without memory to spare.
 local function grant(name, token, lease, channel, label)
     waiter_drop(name, token)
-    local _, fence = become_owner(name, token, lease, label)
+    local fence = become_owner(name.lock, name.meta, token, lease, label)
     tell(name, channel, token, fence, lease)
 end

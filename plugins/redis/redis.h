@@ -85,7 +85,7 @@ typedef bool redis_fits_fn(const struct redis_question *question, const redisRep
  * of keys has to be count. */
 struct redis_call {
     const struct redis_script *script;
-    char count[12];
+    char count[REDIS_DIGITS];
     char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
     char guarded[2];           /* see pool.h: an argument of those that pass on */
     bool grants;               /* see pool.h */

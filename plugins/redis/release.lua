@@ -2,8 +2,9 @@
 --
 -- KEYS   lock, meta, readers, queue, waiters
 -- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), 1 to pass nothing on, question
--- Returns whether it was held by the token, and why it could not be passed on or a waiter not be
--- told ('': it could), question.
+-- Returns the question: it was held by the token, and nobody waited
+--     or  whether it was held by the token, and why it could not be passed on or a waiter not be
+--         told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
 local freed, failure = 0, ''
 local reads = not mine and redis.call('ZSCORE', name.readers, token)

@@ -3,7 +3,7 @@
 local name = name_at(1)
 
 local function follow()
-    local token, mode, lease, channel, label = queue_head(name, first[1])
+    local token, mode, lease, channel, label = queue_head(name)
     if mode ~= 'x' then
         return false
     end

@@ -55,9 +55,9 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    local ends = redis.pcall('HGET', name.meta, 'e')
-    if type(ends) == 'string' then
-        meta_keep(name.meta, ends, lease)
+    local left = redis.call('PTTL', name.meta)
+    if left >= 0 then -- else it is gone, or not ours
+        meta_keep(name.meta, lease, left)
     end
     return { lease, waiters_reap(name) }
 end

@@ -12,7 +12,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
     call->expects = 0;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     memcpy(call->guarded, "0", sizeof call->guarded);
-    (void)snprintf(call->count, sizeof call->count, "%u", keys);
+    (void)redis_number(call->count, keys);
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
     resp_command_text(&call->command, call->script->sha);
