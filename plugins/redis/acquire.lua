@@ -92,6 +92,7 @@ local function keep_place()
         number = (number or 0) + 1
         redis.call('ZADD', name.queue, number, token)
     end
+    meta_keep(name.meta, place)
     local count = redis.call('ZCARD', name.queue)
     redis.call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
                ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)

@@ -9,25 +9,30 @@ local FENCE_STEP = 32 -- a grant has a number and as many more as are left until
 local META_TTL = 86400000 -- ms after the last lease; later the clock keeps the fence rising
 local META_LEAST = 3600000 -- ms; the end is not set anew each time
 
--- The next number, as text.
+-- The next number, as text, and whether there was none before.
 local function fence_next(meta)
-    local fence = (tonumber(redis.call('HGET', meta, 'f') or 0) or 0) + FENCE_STEP
-    return fence > micros and string.format('%.0f', fence) or moment
+    local last = redis.call('HGET', meta, 'f')
+    local fence = (tonumber(last or 0) or 0) + FENCE_STEP
+    return fence > micros and string.format('%.0f', fence) or moment, not last
 end
 
--- What is known of a lease lasts longer than the lease. left: until it ends, now.
-local function meta_keep(meta, lease, left)
-    if left < lease + META_LEAST then
+-- What is known of a name lasts longer than a lease, and than a place in the queue. fresh: it has no
+-- end yet.
+local function meta_keep(meta, lease, fresh)
+    local left = fresh and 0 or redis.call('PTTL', meta)
+    if left >= 0 and left < lease + META_LEAST then
         redis.call('PEXPIRE', meta, lease + META_TTL)
     end
 end
 
 -- The fence is written first, and what makes the holder last: a script that is refused or ends
--- half-way has burned a number at most.
-local function become_owner(lock, meta, token, lease, label)
-    local fence = fence_next(meta)
+-- half-way has burned a number at most. kept: meta_keep was called for its place in the queue.
+local function become_owner(lock, meta, token, lease, label, kept)
+    local fence, fresh = fence_next(meta)
     redis.call('HSET', meta, 'f', fence, 'h', token .. ' ' .. moment .. ' ' .. label)
-    meta_keep(meta, lease, redis.call('PTTL', meta))
+    if fresh or not kept then
+        meta_keep(meta, lease, fresh)
+    end
     redis.call('SET', lock, token, 'PX', lease)
     return fence
 end

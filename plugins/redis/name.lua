@@ -28,13 +28,14 @@ local function readers_set(name, token, ends)
 end
 
 local function become_reader(name, token, lease, label)
-    local fence = fence_next(name.meta)
+    local fence, fresh = fence_next(name.meta)
     if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
         redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
         redis.call('DEL', name.meta)
+        fresh = true
     end
     redis.call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
-    meta_keep(name.meta, lease, redis.call('PTTL', name.meta))
+    meta_keep(name.meta, lease, fresh)
     readers_set(name, token, now + lease)
     return fence
 end

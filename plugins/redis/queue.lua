@@ -50,6 +50,6 @@ end
 -- dropped first, so that this works in a server without memory to spare.
 local function grant(name, token, lease, channel, label)
     waiter_drop(name, token)
-    local fence = become_owner(name.lock, name.meta, token, lease, label)
+    local fence = become_owner(name.lock, name.meta, token, lease, label, true)
     tell(name, channel, token, fence, lease)
 end

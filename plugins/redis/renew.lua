@@ -55,10 +55,7 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    local left = redis.call('PTTL', name.meta)
-    if left >= 0 then -- else it is gone, or not ours
-        meta_keep(name.meta, lease, left)
-    end
+    meta_keep(name.meta, lease)
     return { lease, waiters_reap(name) }
 end
 
