@@ -75,13 +75,13 @@ static void loop_pairs(struct bench_worker *worker)
             return;
         if (worker->load->held_ns != 0) {
             before_ns = bench_now_ns();
-            bench_sleep_ns(worker->load->held_ns);
+            bench_sleep_exactly_ns(worker->load->held_ns);
             held_ns = bench_now_ns() - before_ns;
         }
         if (give(worker) != 0)
             return;
         count(worker, bench_now_ns() - asked_ns - held_ns);
-        bench_sleep_ns(worker->load->pause_ns);
+        bench_sleep_exactly_ns(worker->load->pause_ns);
     }
 }
 
@@ -98,7 +98,7 @@ static void loop_handoff(struct bench_worker *worker)
         if (atomic_load(&hall->last) != BENCH_NOBODY && atomic_load(&hall->last) != worker->index)
             count(worker, now_ns - atomic_load(&hall->released_ns));
         atomic_store(&hall->last, worker->index);
-        bench_sleep_ns(worker->load->held_ns);
+        bench_sleep_exactly_ns(worker->load->held_ns);
         atomic_store(&hall->released_ns, bench_now_ns());
         if (give(worker) != 0)
             return;

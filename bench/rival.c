@@ -124,6 +124,7 @@ static int run_start(struct run *run, const struct bench_subject *subject, const
     run->pid = fork();
     if (run->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)prctl(PR_SET_TIMERSLACK, 1); /* bench_sleep_exactly_ns, in other languages */
         (void)setpgid(0, 0);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)dup2(ends[1], STDERR_FILENO);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stopwatch.h"
 
+#include <sys/prctl.h>
 #include <time.h>
 
 int64_t bench_now_ns(void)
@@ -18,4 +19,13 @@ void bench_sleep_ns(int64_t ns)
 
     while (ns > 0 && nanosleep(&left, &left) != 0)
         continue;
+}
+
+void bench_sleep_exactly_ns(int64_t ns)
+{
+    if (ns <= 0)
+        return;
+    (void)prctl(PR_SET_TIMERSLACK, 1);
+    bench_sleep_ns(ns);
+    (void)prctl(PR_SET_TIMERSLACK, 0); /* what is measured waits as in any program */
 }

@@ -12,4 +12,7 @@
 int64_t bench_now_ns(void);
 void bench_sleep_ns(int64_t ns);
 
+/* Without the 50 us by which the kernel may let a timer be late. */
+void bench_sleep_exactly_ns(int64_t ns);
+
 #endif
