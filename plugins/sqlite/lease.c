@@ -267,6 +267,7 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, i
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err)
 {
+    const struct sqlite_slot *slot = req->slot;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     struct sqlite_name name;
     int held = 0;
@@ -275,7 +276,7 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     name_of(&name, session, req);
-    if (req->mode == DLOCK_EXCLUSIVE)
+    if (req->mode == DLOCK_EXCLUSIVE && !slot->queued) /* who queued was hardly the last to */
         rc = release_alone(&name, req->token, &held);
     if (rc == SQLITE_OK && !held)
         rc = release(&name, req->token, &held);
