@@ -1,6 +1,6 @@
 -- One attempt to take a name.
 --
--- KEYS   lock, meta, readers, queue, waiters
+-- KEYS   lock, meta
 -- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), lease of a place, channel
 --        ('-': none), label, question
 -- Returns "fence question": nobody waits
@@ -11,19 +11,19 @@ local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms that a queue lasts longer than its places
 local name = name_at(1)
-local owner = redis.call('GET', name.lock)
-local last_fence = redis.call('HGET', name.meta, 'f')
+local owner = call('GET', name.lock)
+local last_fence = call('HGET', name.meta, 'f')
 
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me(owner)
     if owner == token then
-        local left = redis.call('PTTL', name.lock)
+        local left = call('PTTL', name.lock)
         if left < ttl then
-            redis.call('PEXPIRE', name.lock, ttl)
+            call('PEXPIRE', name.lock, ttl)
         end
         return { 1, tonumber(last_fence or 0) or 0, math.max(left, ttl) }
     end
-    local ends = not owner and tonumber(redis.call('ZSCORE', name.readers, token) or 0)
+    local ends = not owner and tonumber(call('ZSCORE', name.readers, token) or 0)
     if ends and ends > now then
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token), math.max(ends - now, ttl) }
@@ -53,7 +53,7 @@ local function try()
     if head and head ~= token then
         pass_on(name)
         held = held_by_me() -- among other readers
-        if held or redis.call('EXISTS', name.lock) == 1 then
+        if held or call('EXISTS', name.lock) == 1 then
             return held
         end
         head = queue_head(name)
@@ -70,46 +70,46 @@ end
 local function queue_keep(ends, fresh)
     local least, far = now + place + QUEUE_LEAST, now + place + QUEUE_TTL
     if tonumber(ends or 0) < least then
-        redis.call('HSET', name.waiters, 'x', far)
-        redis.call('PEXPIREAT', name.waiters, far)
-        redis.call('PEXPIREAT', name.queue, far)
+        call('HSET', name.waiters, 'x', far)
+        call('PEXPIREAT', name.waiters, far)
+        call('PEXPIREAT', name.queue, far)
     elseif fresh then
-        redis.call('PEXPIREAT', name.queue, ends)
+        call('PEXPIREAT', name.queue, ends)
     end
 end
 
 -- Returns how many wait, and how many of them before me; nil: REFRESH of what has no place.
 local function keep_place()
-    local known = redis.call('HMGET', name.waiters, token, 'n', 'x')
-    local rank = waiter_read(known[1]) and redis.call('ZRANK', name.queue, token)
+    local known = call('HMGET', name.waiters, token, 'n', 'x')
+    local rank = waiter_read(known[1]) and call('ZRANK', name.queue, token)
     local number = known[2]
     if rank then
-        redis.call('HDEL', name.waiters, '-') -- lets the rest be written without memory to spare
+        call('HDEL', name.waiters, '-') -- lets the rest be written without memory to spare
     elseif what == 'REFRESH' then
         waiter_drop(name, token)
         return nil
     else
         number = (number or 0) + 1
-        redis.call('ZADD', name.queue, number, token)
+        call('ZADD', name.queue, number, token)
     end
     meta_keep(name.meta, place)
-    local count = redis.call('ZCARD', name.queue)
-    redis.call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
+    local count = call('ZCARD', name.queue)
+    call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
                ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
     queue_keep(known[3], count == 1)
     rank = rank or count - 1
     if rank > 0 and queue_head_died(name) then
         count = waiters_reap(name)
-        rank = redis.call('ZRANK', name.queue, token)
+        rank = call('ZRANK', name.queue, token)
     end
     return count, rank
 end
 
 -- What the present holder has left; of readers the last one counts.
 local function holder_left()
-    local left = redis.call('PTTL', name.lock)
+    local left = call('PTTL', name.lock)
     if left == -2 then
-        local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+        local last = call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
         left = last[2] and tonumber(last[2]) - now or -1
     end
     return math.max(left, -1)
@@ -117,7 +117,7 @@ end
 
 local result = try()
 if result then
-    result[4] = redis.call('ZCARD', name.queue)
+    result[4] = call('ZCARD', name.queue)
 else
     local waiting, rank
     if what ~= 'TRY' then
@@ -126,7 +126,7 @@ else
     if waiting then
         result = { 0, holder_left(), waiting - 1, 1, rank, tonumber(last_fence or 0) or 0 }
     else
-        waiting = redis.call('ZCARD', name.queue)
+        waiting = call('ZCARD', name.queue)
         result = { 0, holder_left(), waiting, 0, waiting, tonumber(last_fence or 0) or 0 }
     end
 end

@@ -1,6 +1,7 @@
 -- Nobody holds the name, and nobody waits for it. The answer is fence and question in one string: a
 -- table takes the server longer.
+local others = string.sub(KEYS[2], 1, -2) -- see name_at in queue.lua
 if ARGV[2] == 'x' and ARGV[4] ~= 'REFRESH' and
-        redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
+        call('EXISTS', KEYS[1], others .. 'r', others .. 'q') == 0 then
     return become_owner(KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[7]) .. ' ' .. ARGV[8]
 end

@@ -1,9 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Time and numbers.
-local time = redis.call('TIME')
-local micros = time[1] * 1000000 + time[2]
-local now = math.floor(micros / 1000)
-local moment = time[1] .. string.sub('00000' .. time[2], -6) -- micros as text, quickly made
+local call = redis.call
+local time = call('TIME')
+local moment = time[1] .. string.sub('00000' .. time[2], -6) -- microseconds since 1970, as text
 
 local FENCE_STEP = 32 -- a grant has a number and as many more as are left until the next
 local META_TTL = 86400000 -- ms after the last lease; later the clock keeps the fence rising
@@ -11,17 +10,17 @@ local META_LEAST = 3600000 -- ms; the end is not set anew each time
 
 -- The next number, as text, and whether there was none before.
 local function fence_next(meta)
-    local last = redis.call('HGET', meta, 'f')
+    local last = call('HGET', meta, 'f')
     local fence = (tonumber(last or 0) or 0) + FENCE_STEP
-    return fence > micros and string.format('%.0f', fence) or moment, not last
+    return fence > tonumber(moment) and string.format('%.0f', fence) or moment, not last
 end
 
 -- What is known of a name lasts longer than a lease, and than a place in the queue. fresh: it has no
 -- end yet.
 local function meta_keep(meta, lease, fresh)
-    local left = fresh and 0 or redis.call('PTTL', meta)
+    local left = fresh and 0 or call('PTTL', meta)
     if left >= 0 and left < lease + META_LEAST then
-        redis.call('PEXPIRE', meta, lease + META_TTL)
+        call('PEXPIRE', meta, lease + META_TTL)
     end
 end
 
@@ -29,10 +28,10 @@ end
 -- half-way has burned a number at most. kept: meta_keep was called for its place in the queue.
 local function become_owner(lock, meta, token, lease, label, kept)
     local fence, fresh = fence_next(meta)
-    redis.call('HSET', meta, 'f', fence, 'h', token .. ' ' .. moment .. ' ' .. label)
+    call('HSET', meta, 'f', fence, 'h', token .. ' ' .. moment .. ' ' .. label)
     if fresh or not kept then
         meta_keep(meta, lease, fresh)
     end
-    redis.call('SET', lock, token, 'PX', lease)
+    call('SET', lock, token, 'PX', lease)
     return fence
 end

@@ -1,6 +1,6 @@
 -- The live holders of a name, some at a time; changes nothing.
 --
--- KEYS   lock, meta, readers, queue, waiters
+-- KEYS   lock, meta
 -- ARGV   most readers to be told, how many to pass over, question
 -- Returns waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
 -- held for (-1: not known), label; question.
@@ -10,32 +10,32 @@ local PAGE = 500
 local name = name_at(1)
 local result = { 0 }
 
-for first = 0, redis.call('ZCARD', name.queue) - 1, PAGE do
-    for _, token in ipairs(redis.call('ZRANGE', name.queue, first, first + PAGE - 1)) do
-        result[1] = result[1] + (waiter_read(redis.call('HGET', name.waiters, token)) and 1 or 0)
+for first = 0, call('ZCARD', name.queue) - 1, PAGE do
+    for _, token in ipairs(call('ZRANGE', name.queue, first, first + PAGE - 1)) do
+        result[1] = result[1] + (waiter_read(call('HGET', name.waiters, token)) and 1 or 0)
     end
 end
 
 -- The label may have any bytes.
 local function holder(mode, token, left, fence, since, label)
-    since = since and math.floor((micros - tonumber(since)) / 1000) or -1
+    since = since and math.floor((tonumber(moment) - tonumber(since)) / 1000) or -1
     for _, value in ipairs({ mode, token, left, tonumber(fence or 0), since, label or '' }) do
         table.insert(result, value)
     end
 end
 
-local owner = redis.call('GET', name.lock)
+local owner = call('GET', name.lock)
 if owner then
-    local meta = redis.call('HMGET', name.meta, 'f', 'h')
+    local meta = call('HMGET', name.meta, 'f', 'h')
     local token, since, label = string.match(meta[2] or '', '^(%S+) (%d+) (.*)$')
     local known = token == owner
-    holder('x', string.sub(owner, 1, OWNER_MAX), redis.call('PTTL', name.lock),
+    holder('x', string.sub(owner, 1, OWNER_MAX), call('PTTL', name.lock),
            known and meta[1], known and since, known and label)
 else
-    local live = redis.call('ZRANGEBYSCORE', name.readers, '(' .. string.format('%.0f', now),
+    local live = call('ZRANGEBYSCORE', name.readers, '(' .. string.format('%.0f', now),
                             '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], ARGV[1])
     for i = 1, #live, 2 do
-        local entry = redis.call('HGET', name.meta, 'r' .. live[i]) or ''
+        local entry = call('HGET', name.meta, 'r' .. live[i]) or ''
         local fence, since, label = string.match(entry, '^(%d+) (%d+) (.*)$')
         holder('s', live[i], tonumber(live[i + 1]) - now, fence, since, label)
     end

@@ -70,7 +70,7 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
     char most[REDIS_DIGITS], from[REDIS_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, REDIS_KEY_COUNT, look_fits);
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, 1, look_fits);
     redis_call_keys(&call, keys);
     resp_command_text(&call.command, redis_number(most, PAGE));
     resp_command_text(&call.command, redis_number(from, (int64_t)passed));

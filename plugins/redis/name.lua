@@ -22,19 +22,19 @@
 -- found in time.
 
 local function readers_set(name, token, ends)
-    redis.call('ZADD', name.readers, ends, token)
-    local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
-    redis.call('PEXPIREAT', name.readers, last[2])
+    call('ZADD', name.readers, ends, token)
+    local last = call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+    call('PEXPIREAT', name.readers, last[2])
 end
 
 local function become_reader(name, token, lease, label)
     local fence, fresh = fence_next(name.meta)
-    if redis.call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
-        redis.call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
-        redis.call('DEL', name.meta)
+    if call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
+        call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
+        call('DEL', name.meta)
         fresh = true
     end
-    redis.call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
+    call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
     meta_keep(name.meta, lease, fresh)
     readers_set(name, token, now + lease)
     return fence
@@ -42,31 +42,31 @@ end
 
 -- How many readers are left; the dead ones are gone afterwards.
 local function readers_live(name)
-    if redis.call('ZCARD', name.readers) == 0 then
+    if call('ZCARD', name.readers) == 0 then
         return 0
     end
-    local dead = redis.call('ZRANGEBYSCORE', name.readers, '-inf', now)
+    local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now)
     for _, token in ipairs(dead) do
-        redis.call('ZREM', name.readers, token)
-        redis.call('HDEL', name.meta, 'r' .. token)
+        call('ZREM', name.readers, token)
+        call('HDEL', name.meta, 'r' .. token)
     end
-    return redis.call('ZCARD', name.readers)
+    return call('ZCARD', name.readers)
 end
 
 local function reader_fence(name, token)
-    local entry = redis.call('HGET', name.meta, 'r' .. token)
+    local entry = call('HGET', name.meta, 'r' .. token)
     return entry and tonumber(string.match(entry, '^%d+')) or 0
 end
 
 -- Drops those who died among the first WAITERS_SEEN. Returns how many wait.
 local WAITERS_SEEN = 64
 local function waiters_reap(name)
-    local count = redis.call('ZCARD', name.queue)
+    local count = call('ZCARD', name.queue)
     if count == 0 then
         return 0
     end
-    local tokens = redis.call('ZRANGE', name.queue, 0, WAITERS_SEEN - 1)
-    local entries = redis.call('HMGET', name.waiters, unpack(tokens))
+    local tokens = call('ZRANGE', name.queue, 0, WAITERS_SEEN - 1)
+    local entries = call('HMGET', name.waiters, unpack(tokens))
     for i, token in ipairs(tokens) do
         if not waiter_read(entries[i]) then
             waiter_drop(name, token)
@@ -78,8 +78,8 @@ end
 
 -- It is looked at alone where the count need not be exact.
 local function queue_head_died(name)
-    local token = redis.call('ZRANGE', name.queue, '0', '0')[1]
-    return token and not waiter_read(redis.call('HGET', name.waiters, token))
+    local token = call('ZRANGE', name.queue, '0', '0')[1]
+    return token and not waiter_read(call('HGET', name.waiters, token))
 end
 
 local function grant_reader(name, token, lease, channel, label)

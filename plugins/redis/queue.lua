@@ -2,9 +2,14 @@
 -- The first who waits for a name, and how it becomes its exclusive holder; name.lua says what is kept
 -- of it. What is here is all that most hand-offs need.
 
+local now = math.floor(tonumber(moment) / 1000)
+
+-- Of each name the scripts are given two keys, and make the others of the second: each one that is
+-- given takes the server as long as a sixth of a command.
 local function name_at(first)
-    return { lock = KEYS[first], meta = KEYS[first + 1], readers = KEYS[first + 2],
-             queue = KEYS[first + 3], waiters = KEYS[first + 4], untold = '' }
+    local others = string.sub(KEYS[first + 1], 1, -2)
+    return { lock = KEYS[first], meta = KEYS[first + 1], readers = others .. 'r',
+             queue = others .. 'q', waiters = others .. 'w', untold = '' }
 end
 
 -- Mode, lease, channel and label of a waiter; nil if it is not alive.
@@ -17,18 +22,18 @@ local function waiter_read(entry)
 end
 
 local function waiter_drop(name, token)
-    redis.call('ZREM', name.queue, token)
-    redis.call('HDEL', name.waiters, token)
+    call('ZREM', name.queue, token)
+    call('HDEL', name.waiters, token)
 end
 
 -- Token, mode, lease, channel and label of the first who is alive; nil: nobody waits.
 local function queue_head(name)
     while true do
-        local token = redis.call('ZRANGE', name.queue, '0', '0')[1]
+        local token = call('ZRANGE', name.queue, '0', '0')[1]
         if not token then
             return nil
         end
-        local mode, lease, channel, label = waiter_read(redis.call('HGET', name.waiters, token))
+        local mode, lease, channel, label = waiter_read(call('HGET', name.waiters, token))
         if mode then
             return token, mode, lease, channel, label
         end

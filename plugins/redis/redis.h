@@ -31,6 +31,7 @@
 
 #define REDIS_ORIGIN     "redis"
 #define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
+#define REDIS_KEYS_GIVEN 2u  /* to a script, of each name; see name_at in queue.lua */
 
 /* ---- place.c: what the URI says; borrows from the target ---- */
 
@@ -81,8 +82,8 @@ struct redis_pool;
 struct redis_question;
 typedef bool redis_fits_fn(const struct redis_question *question, const redisReply *reply);
 
-/* Begins a command that runs a script; keys and arguments are added by resp_command_add. The number
- * of keys has to be count. */
+/* Begins a command that runs a script on so many names; their keys and arguments are added by
+ * redis_call_keys and resp_command_add. */
 struct redis_call {
     const struct redis_script *script;
     char count[REDIS_DIGITS];
@@ -94,7 +95,7 @@ struct redis_call {
     size_t expects;            /* ... */
     struct resp_command command;
 };
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned keys,
+void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned names,
                       redis_fits_fn *fits);
 void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
 

@@ -1,27 +1,27 @@
 -- Gives a name back, or a place in its queue.
 --
--- KEYS   lock, meta, readers, queue, waiters
+-- KEYS   lock, meta
 -- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), 1 to pass nothing on, question
 -- Returns the question: it was held by the token, and nobody waited
 --     or  whether it was held by the token, and why it could not be passed on or a waiter not be
 --         told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
 local freed, failure = 0, ''
-local reads = not mine and redis.call('ZSCORE', name.readers, token)
-local left = what == 'LEAVE' and redis.call('ZSCORE', name.queue, token)
+local reads = not mine and call('ZSCORE', name.readers, token)
+local left = what == 'LEAVE' and call('ZSCORE', name.queue, token)
 
 if mine then
-    redis.call('DEL', name.lock)
+    call('DEL', name.lock)
     freed, holder = 1, nil
 elseif token == '*' and readers_live(name) > 0 then
-    for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
-        redis.call('HDEL', name.meta, 'r' .. reader)
+    for _, reader in ipairs(call('ZRANGE', name.readers, 0, -1)) do
+        call('HDEL', name.meta, 'r' .. reader)
     end
-    redis.call('DEL', name.readers)
+    call('DEL', name.readers)
     freed = 1
 elseif reads then
-    redis.call('ZREM', name.readers, token)
-    redis.call('HDEL', name.meta, 'r' .. token)
+    call('ZREM', name.readers, token)
+    call('HDEL', name.meta, 'r' .. token)
     freed = tonumber(reads) > now and 1 or freed
 end
 if left then

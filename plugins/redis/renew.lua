@@ -1,13 +1,13 @@
 -- Extends leases, each for itself.
 --
--- KEYS   lock, meta, readers, queue, waiters of each
+-- KEYS   lock, meta of each
 -- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each;
 --        1 to pass nothing on; question
 -- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error; question.
 local function stay_owner(name, token, ttl)
-    local left = redis.call('PTTL', name.lock)
+    local left = call('PTTL', name.lock)
     if left < ttl then
-        redis.call('PEXPIRE', name.lock, ttl)
+        call('PEXPIRE', name.lock, ttl)
     end
     return math.max(left, ttl)
 end
@@ -20,12 +20,12 @@ end
 
 -- The deletion comes first, so that it works in a server without memory to spare.
 local function downgrade(name, token, ttl)
-    local left = redis.call('PTTL', name.lock)
-    local kept = redis.call('HMGET', name.meta, 'f', 'h')
+    local left = call('PTTL', name.lock)
+    local kept = call('HMGET', name.meta, 'f', 'h')
     local rest = string.match(kept[2] or '', '^' .. token .. ' (.*)$') or moment .. ' '
-    redis.call('ZCARD', name.readers)
-    redis.call('DEL', name.lock)
-    redis.call('HSET', name.meta, 'r' .. token, (kept[1] or moment) .. ' ' .. rest)
+    call('ZCARD', name.readers)
+    call('DEL', name.lock)
+    call('HSET', name.meta, 'r' .. token, (kept[1] or moment) .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
     if ARGV[#ARGV - 1] == '0' then
         pcall(pass_on, name) -- we are a reader, whatever becomes of others
@@ -68,7 +68,7 @@ end
 
 local results = {}
 for i = 0, (#ARGV - 2) / 3 - 1 do
-    local done, result = pcall(renew, name_at(5 * i + 1), ARGV[3 * i + 1],
+    local done, result = pcall(renew, name_at(2 * i + 1), ARGV[3 * i + 1],
                                tonumber(ARGV[3 * i + 2]), ARGV[3 * i + 3])
     if not done then
         result = { err = error_text(result) }

@@ -114,7 +114,7 @@ Test(replies, restart_guard_is_looked_at_on_the_connection_that_is_asked)
 {
     play("conn\n" HELLO
          "any\nsend \"*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:1\\r\\n\"\nany\nclose\n"
-         "conn\n" HELLO_AFTER_A_RESTART "command EVALSHA * 5 * * * * * * UNLOCK 1 *\n"
+         "conn\n" HELLO_AFTER_A_RESTART "command EVALSHA * 2 * * * UNLOCK 1 *\n"
          "send \"*3\\r\\n:1\\r\\n$0\\r\\n\\r\\n:4\\r\\n\"\nend\n");
     dlt_session_option(&s, "restart_guard", "60000");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
