@@ -3,6 +3,8 @@
  * layout up to date. */
 #include "sqlite.h"
 
+#include <string.h>
+
 static int64_t number_of(sqlite3 *handle, const char *sql, int *rc)
 {
     sqlite3_stmt *statement = NULL;
@@ -29,11 +31,11 @@ enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_pl
     int rc = SQLITE_OK;
     int64_t application = number_of(handle, "PRAGMA application_id", &rc);
     int64_t version = version_of(handle, &rc);
-    int64_t tables = number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc);
 
+    *empty = application == 0 && version == 0 &&
+             number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc) == 0;
     if (rc != SQLITE_OK)
         return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
-    *empty = application == 0 && version == 0 && tables == 0;
     if (*empty)
         return DLOCK_OK;
     if (application != SQ_APPLICATION_ID)
@@ -46,12 +48,21 @@ enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_pl
     return DLOCK_OK;
 }
 
+static int mode_read(void *is_wal, int columns, char **values, char **names)
+{
+    (void)columns;
+    (void)names;
+    *(int *)is_wal = values[0] != NULL && strcmp(values[0], "wal") == 0;
+    return 0;
+}
+
 enum dlock_status sqlite_layout_is_wal(sqlite3 *handle, const struct sqlite_place *place,
                                        struct dlock_error *err)
 {
-    int rc = SQLITE_OK;
+    int is_wal = 0;
+    int rc = sqlite3_exec(handle, "PRAGMA journal_mode", mode_read, &is_wal, NULL);
 
-    if (number_of(handle, "SELECT journal_mode = 'wal' FROM pragma_journal_mode", &rc) == 1)
+    if (rc == SQLITE_OK && is_wal)
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode", place->path);
 }

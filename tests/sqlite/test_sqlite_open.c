@@ -239,6 +239,14 @@ Test(open, CONFIG_a_store_without_its_table)
     refused(DLOCK_CONFIG, path);
 }
 
+Test(open, CONFIG_a_store_taken_out_of_WAL_mode)
+{
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    sql(path, "PRAGMA journal_mode = DELETE");
+    refused(DLOCK_CONFIG, "not in WAL mode");
+}
+
 /* A session of nobody's. */
 static struct dlt_answer as_nobody(const char *file)
 {
