@@ -31,12 +31,13 @@ static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
     struct taking *taking = round->data;
     struct redlock_answer *answer = &round->answers[i];
     const redisReply *owner = NULL;
+    bool plain = round->request == &taking->plain && !answer->again;
     int64_t taken = 0, clock_ms = 0;
 
     answer->number = taking->req->ttl_ms;
-    if (reply->type == REDIS_REPLY_STATUS && !answer->again)
+    if (plain && reply->type == REDIS_REPLY_STATUS)
         return QUORUM_YES;
-    if (reply->type == REDIS_REPLY_NIL && !answer->again && round->next != NULL)
+    if (plain && reply->type == REDIS_REPLY_NIL)
         return QUORUM_OPEN;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
         !redis_reply_int(reply, 0, 0, 1, &taken))
@@ -205,11 +206,12 @@ static unsigned unsettled(const struct taking *taking, bool *waiting)
     for (unsigned i = 0; i < taking->session->place->count; i++) {
         const struct redlock_node *node = &taking->session->nodes[i];
         bool connected = node->state == NODE_READY && node->life == taking->round.answers[i].life;
+        bool owed = redlock_release_is_owed(taking->session, i, taking->req->token);
 
-        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0))
+        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0 && !owed))
             continue;
         count++;
-        *waiting |= connected;
+        *waiting |= connected && node->count > 0;
     }
     return count;
 }
@@ -404,8 +406,7 @@ static void release_rest(const struct redlock_round *round)
     struct redlock_session *session = round->session;
 
     for (unsigned i = 0; i < session->place->count; i++)
-        if (session->nodes[i].state != NODE_READY && (round->answers[i].state == ANSWER_NOT_SENT ||
-                                                      round->answers[i].state == ANSWER_REFUSED))
+        if (round->answers[i].state == ANSWER_NOT_SENT || round->answers[i].state == ANSWER_REFUSED)
             redlock_release_owe(session, i, &round->ask);
 }
 

@@ -36,7 +36,8 @@ struct redlock_ask {
     int64_t sent_ns;
     enum redlock_ask_kind kind;
     /* ASK_ACQUIRE, ASK_RELEASE: */
-    int what; /* enum redlock_release */
+    int what;          /* enum redlock_release */
+    unsigned refusals; /* of a release */
     uint32_t round, name_len;
     unsigned char token[DLOCK_TOKEN_SIZE];
     unsigned char name[REDIS_NAME_MAX];

@@ -69,7 +69,7 @@ struct redlock_round;
 
 #define REDLOCK_OWED_MAX 16 /* a node; what is more ends with its lease */
 
-/* What a node has not been told, as there was no connection to it. */
+/* What a node has not been told, as there was no connection to it; or has refused. */
 struct redlock_debt {
     struct redlock_ask owed[REDLOCK_OWED_MAX];
     unsigned count;
@@ -232,11 +232,17 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
 /* The node is to be told by its next connection, before anything else. */
 void redlock_release_owe(struct redlock_session *session, unsigned node,
                          const struct redlock_ask *ask);
-/* Sends what is owed, if there is a connection. */
+/* ... or after a while, as it has just refused it: until it has done so often. */
+void redlock_release_refused(struct redlock_session *session, unsigned node,
+                             const struct redlock_ask *ask);
+/* Sends what is owed by now, if there is a connection. */
 void redlock_release_owed(struct redlock_session *session, unsigned node);
+/* The node has not been told yet that this token holds nothing, or not everything that it may. */
+bool redlock_release_is_owed(const struct redlock_session *session, unsigned node,
+                             const unsigned char *token);
 
 /* An answer to a request of an earlier call; and a request whose connection ended before one. */
-void redlock_release_late(struct redlock_session *session, const struct redlock_node *node,
+void redlock_release_late(struct redlock_session *session, struct redlock_node *node,
                           const struct redlock_ask *ask, const redisReply *reply);
 void redlock_release_unanswered(struct redlock_session *session, const struct redlock_node *node,
                                 const struct redlock_ask *ask);
