@@ -283,13 +283,13 @@ bool redlock_session_borrow(struct redlock_session *session)
 
 /* ---- opening ---- */
 
-/* Where nodes may be on this machine, too, looking would take the time from them that it waits for.
- */
+/* Where nodes may be on this machine, too, looking takes time from them; it is worth that only
+ * while a majority of them can run at once. */
 static unsigned spinning_processors(const struct redlock_place *place)
 {
     unsigned processors = place->spin ? spin_processors() : 0;
 
-    return processors > place->count ? processors : 0;
+    return processors >= place->need ? processors : 0;
 }
 
 enum dlock_status redlock_session_open(struct redlock_session *session,
