@@ -123,18 +123,28 @@ static void script_make(struct taking *taking)
     resp_command_text(command, req->label != NULL ? req->label : "");
 }
 
+static char *word_put(char *at, const char *word)
+{
+    size_t len = strlen(word);
+
+    memcpy(at, word, len);
+    at[len] = ' ';
+    return at + len + 1;
+}
+
 /* What the script does with a name that is free, and that nobody reads or waits for. The beginning
  * is by our clock: it is shown to people, and that alone. */
 static void plain_make(struct taking *taking)
 {
     const struct dlock_request *req = taking->req;
     struct resp_command *command = &taking->plain.command;
+    char since[REDIS_DIGITS], *at = taking->value;
     struct timespec ts;
 
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    (void)snprintf(taking->value, sizeof taking->value, "%s %s %lld %.*s", taking->token,
-                   taking->number, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS,
-                   LABEL_SIZE - 1, req->label != NULL ? req->label : "");
+    (void)redis_number(since, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS);
+    at = word_put(word_put(word_put(at, taking->token), taking->number), since);
+    (void)snprintf(at, LABEL_SIZE, "%s", req->label != NULL ? req->label : "");
     taking->plain.script = NULL;
     resp_command_begin(command);
     resp_command_text(command, "SET");
@@ -416,7 +426,7 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
                                  int64_t deadline_ns, struct dlock_error *err)
 {
     const struct redlock_place *place = session->place;
-    struct redlock_release_request request;
+    REDLOCK_NOT_ZEROED struct redlock_release_request request;
     struct redlock_round round = {
         .session = session,
         .request = &request.request,

@@ -47,6 +47,9 @@ struct redlock_ask {
 #define NODE_ASKS_FEW 32 /* with so many that have no answer a node is asked for no more locks */
 #define NODE_WHY_SIZE 96 /* as dlock_node_error.message */
 
+/* For what the build would zero on the stack, and nobody reads before it is written. */
+#define REDLOCK_NOT_ZEROED __attribute__((uninitialized))
+
 struct redlock_node;
 
 /* An answer to a request; freed by the caller. NULL: the connection ended without one. Subscribers:

@@ -129,7 +129,7 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
 /* A script with its keys and arguments, which are borrowed until it was sent. */
 struct redlock_request {
     const struct redis_script *script; /* NULL: a plain command */
-    char count[12];
+    char count[REDIS_DIGITS];
     struct resp_command command;
 };
 
@@ -143,13 +143,13 @@ char *redlock_request_format(struct redlock_request *request, bool whole, size_t
 enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
 #define REDLOCK_ALL_ROUNDS UINT32_MAX
 
-/* A release by token; the texts it borrows are in it. */
+/* A release by token; but for the owner, the texts it borrows are in it. */
 struct redlock_release_request {
     struct redlock_request request;
     struct redis_keys keys;
-    char token[REDLOCK_OWNER_SIZE], round[REDIS_DIGITS];
+    char round[REDIS_DIGITS];
 };
-/* owner: a token in hex, another program's text, or "*" for any holder. */
+/* owner: a token in hex, another program's text, or "*" for any holder; borrowed. */
 void redlock_release_make(struct redlock_release_request *release,
                           const struct redlock_place *place, const unsigned char *name,
                           uint32_t name_len, const char *owner, uint32_t last_round,

@@ -66,7 +66,7 @@ bool redlock_release_is_owed(const struct redlock_session *session, unsigned nod
 static void release_send(struct redlock_session *session, unsigned i, const struct redlock_ask *ask,
                          bool whole)
 {
-    struct redlock_release_request release;
+    REDLOCK_NOT_ZEROED struct redlock_release_request release;
     struct redlock_node *node = &session->nodes[i];
     struct redlock_debt *debt = &session->debts[i];
     char hex[REDIS_HEX_SIZE], *bytes = NULL;
