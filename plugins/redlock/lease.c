@@ -31,12 +31,13 @@ static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
     struct taking *taking = round->data;
     struct redlock_answer *answer = &round->answers[i];
     const redisReply *owner = NULL;
+    bool plain = round->request == &taking->plain && !answer->again;
     int64_t taken = 0, clock_ms = 0;
 
     answer->number = taking->req->ttl_ms;
-    if (reply->type == REDIS_REPLY_STATUS && !answer->again)
+    if (plain && reply->type == REDIS_REPLY_STATUS)
         return QUORUM_YES;
-    if (reply->type == REDIS_REPLY_NIL && !answer->again && round->next != NULL)
+    if (plain && reply->type == REDIS_REPLY_NIL)
         return QUORUM_OPEN;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
         !redis_reply_int(reply, 0, 0, 1, &taken))
@@ -122,18 +123,28 @@ static void script_make(struct taking *taking)
     resp_command_text(command, req->label != NULL ? req->label : "");
 }
 
+static char *word_put(char *at, const char *word)
+{
+    size_t len = strlen(word);
+
+    memcpy(at, word, len);
+    at[len] = ' ';
+    return at + len + 1;
+}
+
 /* What the script does with a name that is free, and that nobody reads or waits for. The beginning
  * is by our clock: it is shown to people, and that alone. */
 static void plain_make(struct taking *taking)
 {
     const struct dlock_request *req = taking->req;
     struct resp_command *command = &taking->plain.command;
+    char since[REDIS_DIGITS], *at = taking->value;
     struct timespec ts;
 
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    (void)snprintf(taking->value, sizeof taking->value, "%s %s %lld %.*s", taking->token,
-                   taking->number, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS,
-                   LABEL_SIZE - 1, req->label != NULL ? req->label : "");
+    (void)redis_number(since, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS);
+    at = word_put(word_put(word_put(at, taking->token), taking->number), since);
+    (void)snprintf(at, LABEL_SIZE, "%s", req->label != NULL ? req->label : "");
     taking->plain.script = NULL;
     resp_command_begin(command);
     resp_command_text(command, "SET");
@@ -205,11 +216,12 @@ static unsigned unsettled(const struct taking *taking, bool *waiting)
     for (unsigned i = 0; i < taking->session->place->count; i++) {
         const struct redlock_node *node = &taking->session->nodes[i];
         bool connected = node->state == NODE_READY && node->life == taking->round.answers[i].life;
+        bool owed = redlock_release_is_owed(taking->session, i, taking->req->token);
 
-        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0))
+        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0 && !owed))
             continue;
         count++;
-        *waiting |= connected;
+        *waiting |= connected && node->count > 0;
     }
     return count;
 }
@@ -404,8 +416,7 @@ static void release_rest(const struct redlock_round *round)
     struct redlock_session *session = round->session;
 
     for (unsigned i = 0; i < session->place->count; i++)
-        if (session->nodes[i].state != NODE_READY && (round->answers[i].state == ANSWER_NOT_SENT ||
-                                                      round->answers[i].state == ANSWER_REFUSED))
+        if (round->answers[i].state == ANSWER_NOT_SENT || round->answers[i].state == ANSWER_REFUSED)
             redlock_release_owe(session, i, &round->ask);
 }
 
@@ -415,7 +426,7 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
                                  int64_t deadline_ns, struct dlock_error *err)
 {
     const struct redlock_place *place = session->place;
-    struct redlock_release_request request;
+    REDLOCK_NOT_ZEROED struct redlock_release_request request;
     struct redlock_round round = {
         .session = session,
         .request = &request.request,

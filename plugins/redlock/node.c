@@ -368,7 +368,7 @@ static void answers_take(struct redlock_node *node)
 
 static void receive(struct redlock_node *node)
 {
-    char chunk[CHUNK];
+    REDLOCK_NOT_ZEROED char chunk[CHUNK];
 
     while (node->state >= NODE_SETTING_UP) {
         struct stream_step step;

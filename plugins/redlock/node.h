@@ -36,7 +36,8 @@ struct redlock_ask {
     int64_t sent_ns;
     enum redlock_ask_kind kind;
     /* ASK_ACQUIRE, ASK_RELEASE: */
-    int what; /* enum redlock_release */
+    int what;          /* enum redlock_release */
+    unsigned refusals; /* of a release */
     uint32_t round, name_len;
     unsigned char token[DLOCK_TOKEN_SIZE];
     unsigned char name[REDIS_NAME_MAX];
@@ -45,6 +46,9 @@ struct redlock_ask {
 #define NODE_ASKS_MAX 64
 #define NODE_ASKS_FEW 32 /* with so many that have no answer a node is asked for no more locks */
 #define NODE_WHY_SIZE 96 /* as dlock_node_error.message */
+
+/* For what the build would zero on the stack, and nobody reads before it is written. */
+#define REDLOCK_NOT_ZEROED __attribute__((uninitialized))
 
 struct redlock_node;
 

@@ -69,7 +69,7 @@ struct redlock_round;
 
 #define REDLOCK_OWED_MAX 16 /* a node; what is more ends with its lease */
 
-/* What a node has not been told, as there was no connection to it. */
+/* What a node has not been told, as there was no connection to it; or has refused. */
 struct redlock_debt {
     struct redlock_ask owed[REDLOCK_OWED_MAX];
     unsigned count;
@@ -129,7 +129,7 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
 /* A script with its keys and arguments, which are borrowed until it was sent. */
 struct redlock_request {
     const struct redis_script *script; /* NULL: a plain command */
-    char count[12];
+    char count[REDIS_DIGITS];
     struct resp_command command;
 };
 
@@ -143,13 +143,13 @@ char *redlock_request_format(struct redlock_request *request, bool whole, size_t
 enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
 #define REDLOCK_ALL_ROUNDS UINT32_MAX
 
-/* A release by token; the texts it borrows are in it. */
+/* A release by token; but for the owner, the texts it borrows are in it. */
 struct redlock_release_request {
     struct redlock_request request;
     struct redis_keys keys;
-    char token[REDLOCK_OWNER_SIZE], round[REDIS_DIGITS];
+    char round[REDIS_DIGITS];
 };
-/* owner: a token in hex, another program's text, or "*" for any holder. */
+/* owner: a token in hex, another program's text, or "*" for any holder; borrowed. */
 void redlock_release_make(struct redlock_release_request *release,
                           const struct redlock_place *place, const unsigned char *name,
                           uint32_t name_len, const char *owner, uint32_t last_round,
@@ -232,11 +232,17 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
 /* The node is to be told by its next connection, before anything else. */
 void redlock_release_owe(struct redlock_session *session, unsigned node,
                          const struct redlock_ask *ask);
-/* Sends what is owed, if there is a connection. */
+/* ... or after a while, as it has just refused it: until it has done so often. */
+void redlock_release_refused(struct redlock_session *session, unsigned node,
+                             const struct redlock_ask *ask);
+/* Sends what is owed by now, if there is a connection. */
 void redlock_release_owed(struct redlock_session *session, unsigned node);
+/* The node has not been told yet that this token holds nothing, or not everything that it may. */
+bool redlock_release_is_owed(const struct redlock_session *session, unsigned node,
+                             const unsigned char *token);
 
 /* An answer to a request of an earlier call; and a request whose connection ended before one. */
-void redlock_release_late(struct redlock_session *session, const struct redlock_node *node,
+void redlock_release_late(struct redlock_session *session, struct redlock_node *node,
                           const struct redlock_ask *ask, const redisReply *reply);
 void redlock_release_unanswered(struct redlock_session *session, const struct redlock_node *node,
                                 const struct redlock_ask *ask);

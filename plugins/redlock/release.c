@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REFUSED_NS   REDLOCK_NS_PER_S /* until a node is told again */
+#define REFUSALS_MAX 30               /* of one release; then it is left to the lease's end */
+
 void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
                       const unsigned char *token, uint32_t last_round, enum redlock_release what)
 {
@@ -37,12 +40,33 @@ void redlock_release_owe(struct redlock_session *session, unsigned node,
     to->call = 0;
 }
 
+void redlock_release_refused(struct redlock_session *session, unsigned node,
+                             const struct redlock_ask *ask)
+{
+    struct redlock_ask again = *ask;
+
+    if (++again.refusals < REFUSALS_MAX)
+        redlock_release_owe(session, node, &again);
+}
+
+bool redlock_release_is_owed(const struct redlock_session *session, unsigned node,
+                             const unsigned char *token)
+{
+    const struct redlock_debt *debt = &session->debts[node];
+
+    for (unsigned i = 0; i < debt->count; i++)
+        if (debt->owed[i].what != REDLOCK_LEAVE &&
+            memcmp(debt->owed[i].token, token, DLOCK_TOKEN_SIZE) == 0)
+            return true;
+    return false;
+}
+
 /* By the connection that it has now; owed, if there is none. The first on a connection goes out
  * with the text of its script: nobody may look whether the node knew it. */
 static void release_send(struct redlock_session *session, unsigned i, const struct redlock_ask *ask,
                          bool whole)
 {
-    struct redlock_release_request release;
+    REDLOCK_NOT_ZEROED struct redlock_release_request release;
     struct redlock_node *node = &session->nodes[i];
     struct redlock_debt *debt = &session->debts[i];
     char hex[REDIS_HEX_SIZE], *bytes = NULL;
@@ -65,13 +89,18 @@ void redlock_release_owed(struct redlock_session *session, unsigned node)
     struct redlock_debt *debt = &session->debts[node];
     struct redlock_ask owed[REDLOCK_OWED_MAX];
     unsigned count = debt->count;
+    int64_t now_ns = redlock_now(session);
 
     if (session->nodes[node].state != NODE_READY)
         return;
     memcpy(owed, debt->owed, count * sizeof *owed);
     debt->count = 0;
     for (unsigned i = 0; i < count; i++) {
-        owed[i].sent_ns = redlock_now(session);
+        if (owed[i].refusals > 0 && now_ns - owed[i].sent_ns < REFUSED_NS) {
+            redlock_release_owe(session, node, &owed[i]);
+            continue;
+        }
+        owed[i].sent_ns = now_ns;
         release_send(session, node, &owed[i], false);
     }
 }
@@ -128,12 +157,30 @@ static bool is_in_vain(const struct redlock_session *session, const struct redlo
     return true;
 }
 
-void redlock_release_late(struct redlock_session *session, const struct redlock_node *node,
+static bool fits(const struct redlock_ask *ask, const redisReply *reply)
+{
+    switch (ask->kind) {
+    case ASK_ACQUIRE:
+        return reply->type == REDIS_REPLY_STATUS || reply->type == REDIS_REPLY_NIL ||
+               reply->type == REDIS_REPLY_ARRAY || reply->type == REDIS_REPLY_ERROR;
+    case ASK_RELEASE:
+        return reply->type == REDIS_REPLY_INTEGER || reply->type == REDIS_REPLY_ERROR;
+    default:
+        return true;
+    }
+}
+
+void redlock_release_late(struct redlock_session *session, struct redlock_node *node,
                           const struct redlock_ask *ask, const redisReply *reply)
 {
     int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
     struct redlock_ask again = *ask;
 
+    if (!fits(ask, reply)) {
+        redlock_release_unanswered(session, node, ask);
+        redlock_node_drop(node, DLOCK_PROTOCOL, "not an answer to this question");
+        return;
+    }
     again.call = 0;
     again.sent_ns = redlock_now(session);
     if (ask->kind == ASK_RELEASE && redis_error_is(reply, "NOSCRIPT"))

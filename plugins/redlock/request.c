@@ -7,7 +7,7 @@ void redlock_request_begin(struct redlock_request *request, enum redlock_script_
                            unsigned names)
 {
     request->script = &redlock_scripts[script];
-    (void)snprintf(request->count, sizeof request->count, "%u", names * REDIS_KEY_COUNT);
+    (void)redis_number(request->count, names * REDIS_KEY_COUNT);
     resp_command_begin(&request->command);
     resp_command_text(&request->command, "EVALSHA");
     resp_command_text(&request->command, request->script->sha);
@@ -41,14 +41,13 @@ void redlock_release_make(struct redlock_release_request *release,
     static const char *const words[] = {"UNLOCK", "UNDO", "LEAVE"};
 
     redis_keys_make(&release->keys, &place->nodes[0], name, name_len);
-    (void)snprintf(release->token, sizeof release->token, "%s", owner);
     if (last_round == REDLOCK_ALL_ROUNDS)
-        (void)snprintf(release->round, sizeof release->round, "*");
+        memcpy(release->round, "*", sizeof "*");
     else
         (void)redis_number(release->round, last_round);
     redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
     redlock_request_keys(&release->request, &release->keys);
-    resp_command_text(&release->request.command, release->token);
+    resp_command_text(&release->request.command, owner);
     resp_command_text(&release->request.command, release->round);
     resp_command_text(&release->request.command, words[what]);
 }

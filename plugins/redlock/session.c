@@ -10,11 +10,20 @@
 
 #define LINGER_NS (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
 
+/* Only a number says that a release was executed. */
+static bool is_refused(const struct redlock_ask *ask, const redisReply *reply)
+{
+    return ask->kind == ASK_RELEASE && reply->type != REDIS_REPLY_INTEGER &&
+           !redis_error_is(reply, "NOSCRIPT");
+}
+
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
                     const redisReply *reply)
 {
     struct redlock_session *session = node->owner;
 
+    if (reply != NULL && is_refused(ask, reply))
+        redlock_release_refused(session, node->index, ask);
     if (reply == NULL)
         redlock_release_unanswered(session, node, ask);
     else if (session->round != NULL && session->round->ask.call == ask->call)
@@ -274,13 +283,13 @@ bool redlock_session_borrow(struct redlock_session *session)
 
 /* ---- opening ---- */
 
-/* Where nodes may be on this machine, too, looking would take the time from them that it waits for.
- */
+/* Where nodes may be on this machine, too, looking takes time from them; it is worth that only
+ * while a majority of them can run at once. */
 static unsigned spinning_processors(const struct redlock_place *place)
 {
     unsigned processors = place->spin ? spin_processors() : 0;
 
-    return processors > place->count ? processors : 0;
+    return processors >= place->need ? processors : 0;
 }
 
 enum dlock_status redlock_session_open(struct redlock_session *session,

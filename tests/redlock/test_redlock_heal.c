@@ -253,6 +253,37 @@ Test(redlock_heal, C5_who_forgets_a_place_leaves_the_lock)
     expect_all_soon(is_there, true);
 }
 
+/* ---- what is refused ---- */
+
+static void allow_scripts(bool allowed)
+{
+    for (unsigned i = 1; i < NODES; i++)
+        (void)dlt_redis_ask(&servers[i], "ACL SETUSER default %s@scripting", allowed ? "+" : "-");
+}
+
+/* One node grants a lock, another one does so too late, and neither takes it back when it is told:
+ * it may be the token's, and so it is not said to be somebody else's. */
+Test(redlock_heal, TRY_3_an_undo_that_is_refused_has_undone_nothing)
+{
+    struct dlt_request request;
+
+    (void)dlt_redis_ask(&servers[0], "SET rl:{x} foreign PX 60000");
+    allow_scripts(false);
+    tell("delay s2c 1000");
+    dlt_request(&one, &request, "x", 1, TTL_MS);
+    expect_try(&one, &request, DLOCK_UNKNOWN);
+    tell("pass");
+    cr_expect(is_there(1) && is_there(FAR));
+    allow_scripts(true);
+    for (int i = 0; i < TRIES && (is_there(1) || is_there(FAR)); i++) {
+        dlt_request(&one, &request, "y", 2, TTL_MS);
+        expect_try(&one, &request, DLOCK_OK);
+        cr_expect_eq(dlt_unlock(&one, &request), DLOCK_OK, "%s", one.err.message);
+        dlt_sleep_ms(50);
+    }
+    cr_expect_not(is_there(1) || is_there(FAR));
+}
+
 /* ---- readers, and writers who take what looks free ---- */
 
 Test(redlock_heal, C1_a_reader_that_was_put_back_keeps_writers_out)

@@ -5,6 +5,7 @@
  */
 #include "redlock_kit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct dlt_nodes nodes;
@@ -304,6 +305,77 @@ Test(redlock_late, TRY_3_an_undo_where_its_script_is_not_known)
         (void)dlt_redis_ask(&nodes.servers[i], "SET rl:{x} foreign PX 60000");
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
     cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 5000));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* ---- releases that a node refuses ---- */
+
+static void allow(unsigned node, const char *rule)
+{
+    const char *answer = dlt_redis_ask(&nodes.servers[node], "ACL SETUSER default %s", rule);
+
+    cr_assert_str_eq(answer, "OK", "%s", answer);
+}
+
+/* A node that refuses an unlock still has its part of the lock: it is told again. */
+Test(redlock_late, UNL_1_a_node_that_refused_an_unlock_is_told_later)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
+    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
+    allow(1, "-@scripting");
+    OK(dlock_unlock(lock, &dlt_err));
+    cr_assert(dlt_nodes_hold_soon(&nodes, "x", 1, 5000));
+    allow(1, "+@scripting");
+    expect_given_back(next);
+    dlock_free(next);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+/* Calls of DEL that it refused, which all are of a script that releases. */
+static long refusals(unsigned node)
+{
+    const char *stats = dlt_redis_ask(&nodes.servers[node], "INFO commandstats");
+    const char *at = strstr(stats, "cmdstat_del:");
+
+    at = at != NULL ? strstr(at, "rejected_calls=") : NULL;
+    return at != NULL ? strtol(at + strlen("rejected_calls="), NULL, 10) : 0;
+}
+
+/* ... once more now and then, and not each time that the session is used. */
+Test(redlock_late, UNL_1_a_node_that_goes_on_refusing_is_not_flooded)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
+    struct dlock *lock = NULL, *kept = dlt_lock(client, "y", false);
+    int64_t start_ms = 0, took_ms = 0;
+    int uses = 0;
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_trylock(kept, &dlt_err));
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
+    allow(1, "-del");
+    start_ms = dlt_now_ms();
+    OK(dlock_unlock(lock, &dlt_err));
+    while (uses < 100 || refusals(1) < 3) {
+        OK(dlock_renew(kept, 0, &dlt_err));
+        uses++;
+        dlt_sleep_ms(10);
+        cr_assert_lt(dlt_now_ms() - start_ms, 30000);
+    }
+    took_ms = dlt_now_ms() - start_ms;
+    cr_expect_leq(refusals(1), 2 + took_ms / 1000, "%ld in %lld ms, used %d times", refusals(1),
+                  (long long)took_ms, uses);
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
+    allow(1, "+del");
+    OK(dlock_unlock(kept, &dlt_err));
+    expect_given_back(kept);
+    dlock_free(kept);
     dlock_free(lock);
     dlock_client_close(client);
 }

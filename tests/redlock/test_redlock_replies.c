@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* What is believed of nodes that say something else than they were asked? (C9) */
+#include "scripted_client.h"
+#include "session_kit.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define NODES 3
+
+/* What a new connection asks, and is told. 86 is the length of INFO. */
+#define HELLO                                                                                     \
+    "conn\nany 6\nsend "                                                                          \
+    "\"+OK\\r\\n$86\\r\\nredis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:"            \
+    "noeviction\\r\\nuptime_in_seconds:99\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-" \
+    "NOPERM "                                                                                     \
+    "no\\r\\n\"\n"
+
+const struct dlock_plugin *dlock_plugin_redlock(void);
+
+static struct dlt_scripted servers[NODES];
+static struct dlt_session session;
+
+/* All nodes answer so, once. */
+static void play(const char *answer)
+{
+    char script[1024], nodes[256];
+    size_t used = 0;
+
+    (void)snprintf(script, sizeof script, "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\nany\n",
+                   answer);
+    for (int i = 0; i < NODES; i++) {
+        cr_assert(dlt_scripted_start(&servers[i], script), "%s", servers[i].report);
+        used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%sredis://127.0.0.1:%u",
+                                 i > 0 ? "\n" : "", servers[i].port);
+    }
+    dlt_session_target(&session, dlock_plugin_redlock(), "redlock", "");
+    session.hosts[0] = NULL;
+    session.call_ms = 1000;
+    dlt_session_option(&session, "node", nodes);
+    dlt_session_option(&session, "node_timeout", "500");
+    cr_assert_eq(dlt_session_open(&session), DLOCK_OK, "%s", session.err.message);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&session);
+    for (int i = 0; i < NODES; i++)
+        (void)dlt_scripted_finish(&servers[i], 0);
+}
+
+TestSuite(redlock_replies, .fini = tear_down, .timeout = 60);
+
+static enum dlock_status try(enum dlock_mode mode)
+{
+    struct dlt_request request;
+
+    dlt_request(&session, &request, "job", 'a', 60000);
+    request.req.mode = mode;
+    return dlt_try(&session, &request);
+}
+
+/* A free name is asked for by SET, which says OK; for readers by a script, which says how long. */
+Test(redlock_replies, TRY_1_the_answer_to_SET)
+{
+    play("+OK");
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_OK, "%s", session.err.message);
+}
+
+Test(redlock_replies, TRY_1_the_answer_of_a_script)
+{
+    play("*2\\r\\n:1\\r\\n:60000");
+    cr_expect_eq(try(DLOCK_SHARED), DLOCK_OK, "%s", session.err.message);
+}
+
+Test(redlock_replies, C9_the_answer_to_SET_is_none_of_a_script)
+{
+    play("+OK");
+    cr_expect_eq(try(DLOCK_SHARED), DLOCK_UNKNOWN, "%s", session.err.message);
+}
