@@ -356,6 +356,14 @@ static bool lost_session_end(struct dlock_client *client)
     return true;
 }
 
+/* With the mutex held, which it gives up meanwhile. */
+static void sessions_trim(struct dlock_client *client)
+{
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_pool_trim(&client->pool);
+    (void)pthread_mutex_lock(&client->mutex);
+}
+
 /* DL_NEVER disarms it. The clock need not be the timer's, which counts from now on: if we stand
  * still before it does, it is armed again. */
 static void timer_arm(const struct dlock_client *client, int64_t at_ns)
@@ -404,13 +412,16 @@ static void *keeper_main(void *arg)
         int64_t now_ns = dl_client_now(client);
         size_t n = batch_collect(client, now_ns);
         struct dl_due *next = dl_schedule_first(&keeper->schedule);
+        int64_t trim_ns = dl_pool_trim_ns(&client->pool);
 
         if (n > 0)
             batch_renew(client, n);
         else if (losses_wait(client))
             losses_report(client);
+        else if (trim_ns <= now_ns)
+            sessions_trim(client);
         else if (!lost_session_end(client))
-            keeper_sleep(client, next == NULL ? DL_NEVER : next->at_ns);
+            keeper_sleep(client, next == NULL ? trim_ns : earlier(next->at_ns, trim_ns));
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return NULL;

@@ -3,7 +3,14 @@
 #include "dispatch.h"
 #include "error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+/* When the store has refused a connection it is asked for another one after this time. */
+#define REFUSED_NS DL_NS_PER_S
+
+/* One that nobody has used for so long is given back, unless it is the last. */
+#define IDLE_NS (60 * DL_NS_PER_S)
 
 enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
                                const struct dlock_target *target, struct dl_host *host,
@@ -116,77 +123,145 @@ static struct dl_session *idle_pop(struct dl_pool *pool)
     return session;
 }
 
-static void budget_return_locked(struct dl_pool *pool, enum dl_use use)
+/* Whether the store, which would not let us have one more a moment ago, is not to be asked again
+ * yet. Where none is lent out there is nothing to wait for. With the mutex held. */
+static bool refused(const struct dl_pool *pool)
 {
-    struct dl_pool_waiter **at = &pool->line;
-
-    pool->used[use]--;
-    while (*at != NULL) {
-        struct dl_pool_waiter *waiter = *at;
-
-        if (!budget_free(pool, waiter->use)) {
-            at = &waiter->next;
-            continue;
-        }
-        pool->used[waiter->use]++;
-        *at = waiter->next;
-        waiter->served = true;
-        (void)pthread_cond_broadcast(&waiter->served_changed);
-    }
+    return pool->refused_until_ns != 0 && pool->lent > 0 &&
+           dl_clock_now(&pool->host->clock) < pool->refused_until_ns;
 }
 
-static void budget_return(struct dl_pool *pool, enum dl_use use)
+/* One for this use, if there may be one now; NULL: to be opened. Where they are scarce those who
+ * wait do without: what ends their wait needs one. With the mutex held. */
+static bool lend(struct dl_pool *pool, enum dl_use use, struct dl_session **out)
 {
-    (void)pthread_mutex_lock(&pool->mutex);
-    budget_return_locked(pool, use);
-    (void)pthread_mutex_unlock(&pool->mutex);
-}
-
-static void line_leave(struct dl_pool *pool, const struct dl_pool_waiter *waiter)
-{
-    struct dl_pool_waiter **at = &pool->line;
-
-    while (*at != waiter)
-        at = &(*at)->next;
-    *at = waiter->next;
-}
-
-/* In line until the budget is ours (true) or the deadline. With the mutex held. */
-static bool budget_await(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns)
-{
-    struct dl_pool_waiter waiter = {.use = use}, **last = &pool->line;
-
-    if (dl_cond_init(&waiter.served_changed) != 0)
+    if (!budget_free(pool, use))
         return false;
-    while (*last != NULL)
-        last = &(*last)->next;
-    *last = &waiter;
-    while (!waiter.served && dl_clock_now(&pool->host->clock) < deadline_ns)
-        dl_cond_wait_until(&waiter.served_changed, &pool->mutex, &pool->host->clock, deadline_ns);
-    if (!waiter.served)
-        line_leave(pool, &waiter);
-    (void)pthread_cond_destroy(&waiter.served_changed);
-    return waiter.served;
+    if ((pool->idle == NULL || use == DL_USE_WAIT) && refused(pool))
+        return false;
+    if (pool->idle == NULL && pool->refused_until_ns != 0) /* one asks the store, for all */
+        pool->refused_until_ns = dl_clock_now(&pool->host->clock) + REFUSED_NS;
+    *out = idle_pop(pool);
+    pool->used[use]++;
+    pool->lent += *out != NULL;
+    return true;
 }
 
-/* Nobody is passed who waits for the same. With the mutex held. */
-static bool budget_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns)
+/* Takes those out of the lines who may have one now, for dl_line_wake. With the mutex held. */
+static struct dl_waiter *line_serve(struct dl_pool *pool)
 {
-    const struct dl_pool_waiter *waiter = pool->line;
+    static const enum dl_use order[] = {DL_USE_KEEPER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
+    struct dl_waiter *served = NULL;
 
-    while (waiter != NULL && waiter->use != use)
-        waiter = waiter->next;
-    if (waiter == NULL && budget_free(pool, use)) {
-        pool->used[use]++;
-        return true;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        struct dl_line *line = &pool->line[order[i]];
+        struct dl_session *session;
+
+        while (line->first != NULL && lend(pool, order[i], &session)) {
+            struct dl_waiter *waiter = line->first;
+
+            dl_line_leave(line, waiter);
+            waiter->got = session;
+            waiter->next = served;
+            served = waiter;
+        }
     }
-    return use != DL_USE_WAIT && budget_await(pool, use, deadline_ns);
+    return served;
+}
+
+/* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
+static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_waiter *waiter,
+                       int64_t deadline_ns)
+{
+    const struct dl_clock *clock = &pool->host->clock;
+    bool in_line;
+
+    dl_line_join(line, waiter);
+    for (;;) {
+        bool again = refused(pool) && pool->refused_until_ns < deadline_ns;
+        int64_t until_ns = again ? pool->refused_until_ns : deadline_ns;
+        struct dl_waiter *served;
+
+        (void)pthread_mutex_unlock(&pool->mutex);
+        if (dl_waiter_sleep(waiter, clock, until_ns))
+            return true;
+        (void)pthread_mutex_lock(&pool->mutex);
+        if (!again)
+            break;
+        served = line_serve(pool);
+        (void)pthread_mutex_unlock(&pool->mutex);
+        dl_line_wake(served);
+        (void)pthread_mutex_lock(&pool->mutex);
+    }
+    in_line = waiter->in_line;
+    if (in_line)
+        dl_line_leave(line, waiter);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return !in_line && dl_waiter_sleep(waiter, clock, DL_NEVER);
+}
+
+/* Nobody is passed who waits for the same. false: none until the deadline. */
+static bool session_await(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                          struct dl_session **out)
+{
+    struct dl_line *line = &pool->line[use];
+    struct dl_waiter waiter;
+    bool got;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    got = line->first == NULL && lend(pool, use, out);
+    if (got || use == DL_USE_WAIT || dl_waiter_init(&waiter) != 0) {
+        (void)pthread_mutex_unlock(&pool->mutex);
+        return got;
+    }
+    got = line_await(pool, line, &waiter, deadline_ns);
+    *out = waiter.got;
+    dl_waiter_fini(&waiter);
+    return got;
+}
+
+/* What became of one that was to be opened. true: the store lets us have no more, and one that we
+ * have will come back. */
+static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
+                           int64_t deadline_ns, const struct dlock_error *err)
+{
+    struct dl_waiter *served;
+    int64_t now_ns = dl_clock_now(&pool->host->clock);
+    bool again = false;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (status == DLOCK_OK) {
+        pool->lent++;
+        pool->refused_until_ns = 0;
+    } else {
+        pool->used[use]--;
+    }
+    if (status == DLOCK_UNAVAILABLE) {
+        pool->refused_until_ns = now_ns + REFUSED_NS;
+        (void)snprintf(pool->refusal, sizeof pool->refusal, "%.150s", err->message);
+        again = pool->lent > 0 && use != DL_USE_WAIT && now_ns < deadline_ns;
+    }
+    served = line_serve(pool);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    dl_line_wake(served);
+    return again;
 }
 
 /* Whoever wants a lock may go on waiting for a connection of ours; others have a deadline. */
-static enum dlock_status spent_status(enum dl_use use)
+static enum dlock_status spent(struct dl_pool *pool, enum dl_use use, struct dlock_error *err)
 {
-    return use == DL_USE_ACQUIRE || use == DL_USE_PIN ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
+    enum dlock_status status =
+        use == DL_USE_ACQUIRE || use == DL_USE_PIN ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (refused(pool))
+        status =
+            dl_error(err, status, "all connections are in use, and a further one is refused: %s",
+                     pool->refusal);
+    else
+        status = dl_error(err, status, "all %u connections are in use (connections=)", pool->limit);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return status;
 }
 
 static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
@@ -194,19 +269,13 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
 {
     enum dlock_status status;
 
-    (void)pthread_mutex_lock(&pool->mutex);
-    if (!budget_take(pool, use, deadline_ns)) {
-        (void)pthread_mutex_unlock(&pool->mutex);
-        return dl_error(err, spent_status(use), "all %u connections are in use (connections=)",
-                        pool->limit);
-    }
-    *out = idle_pop(pool);
-    (void)pthread_mutex_unlock(&pool->mutex);
-    if (*out != NULL)
-        return DLOCK_OK;
-    status = session_open(pool, deadline_ns, out, err);
-    if (status != DLOCK_OK)
-        budget_return(pool, use);
+    do {
+        if (!session_await(pool, use, deadline_ns, out))
+            return spent(pool, use, err);
+        if (*out != NULL)
+            return DLOCK_OK;
+        status = session_open(pool, deadline_ns, out, err);
+    } while (session_opened(pool, use, status, deadline_ns, err));
     return status;
 }
 
@@ -260,8 +329,10 @@ struct dl_session *dl_pool_take_idle(struct dl_pool *pool)
         session = pool->shared;
     } else {
         session = idle_pop(pool);
-        if (session != NULL)
+        if (session != NULL) {
             pool->used[DL_USE_HOLDER]++;
+            pool->lent++;
+        }
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     return session;
@@ -289,9 +360,11 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
                  enum dlock_status status)
 {
     struct dl_session *broken = NULL;
+    struct dl_waiter *served;
 
     if (pool_concurrent(pool))
         return;
+    session->idle_ns = dl_clock_now(&pool->host->clock);
     (void)pthread_mutex_lock(&pool->mutex);
     if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
         broken = pool->idle;
@@ -304,9 +377,45 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
         session->next = pool->idle;
         pool->idle = session;
     }
-    budget_return_locked(pool, use); /* after the session, which the next one takes */
+    pool->used[use]--;
+    pool->lent--;
+    served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
+    dl_line_wake(served);
     sessions_close(pool, broken, false);
+}
+
+int64_t dl_pool_trim_ns(struct dl_pool *pool)
+{
+    const struct dl_session *last;
+    int64_t at_ns = DL_NEVER;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    last = pool->idle != NULL ? pool->idle->next : NULL;
+    while (last != NULL && last->next != NULL)
+        last = last->next;
+    if (last != NULL)
+        at_ns = last->idle_ns + IDLE_NS;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return at_ns;
+}
+
+void dl_pool_trim(struct dl_pool *pool)
+{
+    int64_t now_ns = dl_clock_now(&pool->host->clock);
+    struct dl_session *old = NULL;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (pool->idle != NULL) {
+        struct dl_session **at = &pool->idle->next;
+
+        while (*at != NULL && (*at)->idle_ns + IDLE_NS > now_ns)
+            at = &(*at)->next;
+        old = *at;
+        *at = NULL;
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    sessions_close(pool, old, false);
 }
 
 uint32_t dl_pool_caps(struct dl_pool *pool)

@@ -7,8 +7,11 @@
  * (unlock, renew); the keeper has one of its own on top. With DLOCK_CAP_CONCURRENT one session
  * serves all.
  *
- * Whoever finds its budget spent stands in line; what comes back is given to the first in line who
- * may have it, who alone is woken.
+ * Sessions are opened when there is nothing idle, and given back when they were idle for a minute.
+ * Whoever finds its budget spent stands in line. So does whoever is refused a further one by the
+ * store (UNAVAILABLE) while others are lent out: the store is asked again after a second, by one
+ * for all. What comes back is lent to the first in line who may have it, who alone is woken: first
+ * to the keeper, then to those who hold, then to those who acquire.
  *
  * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
  */
@@ -17,6 +20,7 @@
 
 #include "abi.h"
 #include "host.h"
+#include "line.h"
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -26,23 +30,16 @@ enum dl_use {
     DL_USE_ACQUIRE, /* trylock, inspect, list, break */
     DL_USE_HOLDER,  /* unlock, renew: may take the last one */
     DL_USE_KEEPER,
-    DL_USE_WAIT, /* watch: refused at once when the budget is spent */
+    DL_USE_WAIT, /* watch: refused at once when there is none */
     DL_USE_PIN   /* SESSION backends: for as long as the lock is held */
 };
 #define DL_USE_COUNT 5
 
 struct dl_session {
     struct dl_session *next;
+    int64_t idle_ns; /* since when nobody uses it */
     uint32_t caps;
     alignas(16) unsigned char self[];
-};
-
-/* A thread that waits for its budget, on its stack. */
-struct dl_pool_waiter {
-    struct dl_pool_waiter *next;
-    enum dl_use use;
-    pthread_cond_t served_changed;
-    bool served; /* the budget is its own now, and it is out of the line */
 };
 
 struct dl_pool {
@@ -53,9 +50,12 @@ struct dl_pool {
     unsigned limit;
 
     pthread_mutex_t mutex;
-    pthread_cond_t connected_changed; /* CONCURRENT: of `shared` and `connecting` */
-    struct dl_pool_waiter *line;
-    struct dl_session *idle;   /* connected, nobody uses them */
+    pthread_cond_t connected_changed;  /* CONCURRENT: of `shared` and `connecting` */
+    struct dl_line line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
+    struct dl_session *idle;   /* connected, nobody uses them; the one used last is the first */
+    unsigned lent;             /* connected, and in use */
+    int64_t refused_until_ns;  /* the store has refused one more; 0: not since one was opened */
+    char refusal[160];         /* in what words */
     struct dl_session *shared; /* CONCURRENT: the one session */
     bool connecting;           /* CONCURRENT: somebody makes it */
     unsigned used[DL_USE_COUNT];
@@ -73,8 +73,8 @@ void dl_pool_fini(struct dl_pool *pool, bool forked);
 
 /*
  * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
- * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent and nothing came back
- * by the deadline.
+ * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent, or the store refuses
+ * more, and nothing came back by the deadline.
  */
 enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                struct dl_session **out, struct dlock_error *err);
@@ -86,6 +86,11 @@ struct dl_session *dl_pool_take_idle(struct dl_pool *pool);
  * and after UNAVAILABLE the idle ones with it: when a server went away, all of them are stale. */
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status);
+
+/* Closes what nobody has used for a minute, but for one; and when there will be such a one, or
+ * DL_NEVER. */
+void dl_pool_trim(struct dl_pool *pool);
+int64_t dl_pool_trim_ns(struct dl_pool *pool);
 
 /* What the session opened last gives. */
 uint32_t dl_pool_caps(struct dl_pool *pool);

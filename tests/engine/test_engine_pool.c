@@ -18,7 +18,6 @@ static struct {
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static unsigned forgets;
-
 #define DURABLE (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
 static bool durable; /* sessions say so */
 
@@ -128,6 +127,12 @@ static void make_idle(unsigned n)
         cr_assert_eq(dlt_do(&engine, DLT_FREE, locks[i], 0), DLOCK_OK);
     }
     cr_assert_eq(open_now(), n);
+}
+
+static void refuse_more(void)
+{
+    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
 }
 
 /* Durability alone, and for as long as the client is open. */
@@ -360,8 +365,7 @@ Test(pool, a_store_that_cannot_be_reached_is_told)
     begin(NULL);
     lock = take("a");
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_DIE, (struct memory_fault){0});
-    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
-              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
+    refuse_more();
     dlt_call_start(&call, &engine, DLT_UNLOCK, lock, 0);
     cr_assert_eq(dlt_call_finish(&call, 3000), DLOCK_UNAVAILABLE);
     cr_assert_leq(dlt_call_ms(&call), 2100);
@@ -380,8 +384,7 @@ Test(pool, an_attempt_whose_release_cannot_leave_is_forgotten)
     begin(NULL);
     lock = dlt_engine_lock(&engine, "a", NULL);
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LOST_REPLY, (struct memory_fault){.ms = 5000});
-    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
-              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
+    refuse_more();
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_UNKNOWN);
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
     cr_assert_eq(forgets, 1);
@@ -398,8 +401,7 @@ Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
     lock = take("a");
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_UNKNOWN});
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_UNKNOWN);
-    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
-              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
+    refuse_more();
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_UNAVAILABLE);
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
     cr_assert_eq(forgets, 1);
@@ -408,6 +410,77 @@ Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
     cr_assert_eq(forgets, 1, "the last call of an attempt, once");
     dlock_free(lock);
+    end();
+}
+
+/* The one connection that there is hangs until memory_hooks_go, and there is no room for more. */
+static void make_scarce(struct dlt_call *hung)
+{
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
+    dlt_call_start(hung, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "hung", NULL), 0);
+    refuse_more();
+}
+
+Test(pool, whoever_is_refused_a_further_connection_waits_for_one)
+{
+    struct dlock *held, *fresh;
+    struct dlt_call hung, try, unlock;
+
+    begin(NULL);
+    held = take("held");
+    fresh = dlt_engine_lock(&engine, "fresh", NULL);
+    make_scarce(&hung);
+    dlt_call_start(&try, &engine, DLT_TRYLOCK, fresh, 0);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+    cr_assert_eq(try.done + unlock.done, 0, "it failed though there is a connection");
+    cr_assert_eq(dlt_calls(&engine, MEMORY_OPEN), 2, "one asked the store");
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&hung, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&unlock, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&try, 0), DLOCK_OK);
+    dlock_free(held);
+    dlock_free(hung.lock);
+    dlock_free(fresh);
+    end();
+}
+
+Test(pool, a_store_that_refuses_more_is_asked_each_second_by_one_for_all)
+{
+    struct dlt_call hung, waits[3];
+
+    begin("op_timeout=30s");
+    make_scarce(&hung);
+    for (int i = 0; i < 3; i++)
+        dlt_call_start(&waits[i], &engine, DLT_LOCK,
+                       dlt_engine_lock(&engine, (const char *[]){"a", "b", "c"}[i], NULL), 0);
+    for (unsigned asked = 2; asked < 6; asked++) {
+        dlt_engine_advance(&engine, 999);
+        cr_assert_eq(dlt_calls(&engine, MEMORY_OPEN), asked);
+        dlt_engine_advance(&engine, 1);
+    }
+    memory_hooks_heal(engine.store, MEMORY_OPEN);
+    dlt_engine_advance(&engine, 1000);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(dlt_call_finish(&waits[i], 0), DLOCK_OK, "%s", waits[i].err.message);
+        dlock_free(waits[i].lock);
+    }
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&hung, 1), DLOCK_OK);
+    dlock_free(hung.lock);
+    end();
+}
+
+Test(pool, what_idles_for_a_minute_is_given_back)
+{
+    begin(NULL);
+    make_idle(12);
+    dlt_engine_advance(&engine, 30000);
+    dlt_engine_advance(&engine, 29000);
+    cr_assert_eq(open_now(), 12);
+    dlt_engine_advance(&engine, 1100);
+    cr_assert_eq(open_now(), 1);
+    dlt_engine_advance(&engine, 600000);
+    cr_assert_eq(open_now(), 1, "one stays");
     end();
 }
 

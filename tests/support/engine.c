@@ -267,8 +267,12 @@ static void wake_all(struct dlt_engine *engine)
         dl_lock_changed_locked(lock);
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
-    for (struct dl_pool_waiter *w = client->pool.line; w != NULL; w = w->next)
-        (void)pthread_cond_signal(&w->served_changed);
+    for (int use = 0; use < DL_USE_COUNT; use++)
+        for (struct dl_waiter *w = client->pool.line[use].first; w != NULL; w = w->next) {
+            (void)pthread_mutex_lock(&w->mutex);
+            (void)pthread_cond_signal(&w->served_changed);
+            (void)pthread_mutex_unlock(&w->mutex);
+        }
     (void)pthread_mutex_unlock(&client->pool.mutex);
     (void)pthread_mutex_unlock(&client->mutex); /* with it held, nobody can close the client */
     memory_hooks_wake(engine->store);
