@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a plan run what it is told to, tell of failures, and compare rounds with each other? */
+/* Does a plan run what it is told to, tell of failures, and compare rounds with each other? Do its
+ * exact sleeps leave those of a store alone? */
 #include "stopwatch.h"
 #include "suite.h"
 
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static int worker; /* what a lock that is none needs */
 static const struct bench_figures *figures[2];
@@ -200,4 +202,14 @@ Test(plan, ratios_are_those_of_the_same_round)
     cr_assert_eq(spread.median, 1);
     some[1].figures.rounds = 0;
     cr_assert_not(bench_target_spread(&target, &plan, &spread), "there is nothing to divide by");
+}
+
+Test(stopwatch, who_sleeps_exactly_does_so_alone)
+{
+    int64_t before_ns = bench_now_ns();
+    int slack = prctl(PR_GET_TIMERSLACK);
+
+    bench_sleep_exactly_ns(2 * BENCH_NS_PER_MS);
+    cr_assert_geq(bench_now_ns() - before_ns, 2 * BENCH_NS_PER_MS);
+    cr_assert_eq(prctl(PR_GET_TIMERSLACK), slack); /* of a store that sleeps in this thread */
 }
