@@ -331,7 +331,7 @@ static bool text_cut(redisReply *reply, uint32_t number)
     size_t len = strlen(redis_number(digits, number));
     size_t all = (size_t)reply->len;
 
-    if (all <= len || reply->str[all - len - 1] != ' ' ||
+    if (strlen(reply->str) != all || all <= len || reply->str[all - len - 1] != ' ' ||
         memcmp(reply->str + all - len, digits, len) != 0)
         return false;
     reply->str[all - len - 1] = '\0';
