@@ -8,18 +8,28 @@
 #include "session_kit.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 
 #define NODES  3
 #define FAR    2 /* the node behind the proxy */
 #define TTL_MS 60000
 #define TRIES  100 /* 50 ms apart */
+#define KEPT   4   /* as HUB_SPARE */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
 
 static struct dlt_redis servers[NODES];
 static struct dlt_proxy proxy;
 static struct dlt_session one, two; /* of one client */
+
+static void another_open(struct dlt_session *session)
+{
+    *session = one;
+    session->shared = &one.host;
+    session->target.hosts = session->hosts;
+    cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
+}
 
 static void sessions_open(void)
 {
@@ -34,10 +44,7 @@ static void sessions_open(void)
     dlt_session_option(&one, "prefix", "rl:");
     dlt_session_option(&one, "node_timeout", "500");
     cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
-    two = one;
-    two.shared = &one.host;
-    two.target.hosts = two.hosts;
-    cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
+    another_open(&two);
 }
 
 static unsigned readers_of_w(void)
@@ -255,10 +262,9 @@ Test(redlock_heal, C5_who_forgets_a_place_leaves_the_lock)
 
 /* ---- what is refused ---- */
 
-static void allow_scripts(bool allowed)
+static void allow_scripts(unsigned node, bool allowed)
 {
-    for (unsigned i = 1; i < NODES; i++)
-        (void)dlt_redis_ask(&servers[i], "ACL SETUSER default %s@scripting", allowed ? "+" : "-");
+    (void)dlt_redis_ask(&servers[node], "ACL SETUSER default %s@scripting", allowed ? "+" : "-");
 }
 
 /* One node grants a lock, another one does so too late, and neither takes it back when it is told:
@@ -268,13 +274,15 @@ Test(redlock_heal, TRY_3_an_undo_that_is_refused_has_undone_nothing)
     struct dlt_request request;
 
     (void)dlt_redis_ask(&servers[0], "SET rl:{x} foreign PX 60000");
-    allow_scripts(false);
+    allow_scripts(1, false);
+    allow_scripts(FAR, false);
     tell("delay s2c 1000");
     dlt_request(&one, &request, "x", 1, TTL_MS);
     expect_try(&one, &request, DLOCK_UNKNOWN);
     tell("pass");
     cr_expect(is_there(1) && is_there(FAR));
-    allow_scripts(true);
+    allow_scripts(1, true);
+    allow_scripts(FAR, true);
     for (int i = 0; i < TRIES && (is_there(1) || is_there(FAR)); i++) {
         dlt_request(&one, &request, "y", 2, TTL_MS);
         expect_try(&one, &request, DLOCK_OK);
@@ -282,6 +290,86 @@ Test(redlock_heal, TRY_3_an_undo_that_is_refused_has_undone_nothing)
         dlt_sleep_ms(50);
     }
     cr_expect_not(is_there(1) || is_there(FAR));
+}
+
+/* Those who sleep give their connections away; four are kept for all of them. */
+static struct sleeper {
+    pthread_t thread;
+    struct dlt_session session;
+    struct dlt_request request;
+} sleepers[KEPT];
+
+static void *sleep_for_it(void *arg)
+{
+    struct sleeper *sleeper = arg;
+
+    (void)sleeper->session.ops->watch(sleeper->session.self,
+                                      dlt_due(&sleeper->session, &sleeper->request, 60000),
+                                      &sleeper->session.grant, &sleeper->session.err);
+    return NULL;
+}
+
+static void sleepers_start(void)
+{
+    char asleep[8] = "";
+
+    for (int i = 0; i < KEPT; i++)
+        another_open(&sleepers[i].session); /* before there are any to be had */
+    for (int i = 0; i < KEPT; i++) {
+        struct sleeper *sleeper = &sleepers[i];
+
+        dlt_request(&sleeper->session, &sleeper->request, "x", (unsigned char)(10 + i), TTL_MS);
+        cr_assert_eq(dlt_try(&sleeper->session, &sleeper->request), DLOCK_BUSY);
+        cr_assert_eq(pthread_create(&sleeper->thread, NULL, sleep_for_it, sleeper), 0);
+        (void)snprintf(asleep, sizeof asleep, "%d", i + 1);
+        for (int j = 0; j < TRIES && strcmp(dlt_redis_ask(&servers[0], "ZCARD rl:{x}:q"), asleep);
+             j++)
+            dlt_sleep_ms(50);
+    }
+    dlt_sleep_ms(100); /* what they do after they have taken a place */
+}
+
+static void sleepers_stop(void)
+{
+    for (int i = 0; i < KEPT; i++) {
+        struct sleeper *sleeper = &sleepers[i];
+
+        sleeper->session.ops->interrupt(sleeper->session.self, &sleeper->request.req);
+        (void)pthread_join(sleeper->thread, NULL);
+        sleeper->session.ops->forget(sleeper->session.self, &sleeper->request.req);
+        dlt_session_close(&sleeper->session);
+    }
+}
+
+/* Who goes to sleep with something left to tell a node keeps the connections, also if enough are
+ * kept already, and tells it later. */
+Test(redlock_heal, UNL_1_what_is_owed_is_not_lost_by_waiting)
+{
+    struct dlt_request holder, request, waiter;
+
+    take(&holder, DLOCK_EXCLUSIVE);
+    sleepers_start();
+    dlt_request(&two, &request, "w", 3, TTL_MS);
+    expect_try(&two, &request, DLOCK_OK);
+    for (int i = 0; i < TRIES && strcmp(dlt_redis_ask(&servers[FAR], "EXISTS rl:{w}"), "1"); i++) {
+        cr_assert_eq(dlt_renew(&two, &request), DLOCK_OK, "%s", two.err.message);
+        dlt_sleep_ms(20);
+    }
+    allow_scripts(FAR, false);
+    cr_assert_eq(dlt_unlock(&two, &request), DLOCK_OK, "%s", two.err.message);
+    dlt_request(&two, &waiter, "x", 4, TTL_MS);
+    cr_assert_eq(dlt_try(&two, &waiter), DLOCK_BUSY, "%s", two.err.message);
+    (void)two.ops->watch(two.self, dlt_due(&two, &waiter, 200), &two.grant, &two.err);
+    cr_expect_str_eq(dlt_redis_ask(&servers[FAR], "EXISTS rl:{w}"), "1");
+    allow_scripts(FAR, true);
+    for (int i = 0; i < TRIES && strcmp(dlt_redis_ask(&servers[FAR], "EXISTS rl:{w}"), "0"); i++) {
+        settle();
+        dlt_sleep_ms(50);
+    }
+    cr_expect_str_eq(dlt_redis_ask(&servers[FAR], "EXISTS rl:{w}"), "0");
+    two.ops->forget(two.self, &waiter.req);
+    sleepers_stop();
+    cr_expect_eq(dlt_unlock(&one, &holder), DLOCK_OK, "%s", one.err.message);
 }
 
 /* ---- readers, and writers who take what looks free ---- */
