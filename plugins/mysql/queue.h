@@ -14,6 +14,7 @@ struct my_queue {
     int asked, head, passed;
     int kept;        /* by the holder of the name */
     int64_t head_ns; /* since when it is the head */
+    int64_t rest_ns; /* at rest: since when */
 };
 
 /* A connection that waits in GET_LOCK, one that rests or a new one. NULL: err says why. */

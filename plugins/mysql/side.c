@@ -16,6 +16,10 @@
 /* A look at the tables costs the server milliseconds; many connections are made at once. */
 #define CHECK_NS (5 * MY_NS_PER_S)
 
+/* Queue sessions that rested for so long are given back, like core's idle ones, with which they go:
+ * when one of those is closed. */
+#define REST_NS (60 * MY_NS_PER_S)
+
 /* Connections that a client has in its locks, and not only in its waits. */
 #define KEPT_MOST 16
 
@@ -106,25 +110,46 @@ void my_side_hold(struct my_side *side)
     registry_unlock();
 }
 
+static void queues_drop(struct my_queue *queue)
+{
+    while (queue != NULL) {
+        struct my_queue *next = queue->next;
+
+        my_queue_drop(queue);
+        queue = next;
+    }
+}
+
+/* The one that rests since the latest is the first. Under the registry's mutex. */
+static struct my_queue *rested(struct my_side *side)
+{
+    const int64_t now_ns = side->host->now_ns(side->host->ctx);
+    struct my_queue **at = &side->resting, *old = NULL;
+
+    while (*at != NULL && now_ns - (*at)->rest_ns < REST_NS)
+        at = &(*at)->next;
+    old = *at;
+    *at = NULL;
+    return old;
+}
+
 void my_side_leave(struct my_side *side)
 {
     struct my_side **link = &sides;
+    struct my_queue *old = NULL;
+    int last = 0;
 
     registry_lock();
-    if (--side->users > 0) {
-        registry_unlock();
-        return;
-    }
-    while (*link != side)
+    last = --side->users == 0;
+    old = last ? side->resting : rested(side);
+    while (last && *link != side)
         link = &(*link)->next;
-    *link = side->next;
+    if (last)
+        *link = side->next;
     registry_unlock();
-    while (side->resting != NULL) {
-        struct my_queue *queue = side->resting;
-
-        side->resting = queue->next;
-        my_queue_drop(queue);
-    }
+    queues_drop(old);
+    if (!last)
+        return;
     my_conn_close(&side->conn, 0);
     (void)pthread_cond_destroy(&side->freed);
     (void)pthread_mutex_destroy(&side->mutex);
@@ -172,6 +197,7 @@ struct my_queue *my_side_wake(struct my_side *side)
 
 void my_side_rest(struct my_side *side, struct my_queue *queue)
 {
+    queue->rest_ns = side->host->now_ns(side->host->ctx);
     registry_lock();
     queue->next = side->resting;
     side->resting = queue;

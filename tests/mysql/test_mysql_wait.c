@@ -52,6 +52,36 @@ LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
     cr_assert_eq(dlt_try(&s, &late), DLOCK_OK, "nothing stays reserved");
 }
 
+static long connections(void)
+{
+    return strtol(dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.processlist"
+                                         " WHERE user = 'u'"),
+                  NULL, 10);
+}
+
+/* What goes with a session that core closes, because nobody used it for a minute. */
+LEASED(a_queue_session_that_rested_for_a_minute_is_given_back)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct dlt_session other;
+    const long before = connections();
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    becomes_head(&w);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    for (int minutes = 0; minutes < 2; minutes++) {
+        dlt_host_advance(&s.host, minutes * 60000);
+        cr_assert_eq(dlt_session_join(&other, &t), DLOCK_OK, "%s", other.err.message);
+        dlt_session_close(&other);
+        for (int i = 0; i < 100 && connections() != before + 1 - minutes; i++)
+            dlt_sleep_ms(20); /* the server sees the end a moment later */
+        cr_assert_eq(connections(), before + 1 - minutes);
+    }
+}
+
 LEASED(WAT_1_the_deadline_and_the_place_that_is_kept)
 {
     struct waiter head = {.session = &t, .request = &b, .timeout_ms = 1200};

@@ -61,6 +61,7 @@ void dlt_host_init_running(struct dlt_host *host)
 {
     dlt_host_init(host);
     host->runs = 1;
+    host->now_ns = 0;
 }
 
 void dlt_host_advance(struct dlt_host *host, int64_t ms)
@@ -75,7 +76,7 @@ int64_t dlt_host_now(struct dlt_host *host)
     if (!host->runs)
         return host->now_ns;
     (void)clock_gettime(CLOCK_BOOTTIME, &ts);
-    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec + host->now_ns;
 }
 
 int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms)

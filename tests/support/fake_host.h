@@ -13,7 +13,7 @@
 
 struct dlt_host {
     struct dlock_host table; /* table.ctx is this struct: it must not move */
-    int runs;                /* non-zero: CLOCK_BOOTTIME in place of now_ns */
+    int runs;                /* non-zero: CLOCK_BOOTTIME, and now_ns more */
     _Atomic int64_t now_ns;
     _Atomic unsigned logs, downs; /* calls of log and session_down */
     _Atomic uint32_t caps;        /* that no session_caps left out; all at first */
