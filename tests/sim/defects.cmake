@@ -1,6 +1,6 @@
 # Does the simulation see? Each defect is core, or the simulation's own server, with one rule taken
 # away, and that rule of the checker, or of the simulation, has to be found broken within some seeds of
-# a profile, and before anything else.
+# a profile. What else is broken by the same defect comes before it or after, as seeds have it.
 #
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 function(dlt_add_sim_defect name profile store seeds rule)
