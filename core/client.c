@@ -241,8 +241,6 @@ static void client_drain_locked(struct dlock_client *client)
 
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
-        int64_t deadline_ns;
-
         lock = client->acquiring > 0 ? NULL : find_active(client);
         if (lock == NULL && client->acquiring == 0 && client->calls == 0)
             return;
@@ -250,9 +248,8 @@ static void client_drain_locked(struct dlock_client *client)
             (void)pthread_cond_wait(&client->quiet, &client->mutex);
             continue;
         }
-        deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
         dl_error_reset(&err);
-        if (dl_unlock_whole_locked(lock, deadline_ns, &err) == DLOCK_OK)
+        if (dl_unlock_whole_locked(lock, &err) == DLOCK_OK)
             continue;
         (void)pthread_mutex_unlock(&client->mutex);
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_client_close: %s",
