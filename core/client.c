@@ -104,9 +104,25 @@ static void client_free(struct dlock_client *client)
     free(client);
 }
 
+/* It is never held for as long as going to sleep takes: who finds it locked looks again at first.
+ */
+static int mutex_init(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    if (rc == 0)
+        rc = pthread_mutex_init(mutex, &attr);
+    (void)pthread_mutexattr_destroy(&attr);
+    return rc;
+}
+
 static enum dlock_status client_sync_init(struct dlock_client *client, struct dlock_error *err)
 {
-    if (pthread_mutex_init(&client->mutex, NULL) != 0)
+    if (mutex_init(&client->mutex) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
     if (dl_cond_init(&client->quiet) != 0) {
         (void)pthread_mutex_destroy(&client->mutex);
