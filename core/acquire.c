@@ -21,16 +21,24 @@ struct acquire {
     struct dl_waiting waiting; /* the handle points to it */
     struct dl_attempt attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
+    int64_t now_ns;           /* when the last step ended; the first one: began */
     bool begun;               /* the request has a token that is not used up */
     bool patient;             /* has not asked the store yet */
     bool placed;              /* counted in the name's places */
 };
 
-/* OK: the phase has begun. With the mutex held. */
-static enum dlock_status acquire_begin(struct dlock *lock, struct dl_waiting *waiting,
-                                       enum dlock_mode mode, struct dlock_error *err)
+static int64_t now(struct acquire *a)
 {
-    struct dlock_client *client = lock->client;
+    a->now_ns = dl_client_now(a->client);
+    return a->now_ns;
+}
+
+/* OK: the phase has begun. With the mutex held. */
+static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
+{
+    struct dlock *lock = a->lock;
+    struct dlock_client *client = a->client;
+    struct dlock_error *err = a->err;
 
     if (client->shutdown)
         return dl_error(err, DLOCK_CLOSED, "the client is shut down");
@@ -38,7 +46,7 @@ static enum dlock_status acquire_begin(struct dlock *lock, struct dl_waiting *wa
         return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
     if (lock->phase != DL_PHASE_IDLE)
         return dl_error(err, DLOCK_ALREADY, "another thread is using this handle");
-    switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
+    switch (dl_lease_state(&lock->lease, a->now_ns)) {
     case DLOCK_STATE_FREE:
         break;
     case DLOCK_STATE_LOST:
@@ -52,7 +60,7 @@ static enum dlock_status acquire_begin(struct dlock *lock, struct dl_waiting *wa
     client->acquiring++;
     lock->claim->req.mode = mode;
     lock->claim->req.ttl_ms = lock->terms->ttl_ms; /* the keeper reads it of any handle */
-    lock->waiting = waiting;
+    lock->waiting = &a->waiting;
     lock->repeatable = false;
     return DLOCK_OK;
 }
@@ -122,7 +130,7 @@ static void place_note(struct acquire *a)
     if (!a->placed)
         return;
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_name_note_waiters(name, a->grant.waiters, name->places - 1, dl_client_now(a->client));
+    dl_name_note_waiters(name, a->grant.waiters, name->places - 1, a->now_ns);
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
@@ -189,11 +197,10 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
 /* A session that comes at the last moment is of no use: what is sent then cannot be answered. */
 static int64_t session_until(const struct acquire *a)
 {
-    int64_t now_ns = dl_client_now(a->client);
-    int64_t rest_ns = (a->attempt.until_ns - now_ns) / 2;
+    int64_t rest_ns = (a->attempt.until_ns - a->now_ns) / 2;
 
     if (a->attempt.step == DL_STEP_LOCK)
-        return dl_attempt_exchange_until(&a->attempt, now_ns);
+        return dl_attempt_exchange_until(&a->attempt, a->now_ns);
     return a->attempt.until_ns - (rest_ns < DL_GRACE_NS / 2 ? rest_ns : DL_GRACE_NS / 2);
 }
 
@@ -210,13 +217,12 @@ static void step_try(struct acquire *a)
             dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
     }
     if (status != DLOCK_OK) {
-        dl_attempt_no_session(&a->attempt, dl_client_now(a->client), status,
-                              dl_client_jitter(a->client));
+        dl_attempt_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
         return;
     }
-    sent_ns = dl_client_now(a->client);
+    sent_ns = now(a);
     status = try_call(a, session, sent_ns);
-    dl_attempt_tried(&a->attempt, sent_ns, dl_client_now(a->client), status, &a->grant,
+    dl_attempt_tried(&a->attempt, sent_ns, now(a), status, &a->grant,
                      status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
     place_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
@@ -232,8 +238,7 @@ static void take_over(struct acquire *a)
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
                                     .lease_ms = a->lock->renewal.lease_ms};
-    dl_attempt_holds(&a->attempt, dl_client_now(a->client), a->waiting.handed_until_ns,
-                     a->grant.lease_ms);
+    dl_attempt_holds(&a->attempt, now(a), a->waiting.handed_until_ns, a->grant.lease_ms);
 }
 
 /* A hand-off needs an attempt that has left nothing unknown in the store. */
@@ -275,15 +280,14 @@ static void step_watch(struct acquire *a)
         return; /* handed */
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
-    dl_attempt_watched(&a->attempt, dl_client_now(a->client), status, &a->grant,
-                       dl_client_jitter(a->client));
+    dl_attempt_watched(&a->attempt, now(a), status, &a->grant, dl_client_jitter(a->client));
     place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
 }
 
 static void step_sleep(struct acquire *a)
 {
     if (park(a, a->attempt.until_ns, dl_turn_held_here(a->lock)) != DLOCK_OK)
-        dl_attempt_slept(&a->attempt, dl_client_now(a->client));
+        dl_attempt_slept(&a->attempt, now(a));
 }
 
 /* Best effort, whatever comes back: the store forgets the lease by itself (C4). */
@@ -295,19 +299,19 @@ static void step_return(struct acquire *a)
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_hold_uncount_locked(a->lock); /* it may have been handed to us */
     (void)pthread_mutex_unlock(&a->client->mutex);
-    dl_attempt_returned(&a->attempt, dl_client_now(a->client));
+    dl_attempt_returned(&a->attempt, now(a));
 }
 
 /* Before the first word to the store: whoever holds it here may hand it on soon. */
 static void step_patience(struct acquire *a)
 {
-    int64_t until_ns = dl_client_now(a->client) + PATIENCE_NS;
+    int64_t until_ns = a->now_ns + PATIENCE_NS;
 
     a->patient = false;
     if (until_ns > a->attempt.deadline_ns)
         until_ns = a->attempt.deadline_ns;
-    if (dl_turn_held_here(a->lock))
-        (void)park(a, until_ns, true);
+    (void)park(a, until_ns, true);
+    (void)now(a);
 }
 
 static void step(struct acquire *a)
@@ -319,7 +323,7 @@ static void step(struct acquire *a)
         return;
     }
     if (cancel != DLOCK_OK && a->attempt.step != DL_STEP_RETURN) {
-        dl_attempt_cancel(&a->attempt, dl_client_now(a->client), cancel);
+        dl_attempt_cancel(&a->attempt, now(a), cancel);
         (void)dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
         return;
     }
@@ -351,7 +355,6 @@ static void granted_locked(struct acquire *a)
 {
     struct dlock *lock = a->lock;
     struct dl_claim *claim = lock->claim;
-    int64_t now_ns = dl_client_now(a->client);
 
     claim->enqueued = false;
     if (!lock->counted) { /* from the store */
@@ -359,10 +362,10 @@ static void granted_locked(struct acquire *a)
         claim->fence_room = a->grant.fence_room;
         claim->turns = 0;
         lock->name->crowded_ns = DL_NEVER; /* others have had it, or could have */
-        dl_name_note_waiters(lock->name, a->grant.waiters, lock->name->places, now_ns);
+        dl_name_note_waiters(lock->name, a->grant.waiters, lock->name->places, a->now_ns);
         dl_hold_count_locked(lock);
     }
-    dl_hold_granted_locked(lock, now_ns, a->attempt.valid_until_ns, &a->grant);
+    dl_hold_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
 }
 
 /* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
@@ -378,11 +381,11 @@ static bool is_kept(const struct acquire *a)
 }
 
 /* It is shorter than asked for, nobody will change that in time, and there is time to do so. */
-static bool is_too_short(const struct acquire *a, int64_t now_ns)
+static bool is_too_short(const struct acquire *a)
 {
     return a->attempt.result == DLOCK_OK && !a->attempt.rules.session &&
            a->grant.lease_ms < a->lock->claim->req.ttl_ms &&
-           (!a->attempt.rules.wait || now_ns < a->attempt.deadline_ns) && !is_kept(a);
+           (!a->attempt.rules.wait || a->now_ns < a->attempt.deadline_ns) && !is_kept(a);
 }
 
 /* Renews a grant before it is handed out. Without an answer it is used as it is: half of what can
@@ -390,7 +393,7 @@ static bool is_too_short(const struct acquire *a, int64_t now_ns)
 static void lengthen(struct acquire *a)
 {
     struct dl_attempt *attempt = &a->attempt;
-    int64_t now_ns = dl_client_now(a->client);
+    int64_t now_ns = a->now_ns;
     int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(a->grant.lease_ms) - now_ns;
     int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns);
     int64_t valid_until_ns = attempt->valid_until_ns;
@@ -400,7 +403,7 @@ static void lengthen(struct acquire *a)
     if (dl_renew_first(a->lock, deadline_ns, &a->grant.lease_ms, &valid_until_ns, a->err) ==
         DLOCK_LOST)
         valid_until_ns = 0;
-    dl_attempt_holds(attempt, dl_client_now(a->client), valid_until_ns, a->grant.lease_ms);
+    dl_attempt_holds(attempt, now(a), valid_until_ns, a->grant.lease_ms);
 }
 
 static enum dlock_status attempt_run(struct acquire *a)
@@ -408,7 +411,7 @@ static enum dlock_status attempt_run(struct acquire *a)
     for (;;) {
         while (a->attempt.step != DL_STEP_DONE)
             step(a);
-        if (!is_too_short(a, dl_client_now(a->client)))
+        if (!is_too_short(a))
             return a->attempt.result;
         lengthen(a);
         if (a->attempt.step == DL_STEP_DONE)
@@ -432,12 +435,12 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
         }
     }
     (void)pthread_mutex_lock(&a->client->mutex);
-    if (status == DLOCK_OK)
-        granted_locked(a);
-    else if (a->attempt.silent)
-        lock->name->silent_ns = dl_client_now(a->client);
+    if (status != DLOCK_OK && a->attempt.silent)
+        lock->name->silent_ns = now(a);
     dl_turn_leave_locked(lock);
-    dl_lock_idle_locked(lock); /* in one step: nobody sees a handle that is held and acquiring */
+    dl_lock_idle_locked(lock);
+    if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
+        granted_locked(a);
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
 }
@@ -463,36 +466,28 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     struct dlock_client *client = lock->client;
     struct acquire a = {.lock = lock, .client = client, .err = err, .waiting.lock = lock};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
-    int64_t joined_ns = dl_client_now(client);
-    int64_t deadline_ns = dl_clock_after_ms(joined_ns, timeout_ms);
+    int64_t deadline_ns = dl_clock_after_ms(now(&a), timeout_ms);
     struct dl_attempt_rules rules;
     enum dlock_status status;
+    bool begun;
 
     (void)pthread_mutex_lock(&client->mutex);
     status = dl_hold_again_locked(lock, mode, err);
-    if (status != DLOCK_NOT_HELD) {
-        (void)pthread_mutex_unlock(&client->mutex);
-        return status;
-    }
-    status = acquire_begin(lock, &a.waiting, mode, err);
-    if (status == DLOCK_OK)
-        status = dl_turn_take_locked(lock, mode, wait);
-    if (status == DLOCK_BUSY) {
-        dl_lock_idle_locked(lock);
-        (void)dl_error(err, status, "%s", dlock_status_text(DLOCK_BUSY));
+    if (status == DLOCK_NOT_HELD)
+        status = acquire_begin(&a, mode);
+    begun = lock->waiting == &a.waiting;
+    if (begun) {
+        status = dl_turn_take_locked(lock, mode, wait, deadline_ns, &a.now_ns);
+        a.patient = wait && dl_name_held_against(lock->name, mode);
     }
     (void)pthread_mutex_unlock(&client->mutex);
-    if (status != DLOCK_OK)
+    if (!begun)
         return status;
-
-    a.patient = wait;
-    if (wait)
-        status = dl_turn_await(lock, joined_ns, deadline_ns);
     if (status == DLOCK_UNAVAILABLE)
         (void)dl_error(err, status, "the store did not answer the thread before this one");
     if (status == DLOCK_OK) {
         rules_make(lock, wait, &rules);
-        dl_attempt_start(&a.attempt, &rules, dl_client_now(client), deadline_ns);
+        dl_attempt_start(&a.attempt, &rules, a.now_ns, deadline_ns);
         status = attempt_run(&a);
     }
     return acquire_end(&a, status);

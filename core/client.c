@@ -104,9 +104,25 @@ static void client_free(struct dlock_client *client)
     free(client);
 }
 
+/* It is never held for as long as going to sleep takes: who finds it locked looks again at first.
+ */
+static int mutex_init(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    if (rc == 0)
+        rc = pthread_mutex_init(mutex, &attr);
+    (void)pthread_mutexattr_destroy(&attr);
+    return rc;
+}
+
 static enum dlock_status client_sync_init(struct dlock_client *client, struct dlock_error *err)
 {
-    if (pthread_mutex_init(&client->mutex, NULL) != 0)
+    if (mutex_init(&client->mutex) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
     if (dl_cond_init(&client->quiet) != 0) {
         (void)pthread_mutex_destroy(&client->mutex);
@@ -241,8 +257,6 @@ static void client_drain_locked(struct dlock_client *client)
 
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
-        int64_t deadline_ns;
-
         lock = client->acquiring > 0 ? NULL : find_active(client);
         if (lock == NULL && client->acquiring == 0 && client->calls == 0)
             return;
@@ -250,9 +264,8 @@ static void client_drain_locked(struct dlock_client *client)
             (void)pthread_cond_wait(&client->quiet, &client->mutex);
             continue;
         }
-        deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
         dl_error_reset(&err);
-        if (dl_unlock_whole_locked(lock, deadline_ns, &err) == DLOCK_OK)
+        if (dl_unlock_whole_locked(lock, &err) == DLOCK_OK)
             continue;
         (void)pthread_mutex_unlock(&client->mutex);
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_client_close: %s",

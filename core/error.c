@@ -2,6 +2,7 @@
 #include "error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,42 +32,59 @@ enum dlock_status dl_error(struct dlock_error *err, enum dlock_status status, co
     return status;
 }
 
-static void make_printable(char *text)
+static void text_export(char *to, size_t size, const char *from)
 {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    size_t len = 0;
+
+    for (; len + 1 < size && from[len] != '\0'; len++)
+        to[len] = (unsigned char)from[len] < 0x20 || from[len] == 0x7f ? '?' : from[len];
+    to[len] = '\0';
+}
+
+static void node_export(struct dlock_node_error *to, const struct dlock_node_error *from)
+{
+    text_export(to->node, sizeof to->node, from->node);
+    to->status = from->status;
+    text_export(to->message, sizeof to->message, from->message);
+}
+
+/* Every call that succeeds comes here too: what nobody reads is not written. */
+static void error_export(struct dlock_error *to, const struct dlock_error *from,
+                         enum dlock_status status)
+{
+    bool said = status != DLOCK_OK && from->message[0] != '\0';
+
+    to->struct_size = sizeof *to;
+    to->status = status;
+    to->backend_code = from->backend_code;
+    to->node_count =
+        from->node_count < DLOCK_NODE_ERRORS_MAX ? from->node_count : DLOCK_NODE_ERRORS_MAX;
+    for (uint32_t i = 0; i < to->node_count; i++)
+        node_export(&to->nodes[i], &from->nodes[i]);
+    text_export(to->origin, sizeof to->origin, from->origin);
+    text_export(to->message, sizeof to->message,
+                said ? from->message : dlock_status_text((int)status));
+}
+
+static void error_export_part(struct dlock_error *to, size_t size, const struct dlock_error *from,
+                              enum dlock_status status)
+{
+    struct dlock_error whole = {0};
+
+    error_export(&whole, from, status);
+    whole.struct_size = size;
+    memcpy(to, &whole, size);
 }
 
 enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
                                   enum dlock_status status)
 {
-    struct dlock_error copy;
-    size_t size;
-
     if (to == NULL)
         return status;
-    size = to->struct_size;
-    if (size == 0 || size > sizeof copy)
-        size = sizeof copy;
-    memset(&copy, 0, sizeof copy);
-    copy.struct_size = size;
-    copy.status = status;
-    copy.backend_code = from->backend_code;
-    copy.node_count = from->node_count;
-    if (copy.node_count > DLOCK_NODE_ERRORS_MAX)
-        copy.node_count = DLOCK_NODE_ERRORS_MAX;
-    for (uint32_t i = 0; i < copy.node_count; i++) {
-        copy.nodes[i] = from->nodes[i];
-        make_printable(copy.nodes[i].node);
-        make_printable(copy.nodes[i].message);
-    }
-    memcpy(copy.origin, from->origin, sizeof copy.origin);
-    memcpy(copy.message, from->message, sizeof copy.message);
-    if (status == DLOCK_OK || copy.message[0] == '\0')
-        (void)snprintf(copy.message, sizeof copy.message, "%s", dlock_status_text((int)status));
-    make_printable(copy.message);
-    memcpy(to, &copy, size);
+    if (to->struct_size == 0 || to->struct_size >= sizeof *to)
+        error_export(to, from, status);
+    else
+        error_export_part(to, to->struct_size, from, status);
     return status;
 }
 

@@ -41,7 +41,7 @@ static void claims_swap(struct dlock *from, struct dlock *to)
     dl_lock_mark_claim(to);
 }
 
-bool dl_handoff_locked(struct dlock *lock)
+bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
 {
     struct dlock *to = receiver_of(lock);
     struct dl_claim *claim = lock->claim;
@@ -50,7 +50,7 @@ bool dl_handoff_locked(struct dlock *lock)
     if (to == NULL || lock->keeper_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
         claim->req.ttl_ms != to->terms->ttl_ms || (to->terms->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
-        dl_lease_state(&lock->lease, dl_client_now(lock->client)) != DLOCK_STATE_HELD)
+        dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_HELD)
         return false;
     terms = (struct dl_handoff_terms){
         .turns = claim->turns,
@@ -58,7 +58,7 @@ bool dl_handoff_locked(struct dlock *lock)
             lock->terms->handoff < to->terms->handoff ? lock->terms->handoff : to->terms->handoff,
         .fence = claim->fence,
         .fence_room = claim->fence_room,
-        .now_ns = dl_client_now(lock->client),
+        .now_ns = now_ns,
         .crowded_ns = lock->name->crowded_ns,
         .ttl_ns = lock->renewal.lease_ms * DL_NS_PER_MS,
     };

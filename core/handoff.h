@@ -28,6 +28,6 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms);
 
 /* Hands the lease of lock, which is held and about to be released, on. false: it cannot. With the
  * mutex held. */
-bool dl_handoff_locked(struct dlock *lock);
+bool dl_handoff_locked(struct dlock *lock, int64_t now_ns);
 
 #endif

@@ -54,11 +54,13 @@ void dl_hold_downgrade_locked(struct dlock *lock)
 enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
                                        struct dlock_error *err)
 {
-    enum dlock_state state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
+    enum dlock_state state;
 
     if (!lock->terms->recursive || lock->client->shutdown ||
-        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING) ||
-        (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL))
+        (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING))
+        return DLOCK_NOT_HELD;
+    state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL)
         return DLOCK_NOT_HELD;
     if (lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE)
         return dl_error(err, DLOCK_ALREADY, "this handle holds the lock shared");

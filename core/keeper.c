@@ -427,10 +427,21 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
+static int thread_start(struct dlock_client *client)
+{
+    sigset_t all, before;
+    int rc;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
+    rc = pthread_create(&client->keeper.thread, NULL, keeper_main, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
 enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err)
 {
     struct dl_keeper *keeper = &client->keeper;
-    sigset_t all, before;
     int rc;
 
     if (keeper->running)
@@ -441,10 +452,7 @@ enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_erro
         keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (keeper->wake_fd < 0 || keeper->timer_fd < 0)
         return dl_error(err, DLOCK_NOMEM, "no descriptor for the keeper");
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
-    rc = pthread_create(&keeper->thread, NULL, keeper_main, client);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = thread_start(client);
     if (rc != 0)
         return dl_error(err, DLOCK_NOMEM, "cannot start the keeper thread: %s",
                         strerrordesc_np(rc));

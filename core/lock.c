@@ -207,8 +207,7 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
             return;
         else
-            (void)dl_unlock_whole_locked(
-                lock, dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms), err);
+            (void)dl_unlock_whole_locked(lock, err);
     }
 }
 

@@ -282,9 +282,13 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
 static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
                                      struct dl_session **out, struct dlock_error *err)
 {
-    struct dl_session *session = NULL;
+    struct dl_session *session = atomic_load(&pool->shared);
     enum dlock_status status;
 
+    if (session != NULL) {
+        *out = session;
+        return DLOCK_OK;
+    }
     (void)pthread_mutex_lock(&pool->mutex);
     while (pool->shared == NULL && pool->connecting) {
         if (dl_clock_now(&pool->host->clock) >= deadline_ns) {

@@ -24,6 +24,7 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum dl_use {
@@ -52,12 +53,12 @@ struct dl_pool {
     pthread_mutex_t mutex;
     pthread_cond_t connected_changed;  /* CONCURRENT: of `shared` and `connecting` */
     struct dl_line line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
-    struct dl_session *idle;   /* connected, nobody uses them; the one used last is the first */
-    unsigned lent;             /* connected, and in use */
-    int64_t refused_until_ns;  /* the store has refused one more; 0: not since one was opened */
-    char refusal[160];         /* in what words */
-    struct dl_session *shared; /* CONCURRENT: the one session */
-    bool connecting;           /* CONCURRENT: somebody makes it */
+    struct dl_session *idle;  /* connected, nobody uses them; the one used last is the first */
+    unsigned lent;            /* connected, and in use */
+    int64_t refused_until_ns; /* the store has refused one more; 0: not since one was opened */
+    char refusal[160];        /* in what words */
+    struct dl_session *_Atomic shared; /* CONCURRENT: the one session, once it is made */
+    bool connecting;                   /* CONCURRENT: somebody makes it */
     unsigned used[DL_USE_COUNT];
     struct dlock_session_info info; /* of the session opened last */
 };

@@ -7,15 +7,40 @@ struct dl_waiting *dl_turn_waiting(struct dl_turn *turn)
     return (struct dl_waiting *)(void *)((char *)turn - offsetof(struct dl_waiting, turn));
 }
 
-enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait)
+static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int64_t *now_ns)
 {
+    struct dl_waiting *waiting = lock->waiting;
+    int64_t joined_ns = *now_ns;
+    enum dlock_status status = DLOCK_OK;
+
+    while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
+        dl_lock_sleep_locked(lock, deadline_ns);
+        *now_ns = dl_client_now(lock->client);
+    }
+    if (waiting->handed)
+        status = DLOCK_OK;
+    else if (waiting->cancel != DLOCK_OK)
+        status = waiting->cancel;
+    else if (!waiting->turn.admitted)
+        status = DLOCK_TIMEOUT;
+    else if (lock->name->silent_ns > joined_ns)
+        status = DLOCK_UNAVAILABLE;
+    if (status != DLOCK_OK)
+        waiting->ready = false;
+    return status;
+}
+
+enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                      int64_t deadline_ns, int64_t *now_ns)
+{
+    struct dl_waiting *waiting = lock->waiting;
     struct dl_queue *queue = &lock->name->queue;
 
     if (!wait)
         return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
-    dl_queue_push(queue, &lock->waiting->turn, mode);
-    lock->waiting->ready = true;
-    return DLOCK_OK;
+    dl_queue_push(queue, &waiting->turn, mode);
+    waiting->ready = true;
+    return waiting->turn.admitted ? DLOCK_OK : turn_await(lock, deadline_ns, now_ns);
 }
 
 void dl_turn_leave_locked(struct dlock *lock)
@@ -27,30 +52,6 @@ void dl_turn_leave_locked(struct dlock *lock)
     waiting->ready = false;
     dl_queue_remove(&lock->name->queue, &waiting->turn);
     dl_hold_admit_locked(lock);
-}
-
-enum dlock_status dl_turn_await(struct dlock *lock, int64_t joined_ns, int64_t deadline_ns)
-{
-    struct dlock_client *client = lock->client;
-    struct dl_waiting *waiting = lock->waiting;
-    enum dlock_status status = DLOCK_OK;
-
-    (void)pthread_mutex_lock(&client->mutex);
-    while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK &&
-           dl_client_now(client) < deadline_ns)
-        dl_lock_sleep_locked(lock, deadline_ns);
-    if (waiting->handed)
-        status = DLOCK_OK;
-    else if (waiting->cancel != DLOCK_OK)
-        status = waiting->cancel;
-    else if (!waiting->turn.admitted)
-        status = DLOCK_TIMEOUT;
-    else if (lock->name->silent_ns > joined_ns)
-        status = DLOCK_UNAVAILABLE;
-    if (status != DLOCK_OK)
-        waiting->ready = false;
-    (void)pthread_mutex_unlock(&client->mutex);
-    return status;
 }
 
 bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel)

@@ -14,15 +14,17 @@
 /* Whose turn it is. */
 struct dl_waiting *dl_turn_waiting(struct dl_turn *turn);
 
-/* In line, if `wait`. BUSY: others are, and we are not to. With the mutex held. */
-enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait);
+/*
+ * In line, if `wait`, until it is our turn. OK: let in, or handed a claim. BUSY: others are in
+ * line, and we are not to wait. TIMEOUT, CANCELED, CLOSED. UNAVAILABLE: the store has not answered
+ * somebody before us since *now_ns, when we came into the line: one has found out for all. *now_ns
+ * is kept up. With the mutex held, which it gives up while it waits.
+ */
+enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                      int64_t deadline_ns, int64_t *now_ns);
 
 /* Out of the line, if in it; who may come next is let in. With the mutex held. */
 void dl_turn_leave_locked(struct dlock *lock);
-
-/* OK: let in, or handed a claim. TIMEOUT, CANCELED, CLOSED. UNAVAILABLE: the store has not answered
- * somebody before us since joined_ns, when we came into the line: one has found out for all. */
-enum dlock_status dl_turn_await(struct dlock *lock, int64_t joined_ns, int64_t deadline_ns);
 
 /* true: a claim was handed to us; it is lock->claim, and this is told once. *cancel: what the call
  * is to return instead of waiting; OK: go on. go: to the store, which ends our being ready. */

@@ -42,21 +42,33 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
     return release.result;
 }
 
-static void await_keeper_locked(struct dlock *lock)
+static bool phase_ends(const struct dlock *lock)
 {
-    while (lock->keeper_busy)
-        dl_lock_sleep_locked(lock, DL_NEVER);
+    return lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING &&
+           !lock->client->closed;
 }
 
-/* Until no call is made on the handle. `ends`: no renewal may begin any more. */
-static void await_phase_locked(struct dlock *lock, bool ends)
+/* Until no call is made on the handle. `ends`: no renewal may begin any more. *now_ns: if that took
+ * any time, what it is then. */
+static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
 {
+    if (!phase_ends(lock))
+        return;
     lock->ending += ends;
-    while (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING &&
-           !lock->client->closed)
+    while (phase_ends(lock))
         dl_lock_await_change_locked(lock);
     lock->ending -= ends;
     dl_hold_free_to_renew_locked(lock); /* should this not be its end after all */
+    *now_ns = dl_client_now(lock->client);
+}
+
+static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
+{
+    if (!lock->keeper_busy)
+        return;
+    while (lock->keeper_busy)
+        dl_lock_sleep_locked(lock, DL_NEVER);
+    *now_ns = dl_client_now(lock->client);
 }
 
 /* What is left to do when the claim has ended. */
@@ -67,22 +79,23 @@ enum ending {
     ENDING_HANDED   /* another handle has the lease; its claim is ours now, to be cleaned up */
 };
 
-/* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held. */
-static enum ending unlock_begin(struct dlock *lock, bool whole, enum dlock_status *status,
-                                struct dlock_error *err)
+/* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held, and
+ * *now_ns kept up with what is waited for. */
+static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
+                                enum dlock_status *status, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_state state;
 
     *status = DLOCK_OK;
-    await_phase_locked(lock, whole || lock->depth == 0);
+    await_phase_locked(lock, whole || lock->depth == 0, now_ns);
     if (client->closed)
         *status = dl_error(err, DLOCK_CLOSED, "the client is closed");
     else if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
         *status = dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
     if (*status != DLOCK_OK)
         return ENDING_NOTHING;
-    state = dl_lease_state(&lock->lease, dl_client_now(client));
+    state = dl_lease_state(&lock->lease, *now_ns);
     if (state == DLOCK_STATE_FREE && !lock->repeatable) {
         *status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
         return ENDING_NOTHING;
@@ -98,30 +111,30 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, enum dlock_statu
     lock->phase = DL_PHASE_RELEASING;
     if (state == DLOCK_STATE_FREE)
         return ENDING_RELEASE;
-    if (dl_handoff_locked(lock))
+    if (dl_handoff_locked(lock, *now_ns))
         return ENDING_HANDED;
     dl_hold_end_locked(lock);
     if (state == DLOCK_STATE_LOST) {
         dl_events_drop(&client->events, &lock->event);
         lock->told = true;
     }
-    await_keeper_locked(lock); /* C14: the renewal ends before the release begins */
+    await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
 
-static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t deadline_ns,
-                                        struct dlock_error *err)
+static enum dlock_status release_locked(struct dlock *lock, bool whole, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
+    int64_t now_ns = dl_client_now(client);
+    int64_t deadline_ns = dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms);
     enum dlock_status status;
-    enum ending ending = unlock_begin(lock, whole, &status, err);
+    enum ending ending = unlock_begin(lock, whole, &now_ns, &status, err);
     bool again = lock->repeatable;
-    int64_t least_ns = dl_client_now(client) + DL_GRACE_NS;
 
     if (ending == ENDING_NOTHING)
         return status;
-    if (deadline_ns < least_ns) /* a renewal that hung was waited for */
-        deadline_ns = least_ns;
+    if (deadline_ns < now_ns + DL_GRACE_NS) /* a renewal that hung was waited for */
+        deadline_ns = now_ns + DL_GRACE_NS;
     (void)pthread_mutex_unlock(&client->mutex);
     if (ending == ENDING_RELEASE)
         status = unlock_exchange(lock, deadline_ns, again, err);
@@ -137,20 +150,18 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     return status;
 }
 
-enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t deadline_ns,
-                                         struct dlock_error *err)
+enum dlock_status dl_unlock_whole_locked(struct dlock *lock, struct dlock_error *err)
 {
-    return release_locked(lock, true, deadline_ns, err);
+    return release_locked(lock, true, err);
 }
 
 enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = release_locked(lock, false, deadline_ns, err);
+    status = release_locked(lock, false, err);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

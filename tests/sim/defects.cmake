@@ -1,6 +1,6 @@
 # Does the simulation see? Each defect is core, or the simulation's own server, with one rule taken
 # away, and that rule of the checker, or of the simulation, has to be found broken within some seeds of
-# a profile, and before anything else.
+# a profile. What else is broken by the same defect comes before it or after, as seeds have it.
 #
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 function(dlt_add_sim_defect name profile store seeds rule)
@@ -42,7 +42,7 @@ endfunction()
 
 dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
-dlt_add_sim_defect(no_least_validity everything any 100 C3 core/validity.c
+dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/validity.c
   "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
   "return until_ns > now_ns || lease_ms < 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/attempt.c
@@ -58,7 +58,7 @@ dlt_add_sim_defect(gives_up_without_leave calm queue 100 STALLED core/claim.c
 dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/claim.c
   "memcpy(claim->req.token, token, sizeof claim->req.token)"
   "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
-dlt_add_sim_defect(renewal_counts_from_reply lossy any 100 OVERLAP core/renewal.c
+dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/renewal.c
   "dl_validity_until_ns(answer->sent_ns, answer->lease_ms)"
   "dl_validity_until_ns(answer->now_ns, answer->lease_ms)")
 dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/renewal.c

@@ -47,9 +47,9 @@ static const char usage_text[] =
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"
     "  --records     the whole history\n"
-    "  --caught WHAT the test is that this is found: a rule (OVERLAP), or what the simulation says "
-    "of\n"
-    "                itself (C14)\n"
+    "  --caught WHAT the test is that this is found, whatever is found before: a rule (OVERLAP), "
+    "or\n"
+    "                what the simulation says of itself (C14)\n"
     "  --list FILE   the seeds in there, and no others: profile, store, seed, calls a line\n";
 
 static bool number_of(const char *text, uint64_t *number)
@@ -246,13 +246,14 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
     double start_s = cpu_s(), took_s;
     bool right = true;
 
-    for (uint64_t i = 0; right && i < arguments->count; i++) {
+    for (uint64_t i = 0;
+         !sums.caught && (right || arguments->caught != NULL) && i < arguments->count; i++) {
         struct sim_run run = {.seed = arguments->seed + i,
                               .profile = profile,
                               .kind = arguments->kind,
                               .calls = arguments->calls};
 
-        right = seed_run(&run, arguments, &sums);
+        right = seed_run(&run, arguments, &sums) && right;
     }
     took_s = cpu_s() - start_s;
     printf("# %" PRIu64 " calls (%" PRIu64 " acquired, %" PRIu64 " unknown, %" PRIu64

@@ -128,6 +128,7 @@ static struct sleeper *line_call(struct line *line)
 #define WRAP(name) __wrap_##name
 #define REAL(name) __real_##name
 
+int REAL(pthread_mutex_init)(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int REAL(pthread_mutex_lock)(pthread_mutex_t *mutex);
 int REAL(pthread_mutex_unlock)(pthread_mutex_t *mutex);
 int REAL(pthread_mutex_destroy)(pthread_mutex_t *mutex);
@@ -143,6 +144,7 @@ int REAL(pthread_join)(pthread_t thread, void **result);
 pthread_t REAL(pthread_self)(void);
 int REAL(pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
 
+int WRAP(pthread_mutex_init)(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int WRAP(pthread_mutex_lock)(pthread_mutex_t *mutex);
 int WRAP(pthread_mutex_unlock)(pthread_mutex_t *mutex);
 int WRAP(pthread_mutex_destroy)(pthread_mutex_t *mutex);
@@ -199,6 +201,14 @@ static void mutex_give(struct mutex *mutex)
 bool sim_mutex_held(const pthread_mutex_t *mutex)
 {
     return ((const struct mutex *)(const void *)mutex)->owner != NULL;
+}
+
+int WRAP(pthread_mutex_init)(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
+{
+    if (sim_fiber_self() == NULL)
+        return REAL(pthread_mutex_init)(mutex, attr);
+    *mutex_of(mutex) = (struct mutex){0};
+    return 0;
 }
 
 int WRAP(pthread_mutex_lock)(pthread_mutex_t *mutex)

@@ -75,8 +75,10 @@ Test(error, export_is_printable)
     struct dlock_error from, to = DLOCK_ERROR_INIT;
 
     (void)dl_error(&from, DLOCK_PROTOCOL, "a\nb\x1b[2J\x7f");
+    (void)snprintf(from.origin, sizeof from.origin, "x\ty");
     (void)dl_error_export(&to, &from, DLOCK_PROTOCOL);
     cr_expect_str_eq(to.message, "a?b?[2J?");
+    cr_expect_str_eq(to.origin, "x?y");
 }
 
 Test(error, export_always_has_a_text)
@@ -87,6 +89,21 @@ Test(error, export_always_has_a_text)
     (void)dl_error_export(&to, &from, DLOCK_BUSY);
     cr_expect_str_eq(to.message, "held by another owner");
     cr_expect_eq(to.status, DLOCK_BUSY);
+}
+
+/* What an attempt before the last one said is no error of a call that succeeds. */
+Test(error, export_of_a_success)
+{
+    struct dlock_error from, to;
+
+    memset(&to, 0x55, sizeof to);
+    to.struct_size = sizeof to;
+    (void)dl_error(&from, DLOCK_UNAVAILABLE, "no answer");
+    cr_assert_eq(dl_error_export(&to, &from, DLOCK_OK), DLOCK_OK);
+    cr_expect_eq(to.status, DLOCK_OK);
+    cr_expect_eq(to.backend_code, 0);
+    cr_expect_eq(to.node_count, 0u);
+    cr_expect_str_eq(to.message, "success");
 }
 
 Test(error, export_of_nodes_is_bounded)
