@@ -1,12 +1,12 @@
 -- One node's vote on a name, if a plain SET NX did not get it.
 --
--- KEYS   lock, info, readers, queue, places
+-- KEYS   lock
 -- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: a majority has it), label
 -- Returns 1, lease
 --     or  0, what the holder has left (-1: not known), whose lock it is ('': not one token's), the clock
 local token, round, mode, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local heals, label = ARGV[5] == 'HEAL', ARGV[6]
-local name = name_at(1)
+local name = name_at(KEYS[1])
 
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me()

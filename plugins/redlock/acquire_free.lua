@@ -1,5 +1,5 @@
 -- Nobody holds the name, and nobody waits for it.
-if ARGV[3] == 'x' and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[4]) == 0 then
+if ARGV[3] == 'x' and redis.call('EXISTS', KEYS[1], KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
     local time = redis.call('TIME')
     redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. time[1] ..
                string.format('%03d', math.floor(time[2] / 1000)) .. ' ' .. ARGV[6], 'PX', ARGV[4])

@@ -1,6 +1,6 @@
 -- The live holders of names on one node; changes nothing.
 --
--- KEYS   lock, info, readers, queue, places of each
+-- KEYS   lock of each
 -- ARGV   most holders of a name to be told
 -- Returns for each name: how many wait, and for each holder: mode (x or s), token, left (-1: no end),
 -- held for (-1: not known), label; or an error
@@ -33,7 +33,7 @@ local function look(name)
 end
 
 local result = {}
-for i = 0, #KEYS / 5 - 1 do
-    result[i + 1] = look(name_at(i * 5 + 1))
+for i, lock in ipairs(KEYS) do
+    result[i] = look(name_at(lock))
 end
 return result

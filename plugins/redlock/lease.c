@@ -114,7 +114,7 @@ static void script_make(struct taking *taking)
     struct resp_command *command = &taking->script.command;
 
     redlock_request_begin(&taking->script, REDLOCK_SCRIPT_ACQUIRE, 1);
-    redlock_request_keys(&taking->script, &taking->keys);
+    redlock_request_name(&taking->script, &taking->keys);
     resp_command_text(command, taking->token);
     resp_command_text(command, taking->number);
     resp_command_text(command, req->mode == DLOCK_SHARED ? "s" : "x");

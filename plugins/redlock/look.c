@@ -223,7 +223,7 @@ static void request_make(struct looking *looking, const struct redlock_place *pl
     for (size_t i = 0; i < looking->name_count; i++) {
         redis_keys_make(&looking->keys[i], &place->nodes[0], looking->names[i].bytes,
                         looking->names[i].len);
-        redlock_request_keys(&looking->request, &looking->keys[i]);
+        redlock_request_name(&looking->request, &looking->keys[i]);
     }
     resp_command_text(&looking->request.command, HOLDERS_TEXT);
 }

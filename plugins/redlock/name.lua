@@ -9,6 +9,9 @@
 --   queue    sorted set: tokens of those who wait, by their tickets, which are the same on all nodes
 --   places   hash: <token> "ends mode channel" of those; - "token ends mode" whose turn it is
 --
+-- A script is given the key of the lock; the others are it, and :m :r :q :w behind it. A node is not one of a
+-- cluster, and keys that are given cost it more than those that are made.
+--
 -- A token belongs to an attempt, a round to one request in it: a release that was meant for an earlier
 -- round and comes late does not undo a later one. All times are milliseconds of the server's clock.
 local time = redis.call('TIME')
@@ -18,9 +21,9 @@ local TURN = 200 -- ms that a free name is kept for the first of those who wait
 
 -- What was read or written of a name is kept for the rest of the script: value and turn, false if there is
 -- none, absent, the number of live readers, and live places by their tokens.
-local function name_at(first)
-    return { lock = KEYS[first], info = KEYS[first + 1], readers = KEYS[first + 2],
-             queue = KEYS[first + 3], places = KEYS[first + 4], said = {}, place = {} }
+local function name_at(lock)
+    return { lock = lock, info = lock .. ':m', readers = lock .. ':r', queue = lock .. ':q',
+             places = lock .. ':w', said = {}, place = {} }
 end
 
 local function text(number)

@@ -135,7 +135,7 @@ struct redlock_request {
 
 void redlock_request_begin(struct redlock_request *request, enum redlock_script_id script,
                            unsigned names);
-void redlock_request_keys(struct redlock_request *request, const struct redis_keys *keys);
+void redlock_request_name(struct redlock_request *request, const struct redis_keys *keys);
 /* The bytes to be sent, to be freed by free; with the script's text, for a server that does not
  * know it. NULL: no memory. */
 char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len);

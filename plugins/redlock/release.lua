@@ -1,11 +1,11 @@
 -- Gives a name back on one node, or a place in its queue.
 --
--- KEYS   lock, info, readers, queue, places
+-- KEYS   lock
 -- ARGV   token ('*': of any holder), the last round that is meant ('*': all), what (UNLOCK, UNDO: the place
 --        stays, LEAVE: the place only)
 -- Returns 1 if it was held by the token, 0 if not
 local token, last, what = ARGV[1], tonumber(ARGV[2]) or math.huge, ARGV[3]
-local name = name_at(1)
+local name = name_at(KEYS[1])
 local freed, left = 0, 0
 
 if what ~= 'LEAVE' then

@@ -1,5 +1,5 @@
 -- Nobody reads, and nobody waits.
-if ARGV[3] ~= 'LEAVE' and redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
+if ARGV[3] ~= 'LEAVE' and redis.call('EXISTS', KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
     local value = redis.pcall('GET', KEYS[1]) -- a table: not a string, and nobody's lock
     if type(value) ~= 'string' then
         return 0

@@ -86,7 +86,7 @@ static void request_make(struct renewing *renewing)
 
         redis_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
                         req->name_len);
-        redlock_request_keys(request, &renewing->keys[i]);
+        redlock_request_name(request, &renewing->keys[i]);
     }
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i].req;
@@ -140,7 +140,7 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     memcpy(round.ask.token, req->token, sizeof round.ask.token);
     memcpy(round.ask.name, req->name, req->name_len);
     redlock_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
-    redlock_request_keys(&request, &renewing->keys[op]);
+    redlock_request_name(&request, &renewing->keys[op]);
     resp_command_text(&request.command, renewing->token[op]);
     resp_command_text(&request.command, redis_number(number, attempt->round));
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");

@@ -1,6 +1,6 @@
 -- Extends leases on one node, each for itself.
 --
--- KEYS   lock, info, readers, queue, places of each
+-- KEYS   lock of each
 -- ARGV   token, ttl, mode of each; a token that holds exclusively and has the mode s becomes a reader
 -- Returns for each: the lease, 0 if the token does not hold the name here, or an error
 local function stay_owner(name, ttl)
@@ -48,9 +48,9 @@ local function renew(name, token, ttl, mode)
 end
 
 local result = {}
-for i = 0, #KEYS / 5 - 1 do
-    local name = name_at(i * 5 + 1)
-    result[i + 1] = renew(name, ARGV[i * 3 + 1], tonumber(ARGV[i * 3 + 2]), ARGV[i * 3 + 3])
+for i, lock in ipairs(KEYS) do
+    local name = name_at(lock)
+    result[i] = renew(name, ARGV[i * 3 - 2], tonumber(ARGV[i * 3 - 1]), ARGV[i * 3])
     tell(name)
 end
 return result

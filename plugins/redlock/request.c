@@ -7,17 +7,16 @@ void redlock_request_begin(struct redlock_request *request, enum redlock_script_
                            unsigned names)
 {
     request->script = &redlock_scripts[script];
-    (void)redis_number(request->count, names * REDIS_KEY_COUNT);
+    (void)redis_number(request->count, names);
     resp_command_begin(&request->command);
     resp_command_text(&request->command, "EVALSHA");
     resp_command_text(&request->command, request->script->sha);
     resp_command_text(&request->command, request->count);
 }
 
-void redlock_request_keys(struct redlock_request *request, const struct redis_keys *keys)
+void redlock_request_name(struct redlock_request *request, const struct redis_keys *keys)
 {
-    for (size_t i = 0; i < REDIS_KEY_COUNT; i++)
-        resp_command_add(&request->command, keys->bytes[i], keys->lens[i]);
+    resp_command_add(&request->command, keys->bytes[0], keys->lens[0]);
 }
 
 char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len)
@@ -46,7 +45,7 @@ void redlock_release_make(struct redlock_release_request *release,
     else
         (void)redis_number(release->round, last_round);
     redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
-    redlock_request_keys(&release->request, &release->keys);
+    redlock_request_name(&release->request, &release->keys);
     resp_command_text(&release->request.command, owner);
     resp_command_text(&release->request.command, release->round);
     resp_command_text(&release->request.command, words[what]);

@@ -1,10 +1,10 @@
 -- A place among those who wait for a name, or the same kept.
 --
--- KEYS   lock, info, readers, queue, places
+-- KEYS   lock
 -- ARGV   token, ticket, mode (x or s), how long the place lasts, channel
 -- Returns whether the name is free for the token here; what the holder has left (-1: not known)
 local token, ticket, mode, lasts, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local name = name_at(1)
+local name = name_at(KEYS[1])
 
 redis.call('ZREMRANGEBYSCORE', name.queue, '-inf', '-1') -- a write, so that it works without memory to spare
 redis.call('ZADD', name.queue, 'NX', ticket, token)

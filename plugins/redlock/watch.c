@@ -82,7 +82,7 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     redis_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
     redis_hex(token, req->token);
     redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
-    redlock_request_keys(&request, &keys);
+    redlock_request_name(&request, &keys);
     resp_command_text(&request.command, token);
     resp_command_text(&request.command, redis_number(ticket, attempt->ticket_ms));
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
