@@ -5,7 +5,8 @@
  * The first in the name's queue gets the whole claim: token, slot, session and what is left of the
  * lease; the giver gets the receiver's unused claim. Each turn has a fencing token of its own, from
  * the block that came with the grant (C6). The bounds keep others from starving: a number of turns;
- * and once the store is known to have other waiters, a short time in all.
+ * and a time in all, which is short once the store is known to have other waiters, and somewhat
+ * longer where it does not know.
  * A claim whose token the application has seen goes back to the store: that token must not hold
  * anything afterwards (C7).
  */

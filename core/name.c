@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where the store does not know of waiters, there may be some: from then on as if it did. */
+#define UNTOLD_NS (180 * DL_NS_PER_MS)
+
 static int name_compare(const void *left, const void *right)
 {
     const struct dl_name *a = left, *b = right;
@@ -63,8 +66,15 @@ void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, 
         return;
     if (waiters <= own)
         name->crowded_ns = DL_NEVER;
-    else if (name->crowded_ns == DL_NEVER)
+    else if (name->crowded_ns > now_ns)
         name->crowded_ns = now_ns;
+}
+
+void dl_name_note_grant(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+{
+    /* Others have had it, or could have. */
+    name->crowded_ns = waiters == UINT32_MAX ? now_ns + UNTOLD_NS : DL_NEVER;
+    dl_name_note_waiters(name, waiters, own, now_ns);
 }
 
 bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode)

@@ -17,7 +17,7 @@
 struct dl_name {
     struct dl_queue queue;
     int64_t silent_ns;  /* when an attempt last ended for want of any answer; 0: never */
-    int64_t crowded_ns; /* since when the store is known to have other waiters; DL_NEVER: not */
+    int64_t crowded_ns; /* since when the store is taken to have other waiters; DL_NEVER: not */
     unsigned refs;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */
     unsigned places;           /* waiters of this client that the store has in its queue */
@@ -40,6 +40,8 @@ void dl_name_drop_forked(struct dl_name *name);
 /* The store says that it has so many waiters, `own` of them of this client. UINT32_MAX: it does not
  * know. */
 void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns);
+/* The same of a grant, from which the time of hand-offs counts. */
+void dl_name_note_grant(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns);
 
 /* Whether handles of this client keep mode from being granted. */
 bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode);

@@ -196,6 +196,37 @@ Test(handoff, others_who_wait_in_the_store_are_not_kept_waiting)
     dlock_client_close(rival);
 }
 
+/* As if the store knew nothing of waiters. */
+static enum dlock_status untold_trylock(void *self, const struct dlock_request *req,
+                                        struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = dlock_plugin_memory_hooked()->ops->trylock(self, req, grant, err);
+
+    grant->waiters = UINT32_MAX;
+    return status;
+}
+
+Test(handoff, C13_others_may_wait_where_the_store_does_not_say)
+{
+    static struct dlock_backend_ops ops;
+    static struct dlock_plugin plugin;
+
+    plugin = *dlock_plugin_memory_hooked();
+    ops = *plugin.ops;
+    ops.trylock = untold_trylock;
+    plugin.ops = &ops;
+    begin(&(struct dlt_setup){.plugin = &plugin, .options = "queue=off"});
+    hold_and_wait();
+    for (int i = 0; i < 4; i++) {
+        dlt_engine_advance(&engine, i < 3 ? 49 : 50);
+        turn();
+    }
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+    dlt_engine_advance(&engine, 3);
+    turn();
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1, "200 ms are over");
+}
+
 Test(handoff, LEA_2_the_place_of_who_is_handed_it_is_left)
 {
     begin(NULL);
