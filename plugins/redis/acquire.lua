@@ -14,6 +14,16 @@ local name = name_at(1)
 local owner = call('GET', name.lock)
 local last_fence = call('HGET', name.meta, 'f')
 
+-- Of a lease that is there, though what was kept of it is lost. first: what the entry begins with;
+-- nil: the fence.
+local function fence_anew(field, first)
+    local fence = fence_next(name.meta)
+    call('HSET', name.meta, 'f', fence, field,
+         (first or fence) .. ' ' .. moment .. ' ' .. label)
+    meta_keep(name.meta, ttl, true)
+    return tonumber(fence)
+end
+
 -- Nothing shortens a lease that somebody may rely on.
 local function held_by_me(owner)
     if owner == token then
@@ -21,12 +31,14 @@ local function held_by_me(owner)
         if left < ttl then
             call('PEXPIRE', name.lock, ttl)
         end
-        return { 1, tonumber(last_fence or 0) or 0, math.max(left, ttl) }
+        return { 1, tonumber(last_fence or '') or fence_anew('h', token), math.max(left, ttl) }
     end
     local ends = not owner and tonumber(call('ZSCORE', name.readers, token) or 0)
     if ends and ends > now then
+        call('ZREM', name.readers, '-') -- lets the rest be written without memory to spare
         readers_set(name, token, math.max(ends, now + ttl))
-        return { 1, reader_fence(name, token), math.max(ends - now, ttl) }
+        return { 1, reader_fence(name, token) or fence_anew('r' .. token),
+                 math.max(ends - now, ttl) }
     end
 end
 

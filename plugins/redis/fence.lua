@@ -19,7 +19,7 @@ end
 -- end yet.
 local function meta_keep(meta, lease, fresh)
     local left = fresh and 0 or call('PTTL', meta)
-    if left >= 0 and left < lease + META_LEAST then
+    if left < lease + META_LEAST then
         call('PEXPIRE', meta, lease + META_TTL)
     end
 end

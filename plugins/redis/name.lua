@@ -55,7 +55,7 @@ end
 
 local function reader_fence(name, token)
     local entry = call('HGET', name.meta, 'r' .. token)
-    return entry and tonumber(string.match(entry, '^%d+')) or 0
+    return entry and tonumber(string.match(entry, '^%d+'))
 end
 
 -- Drops those who died among the first WAITERS_SEEN. Returns how many wait.

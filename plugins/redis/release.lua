@@ -8,20 +8,20 @@
 local token, what = ARGV[1], ARGV[2]
 local freed, failure = 0, ''
 local reads = not mine and call('ZSCORE', name.readers, token)
-local left = what == 'LEAVE' and call('ZSCORE', name.queue, token)
+local left = not mine and what == 'LEAVE' and call('ZSCORE', name.queue, token)
 
 if mine then
     call('DEL', name.lock)
     freed, holder = 1, nil
 elseif token == '*' and readers_live(name) > 0 then
     for _, reader in ipairs(call('ZRANGE', name.readers, 0, -1)) do
-        call('HDEL', name.meta, 'r' .. reader)
+        redis.pcall('HDEL', name.meta, 'r' .. reader)
     end
     call('DEL', name.readers)
     freed = 1
 elseif reads then
     call('ZREM', name.readers, token)
-    call('HDEL', name.meta, 'r' .. token)
+    redis.pcall('HDEL', name.meta, 'r' .. token)
     freed = tonumber(reads) > now and 1 or freed
 end
 if left then

@@ -14,6 +14,7 @@ end
 
 local function stay_reader(name, token, ttl, ends)
     ends = math.max(ends, now + ttl)
+    call('ZREM', name.readers, '-') -- lets the rest be written without memory to spare
     readers_set(name, token, ends)
     return ends - now
 end
@@ -25,7 +26,8 @@ local function downgrade(name, token, ttl)
     local rest = string.match(kept[2] or '', '^' .. token .. ' (.*)$') or moment .. ' '
     call('ZCARD', name.readers)
     call('DEL', name.lock)
-    call('HSET', name.meta, 'r' .. token, (kept[1] or moment) .. ' ' .. rest)
+    call('HSET', name.meta, 'f', kept[1] or moment,
+         'r' .. token, (kept[1] or moment) .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
     if ARGV[#ARGV - 1] == '0' then
         pcall(pass_on, name) -- we are a reader, whatever becomes of others
@@ -55,7 +57,9 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    meta_keep(name.meta, lease)
+    if type(redis.pcall('HGET', name.meta, 'f')) == 'string' then -- else it is not ours, or not there
+        meta_keep(name.meta, lease)
+    end
     return { lease, waiters_reap(name) }
 end
 

@@ -143,19 +143,22 @@ static int begins(const char *text, const char *element)
     return rest != NULL && strncmp(rest + 2, element, strlen(element)) == 0;
 }
 
-/* "fence question": each session asks its first. */
-static int is_fence(const char *text)
+/* The fence in "$<len>\r\n<fence> 1\r\n"; 0: it is nothing of the kind. */
+static uint64_t fence_of(const char *text)
 {
-    const char *at = text[0] == '$' ? strstr(text, "\r\n") : NULL;
-    size_t digits = at != NULL ? strspn(at += 2, "0123456789") : 0;
+    char *end = NULL;
+    const char *rest = strstr(text, "\r\n");
+    uint64_t fence = 0;
 
-    return digits > 0 && digits < 20 && at[0] != '0' && strncmp(at + digits, " 1\r\n", 4) == 0;
+    if (text[0] != '$' || rest == NULL || rest[2] < '1' || rest[2] > '9')
+        return 0;
+    fence = strtoull(rest + 2, &end, 10);
+    return strncmp(end, " 1", 2) == 0 ? fence : 0;
 }
 
-/* A table that begins with 1, or the question. */
-static int is_freed(const char *text)
+static int freed(const char *text)
 {
-    return begins(text, ":1\r\n") || strncmp(text, ":1\r\n", 4) == 0;
+    return strncmp(text, ":1\r\n", 4) == 0 || begins(text, ":1\r\n");
 }
 
 static void ask(struct dlt_session *session, unsigned question, const char *answer)
@@ -169,14 +172,16 @@ static void ask(struct dlt_session *session, unsigned question, const char *answ
     switch (question) {
     case GRANT:
         status = dlt_try(session, &request);
-        FUZZ_CHECK(status != DLOCK_OK || begins(answer, ":1\r\n") || is_fence(answer),
+        FUZZ_CHECK(status != DLOCK_OK || begins(answer, ":1\r\n") ||
+                       fence_of(answer) == session->grant.fence,
                    "a grant of \"%s\"", answer);
+        FUZZ_CHECK(status != DLOCK_OK || session->grant.fence > 0, "no fence");
         FUZZ_CHECK(status != DLOCK_OK || session->grant.lease_ms > 0, "a lease of %lld ms",
                    (long long)session->grant.lease_ms);
         break;
     case RELEASE:
         status = dlt_unlock(session, &request);
-        FUZZ_CHECK(status != DLOCK_OK || is_freed(answer), "a release of \"%s\"", answer);
+        FUZZ_CHECK(status != DLOCK_OK || freed(answer), "a release of \"%s\"", answer);
         break;
     case RENEWAL:
         status = dlt_renew(session, &request);
@@ -190,7 +195,7 @@ static void ask(struct dlt_session *session, unsigned question, const char *answ
         break;
     default:
         status = dlt_break(session, "job", NULL);
-        FUZZ_CHECK(status != DLOCK_OK || is_freed(answer), "a break of \"%s\"", answer);
+        FUZZ_CHECK(status != DLOCK_OK || freed(answer), "a break of \"%s\"", answer);
         break;
     }
     fuzz_goals[status == DLOCK_OK ? question : NOT_OK].reached++;

@@ -495,3 +495,46 @@ Test(faults, WAT_1_a_lost_grant_is_found_by_asking)
     cr_assert_eq(dlt_watch(&s, &b, 100), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
 }
+
+Test(faults, OOM_a_reader_is_renewed)
+{
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 1");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(faults, UNL_1_a_reader_needs_no_key_but_its_own)
+{
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(faults, LEA_1_who_holds_needs_no_queue)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
+    cr_assert_eq(s.ops->leave(s.self, dlt_due(&s, &a, 1000), &s.err), DLOCK_OK, "%s",
+                 s.err.message);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0");
+}
+
+Test(faults, REN_1_what_is_not_ours_keeps_its_end)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_leq(strtol(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), 5000);
+}
+
+Test(faults, TRY_6_what_a_downgrade_begins_anew_ends)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "DEL dl:{job}:m");
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
+}

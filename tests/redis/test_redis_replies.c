@@ -144,6 +144,7 @@ Test(replies, REN_1_an_error_of_one)
 
 /* Answers that only look like one. None may become OK or BUSY. */
 static const char *const nonsense[] = {
+    "$11\\r\\n5\\x00garbage 1\\r\\n",
     ":2\\r\\n",
     "+1\\r\\n",
     "$3\\r\\n5 2\\r\\n", /* another question's */

@@ -174,6 +174,27 @@ Test(slots, TRY_6_the_fence_rises_though_the_clock_went_back)
     cr_assert_eq(s.grant.fence, ahead + 64);
 }
 
+/* Who asks again has the lease that there is, and a number of its own. */
+Test(slots, TRY_2_a_repeated_request_whose_counter_is_lost)
+{
+    const enum dlock_mode modes[] = {DLOCK_EXCLUSIVE, DLOCK_SHARED};
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t last = 0;
+
+        dlt_request(&s, &a, "job", 'a', 60000);
+        a.req.mode = modes[i];
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        last = s.grant.fence;
+        (void)dlt_redis_ask(&server, "DEL dl:{job}:m");
+        dlt_sleep_ms(2);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_gt(s.grant.fence, last);
+        cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    }
+}
+
 Test(slots, REN_2_never_creates)
 {
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
