@@ -287,38 +287,6 @@ Test(faults, NOSCRIPT_is_answered_by_one_more_round_trip_and_its_loss_is_unknown
     cr_assert_eq(dlt_try(&direct, &b), DLOCK_BUSY);
 }
 
-/* Without memory nothing new is taken, and what is held can be kept, given back and passed on. */
-Test(faults, OOM_refuses_new_locks_and_ends_none)
-{
-    struct dlt_request c, d;
-
-    s.call_ms = 2000;
-    dlt_request(&s, &d, (const char *)a.req.name, 'd', 60000);
-    dlt_request(&s, &c, "other", 'c', 60000);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_queue_up(&direct, &b), DLOCK_BUSY);
-    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 1");
-    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE);
-    cr_assert(strstr(s.err.message, "OOM") != NULL, "%s", s.err.message);
-    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{other} dl:{other}:m"), "0");
-    c.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE, "nor a shared one");
-    c.req.mode = DLOCK_EXCLUSIVE;
-    cr_assert_eq(dlt_enqueue(&s, &d), DLOCK_UNAVAILABLE, "nor a place");
-    s.ops->forget(s.self, &d.req);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_refresh(&direct, &b), DLOCK_BUSY, "%s", direct.err.message);
-    cr_assert_neq(direct.grant.flags & DLOCK_GRANT_QUEUED, 0);
-    a.req.flags = DLOCK_REQ_DOWNGRADE;
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_watch(&direct, &b, 2000), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &c), DLOCK_UNAVAILABLE);
-    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 0");
-    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
-}
-
 /* A server that cannot save refuses every write. */
 Test(faults, MISCONF_is_unavailable)
 {
@@ -494,47 +462,4 @@ Test(faults, WAT_1_a_lost_grant_is_found_by_asking)
     cr_assert_eq(dlt_unlock(&direct, &a), DLOCK_OK);
     cr_assert_eq(dlt_watch(&s, &b, 100), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
-}
-
-Test(faults, OOM_a_reader_is_renewed)
-{
-    a.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 1");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-}
-
-Test(faults, UNL_1_a_reader_needs_no_key_but_its_own)
-{
-    a.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-}
-
-Test(faults, LEA_1_who_holds_needs_no_queue)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
-    cr_assert_eq(s.ops->leave(s.self, dlt_due(&s, &a, 1000), &s.err), DLOCK_OK, "%s",
-                 s.err.message);
-    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0");
-}
-
-Test(faults, REN_1_what_is_not_ours_keeps_its_end)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_leq(strtol(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), 5000);
-}
-
-Test(faults, TRY_6_what_a_downgrade_begins_anew_ends)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_redis_ask(&server, "DEL dl:{job}:m");
-    a.req.flags = DLOCK_REQ_DOWNGRADE;
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
