@@ -95,8 +95,8 @@ static const struct dlock_option_spec redlock_options[] = {
      "further rounds of one attempt when nobody got a majority because several tried at once"},
     {"retry_delay", "duration", "50ms", "1ms..10s", "a random time up to this goes between rounds"},
     {"spin", "bool", "on", NULL,
-     "look for answers for some microseconds before sleeping for them, where answers come that "
-     "fast and there are processors for a majority of the nodes"},
+     "look for an answer for some microseconds before sleeping for it, where answers come that "
+     "fast"},
     {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
     {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
     {"key_file", "text", NULL, "1..4096", "file with the key of cert"},

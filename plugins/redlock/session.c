@@ -283,15 +283,6 @@ bool redlock_session_borrow(struct redlock_session *session)
 
 /* ---- opening ---- */
 
-/* Where nodes may be on this machine, too, looking takes time from them; it is worth that only
- * while a majority of them can run at once. */
-static unsigned spinning_processors(const struct redlock_place *place)
-{
-    unsigned processors = place->spin ? spin_processors() : 0;
-
-    return processors >= place->need ? processors : 0;
-}
-
 enum dlock_status redlock_session_open(struct redlock_session *session,
                                        const struct dlock_host *host,
                                        const struct dlock_target *target, int64_t deadline_ns,
@@ -308,7 +299,7 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
     connect_all(session, deadline_ns);
     status = connections_check(session, err);
-    spin_init(&session->spin, spinning_processors(session->place));
+    spin_init(&session->spin, session->place->spin ? spin_processors() : 0);
     return status;
 }
 
