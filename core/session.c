@@ -221,7 +221,7 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, int64_t deadlin
 }
 
 /* What became of one that was to be opened. true: the store lets us have no more, and one that we
- * have will come back. */
+ * have will come back, or has. */
 static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
                            int64_t deadline_ns, const struct dlock_error *err)
 {
@@ -239,7 +239,8 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
     if (status == DLOCK_UNAVAILABLE) {
         pool->refused_until_ns = now_ns + REFUSED_NS;
         (void)snprintf(pool->refusal, sizeof pool->refusal, "%.150s", err->message);
-        again = pool->lent > 0 && use != DL_USE_WAIT && now_ns < deadline_ns;
+        again = (pool->lent > 0 || pool->idle != NULL) && use != DL_USE_WAIT &&
+                now_ns < deadline_ns;
     }
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);

@@ -129,6 +129,7 @@ enum dlock_status hooked_call_before(const struct hooked_call *call, struct dloc
         sleep_until(call->session->hooks, call->session->host, after_ns);
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_UNKNOWN, 0, "the request was lost");
     case MEMORY_REFUSE:
+        sleep_until(call->session->hooks, call->session->host, after_ns);
         return dlock_fail(err, MEMORY_ORIGIN, status, 0, "refused by a test");
     case MEMORY_DIE:
         if (status == DLOCK_OK)

@@ -40,7 +40,7 @@ enum memory_fault_kind {
     MEMORY_HELD_REPLY,       /* executed; the true answer comes at memory_hooks_go */
     MEMORY_LATE_REQUEST,     /* UNKNOWN; executed at memory_hooks_deliver */
     MEMORY_SLOW,             /* executed ms after the call */
-    MEMORY_REFUSE,           /* not executed; `status` */
+    MEMORY_REFUSE,           /* not executed; `status`, ms after the call */
     MEMORY_DIE               /* not executed; `status` (0: UNAVAILABLE), and the session answers
                                 UNAVAILABLE to every call until memory_hooks_revive. Core replaces
                                 a session only where it is not CONCURRENT */
@@ -49,7 +49,7 @@ enum memory_fault_kind {
 struct memory_fault {
     enum memory_fault_kind kind;
     enum dlock_status status; /* REFUSE, DIE */
-    int64_t ms;               /* LATE_REPLY, SLOW; on the host's clock */
+    int64_t ms;               /* LATE_REPLY, SLOW, REFUSE; on the host's clock */
     unsigned skip;            /* so many calls pass first */
     unsigned times;           /* then so many are hit; 0: one */
 };

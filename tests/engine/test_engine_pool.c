@@ -444,6 +444,26 @@ Test(pool, whoever_is_refused_a_further_connection_waits_for_one)
     end();
 }
 
+Test(pool, one_that_came_back_while_a_further_one_was_refused_will_do)
+{
+    struct dlock *fresh;
+    struct dlt_call hung, try;
+
+    begin(NULL);
+    fresh = dlt_engine_lock(&engine, "fresh", NULL);
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
+    dlt_call_start(&hung, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "hung", NULL), 0);
+    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .ms = 100});
+    dlt_call_start(&try, &engine, DLT_TRYLOCK, fresh, 0);
+    memory_hooks_go(engine.store);
+    cr_assert_eq(dlt_call_finish(&hung, 0), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&try, 100), DLOCK_OK, "%s", try.err.message);
+    dlock_free(hung.lock);
+    dlock_free(fresh);
+    end();
+}
+
 Test(pool, a_store_that_refuses_more_is_asked_each_second_by_one_for_all)
 {
     struct dlt_call hung, waits[3];

@@ -26,65 +26,7 @@ static void tear_down(void)
 
 TestSuite(share, .init = set_up, .fini = tear_down, .timeout = 60);
 
-enum { KEEPERS = 8, NAMES = 60 };
-
-struct keeper {
-    struct dlt_session view;
-    struct dlock_lease_op ops[NAMES];
-    enum dlock_status status;
-    pthread_t thread;
-};
-
-static struct dlt_request kept[KEEPERS][NAMES];
-static char long_names[KEEPERS][NAMES][256];
-
-static void *keeper_run(void *arg)
-{
-    struct keeper *keeper = arg;
-
-    keeper->status =
-        keeper->view.ops->renew(keeper->view.self, keeper->ops, NAMES,
-                                dlt_host_in(keeper->view.shared, 8000), &keeper->view.err);
-    return NULL;
-}
-
-/* A quarter of a megabyte from each of them, while the server does not read. */
-Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
-{
-    static struct keeper keepers[KEEPERS];
-
-    dlt_session_init(&s, "redis+unix", server.socket);
-    dlt_session_option(&s, "sockets", "1");
-    dlt_session_option(&s, "spin", "0"); /* who spins sends the rest by the way */
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    for (int k = 0; k < KEEPERS; k++) {
-        dlt_session_join(&keepers[k].view, &s);
-        for (int i = 0; i < NAMES; i++) {
-            (void)snprintf(long_names[k][i], sizeof long_names[k][i], "%d.%d.%0240d", k, i, 0);
-            memset(strchr(long_names[k][i], '\0') - 240, 1, 240); /* three bytes each in a key */
-            dlt_request(&s, &kept[k][i], long_names[k][i], (unsigned char)('a' + k), 60000);
-            cr_assert_eq(dlt_try(&s, &kept[k][i]), DLOCK_OK);
-            keepers[k].ops[i].req = &kept[k][i].req;
-        }
-    }
-    dlt_redis_pause(&server, true);
-    for (int k = 0; k < KEEPERS; k++)
-        cr_assert_eq(pthread_create(&keepers[k].thread, NULL, keeper_run, &keepers[k]), 0);
-    dlt_sleep_ms(200);
-    dlt_redis_pause(&server, false);
-    for (int k = 0; k < KEEPERS; k++) {
-        (void)pthread_join(keepers[k].thread, NULL);
-        cr_assert_eq(keepers[k].status, DLOCK_OK, "%s", keepers[k].view.err.message);
-        for (int i = 0; i < NAMES; i++)
-            cr_assert_eq(keepers[k].ops[i].status, DLOCK_OK, "%d.%d: %d", k, i,
-                         keepers[k].ops[i].status);
-    }
-    cr_assert_null(strstr(strstr(dlt_redis_ask(&server, "CLIENT LIST TYPE normal"),
-                                 "user=" DLT_REDIS_LEAST " ") +
-                              1,
-                          "user=" DLT_REDIS_LEAST " "),
-                   "one connection");
-}
+enum { ASKERS = 8 };
 
 static bool fits_all(const void *asked, redisReply *reply)
 {
@@ -104,23 +46,76 @@ static void *wire_run(void *arg)
     return NULL;
 }
 
+static struct redis_wire *wire_make(const char *scheme, const char *address)
+{
+    static struct redis_place place;
+    struct redis_facts facts;
+    struct redis_wire *wire = NULL;
+
+    dlt_session_init(&s, scheme, address);
+    cr_assert_eq(redis_place_init(&place, &s.target, &s.err), DLOCK_OK);
+    cr_assert_eq(redis_wire_open(&wire, &place, NULL, &s.host.table, dlt_host_in(&s.host, 5000),
+                                 &facts, &s.err),
+                 DLOCK_OK);
+    return wire;
+}
+
+/* A command of a quarter of a megabyte whose answer is its own. */
+static void asker_fill(struct asker *asker, struct redis_wire *wire, int number)
+{
+    static const char script[] = "return #ARGV[1]";
+    size_t len = ((size_t)256 << 10) + (size_t)number;
+    char *bytes = malloc(len + 100);
+    int head = sprintf(bytes, "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n0\r\n$%zu\r\n",
+                       sizeof script - 1, script, len);
+
+    memset(bytes + head, 'x', len);
+    memcpy(bytes + head + len, "\r\n", 2);
+    *asker = (struct asker){.wire = wire,
+                            .exchange = {.bytes = bytes,
+                                         .len = (size_t)head + len + 2,
+                                         .reply_max = 99,
+                                         .deadline_ns = dlt_host_in(&s.host, 5000),
+                                         .fits = fits_all}};
+}
+
+/* A quarter of a megabyte from each of them, which is more than a socket takes, while the server
+ * does not read. */
+Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
+{
+    static struct asker askers[ASKERS];
+    pthread_t threads[ASKERS];
+    struct redis_wire *wire = wire_make("redis+unix", server.socket);
+
+    dlt_redis_pause(&server, true);
+    for (int i = 0; i < ASKERS; i++) {
+        asker_fill(&askers[i], wire, i);
+        cr_assert_eq(pthread_create(&threads[i], NULL, wire_run, &askers[i]), 0);
+    }
+    dlt_sleep_ms(200);
+    dlt_redis_pause(&server, false);
+    for (int i = 0; i < ASKERS; i++) {
+        struct redis_exchange *exchange = &askers[i].exchange;
+
+        (void)pthread_join(threads[i], NULL);
+        cr_assert_eq(exchange->status, DLOCK_OK, "%d: %s", i, exchange->why);
+        cr_assert_eq(exchange->reply->integer, (256 << 10) + i);
+        freeReplyObject(exchange->reply);
+        free((char *)exchange->bytes);
+    }
+    redis_wire_close(wire);
+}
+
 /* TRY-4: what is given up before a byte of it left never leaves. */
 Test(share, C4_what_waits_to_be_sent_is_taken_back)
 {
     static struct asker first = {
         .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
     struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
-    struct redis_place place;
-    struct redis_facts facts;
-    struct redis_wire *wire = NULL;
+    struct redis_wire *wire = wire_make("redis", server.address);
     pthread_t thread;
     char *bytes = calloc(1, first.exchange.len);
 
-    dlt_session_init(&s, "redis", server.address);
-    cr_assert_eq(redis_place_init(&place, &s.target, &s.err), DLOCK_OK);
-    cr_assert_eq(redis_wire_open(&wire, &place, NULL, &s.host.table, dlt_host_in(&s.host, 5000),
-                                 &facts, &s.err),
-                 DLOCK_OK);
     dlt_redis_pause(&server, true);
     first.wire = wire;
     first.exchange.bytes = bytes;
