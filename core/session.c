@@ -239,8 +239,8 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
     if (status == DLOCK_UNAVAILABLE) {
         pool->refused_until_ns = now_ns + REFUSED_NS;
         (void)snprintf(pool->refusal, sizeof pool->refusal, "%.150s", err->message);
-        again = (pool->lent > 0 || pool->idle != NULL) && use != DL_USE_WAIT &&
-                now_ns < deadline_ns;
+        again =
+            (pool->lent > 0 || pool->idle != NULL) && use != DL_USE_WAIT && now_ns < deadline_ns;
     }
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);

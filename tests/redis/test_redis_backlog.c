@@ -66,8 +66,8 @@ static void asker_fill(struct asker *asker, struct redis_wire *wire, int number)
     static const char script[] = "return #ARGV[1]";
     size_t len = ((size_t)256 << 10) + (size_t)number;
     char *bytes = malloc(len + 100);
-    int head = sprintf(bytes, "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n0\r\n$%zu\r\n",
-                       sizeof script - 1, script, len);
+    int head = snprintf(bytes, len + 100, "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n0\r\n$%zu\r\n",
+                        sizeof script - 1, script, len);
 
     memset(bytes + head, 'x', len);
     memcpy(bytes + head + len, "\r\n", 2);
