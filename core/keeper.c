@@ -412,7 +412,7 @@ static void *keeper_main(void *arg)
         int64_t now_ns = dl_client_now(client);
         size_t n = batch_collect(client, now_ns);
         struct dl_due *next = dl_schedule_first(&keeper->schedule);
-        int64_t trim_ns = dl_pool_trim_ns(&client->pool);
+        int64_t trim_ns = dl_pool_trim_ns(&client->pool, now_ns);
 
         if (n > 0)
             batch_renew(client, n);

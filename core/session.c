@@ -127,23 +127,27 @@ static struct dl_session *idle_pop(struct dl_pool *pool)
  * yet. Where none is lent out there is nothing to wait for. With the mutex held. */
 static bool refused(const struct dl_pool *pool)
 {
-    return pool->refused_until_ns != 0 && pool->lent > 0 &&
+    return pool->refused_until_ns != 0 && pool->lent + pool->opening > 0 &&
            dl_clock_now(&pool->host->clock) < pool->refused_until_ns;
 }
 
 /* One for this use, if there may be one now; NULL: to be opened. Where they are scarce those who
- * wait do without: what ends their wait needs one. With the mutex held. */
+ * wait do without, and leave the last one: what ends their wait needs it. With the mutex held. */
 static bool lend(struct dl_pool *pool, enum dl_use use, struct dl_session **out)
 {
+    bool scarce = pool->refused_until_ns != 0;
+    bool open = pool->idle == NULL || (scarce && use == DL_USE_WAIT && pool->idle->next == NULL);
+
     if (!budget_free(pool, use))
         return false;
-    if ((pool->idle == NULL || use == DL_USE_WAIT) && refused(pool))
+    if ((open || use == DL_USE_WAIT) && refused(pool))
         return false;
-    if (pool->idle == NULL && pool->refused_until_ns != 0) /* one asks the store, for all */
+    if (open && scarce) /* one asks the store, for all */
         pool->refused_until_ns = dl_clock_now(&pool->host->clock) + REFUSED_NS;
-    *out = idle_pop(pool);
+    *out = open ? NULL : idle_pop(pool);
     pool->used[use]++;
     pool->lent += *out != NULL;
+    pool->opening += *out == NULL;
     return true;
 }
 
@@ -220,27 +224,40 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, int64_t deadlin
     return got;
 }
 
+/* Should the store have refused one before, the next one may ask again. With the mutex held. */
+static void may_ask(struct dl_pool *pool, int64_t now_ns)
+{
+    if (pool->refused_until_ns > now_ns)
+        pool->refused_until_ns = now_ns;
+}
+
 /* What became of one that was to be opened. true: the store lets us have no more, and one that we
  * have will come back, or has. */
 static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
-                           int64_t deadline_ns, const struct dlock_error *err)
+                           int64_t deadline_ns, const struct dlock_error *err, bool *waited)
 {
     struct dl_waiter *served;
     int64_t now_ns = dl_clock_now(&pool->host->clock);
     bool again = false;
 
     (void)pthread_mutex_lock(&pool->mutex);
+    pool->opening--;
     if (status == DLOCK_OK) {
         pool->lent++;
         pool->refused_until_ns = 0;
     } else {
         pool->used[use]--;
     }
-    if (status == DLOCK_UNAVAILABLE) {
+    if (status == DLOCK_UNAVAILABLE && now_ns < deadline_ns) {
         pool->refused_until_ns = now_ns + REFUSED_NS;
         (void)snprintf(pool->refusal, sizeof pool->refusal, "%.150s", err->message);
-        again =
-            (pool->lent > 0 || pool->idle != NULL) && use != DL_USE_WAIT && now_ns < deadline_ns;
+        again = pool->idle != NULL || pool->lent > 0 || (pool->opening > 0 && !*waited);
+        again = again && use != DL_USE_WAIT;
+        *waited = true;
+        if (pool->lent + pool->opening == 0) /* all find out at once */
+            pool->refused_until_ns = 0;
+    } else if (status != DLOCK_OK) { /* whoever had too little time to find out says nothing */
+        may_ask(pool, now_ns);
     }
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
@@ -269,6 +286,7 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
                                   struct dl_session **out, struct dlock_error *err)
 {
     enum dlock_status status;
+    bool waited = false; /* for others who connect: once, or an outage would be told one by one */
 
     do {
         if (!session_await(pool, use, deadline_ns, out))
@@ -276,7 +294,7 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
         if (*out != NULL)
             return DLOCK_OK;
         status = session_open(pool, deadline_ns, out, err);
-    } while (session_opened(pool, use, status, deadline_ns, err));
+    } while (session_opened(pool, use, status, deadline_ns, err, &waited));
     return status;
 }
 
@@ -361,24 +379,35 @@ static bool status_breaks(enum dlock_status status)
     }
 }
 
+/* Before anybody is served, who could be refused for its sake. */
+static void broken_close(struct dl_pool *pool, struct dl_session *session, enum dlock_status status)
+{
+    if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
+        (void)pthread_mutex_lock(&pool->mutex);
+        session->next = pool->idle;
+        pool->idle = NULL;
+        (void)pthread_mutex_unlock(&pool->mutex);
+    }
+    sessions_close(pool, session, false);
+}
+
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status)
 {
-    struct dl_session *broken = NULL;
+    bool broken = status_breaks(status);
     struct dl_waiter *served;
+    int64_t now_ns;
 
     if (pool_concurrent(pool))
         return;
-    session->idle_ns = dl_clock_now(&pool->host->clock);
+    if (broken)
+        broken_close(pool, session, status);
+    now_ns = dl_clock_now(&pool->host->clock);
     (void)pthread_mutex_lock(&pool->mutex);
-    if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
-        broken = pool->idle;
-        pool->idle = NULL;
-    }
-    if (status_breaks(status)) {
-        session->next = broken;
-        broken = session;
+    if (broken) {
+        may_ask(pool, now_ns); /* there is room for another one */
     } else {
+        session->idle_ns = now_ns;
         session->next = pool->idle;
         pool->idle = session;
     }
@@ -387,14 +416,15 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     dl_line_wake(served);
-    sessions_close(pool, broken, false);
 }
 
-int64_t dl_pool_trim_ns(struct dl_pool *pool)
+int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
 {
     const struct dl_session *last;
-    int64_t at_ns = DL_NEVER;
+    int64_t at_ns = now_ns + IDLE_NS;
 
+    if (pool_concurrent(pool))
+        return DL_NEVER;
     (void)pthread_mutex_lock(&pool->mutex);
     last = pool->idle != NULL ? pool->idle->next : NULL;
     while (last != NULL && last->next != NULL)

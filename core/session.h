@@ -55,6 +55,7 @@ struct dl_pool {
     struct dl_line line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
     struct dl_session *idle;  /* connected, nobody uses them; the one used last is the first */
     unsigned lent;            /* connected, and in use */
+    unsigned opening;         /* may be so soon */
     int64_t refused_until_ns; /* the store has refused one more; 0: not since one was opened */
     char refusal[160];        /* in what words */
     struct dl_session *_Atomic shared; /* CONCURRENT: the one session, once it is made */
@@ -88,10 +89,10 @@ struct dl_session *dl_pool_take_idle(struct dl_pool *pool);
 void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                  enum dlock_status status);
 
-/* Closes what nobody has used for a minute, but for one; and when there will be such a one, or
- * DL_NEVER. */
+/* Closes what nobody has used for a minute, but for one; and when to look for such a one: nobody
+ * is told of those that begin to idle. DL_NEVER: there will be none. */
 void dl_pool_trim(struct dl_pool *pool);
-int64_t dl_pool_trim_ns(struct dl_pool *pool);
+int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 
 /* What the session opened last gives. */
 uint32_t dl_pool_caps(struct dl_pool *pool);

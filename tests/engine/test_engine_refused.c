@@ -6,13 +6,51 @@
 #include <criterion/criterion.h>
 
 static struct dlt_engine engine;
+static struct dlock_plugin plugin;
+static struct dlock_backend_ops ops;
+static int64_t connect_ms; /* what connecting takes */
+static int room;           /* connections that the server has left for us */
+
+static const struct dlock_backend_ops *hooked(void)
+{
+    return dlock_plugin_memory_hooked()->ops;
+}
+
+static enum dlock_status scarce_open(void *self, const struct dlock_host *host,
+                                     const struct dlock_target *target, int64_t deadline_ns,
+                                     struct dlock_session_info *info, struct dlock_error *err)
+{
+    int64_t ready_ns = host->now_ns(host->ctx) + connect_ms * DLT_MS;
+    enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
+
+    info->caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    if (status != DLOCK_OK)
+        return status;
+    if (room-- <= 0)
+        return dlock_fail(err, "test", DLOCK_UNAVAILABLE, 0, "too many connections");
+    dlt_engine_sleep_until(&engine, ready_ns < deadline_ns ? ready_ns : deadline_ns);
+    if (ready_ns > deadline_ns)
+        return dlock_fail(err, "test", DLOCK_UNAVAILABLE, 0, "no connection in time");
+    return DLOCK_OK;
+}
+
+static void scarce_close(void *self, int forked)
+{
+    room++;
+    hooked()->close(self, forked);
+}
 
 static void begin(const char *options)
 {
-    dlt_engine_open(
-        &engine, "refused",
-        &(struct dlt_setup){.plugin = dlock_plugin_memory_limited("refused", DLOCK_CAP_CONCURRENT),
-                            .options = options});
+    plugin = *dlock_plugin_memory_hooked();
+    ops = *plugin.ops;
+    ops.open = scarce_open;
+    ops.close = scarce_close;
+    plugin.ops = &ops;
+    plugin.caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    connect_ms = 0;
+    room = 1000;
+    dlt_engine_open(&engine, "refused", &(struct dlt_setup){.plugin = &plugin, .options = options});
 }
 
 static void end(void)
@@ -24,12 +62,31 @@ static void end(void)
     cr_assert_eq(dlt_calls(&engine, MEMORY_OPEN), dlt_calls(&engine, MEMORY_CLOSE));
 }
 
+static struct dlock *take(const char *name)
+{
+    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    return lock;
+}
+
+static void hang(struct dlt_call *call, const char *name)
+{
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
+    dlt_call_start(call, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, name, NULL), 0);
+}
+
+static void finish(struct dlt_call *call)
+{
+    cr_expect_eq(dlt_call_finish(call, 10), DLOCK_OK, "%s", call->err.message);
+    dlock_free(call->lock);
+}
+
 /* The one connection that there is hangs until memory_hooks_go, and so many times another one
  * is refused, ms later. */
 static void make_scarce(struct dlt_call *hung, int64_t ms, unsigned times)
 {
-    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
-    dlt_call_start(hung, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "hung", NULL), 0);
+    hang(hung, "hung");
     dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
               (struct memory_fault){.status = DLOCK_UNAVAILABLE, .ms = ms, .times = times});
 }
@@ -40,8 +97,7 @@ Test(refused, whoever_is_refused_a_further_connection_waits_for_one)
     struct dlt_call hung, try, unlock;
 
     begin(NULL);
-    held = dlt_engine_lock(&engine, "held", NULL);
-    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
+    held = take("held");
     fresh = dlt_engine_lock(&engine, "fresh", NULL);
     make_scarce(&hung, 0, 10000);
     dlt_call_start(&try, &engine, DLT_TRYLOCK, fresh, 0);
@@ -98,5 +154,132 @@ Test(refused, a_store_that_refuses_more_is_asked_each_second_by_one_for_all)
     memory_hooks_go(engine.store);
     cr_assert_eq(dlt_call_finish(&hung, 1), DLOCK_OK);
     dlock_free(hung.lock);
+    end();
+}
+
+/* A caller in a hurry does not make others believe that the server has no room. */
+Test(refused, a_connection_that_was_not_made_in_time_is_no_refusal)
+{
+    struct dlt_call hung, hurry, calm;
+
+    begin("op_timeout=500ms");
+    connect_ms = 60;
+    hang(&hung, "hung");
+    dlt_engine_run(&engine, 60);
+    dlt_call_start(&hurry, &engine, DLT_TIMEDLOCK, dlt_engine_lock(&engine, "a", NULL), 5);
+    cr_assert_neq(dlt_call_finish(&hurry, 100), DLOCK_OK);
+    dlock_free(hurry.lock);
+    dlt_call_start(&calm, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "b", NULL), 0);
+    cr_expect_eq(dlt_call_finish(&calm, 100), DLOCK_OK, "%s", calm.err.message);
+    dlock_free(calm.lock);
+    memory_hooks_go(engine.store);
+    finish(&hung);
+    end();
+}
+
+/* A connection of ours that breaks makes room for another one. */
+Test(refused, what_broke_makes_room)
+{
+    struct dlt_call hung, breaks, unlock;
+    struct dlock *held;
+
+    begin("op_timeout=500ms");
+    held = take("held");
+    hang(&hung, "hung");
+    room = 1;
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LOST_REQUEST, (struct memory_fault){.ms = 200});
+    dlt_call_start(&breaks, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "b", NULL), 0);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+    cr_assert_eq(unlock.done, 0, "there is a third connection");
+    cr_expect_eq(dlt_call_finish(&unlock, 250), DLOCK_OK, "%s", unlock.err.message);
+    (void)dlt_call_finish(&breaks, 1000);
+    dlock_free(breaks.lock);
+    memory_hooks_go(engine.store);
+    finish(&hung);
+    dlock_free(held);
+    end();
+}
+
+Test(refused, whoever_is_refused_while_another_one_connects_waits_for_that)
+{
+    struct dlt_call a, b;
+
+    begin(NULL);
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_PROTOCOL});
+    room = -1; /* nor is there one for the release after it */
+    dlt_call_start(&a, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "k", NULL), 0);
+    cr_assert_neq(dlt_call_finish(&a, 3000), DLOCK_OK);
+    dlock_free(a.lock);
+    room = 1;
+    connect_ms = 30;
+    dlt_call_start(&a, &engine, DLT_TIMEDLOCK, dlt_engine_lock(&engine, "a", NULL), 1000);
+    dlt_call_start(&b, &engine, DLT_TIMEDLOCK, dlt_engine_lock(&engine, "b", NULL), 1000);
+    cr_expect_eq(dlt_call_finish(&b, 100), DLOCK_OK, "%s", b.err.message);
+    finish(&a);
+    dlock_free(b.lock);
+    end();
+}
+
+/* Where connections are scarce those who watch leave the last one to who ends their wait. */
+Test(refused, unlock_does_not_wait_for_watchers)
+{
+    struct dlock_client *rival;
+    struct dlt_call watch[2], unlock;
+    struct dlock *held, *others[2];
+
+    begin("queue=off");
+    rival = dlt_engine_rival(&engine);
+    others[0] = dlt_rival_hold(rival, "x0", DLOCK_EXCLUSIVE);
+    others[1] = dlt_rival_hold(rival, "x1", DLOCK_EXCLUSIVE);
+    held = take("held");
+    room = 1;
+    for (int i = 0; i < 2; i++)
+        dlt_call_start(&watch[i], &engine, DLT_TIMEDLOCK,
+                       dlt_engine_lock(&engine, i == 0 ? "x0" : "x1", NULL), 8000);
+    dlt_engine_advance(&engine, 3);
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+    cr_assert_eq(dlt_call_finish(&unlock, 2000), DLOCK_OK);
+    for (int turn = 0; turn < 4; turn++) {
+        cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
+        dlt_engine_run(&engine, 700);
+        dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+        cr_expect_eq(dlt_call_finish(&unlock, 1000), DLOCK_OK);
+        cr_expect_leq(dlt_call_ms(&unlock), 50, "it waited for a watcher");
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)dlt_call_finish(&watch[i], 9000);
+        dlock_free(watch[i].lock);
+        dlock_free(others[i]);
+    }
+    dlock_free(held);
+    dlock_client_close(rival);
+    end();
+}
+
+/* What begins to idle after the keeper's last turn is found, too. */
+Test(refused, the_keeper_looks_for_what_idles)
+{
+    struct dlt_call calls[2], unlocks[2];
+    int64_t armed_ns;
+
+    begin(NULL);
+    for (int i = 0; i < 2; i++)
+        hang(&calls[i], i == 0 ? "a" : "b");
+    memory_hooks_go(engine.store);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(dlt_call_finish(&calls[i], 10), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 2});
+    for (int i = 0; i < 2; i++)
+        dlt_call_start(&unlocks[i], &engine, DLT_UNLOCK, calls[i].lock, 0);
+    dlt_engine_advance(&engine, 1); /* the keeper turns: nothing is held, nothing idles */
+    memory_hooks_go(engine.store);
+    dlt_settle();
+    (void)pthread_mutex_lock(&engine.client->mutex);
+    armed_ns = engine.client->keeper.armed_ns;
+    (void)pthread_mutex_unlock(&engine.client->mutex);
+    cr_expect_neq(armed_ns, DL_NEVER);
+    for (int i = 0; i < 2; i++)
+        finish(&unlocks[i]);
     end();
 }
