@@ -11,7 +11,7 @@
 
 enum { GRANT_ELEMENTS = 4, BUSY_ELEMENTS = 6 };
 
-/* The build zeroes what is on the stack, and of these 4 and 8 KB, which a lock has twice, most are
+/* The build zeroes what is on the stack, and of these 2 and 8 KB, which a lock has twice, most are
  * never used. */
 #define NOT_ZEROED __attribute__((uninitialized))
 

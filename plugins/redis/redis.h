@@ -31,7 +31,6 @@
 
 #define REDIS_ORIGIN     "redis"
 #define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
-#define REDIS_KEYS_GIVEN 2u  /* to a script, of each name; see name_at in queue.lua */
 
 /* ---- place.c: what the URI says; borrows from the target ---- */
 

@@ -12,7 +12,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
     call->expects = 0;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     memcpy(call->guarded, "0", sizeof call->guarded);
-    (void)redis_number(call->count, names * REDIS_KEYS_GIVEN);
+    (void)redis_number(call->count, names * REDIS_KEY_COUNT);
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
     resp_command_text(&call->command, call->script->sha);
@@ -21,7 +21,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
 
 void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
 {
-    for (size_t i = 0; i < REDIS_KEYS_GIVEN; i++)
+    for (size_t i = 0; i < REDIS_KEY_COUNT; i++)
         resp_command_add(&call->command, keys->bytes[i], keys->lens[i]);
 }
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static const char *const ends[REDIS_KEY_COUNT] = {"", ":m", ":r", ":q", ":w"};
+static const char *const ends[REDIS_KEY_COUNT] = {"", ":m"};
 
 static bool plain(unsigned char byte)
 {

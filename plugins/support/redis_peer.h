@@ -156,10 +156,11 @@ void redis_setup_end(struct redis_setup *setup);
 
 /* ---- redis_keys.c ---- */
 
-#define REDIS_KEY_COUNT 5
+#define REDIS_KEY_COUNT 2u
 #define REDIS_KEY_MAX   (REDIS_PREFIX_MAX + 3 * REDIS_NAME_MAX + 5)
 
-/* lock, meta, readers, queue and waiters of a name; the plugins' name.lua say what is in them. */
+/* Those keys of a name that scripts are given, lock and meta: they make the others themselves. The
+ * plugins' name.lua say what is in them. */
 struct redis_keys {
     char bytes[REDIS_KEY_COUNT][REDIS_KEY_MAX];
     size_t lens[REDIS_KEY_COUNT];
