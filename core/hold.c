@@ -123,7 +123,7 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                       ? DLOCK_REASON_SESSION
                                       : DLOCK_REASON_TAKEN);
     } else if (status == DLOCK_LOST) {
-        (void)dl_hold_due_locked(lock, now_ns);
+        (void)dl_hold_due_locked(lock, now_ns, 0);
     } else {
         if (status == DLOCK_OK)
             extended_locked(lock, now_ns, grant);
@@ -132,9 +132,9 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     return status;
 }
 
-bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns)
+bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
 {
-    switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns,
+    switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns, early_ns,
                            lock->phase != DL_PHASE_IDLE || lock->ending > 0)) {
     case DL_DUE_RENEW:
         return true;

@@ -35,8 +35,8 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale);
 
-/* Looks at a handle whose time has come. true: renew it now. */
-bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns);
+/* Looks at a handle whose time has come, but for early_ns. true: renew it now. */
+bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns);
 
 /* The keeper may renew it again: what came due meanwhile is due now. */
 void dl_hold_free_to_renew_locked(struct dlock *lock);

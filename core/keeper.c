@@ -148,13 +148,13 @@ static void ended_lose(struct dlock_client *client, int64_t now_ns)
     struct dl_due *end = dl_schedule_first(&client->keeper.ends);
 
     while (end != NULL && end->at_ns <= now_ns) {
-        (void)dl_hold_due_locked(end_lock(end), now_ns);
+        (void)dl_hold_due_locked(end_lock(end), now_ns, 0);
         end = dl_schedule_first(&client->keeper.ends);
     }
 }
 
-/* Handles whose renewal is due, marked keeper_busy; losses go to the queue, and come first. With
- * the mutex held. */
+/* Handles whose renewal is due, and those that may join them, marked keeper_busy; losses go to the
+ * queue, and come first. With the mutex held. */
 static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_keeper *keeper = &client->keeper;
@@ -166,12 +166,22 @@ static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
     while (n < most && !losses_wait(client)) {
         struct dl_due *due = dl_schedule_first(&keeper->schedule);
         struct dlock *lock;
+        int64_t early_ns = 0;
+        bool is_early;
 
-        if (due == NULL || due->at_ns > now_ns)
+        if (due == NULL)
             return n;
         lock = due_lock(due);
-        if (!dl_hold_due_locked(lock, now_ns))
+        if (n > 0)
+            early_ns = dl_renewal_early_ns(&lock->renewal);
+        is_early = due->at_ns > now_ns;
+        if (due->at_ns - early_ns > now_ns)
+            return n;
+        if (!dl_hold_due_locked(lock, now_ns, early_ns)) {
+            if (is_early) /* its time may still be the first */
+                return n;
             continue;
+        }
         /* The next moment to look at it, should the exchange decide nothing. */
         dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
         lock->keeper_busy = true;

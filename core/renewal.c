@@ -62,8 +62,13 @@ int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_time
     return earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
 }
 
+int64_t dl_renewal_early_ns(const struct dl_renewal *renewal)
+{
+    return renewal->lease_ms * (DL_NS_PER_MS / 300);
+}
+
 enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,
-                                int64_t now_ns, bool busy)
+                                int64_t now_ns, int64_t early_ns, bool busy)
 {
     enum dlock_state state = dl_lease_state(lease, now_ns);
 
@@ -72,7 +77,7 @@ enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_leas
                                                                   : DL_DUE_EXPIRED;
     if (!reads_held(state))
         return DL_DUE_GONE;
-    if (renewal->at_ns > now_ns)
+    if (renewal->at_ns - early_ns > now_ns)
         return DL_DUE_LATER;
     return busy ? DL_DUE_BUSY : DL_DUE_RENEW;
 }

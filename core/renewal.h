@@ -44,10 +44,14 @@ enum dl_due_step {
     DL_DUE_MAX_HOLD /* lost: as long as allowed */
 };
 
-/* Looks at a lease whose time has come. busy: the handle is in a phase, and may be renewed in it.
- */
+/* So long before its time, a hundredth of it, a lease may be renewed if others are renewed anyway:
+ * one exchange for many costs little more than for one. */
+int64_t dl_renewal_early_ns(const struct dl_renewal *renewal);
+
+/* Looks at a lease whose time has come, but for early_ns. busy: the handle is in a phase, and may
+ * be renewed in it. */
 enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,
-                                int64_t now_ns, bool busy);
+                                int64_t now_ns, int64_t early_ns, bool busy);
 
 struct dl_renewal_answer {
     int64_t sent_ns, now_ns;

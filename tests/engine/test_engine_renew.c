@@ -108,6 +108,58 @@ Test(renew, C14_many_leases_in_one_call)
     }
 }
 
+/* A hundredth of its time early, if there is an exchange anyway: here 100 ms. */
+Test(renew, C14_what_is_due_soon_is_renewed_in_the_same_call)
+{
+    struct dlock *first = take("first", (struct dlock_options){0});
+    struct dlock *soon, *later;
+    struct memory_seen last;
+
+    dlt_engine_advance(&engine, 90);
+    soon = take("soon", (struct dlock_options){0});
+    dlt_engine_advance(&engine, 20);
+    later = take("later", (struct dlock_options){0});
+    dlt_engine_advance(&engine, 9889);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0, "only if there is one anyway");
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+    cr_assert(memory_hooks_last(engine.store, MEMORY_RENEW, &last));
+    cr_assert_eq(last.ops, 2);
+    cr_assert_eq(dlock_remaining_ms(first), VALID_MS);
+    cr_assert_eq(dlock_remaining_ms(soon), VALID_MS);
+    cr_assert_eq(dlock_remaining_ms(later), VALID_MS - 9890);
+    dlt_engine_advance(&engine, 110);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 2);
+    cr_assert(memory_hooks_last(engine.store, MEMORY_RENEW, &last));
+    cr_assert_eq(last.ops, 1);
+    cr_assert_eq(dlock_remaining_ms(later), VALID_MS);
+    dlock_free(first);
+    dlock_free(soon);
+    dlock_free(later);
+}
+
+/* What may be renewed early may also be nobody's to renew just now. */
+Test(renew, C14_a_busy_one_that_is_due_soon_is_let_be)
+{
+    struct dlock *first = take("first", (struct dlock_options){0});
+    struct dlock *soon;
+    struct dlt_call call;
+
+    dlt_engine_advance(&engine, 50);
+    soon = take("soon", (struct dlock_options){0});
+    dlt_engine_advance(&engine, 9949);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_SLOW, (struct memory_fault){.ms = 20});
+    dlt_call_start(&call, &engine, DLT_RENEW, soon, 0);
+    dlt_engine_advance(&engine, 1);
+    cr_assert_eq(dlock_remaining_ms(first), VALID_MS);
+    cr_assert_eq(dlt_call_finish(&call, 1000), DLOCK_OK);
+    cr_assert_eq(dlock_state(soon), DLOCK_STATE_HELD);
+    dlt_engine_advance(&engine, 10000);
+    cr_assert_geq(dlock_remaining_ms(soon), VALID_MS - 100, "renewed at its time again");
+    dlock_free(first);
+    dlock_free(soon);
+}
+
 Test(renew, C14_more_than_a_batch_is_renewed_too)
 {
     struct dlock *locks[300];
@@ -303,9 +355,9 @@ Test(renew, C14_neighbours_do_not_cut_an_exchange_short)
 {
     struct dlock *a = take("a", (struct dlock_options){0}), *b;
 
-    dlt_engine_advance(&engine, 1);
+    dlt_engine_advance(&engine, 101); /* too late for both in one */
     b = take("b", (struct dlock_options){0});
-    dlt_engine_advance(&engine, 9999);
+    dlt_engine_advance(&engine, 9899);
     cr_assert_eq(asked_count, 1);
     cr_assert_eq(asked[0].n, 1);
     cr_assert_eq(asked[0].deadline_ns - asked[0].at_ns, INT64_C(2000) * DLT_MS, "%lld ns",

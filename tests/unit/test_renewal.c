@@ -37,7 +37,7 @@ static enum dlock_status answered(int64_t sent_ms, int64_t now_ms, enum dlock_st
 
 static enum dl_due_step due(int64_t now_ms)
 {
-    return dl_renewal_due(&renewal, &lease, now_ms * MS, false);
+    return dl_renewal_due(&renewal, &lease, now_ms * MS, 0, false);
 }
 
 Test(renewal, C14_first_at_a_third_of_the_lease)
@@ -127,7 +127,7 @@ Test(renewal, C5_gone_when_released)
 Test(renewal, while_the_application_renews_nobody_else_does)
 {
     hold(true, 0, false);
-    cr_assert_eq(dl_renewal_due(&renewal, &lease, 11000 * MS, true), DL_DUE_BUSY);
+    cr_assert_eq(dl_renewal_due(&renewal, &lease, 11000 * MS, 0, true), DL_DUE_BUSY);
     cr_assert_eq(due(11000), DL_DUE_RENEW, "and afterwards it is still due");
 }
 
