@@ -361,7 +361,8 @@ static void granted_locked(struct acquire *a)
         claim->fence = a->grant.fence;
         claim->fence_room = a->grant.fence_room;
         claim->turns = 0;
-        dl_name_note_grant(lock->name, a->grant.waiters, lock->name->places, a->now_ns);
+        dl_name_note_grant(lock->name, dl_hold_waiters(lock, &a->grant), lock->name->places,
+                           a->now_ns);
         dl_hold_count_locked(lock);
     }
     dl_hold_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);

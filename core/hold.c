@@ -99,6 +99,11 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     look_again_locked(lock);
 }
 
+uint32_t dl_hold_waiters(const struct dlock *lock, const struct dlock_grant *grant)
+{
+    return grant->waiters == 0 && !lock->terms->in_queue ? UINT32_MAX : grant->waiters;
+}
+
 static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlock_grant *grant)
 {
     if (lock->downgrading) {
@@ -106,7 +111,7 @@ static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlo
         dl_hold_uncount_locked(lock);
         dl_hold_count_locked(lock);
     }
-    dl_name_note_waiters(lock->name, grant->waiters, lock->name->places, now_ns);
+    dl_name_note_waiters(lock->name, dl_hold_waiters(lock, grant), lock->name->places, now_ns);
 }
 
 enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,

@@ -35,6 +35,10 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale);
 
+/* How many others of all clients wait, by an answer to this handle; UINT32_MAX: not known. Who
+ * takes no places in the queue has to expect that others do not, either. */
+uint32_t dl_hold_waiters(const struct dlock *lock, const struct dlock_grant *grant);
+
 /* Looks at a handle whose time has come, but for early_ns. true: renew it now. */
 bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns);
 

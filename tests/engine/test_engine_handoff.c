@@ -206,6 +206,19 @@ static enum dlock_status untold_trylock(void *self, const struct dlock_request *
     return status;
 }
 
+static void hand_on_until_others_may_wait(void)
+{
+    hold_and_wait();
+    for (int i = 0; i < 4; i++) {
+        dlt_engine_advance(&engine, i < 3 ? 49 : 50);
+        turn();
+    }
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
+    dlt_engine_advance(&engine, 3);
+    turn();
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1, "200 ms are over");
+}
+
 Test(handoff, C13_others_may_wait_where_the_store_does_not_say)
 {
     static struct dlock_backend_ops ops;
@@ -216,15 +229,25 @@ Test(handoff, C13_others_may_wait_where_the_store_does_not_say)
     ops.trylock = untold_trylock;
     plugin.ops = &ops;
     begin(&(struct dlt_setup){.plugin = &plugin, .options = "queue=off"});
+    hand_on_until_others_may_wait();
+}
+
+/* Who takes no place is not counted, and others may do the same. */
+Test(handoff, C13_others_may_wait_without_a_place)
+{
+    begin(&(struct dlt_setup){.options = "queue=off"});
+    hand_on_until_others_may_wait();
+}
+
+/* What a renewal says of the queue is no better. */
+Test(handoff, C13_others_may_wait_without_a_place_whatever_a_renewal_says)
+{
+    begin(&(struct dlt_setup){.options = "queue=off"});
     hold_and_wait();
-    for (int i = 0; i < 4; i++) {
-        dlt_engine_advance(&engine, i < 3 ? 49 : 50);
-        turn();
-    }
-    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 0);
-    dlt_engine_advance(&engine, 3);
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, giver, 0), DLOCK_OK);
+    dlt_engine_advance(&engine, 250);
     turn();
-    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1, "200 ms are over");
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
 }
 
 Test(handoff, LEA_2_the_place_of_who_is_handed_it_is_left)
