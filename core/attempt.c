@@ -12,33 +12,23 @@
 /* A server that blocks for us is asked again at least this often. */
 #define NATIVE_MOST_NS (3600 * DL_NS_PER_S)
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns)
 {
-    return earlier(now_ns + attempt->rules.op_timeout_ns,
-                   later(attempt->deadline_ns, now_ns + DL_GRACE_NS));
+    return dl_earlier(now_ns + attempt->rules.op_timeout_ns,
+                      dl_later(attempt->deadline_ns, now_ns + DL_GRACE_NS));
 }
 
 int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns)
 {
-    return earlier(sent_ns + attempt->rules.op_timeout_ns,
-                   later(attempt->deadline_ns, attempt->until_ns));
+    return dl_earlier(sent_ns + attempt->rules.op_timeout_ns,
+                      dl_later(attempt->deadline_ns, attempt->until_ns));
 }
 
 static void go_try(struct dl_attempt *attempt, int64_t now_ns)
 {
     if (attempt->rules.native && attempt->rules.wait) {
         attempt->step = DL_STEP_LOCK;
-        attempt->until_ns = earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
+        attempt->until_ns = dl_earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
     } else {
         attempt->step = attempt->placed ? DL_STEP_REFRESH : DL_STEP_TRY;
         attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
@@ -95,7 +85,7 @@ static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlo
 
     attempt->failure = status;
     if (!attempt->answered)
-        limit = earlier(limit, attempt->start_ns + attempt->rules.op_timeout_ns);
+        limit = dl_earlier(limit, attempt->start_ns + attempt->rules.op_timeout_ns);
     attempt->silent = next >= limit && limit < attempt->deadline_ns;
     if (next >= limit)
         finish(attempt, now_ns, status);
@@ -165,17 +155,18 @@ static void busy(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
         return;
     }
     if (attempt->placed)
-        most_ns = earlier(most_ns, grant->lease_ms * (DL_NS_PER_MS / 3));
-    wake = earlier(now_ns + dl_backoff_spread(most_ns, random), attempt->deadline_ns);
+        most_ns = dl_earlier(most_ns, grant->lease_ms * (DL_NS_PER_MS / 3));
+    wake = dl_earlier(now_ns + dl_backoff_spread(most_ns, random), attempt->deadline_ns);
     if (grant->holder_ms >= 0 && grant->holder_ms < rules->poll_max_ns / DL_NS_PER_MS &&
         !(attempt->placed && grant->queue_position > 0))
-        wake = earlier(wake, now_ns + (grant->holder_ms + 1) * DL_NS_PER_MS);
+        wake = dl_earlier(wake, now_ns + (grant->holder_ms + 1) * DL_NS_PER_MS);
     if (rules->watch) {
         attempt->step = DL_STEP_WATCH;
         attempt->until_ns = wake;
     } else {
-        go_sleep(attempt, earlier(wake, now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
-                                                                  rules->poll_max_ns, random)));
+        go_sleep(attempt,
+                 dl_earlier(wake, now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                                                            rules->poll_max_ns, random)));
     }
 }
 
@@ -251,9 +242,10 @@ void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_s
     else if (looked)
         go_try(attempt, now_ns);
     else /* cannot watch now: poll */
-        go_sleep(attempt, earlier(attempt->until_ns,
-                                  now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
-                                                            attempt->rules.poll_max_ns, random)));
+        go_sleep(attempt,
+                 dl_earlier(attempt->until_ns,
+                            now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                                                      attempt->rules.poll_max_ns, random)));
 }
 
 void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)

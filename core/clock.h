@@ -27,6 +27,17 @@ static inline int64_t dl_clock_now(const struct dl_clock *clock)
     return clock->now_ns(clock->ctx);
 }
 
+/* The earlier, the later of two moments or the shorter, the longer of two times. */
+static inline int64_t dl_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t dl_later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* now + ms, saturating at DL_NEVER; ms < 0 is for ever. */
 int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms);
 

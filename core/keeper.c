@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "keeper.h"
-#include "dispatch.h"
 #include "error.h"
 #include "hold.h"
-#include "renew.h"
+#include "keeper_batch.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -16,10 +15,6 @@
 
 /* How late the keeper may wake up because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
-
-/* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
- * an exchange may last. */
-#define BOUND_LIFE_NS DL_NS_PER_S
 
 /* A handle that holds nothing may have a ttl of milliseconds: renewals of others get this long all
  * the same, and the news of a loss of its next lease may come as much later. */
@@ -39,26 +34,6 @@ void dl_keeper_fini(struct dl_keeper *keeper)
         (void)close(keeper->timer_fd);
     dl_schedule_fini(&keeper->schedule);
     dl_schedule_fini(&keeper->ends);
-}
-
-static struct dlock *due_lock(struct dl_due *due)
-{
-    return (struct dlock *)(void *)((char *)due - offsetof(struct dlock, due));
-}
-
-static struct dlock *end_lock(struct dl_due *end)
-{
-    return (struct dlock *)(void *)((char *)end - offsetof(struct dlock, end));
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 bool dl_keeper_reserve(struct dlock_client *client)
@@ -106,14 +81,15 @@ void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
  */
 static int64_t bound_of(const struct dlock *lock)
 {
-    int64_t most_ns = later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
+    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
 
-    return lock->end.place == 0 ? most_ns : earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
+    return lock->end.place == 0 ? most_ns
+                                : dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
 }
 
 void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock)
 {
-    client->keeper.bound_ns = earlier(client->keeper.bound_ns, bound_of(lock));
+    client->keeper.bound_ns = dl_earlier(client->keeper.bound_ns, bound_of(lock));
 }
 
 void dl_keeper_hold(struct dlock_client *client, struct dlock *lock)
@@ -128,168 +104,15 @@ bool dl_keeper_is_self(const struct dlock_client *client)
     return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
 }
 
-static bool losses_wait(const struct dlock_client *client)
+bool dl_keeper_losses_wait(const struct dlock_client *client)
 {
     return client->on_lost != NULL && client->events.first != NULL;
-}
-
-/* A callback may wait for any handle: none is kept busy across it. */
-static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
-{
-    for (size_t i = 0; i < n; i++) {
-        client->keeper.batch[i]->keeper_busy = false;
-        dl_keeper_set(client, client->keeper.batch[i], now_ns);
-    }
-}
-
-/* Leases that have run out are lost, whatever else is due. With the mutex held. */
-static void ended_lose(struct dlock_client *client, int64_t now_ns)
-{
-    struct dl_due *end = dl_schedule_first(&client->keeper.ends);
-
-    while (end != NULL && end->at_ns <= now_ns) {
-        (void)dl_hold_due_locked(end_lock(end), now_ns, 0);
-        end = dl_schedule_first(&client->keeper.ends);
-    }
-}
-
-/* Handles whose renewal is due, and those that may join them, marked keeper_busy; losses go to the
- * queue, and come first. With the mutex held. */
-static size_t batch_collect(struct dlock_client *client, int64_t now_ns)
-{
-    struct dl_keeper *keeper = &client->keeper;
-    /* [SES-1]: a ping each, and whoever is not pinged just now is not kept busy. */
-    size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_KEEPER_BATCH;
-    size_t n = 0;
-
-    ended_lose(client, now_ns);
-    while (n < most && !losses_wait(client)) {
-        struct dl_due *due = dl_schedule_first(&keeper->schedule);
-        struct dlock *lock;
-        int64_t early_ns = 0;
-        bool is_early;
-
-        if (due == NULL)
-            return n;
-        lock = due_lock(due);
-        if (n > 0)
-            early_ns = dl_renewal_early_ns(&lock->renewal);
-        is_early = due->at_ns > now_ns;
-        if (due->at_ns - early_ns > now_ns)
-            return n;
-        if (!dl_hold_due_locked(lock, now_ns, early_ns)) {
-            if (is_early) /* its time may still be the first */
-                return n;
-            continue;
-        }
-        /* The next moment to look at it, should the exchange decide nothing. */
-        dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
-        lock->keeper_busy = true;
-        dl_renew_prepare_locked(lock);
-        keeper->batch[n] = lock;
-        keeper->ops[n].req = &lock->claim->req;
-        n++;
-    }
-    if (!losses_wait(client))
-        return n;
-    batch_drop(client, n, now_ns);
-    return 0;
-}
-
-/* With the mutex held. */
-static void bound_look(struct dlock_client *client, int64_t now_ns)
-{
-    struct dl_keeper *keeper = &client->keeper;
-
-    if (now_ns - keeper->bound_seen_ns < later(keeper->bound_ns, BOUND_LIFE_NS))
-        return;
-    keeper->bound_seen_ns = now_ns;
-    keeper->bound_ns = DL_NEVER;
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        dl_keeper_heed(client, lock);
-}
-
-/* Until when an exchange for these n handles that begins now may last, for the sake of every lease
- * of the client, and of those that handles may get meanwhile. With the mutex held. */
-static int64_t exchange_until(struct dlock_client *client, struct dlock *const *locks, size_t n,
-                              int64_t now_ns)
-{
-    const struct dl_due *end;
-    int64_t most_ns;
-
-    ended_lose(client, now_ns);
-    bound_look(client, now_ns);
-    end = dl_schedule_first(&client->keeper.ends);
-    most_ns = client->keeper.bound_ns;
-    if (end != NULL)
-        most_ns = earlier(most_ns, end->at_ns - now_ns);
-    for (size_t i = 0; i < n; i++)
-        most_ns =
-            earlier(most_ns, dl_renewal_exchange_ns(&locks[i]->renewal,
-                                                    locks[i]->terms->op_timeout_ms * DL_NS_PER_MS));
-    return now_ns + most_ns;
-}
-
-/* One exchange for the n handles of the batch, without the mutex. */
-static void batch_exchange(struct dlock_client *client, size_t n)
-{
-    struct dlock *first = client->keeper.batch[0];
-    struct dlock_lease_op *ops = client->keeper.ops;
-    struct dl_session *session;
-    struct dlock_error err;
-    enum dlock_status status;
-    int64_t deadline_ns, sent_ns;
-
-    (void)pthread_mutex_lock(&client->mutex);
-    deadline_ns = exchange_until(client, client->keeper.batch, n, dl_client_now(client));
-    client->keeper.busy_until_ns = deadline_ns;
-    (void)pthread_mutex_unlock(&client->mutex);
-    dl_error_reset(&err);
-    status = dl_claim_session(client, first->claim, DL_USE_KEEPER, deadline_ns, &session, &err);
-    sent_ns = dl_client_now(client);
-    for (size_t i = 0; i < n; i++) {
-        client->keeper.sent_ns[i] = sent_ns;
-        ops[i].status = status;
-    }
-    if (status == DLOCK_OK) {
-        enum dlock_status worst = DLOCK_OK;
-
-        dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
-        for (size_t i = 0; i < n; i++)
-            if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
-                worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
-        dl_claim_session_put(client, first->claim, DL_USE_KEEPER, session, worst);
-    }
-    if (err.message[0] != '\0')
-        dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
-}
-
-static void busy_end_locked(struct dlock *lock)
-{
-    lock->keeper_busy = false;
-    dl_lock_changed_locked(lock);
-}
-
-/* What came too late for its claim: the store should be told. With the mutex held. */
-static bool is_stale(struct dlock_client *client, size_t i)
-{
-    struct dlock *lock = client->keeper.batch[i];
-    const struct dlock_lease_op *op = &client->keeper.ops[i];
-    int64_t now_ns = dl_client_now(client);
-    bool stale;
-
-    if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
-        /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
-        return op->status == DLOCK_OK && lock->told;
-    (void)dl_hold_renewed_locked(lock, client->keeper.sent_ns[i], now_ns, op->status, &op->grant,
-                                 &stale);
-    return stale;
 }
 
 /* With the mutex held, which it gives up during the callbacks. */
 static void losses_report(struct dlock_client *client)
 {
-    while (losses_wait(client)) {
+    while (dl_keeper_losses_wait(client)) {
         struct dlock_event event = dl_hold_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
@@ -299,43 +122,6 @@ static void losses_report(struct dlock_client *client)
         event.lock->in_callback = false;
         dl_lock_changed_locked(event.lock);
     }
-}
-
-/* Who need not wait for an exchange does not. With the mutex held, which it gives up meanwhile. */
-static void batch_apply(struct dlock_client *client, size_t n)
-{
-    struct dl_keeper *keeper = &client->keeper;
-    size_t stale = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (is_stale(client, i))
-            keeper->batch[stale++] = keeper->batch[i];
-        else
-            busy_end_locked(keeper->batch[i]);
-    }
-    for (size_t i = 0; i < stale; i++) {
-        int64_t deadline_ns;
-
-        ended_lose(client, dl_client_now(client));
-        losses_report(client);
-        deadline_ns = exchange_until(client, &keeper->batch[i], stale - i, dl_client_now(client));
-        keeper->busy_until_ns = deadline_ns;
-        (void)pthread_mutex_unlock(&client->mutex);
-        dl_claim_give_back(client, keeper->batch[i]->claim, DL_USE_KEEPER, deadline_ns);
-        (void)pthread_mutex_lock(&client->mutex);
-        keeper->busy_until_ns = 0;
-        busy_end_locked(keeper->batch[i]);
-    }
-}
-
-/* With the mutex held, which it gives up during the exchange. */
-static void batch_renew(struct dlock_client *client, size_t n)
-{
-    (void)pthread_mutex_unlock(&client->mutex);
-    batch_exchange(client, n);
-    (void)pthread_mutex_lock(&client->mutex);
-    client->keeper.busy_until_ns = 0;
-    batch_apply(client, n);
 }
 
 static bool is_left(struct dlock *lock, int64_t now_ns)
@@ -361,8 +147,42 @@ static bool lost_session_end(struct dlock_client *client)
     dl_claim_forget(client, lock->claim);
     dl_claim_unpin(client, lock->claim, DLOCK_LOST);
     (void)pthread_mutex_lock(&client->mutex);
-    lock->keeper_busy = false;
-    dl_lock_changed_locked(lock);
+    dl_batch_busy_end_locked(lock);
+    return true;
+}
+
+bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock)
+{
+    bool late = lock->late;
+
+    client->keeper.late -= late;
+    lock->late = false;
+    return late;
+}
+
+/* Gives one lease back that came too late, unless an unlock of its handle does. With the mutex
+ * held, which it gives up meanwhile. false: there was none. */
+static bool late_give_back(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    struct dlock *lock = keeper->late > 0 ? client->locks : NULL;
+    int64_t deadline_ns;
+
+    while (lock != NULL && !(lock->late && lock->phase == DL_PHASE_IDLE))
+        lock = lock->next;
+    if (lock == NULL)
+        return false;
+    deadline_ns = dl_batch_until_locked(client, &lock, 1, dl_client_now(client));
+    if (dl_keeper_losses_wait(client))
+        return true;
+    (void)dl_keeper_take_late(client, lock);
+    lock->keeper_busy = true;
+    keeper->busy_until_ns = deadline_ns;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
+    (void)pthread_mutex_lock(&client->mutex);
+    keeper->busy_until_ns = 0;
+    dl_batch_busy_end_locked(lock);
     return true;
 }
 
@@ -385,7 +205,7 @@ static void timer_arm(const struct dlock_client *client, int64_t at_ns)
 
         now_ns = dl_client_now(client);
         if (at_ns != DL_NEVER) {
-            int64_t left_ns = later(at_ns - now_ns, 1); /* 0 would disarm it */
+            int64_t left_ns = dl_later(at_ns - now_ns, 1); /* 0 would disarm it */
 
             timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
             timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
@@ -420,18 +240,18 @@ static void *keeper_main(void *arg)
     (void)pthread_mutex_lock(&client->mutex);
     while (!keeper->stop) {
         int64_t now_ns = dl_client_now(client);
-        size_t n = batch_collect(client, now_ns);
+        size_t n = dl_batch_collect_locked(client, now_ns);
         struct dl_due *next = dl_schedule_first(&keeper->schedule);
         int64_t trim_ns = dl_pool_trim_ns(&client->pool, now_ns);
 
         if (n > 0)
-            batch_renew(client, n);
-        else if (losses_wait(client))
+            dl_batch_renew_locked(client, n);
+        else if (dl_keeper_losses_wait(client))
             losses_report(client);
         else if (trim_ns <= now_ns)
             sessions_trim(client);
-        else if (!lost_session_end(client))
-            keeper_sleep(client, next == NULL ? trim_ns : earlier(next->at_ns, trim_ns));
+        else if (!late_give_back(client) && !lost_session_end(client))
+            keeper_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return NULL;

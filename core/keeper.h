@@ -34,6 +34,7 @@ struct dl_keeper {
     pthread_t thread;
     bool running, stop;
     int wake_fd, timer_fd;
+    unsigned late;         /* handles that are `late` */
     int64_t busy_until_ns; /* an exchange is under way that may last until then; 0: none is */
     int64_t armed_ns;      /* when it will wake by itself; INT64_MIN: it is awake */
     struct dlock *batch[DL_KEEPER_BATCH];
@@ -66,6 +67,13 @@ void dl_keeper_hold(struct dlock_client *client, struct dlock *lock);
 
 /* A handle was made. With the mutex held. */
 void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock);
+
+/* Whether a callback has to be told of a loss. With the mutex held. */
+bool dl_keeper_losses_wait(const struct dlock_client *client);
+
+/* true: the store may keep a lease for this lost handle, which came too late; to give it back is
+ * the caller's now. With the mutex held. */
+bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock);
 
 /* Wakes the thread, to look at everything again. With the mutex held. */
 void dl_keeper_wake(struct dlock_client *client);

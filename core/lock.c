@@ -153,6 +153,8 @@ void dl_lock_idle_locked(struct dlock *lock)
     lock->phase = DL_PHASE_IDLE;
     lock->waiting = NULL;
     dl_hold_free_to_renew_locked(lock);
+    if (lock->late)
+        dl_keeper_wake(lock->client);
     dl_lock_changed_locked(lock);
     if (lock->client->shutdown)
         (void)pthread_cond_broadcast(&lock->client->quiet);

@@ -56,6 +56,7 @@ struct dlock {
     bool downgrading;    /* the store may not know yet that the claim is shared */
     bool counted;        /* its name counts it as a holder, */
     bool counted_reader; /* as one of the readers */
+    bool late;           /* see dl_keeper_take_late */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
     struct dl_due due;         /* when the keeper looks at it, and */

@@ -11,11 +11,6 @@
  */
 #define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool reads_held(enum dlock_state state)
 {
     return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
@@ -37,15 +32,15 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
 
     renewal->at_ns = next_after(renewal, base_ns, lease_ms);
     if (soon && renewal->at_ns != DL_NEVER)
-        renewal->at_ns = earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);
+        renewal->at_ns = dl_earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);
     renewal->lease_ms = lease_ms;
     renewal->failures = 0;
-    dl_lease_grant(lease, earlier(until_ns, renewal->hold_until_ns));
+    dl_lease_grant(lease, dl_earlier(until_ns, renewal->hold_until_ns));
 }
 
 int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease)
 {
-    return earlier(renewal->at_ns, dl_lease_until_ns(lease));
+    return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
 }
 
 /*
@@ -59,7 +54,7 @@ int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal)
 
 int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns)
 {
-    return earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
+    return dl_earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
 }
 
 int64_t dl_renewal_early_ns(const struct dl_renewal *renewal)
@@ -84,7 +79,7 @@ enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_leas
 
 static void failed(struct dl_renewal *renewal, int64_t now_ns, uint64_t random)
 {
-    int64_t most_ns = earlier(renewal->lease_ms * (DL_NS_PER_MS / 10), DL_NS_PER_S);
+    int64_t most_ns = dl_earlier(renewal->lease_ms * (DL_NS_PER_MS / 10), DL_NS_PER_S);
 
     if (renewal->automatic)
         renewal->at_ns =
@@ -103,7 +98,7 @@ enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_leas
     if (*gone)
         return DLOCK_LOST;
     if (extended && dl_validity_enough(answer->now_ns, until_ns, answer->lease_ms)) {
-        if (dl_lease_extend(lease, answer->now_ns, earlier(until_ns, renewal->hold_until_ns))) {
+        if (dl_lease_extend(lease, answer->now_ns, dl_earlier(until_ns, renewal->hold_until_ns))) {
             renewal->lease_ms = answer->lease_ms;
             renewal->failures = 0;
             renewal->at_ns = next_after(renewal, answer->sent_ns, answer->lease_ms);

@@ -75,7 +75,8 @@ static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
 enum ending {
     ENDING_NOTHING, /* the answer is there already */
     ENDING_RELEASE, /* the store has to be told */
-    ENDING_LOST,    /* the loss is acknowledged */
+    ENDING_LOST,    /* the loss is acknowledged, */
+    ENDING_LATE,    /* and a lease is given back that came too late */
     ENDING_HANDED   /* another handle has the lease; its claim is ours now, to be cleaned up */
 };
 
@@ -119,6 +120,8 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
         lock->told = true;
     }
     await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
+    if (dl_keeper_take_late(client, lock))
+        return ENDING_LATE;
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
 
@@ -138,7 +141,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, struct d
     (void)pthread_mutex_unlock(&client->mutex);
     if (ending == ENDING_RELEASE)
         status = unlock_exchange(lock, deadline_ns, again, err);
-    else if (ending == ENDING_HANDED && lock->claim->enqueued)
+    else if (ending == ENDING_LATE || (ending == ENDING_HANDED && lock->claim->enqueued))
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
     dl_claim_forget(client, lock->claim);
     dl_claim_unpin(client, lock->claim, status);

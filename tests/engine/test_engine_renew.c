@@ -138,6 +138,56 @@ Test(renew, C14_what_is_due_soon_is_renewed_in_the_same_call)
     dlock_free(later);
 }
 
+/* Who has less left than others may be early has been renewed in vain all the time. */
+Test(renew, C14_none_is_renewed_twice_in_one_call)
+{
+    struct dlock *lock = take("a", (struct dlock_options){.ttl_ms = 600000});
+    struct memory_seen last;
+
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000000});
+    for (int i = 0; i < 6000 && dlock_state(lock) != DLOCK_STATE_LOST; i++) {
+        dlt_engine_advance(&engine, 100);
+        if (memory_hooks_last(engine.store, MEMORY_RENEW, &last))
+            cr_assert_eq(last.ops, 1);
+    }
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
+    dlock_free(lock);
+}
+
+/* Nobody is hurried by a neighbour whose exchanges are short. */
+Test(renew, C14_who_would_cut_an_exchange_short_does_not_join)
+{
+    struct dlock *a = take("a", (struct dlock_options){0}), *b;
+
+    dlt_engine_advance(&engine, 50);
+    b = take("b", (struct dlock_options){.op_timeout_ms = 10});
+    dlt_engine_advance(&engine, 9950);
+    cr_assert_eq(asked_count, 1);
+    cr_assert_eq(asked[0].n, 1);
+    cr_assert_eq(asked[0].deadline_ns - asked[0].at_ns, INT64_C(2000) * DLT_MS);
+    dlock_free(a);
+    dlock_free(b);
+}
+
+/* C14: retries are spread on purpose. */
+Test(renew, C14_a_retry_is_not_early)
+{
+    struct dlock *a = take("a", (struct dlock_options){0}), *b;
+
+    dlt_engine_advance(&engine, 50);
+    b = take("b", (struct dlock_options){0});
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000000});
+    dlt_engine_run(&engine, 20000);
+    for (unsigned i = 1; i < asked_count && i < sizeof asked / sizeof asked[0]; i++)
+        cr_assert_eq(asked[i].n, 1, "%u", i);
+    cr_assert_gt(asked_count, 10);
+    memory_hooks_reset(engine.store);
+    dlock_free(a);
+    dlock_free(b);
+}
+
 /* What may be renewed early may also be nobody's to renew just now. */
 Test(renew, C14_a_busy_one_that_is_due_soon_is_let_be)
 {

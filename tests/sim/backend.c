@@ -195,8 +195,10 @@ static enum dlock_status slot_renew(void *self, struct dlock_lease_op *ops, size
     struct sim_ask asks[SIM_ASKS_MOST];
     enum dlock_status status;
 
-    if (n > SIM_ASKS_MOST || (has_session() && n != 1))
+    if (n > SIM_ASKS_MOST || (has_session() && n != 1)) {
         sim_set_misuse("renew: too many at once");
+        return DLOCK_INTERNAL;
+    }
     for (size_t i = 0; i < n; i++) {
         sim_ask_make(&asks[i], SIM_RENEW, session, ops[i].req);
         renewal_note(ops[i].req, DLT_INV_RENEW, DLOCK_OK);
