@@ -23,7 +23,7 @@ void dlt_case_fence_rises(struct dlt_run *run)
     uint64_t last = 0;
 
     for (int i = 0; i < 3; i++) {
-        DLT_OK(dlock_trylock(a, &dlt_err));
+        DLT_OK(dlock_timedlock(a, 10000, &dlt_err));
         fence_rise(&last, dlock_fence(a), i == 0 ? "nothing" : "an expiry");
         DLT_OK(dlock_unlock(a, &dlt_err));
         DLT_OK(dlock_trylock(a, &dlt_err));

@@ -188,6 +188,17 @@ int dlt_session_lives(struct dlock_client *client)
     return (dlock_client_caps(client) & DLOCK_CAP_SESSION) != 0;
 }
 
+struct dlt_holder dlt_inspect_expired(struct dlock_client *client, const struct dlt_name *name)
+{
+    struct dlt_holder holder = dlt_inspect(client, name);
+
+    for (int i = 0; dlt_session_lives(client) && i < 500 && holder.count > 0; i++) {
+        dlt_sleep_ms(10);
+        holder = dlt_inspect(client, name);
+    }
+    return holder;
+}
+
 int dlt_may_lack(const struct dlt_run *run, enum dlock_status status)
 {
     uint32_t caps = DLOCK_CAP_SESSION;

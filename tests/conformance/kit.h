@@ -103,6 +103,10 @@ struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name
 /* Non-zero: a lock lives in the session that took it, and ends with it or with the claim. */
 int dlt_session_lives(struct dlock_client *client);
 
+/* After the end of a lease: what inspect says. A session that carried it is ended by a thread,
+ * which may come late, and is waited for. */
+struct dlt_holder dlt_inspect_expired(struct dlock_client *client, const struct dlt_name *name);
+
 /* Non-zero: status is UNSUPPORTED, and this store may lack the slot: it is none of ours, or keeps
  * its locks in sessions. */
 int dlt_may_lack(const struct dlt_run *run, enum dlock_status status);
