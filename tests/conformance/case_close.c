@@ -14,7 +14,7 @@ struct queue {
 
 static void queue_start(struct queue *queue, const struct dlt_run *run)
 {
-    queue->client = dlt_client(run, NULL);
+    queue->client = dlt_client_patient(run);
     queue->other = dlt_client(run, NULL);
     queue->holder = dlt_lock(run, queue->client, "x", 0);
     queue->foreign = dlt_lock(run, queue->other, "y", 0);
@@ -25,11 +25,11 @@ static void queue_start(struct queue *queue, const struct dlt_run *run)
                          dlt_lock(run, queue->client, i % 2 == 0 ? "x" : "y", 0), DLOCK_FOREVER);
 }
 
-static void queue_ends(struct queue *queue, int64_t start_ns, int64_t slack_ms)
+static void queue_ends(struct queue *queue, int64_t start_ns)
 {
     for (int i = 0; i < WAITERS; i++) {
         DLT_STATUS(dlt_waiter_join(&queue->waiters[i]), DLOCK_CLOSED);
-        DLT_CHECK(queue->waiters[i].done_ns - start_ns < (500 + slack_ms) * DLT_NS_PER_MS,
+        DLT_CHECK(queue->waiters[i].done_ns - start_ns < DLT_PATIENT_MS * DLT_NS_PER_MS,
                   "a waiter needed %.0f ms", (double)(queue->waiters[i].done_ns - start_ns) / 1e6);
     }
 }
@@ -42,7 +42,7 @@ void dlt_case_shutdown_ends_waits(struct dlt_run *run)
     queue_start(&queue, run);
     start_ns = dlt_now_ns();
     dlock_client_shutdown(queue.client);
-    queue_ends(&queue, start_ns, run->slack_ms);
+    queue_ends(&queue, start_ns);
     for (int i = 0; i < WAITERS; i++) {
         DLT_STATUS(dlock_trylock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
         DLT_STATUS(dlock_lock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
@@ -67,7 +67,7 @@ void dlt_case_close_ends_waits(struct dlt_run *run)
     next = dlt_lock(run, queue.other, "x", 0);
     start_ns = dlt_now_ns();
     dlock_client_close(queue.client);
-    queue_ends(&queue, start_ns, run->slack_ms);
+    queue_ends(&queue, start_ns);
     DLT_OK(dlock_trylock(next, &dlt_err)); /* close unlocked it */
     DLT_STATUS(dlock_trylock(queue.holder, &dlt_err), DLOCK_CLOSED);
     dlock_free(queue.holder);

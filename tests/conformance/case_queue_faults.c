@@ -14,7 +14,7 @@
  * and one look of the next one. */
 static double delay_most(const struct dlt_run *run, int64_t lease_ms)
 {
-    return (double)lease_ms * 4 / 3 + 1000 + (double)run->slack_ms;
+    return (double)lease_ms * 4 / 3 + 2000 + (double)run->slack_ms;
 }
 
 #define LINE    20

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/time.h>
 
-#define ATTEMPTS 3
+#define ATTEMPTS 10
 
 /* Somebody else holds the name. */
 static void timeout_check(const struct dlt_run *run, struct dlock *lock, int64_t timeout_ms,

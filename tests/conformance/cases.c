@@ -73,7 +73,7 @@ static const struct dlt_case cases[] = {
     CASE(downgrade_or_a_refusal, "C5 C12", 0, 0, 0),
     CASE(queue_is_fifo, "C6 C13", QUEUE, 0, 60),
     CASE(queue_counts_in_inspect, "C13", QUEUE, 0, 0),
-    CASE(queue_is_left_at_the_timeout, "C13 LEA-2", QUEUE, 0, 0),
+    CASE(queue_is_left_at_the_timeout, "C13 LEA-2", QUEUE, 0, 60),
     CASE(queue_is_not_passed, "C13", QUEUE, 0, 60),
     CASE(queue_passes_on_what_was_broken, "C13 BRK-1", QUEUE, 0, 60),
     CASE(queue_off_is_woken, "C13 WAT-1", DLOCK_CAP_WATCH, 0, 60),

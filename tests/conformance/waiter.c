@@ -109,6 +109,16 @@ struct dlt_text dlt_waiter_lease(const struct dlt_run *run, int64_t ms)
     return lease;
 }
 
+struct dlock_client *dlt_client_patient(const struct dlt_run *run)
+{
+    struct dlt_text lease = dlt_waiter_lease(run, 30000); /* looked at after a third of it */
+    char options[sizeof lease.text + 16];
+
+    (void)snprintf(options, sizeof options, "poll_max=20s%s%s", lease.text[0] != '\0' ? "&" : "",
+                   lease.text);
+    return dlt_client(run, options);
+}
+
 int64_t dlt_waiter_lease_ms(const struct dlt_text *lease, int64_t ms)
 {
     return lease->text[0] == '\0' ? DEFAULT_LEASE_MS : ms;

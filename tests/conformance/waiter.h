@@ -55,6 +55,11 @@ struct dlt_text {
 };
 struct dlt_text dlt_waiter_lease(const struct dlt_run *run, int64_t ms);
 
+/* Of a client that is in no hurry: who waits for a lock looks at the store by himself once in 10 s
+ * at most, so that whatever ends his wait sooner than that was told to him. */
+#define DLT_PATIENT_MS 5000
+struct dlock_client *dlt_client_patient(const struct dlt_run *run);
+
 /* The time that was set: ms, or 3000, which is the default. */
 int64_t dlt_waiter_lease_ms(const struct dlt_text *lease, int64_t ms);
 
