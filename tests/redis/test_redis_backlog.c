@@ -106,6 +106,19 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
     redis_wire_close(wire);
 }
 
+static void await_asked(struct redis_wire *wire)
+{
+    bool asked = false;
+
+    for (int i = 0; i < 1000 && !asked; i++) {
+        dlt_sleep_ms(2);
+        (void)pthread_mutex_lock(&wire->mutex);
+        asked = wire->first != NULL;
+        (void)pthread_mutex_unlock(&wire->mutex);
+    }
+    cr_assert(asked);
+}
+
 /* TRY-4: what is given up before a byte of it left never leaves. */
 Test(share, C4_what_waits_to_be_sent_is_taken_back)
 {
@@ -119,9 +132,10 @@ Test(share, C4_what_waits_to_be_sent_is_taken_back)
     dlt_redis_pause(&server, true);
     first.wire = wire;
     first.exchange.bytes = bytes;
-    first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 3000);
     cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
-    dlt_sleep_ms(500); /* more than a socket takes */
+    await_asked(wire);
+    dlt_sleep_ms(200); /* more than a socket takes */
     second.deadline_ns = dlt_host_in(&s.host, 100);
     cr_assert(redis_wire_ask(wire, &second));
     cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);

@@ -180,7 +180,7 @@ static int slow_reader(void *arg, const struct dlock_lease_info *lease)
 {
     (void)lease;
     ++*(int *)arg;
-    dlt_sleep_ms(300);
+    dlt_sleep_ms(2000);
     return 0;
 }
 
@@ -197,7 +197,7 @@ Test(look, C8_list_ends_at_its_deadline)
         dlt_request(&s, &a, name, 'a', 60000);
         cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     }
-    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 200),
+    cr_assert_eq(s.ops->list(s.self, (const unsigned char *)"slow", 4, dlt_host_in(s.shared, 1500),
                              slow_reader, &told, &s.err),
                  DLOCK_UNKNOWN);
     cr_assert(strstr(s.err.message, "no time for the rest") != NULL, "%s", s.err.message);

@@ -373,6 +373,7 @@ Test(open, TLS_a_plaintext_server_behind_rediss)
     dlt_session_option(&s, "verify", "none");
     s.call_ms = 500;
     refused(DLOCK_UNAVAILABLE, "does the server speak TLS?");
+    s.call_ms = 5000;
     cr_assert(dlt_scripted_start(&plain, "conn\nany\nsend \"-ERR unknown command\\r\\n\"\nend\n"),
               "%s", plain.report);
     (void)snprintf(s.address, sizeof s.address, "%s", plain.address);

@@ -147,14 +147,14 @@ Test(queue, the_dead_do_not_wait)
     size_t count = 1;
 
     dlt_session_close(&two);
-    dlt_session_option(&two, "waiter_lease", "60");
+    dlt_session_option(&two, "waiter_lease", "800");
     cr_assert_eq(dlt_session_open(&two), DLOCK_OK);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     cr_assert_eq(dlt_enqueue(&two, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_enqueue(&two, &c), DLOCK_BUSY);
     cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
     cr_assert_eq(one.grant.waiters, 2);
-    dlt_sleep_ms(150);
+    dlt_sleep_ms(850);
     cr_assert_eq(dlt_inspect(&one, "job", &holder, &count), DLOCK_OK);
     cr_assert_eq(holder.waiters, 0);
     dlt_request(&one, &d, "job", 'd', 60000);
@@ -163,7 +163,7 @@ Test(queue, the_dead_do_not_wait)
     cr_assert_eq(one.grant.queue_position, 0);
     one.ops->forget(one.self, &d.req);
     cr_assert_eq(dlt_enqueue(&two, &b), DLOCK_BUSY);
-    dlt_sleep_ms(150);
+    dlt_sleep_ms(850);
     cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
     cr_assert_eq(one.grant.waiters, 1, "d, whose place is longer");
 }

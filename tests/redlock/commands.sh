@@ -10,7 +10,7 @@ shift 2
 list=$(printf ',127.0.0.1:%s' "$@")
 all="redlock://${list#,}?restart_guard=0&ttl=2s"
 dead="redlock://127.0.0.1:$1,127.0.0.1:$2,127.0.0.1:1,127.0.0.1:2,127.0.0.1:3?restart_guard=0"
-guarded="redlock://${list#,}?restart_guard=1h&op_timeout=300ms"
+guarded="redlock://${list#,}?restart_guard=1h&op_timeout=3s"
 cd "$tap_tmp" || exit 1
 
 # ends CODE COMMAND...: it does, within 10 s; what it says is in out and err.
