@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define BACKLOG       128
-#define FULL_AFTER_MS 40 /* a connect on loopback that takes longer found the queue full */
+#define FULL_AFTER_MS 200 /* a connect on loopback that takes longer found the queue full */
 
 static int peer_port(int fd, int (*name)(int, struct sockaddr *, socklen_t *))
 {

@@ -8,8 +8,8 @@
 
 #include <criterion/criterion.h>
 
-#define SOON  2000 /* ms; ends earlier unless something is wrong */
-#define QUIET 60   /* ms in which nothing may come */
+#define SOON  10000 /* ms; ends earlier unless something is wrong */
+#define QUIET 60    /* ms in which nothing may come */
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define SET  "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SOON  2000
+#define SOON  10000
 #define QUIET 60
 
 #define RENEW   "*3\r\n$7\r\nPEXPIRE\r\n$1\r\nk\r\n$4\r\n2000\r\n"

@@ -306,7 +306,7 @@ Test(proxy, delays_and_keeps_the_order)
     cr_assert(net_send(a, SET));
     cr_assert(net_expect(a, PING SET, SOON));
     cr_assert_geq(net_now_ms() - began, 100);
-    cr_assert_leq(net_now_ms() - began, 1000);
+    cr_assert_leq(net_now_ms() - began, 5000);
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "c2s.delayed"), 2);
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "s2c.delayed"), 2);
 }
@@ -319,10 +319,10 @@ Test(proxy, kills_by_reset_or_end)
     a = client_greeted("x");
     b = client_greeted("x");
     tell("kill rst conn=1");
-    cr_assert_eq(net_next(a, 0), 'r');
+    cr_assert_eq(net_next(a, SOON), 'r');
     cr_assert_eq(net_next(b, 0), '-');
     tell("kill fin");
-    cr_assert_eq(net_next(b, 0), 'e');
+    cr_assert_eq(net_next(b, SOON), 'e');
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "open"), 0);
     cr_assert_eq(dlt_proxy_count(&proxy, 0, "killed"), 2);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SOON 2000
+#define SOON 10000
 
 static struct dlt_scripted server;
 
