@@ -71,14 +71,12 @@ no_update_is_lost() {
 }
 
 killed_holder() {
-    hold dead 3s || return
+    local ttl=3s least=1000 # it may have been renewed at a third of its ttl
+    [ "$leased" -eq 1 ] || ttl=20s least=0
+    hold dead "$ttl" || return
     kill -KILL "$holder"
     wait "$holder" 2>/dev/null
-    if [ "$leased" -eq 1 ]; then
-        frees dead 1000 5000 # it may have been renewed at a third of its ttl
-    else
-        frees dead 0 1500
-    fi
+    frees dead "$least" 9000
 }
 
 killed_waiter() {

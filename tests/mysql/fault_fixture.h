@@ -38,10 +38,19 @@ static inline void end(void)
     dlt_maria_stop(&server);
 }
 
-/* Ends all connections of the plugin at the server, as an administrator does. */
+/* Ends all connections of the plugin at the server, as an administrator does, and waits until they
+ * have ended. */
 static inline void kill_all(void)
 {
+    const char *left = "";
+
     cr_assert_str_eq(dlt_maria_ask(&server, "KILL USER u"), "");
+    for (int i = 0; i < 1000 && strcmp(left, "0") != 0; i++) {
+        dlt_sleep_ms(10);
+        left = dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.processlist"
+                                      " WHERE user = 'u'");
+    }
+    cr_assert_str_eq(left, "0");
     dlt_sleep_ms(100);
 }
 

@@ -70,31 +70,49 @@ LEASED(C16_the_lease_outlives_a_crash_of_the_server)
 static void *row_hold(void *arg)
 {
     (void)arg;
-    (void)dlt_maria_ask(&server, "BEGIN; UPDATE f_names SET label = 'x'; DO SLEEP(2); ROLLBACK");
+    (void)dlt_maria_ask(&server, "BEGIN; UPDATE f_names SET label = 'x'; DO SLEEP(60); ROLLBACK");
     return NULL;
 }
 
-static void *row_hold_start(pthread_t *thread)
+/* Returns when the row is held: the number of the connection that does. */
+static const char *row_hold_start(pthread_t *thread)
 {
+    const char *id = "";
+
     cr_assert_eq(pthread_create(thread, NULL, row_hold, NULL), 0);
-    dlt_sleep_ms(400);
-    return NULL;
+    for (int i = 0; i < 1000 && id[0] == '\0'; i++) {
+        dlt_sleep_ms(10);
+        id = dlt_maria_ask(&server, "SELECT COALESCE(MAX(id), '') FROM"
+                                    " information_schema.processlist WHERE state = 'User sleep'");
+    }
+    cr_assert_str_neq(id, "");
+    return id;
+}
+
+static void row_hold_end(pthread_t thread, const char *id)
+{
+    char order[32];
+
+    (void)snprintf(order, sizeof order, "KILL %s", id);
+    cr_assert_str_eq(dlt_maria_ask(&server, "%s", order), "");
+    (void)pthread_join(thread, NULL);
 }
 
 /* 1205: BUSY or UNAVAILABLE, never LOST. */
 LEASED(C4_somebody_sits_on_the_row)
 {
+    char id[32];
     pthread_t thread;
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)row_hold_start(&thread);
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread));
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
     cr_assert_eq(s.err.backend_code, 1205);
-    (void)pthread_join(thread, NULL);
+    row_hold_end(thread, id);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    (void)row_hold_start(&thread);
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread));
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
-    (void)pthread_join(thread, NULL);
+    row_hold_end(thread, id);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 

@@ -224,7 +224,8 @@ static void sides_end(void)
 
 static void wait_ends(bool restart, int kills_then)
 {
-    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 2000, .native = 1};
+    struct waiter w = {
+        .session = &t, .request = &b, .timeout_ms = restart ? 3000 : 2000, .native = 1};
 
     start("session", (const char *const[]){NULL});
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);

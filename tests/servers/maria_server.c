@@ -221,7 +221,7 @@ static void row_print(MYSQL *mysql, char *out, size_t size)
 
 const char *dlt_maria_ask(const struct dlt_maria *server, const char *format, ...)
 {
-    static char answer[4096];
+    static _Thread_local char answer[4096];
     char text[4096];
     MYSQL *mysql = root(server, "locks");
     int more = 0; /* results: 0 yes, -1 no, 1 failed */

@@ -41,8 +41,8 @@ void dlt_maria_pause(struct dlt_maria *server, bool pause);
 void dlt_maria_stop(struct dlt_maria *server);
 
 /* Asks it as its administrator, in the database "locks", one statement or several. The answer is
- * valid until the next question: the values of the first row of the last of them that has rows,
- * with blanks between them; "" when there is none; the error otherwise. */
+ * valid until the next question of this thread: the values of the first row of the last of them
+ * that has rows, with blanks between them; "" when there is none; the error otherwise. */
 __attribute__((format(printf, 2, 3))) const char *dlt_maria_ask(const struct dlt_maria *server,
                                                                 const char *format, ...);
 
