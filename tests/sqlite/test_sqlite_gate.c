@@ -278,7 +278,7 @@ Test(gate, one_cut_short_under_a_sleeper)
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(pthread_create(&thread, NULL, cut_soon, NULL), 0);
-    cr_assert_eq(dlt_store_watch(&t, &b, 300), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_watch(&t, &b, 2000), DLOCK_UNAVAILABLE);
     cr_assert_eq(pthread_join(thread, NULL), 0);
     t.ops->interrupt(t.self, &b.req);
     cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);

@@ -53,12 +53,12 @@ Test(peers, TRY_1_one_of_two_processes)
     struct dlt_answer answer;
 
     both_open();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    answer = dlt_peer_ask(&b, "try job b 60000 1000");
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    answer = dlt_peer_ask(&b, "try job b 60000 5000");
     cr_assert_eq(answer.status, DLOCK_BUSY);
     cr_assert_gt(answer.holder_ms, 50000);
     cr_assert_eq(dlt_peer_ask(&a, "unlock a").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_OK);
 }
 
 /* count processes take turns with a file that counts without a lock of its own. */
@@ -140,11 +140,11 @@ Test(peers, TRY_2_the_lease_of_a_killed_holder_lasts_and_ends)
     before = now_ms();
     cr_assert_eq(dlt_peer_ask(&a, "try job a 1000 1000").status, DLOCK_OK);
     dlt_peer_kill(&a);
-    answer = dlt_peer_ask(&b, "try job b 60000 1000");
+    answer = dlt_peer_ask(&b, "try job b 60000 5000");
     cr_assert_eq(answer.status, DLOCK_BUSY);
     while (answer.status == DLOCK_BUSY) {
         dlt_sleep_ms(answer.holder_ms);
-        answer = dlt_peer_ask(&b, "try job b 60000 1000");
+        answer = dlt_peer_ask(&b, "try job b 60000 5000");
     }
     cr_assert_eq(answer.status, DLOCK_OK);
     cr_assert_geq(now_ms() - before, 1000);
@@ -154,11 +154,11 @@ Test(peers, TRY_2_the_lease_of_a_killed_holder_lasts_and_ends)
 Test(peers, a_process_killed_inside_a_transaction_stops_nobody)
 {
     both_open();
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_OK);
     cr_assert_eq(dlt_peer_ask(&a, "enter").status, DLOCK_OK);
     dlt_peer_kill(&a);
     cr_assert_eq(dlt_peer_ask(&b, "renew b").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try other c 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try other c 60000 5000").status, DLOCK_OK);
 }
 
 Test(peers, C8_a_process_stopped_inside_a_transaction_is_waited_for_until_the_deadline)
@@ -178,16 +178,16 @@ Test(peers, C8_a_process_stopped_inside_a_transaction_is_waited_for_until_the_de
     }
     cr_assert_eq(kill(a.pid, SIGCONT), 0);
     cr_assert_eq(dlt_peer_ask(&a, "leave").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 300").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_OK);
 }
 
 Test(peers, a_waiter_that_looks_again_needs_no_write_lock)
 {
     both_open();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&a, "enter").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 200").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&a, "leave").status, DLOCK_OK);
 }
 
@@ -196,8 +196,8 @@ Test(peers, without_a_gate_the_busy_handler_waits_and_ends_in_time)
     int64_t start = 0;
 
     without_gate();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&b, "watch b 1000").status, DLOCK_UNAVAILABLE);
     cr_assert_eq(dlt_peer_ask(&a, "enter").status, DLOCK_OK);
     start = now_ms();
@@ -213,26 +213,26 @@ Test(peers, without_a_gate_the_busy_handler_waits_and_ends_in_time)
 Test(peers, WAT_1_a_release_in_one_process_wakes_another)
 {
     both_open();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
     for (int i = 0; i < 3; i++) {
         struct dlt_answer answer;
 
-        cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_BUSY);
+        cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
         dlt_peer_say(&b, "watch b 30000");
         cr_assert_not(dlt_peer_answers(&b, 50), "nothing happened yet");
         answer = i == 1 ? dlt_peer_ask(&a, "break job") : dlt_peer_ask(&a, "unlock a");
         cr_assert_eq(answer.status, DLOCK_OK);
         cr_assert(dlt_peer_answers(&b, 5000), "nobody woke it");
         cr_assert_eq(dlt_peer_hear(&b).status, DLOCK_BUSY);
-        cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
+        cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
     }
 }
 
 Test(peers, WAT_2_a_release_between_try_and_watch_is_not_missed)
 {
     both_open();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&a, "unlock a").status, DLOCK_OK);
     dlt_peer_say(&b, "watch b 30000");
     cr_assert(dlt_peer_answers(&b, 5000), "it sleeps");
@@ -246,9 +246,9 @@ Test(peers, a_killed_waiter_does_not_stop_the_wake_up_of_another)
     both_open();
     dlt_peer_start(&c, NULL);
     cr_assert_eq(dlt_peer_ask(&c, "open %s normal", path).status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 1000").status, DLOCK_BUSY);
-    cr_assert_eq(dlt_peer_ask(&c, "try job c 60000 1000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&c, "try job c 60000 5000").status, DLOCK_BUSY);
     dlt_peer_say(&b, "watch b 30000");
     dlt_peer_say(&c, "watch c 30000");
     dlt_sleep_ms(50);
@@ -269,12 +269,12 @@ Test(peers, time_namespaces_agree_on_when_a_lease_ends)
     both_open();
     answer = dlt_peer_ask(&far, "open %s normal", path);
     cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
-    answer = dlt_peer_ask(&far, "try job b 60000 1000");
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
+    answer = dlt_peer_ask(&far, "try job b 60000 5000");
     cr_assert_eq(answer.status, DLOCK_BUSY);
     cr_assert(answer.holder_ms > 50000 && answer.holder_ms <= 60000, "%lld", answer.holder_ms);
-    cr_assert_eq(dlt_peer_ask(&far, "try other c 60000 1000").status, DLOCK_OK);
-    answer = dlt_peer_ask(&a, "try other d 60000 1000");
+    cr_assert_eq(dlt_peer_ask(&far, "try other c 60000 5000").status, DLOCK_OK);
+    answer = dlt_peer_ask(&a, "try other d 60000 5000");
     cr_assert_eq(answer.status, DLOCK_BUSY);
     cr_assert(answer.holder_ms > 50000 && answer.holder_ms <= 60000, "%lld", answer.holder_ms);
     dlt_peer_kill(&far);
@@ -316,10 +316,10 @@ Test(peers, a_waiter_writes_nothing_and_wakes_up_for_its_deadline_only)
     (void)snprintf(wrapper, sizeof wrapper,
                    "strace -f -qq -e trace=pwrite64,ftruncate,write,futex -o %s", file);
     dlt_peer_start(&waiter, wrapper);
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
     cr_assert_eq(dlt_peer_ask(&waiter, "open %s normal", path).status, DLOCK_OK);
     for (int i = 0; i < 4; i++) {
-        cr_assert_eq(dlt_peer_ask(&waiter, "try job b 60000 1000").status, DLOCK_BUSY);
+        cr_assert_eq(dlt_peer_ask(&waiter, "try job b 60000 5000").status, DLOCK_BUSY);
         cr_assert_eq(dlt_peer_ask(&waiter, "watch b 200").status, DLOCK_TIMEOUT);
     }
     dlt_peer_say(&waiter, "close");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LEASE_MS 3000 /* of a place, and of a grant that came unasked */
-#define BRIEF_MS 100
+#define BRIEF_MS 400
 #define SOON_MS  500 /* time enough to queue on a busy machine, and to wait for */
 
 static char directory[64], path[64];
