@@ -22,10 +22,10 @@ is_quiet() {
 waiting_sleeps() {
     local pid from
     "$dlock" run x -- sleep 60 &
-    within 5 held x
+    within 20 held x
     strace -f -ttt -o trace "$dlock" run x -- true &
     pid=$!
-    within 10 is_quiet
+    within 20 is_quiet
     from=$(date +%s.%N)
     sleep 4.2
     traced "$from" "$(date +%s.%N)" >window
@@ -43,8 +43,8 @@ running_sleeps() {
     local pid from
     strace -f -ttt -o trace "$dlock" run --ttl 30s x -- sleep 60 &
     pid=$!
-    within 10 held x
-    within 10 is_quiet
+    within 20 held x
+    within 20 is_quiet
     from=$(date +%s.%N)
     sleep 3
     traced "$from" "$(date +%s.%N)" >window

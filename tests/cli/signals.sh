@@ -15,7 +15,7 @@ handed_on() {
         env --default-signal "$dlock" run x -- bash -c "trap 'echo $name >>seen; exit 9' $name
             echo up >up; while :; do sleep 0.02; done" &
         pid=$!
-        within 5 test -s up
+        within 20 test -s up
         kill -s "$name" "$pid"
         exit_of "$pid"
         equal 9 "$code" "exit code after $name"
@@ -29,7 +29,7 @@ to_the_whole_group() {
     "$dlock" run x -- bash -c 'trap "wait; exit 3" TERM
         bash -c "trap \"echo inner >>seen; exit\" TERM; echo up >up; while :; do sleep 0.02; done" & wait' &
     pid=$!
-    within 5 test -s up
+    within 20 test -s up
     kill -TERM "$pid"
     exit_of "$pid"
     equal 3 "$code" "exit code"
@@ -40,7 +40,7 @@ the_command_dies_of_it() {
     local pid
     "$dlock" run x -- sh -c 'echo up >up; exec sleep 30' &
     pid=$!
-    within 5 test -s up
+    within 20 test -s up
     kill -TERM "$pid"
     exit_of "$pid"
     equal 143 "$code" "exit code"
@@ -50,17 +50,17 @@ the_command_dies_of_it() {
 end_the_wait() {
     local name pid number began
     "$dlock" run x -- sleep 60 &
-    within 5 held x
+    within 20 held x
     for name in INT TERM HUP QUIT USR1; do
         number=$(kill -l "$name")
         env --default-signal "$dlock" run x -- touch ran 2>err &
         pid=$!
-        within 5 waits "$pid"
+        within 20 waits "$pid"
         began=$(now_ms)
         kill -s "$name" "$pid"
         exit_of "$pid"
         equal $((128 + number)) "$code" "exit code after $name"
-        between 0 $(($(now_ms) - began)) 1500 "time to give up after $name"
+        between 0 $(($(now_ms) - began)) 10000 "time to give up after $name"
         equal "" "$(cat err)"
     done
     [ ! -e ran ]
@@ -75,7 +75,7 @@ at_any_moment_of_the_start() {
     local i pid rounds=40
     [ "$light" -eq 0 ] || rounds=8
     "$dlock" run x -- sleep 60 &
-    within 5 held x
+    within 20 held x
     for ((i = 0; i < rounds; i++)); do
         env --default-signal "$dlock" run x -- touch ran &
         pid=$!
@@ -91,10 +91,10 @@ a_waiter_that_left_takes_nothing() {
     local holder pid
     "$dlock" run x -- sh -c 'echo up >up; exec sleep 60' &
     holder=$!
-    within 5 test -s up
+    within 20 test -s up
     "$dlock" run --ttl 30s x -- true &
     pid=$!
-    within 5 waits "$pid"
+    within 20 waits "$pid"
     kill -TERM "$pid"
     exit_of "$pid"
     kill -TERM "$holder"
@@ -124,7 +124,7 @@ nohup_is_respected() {
     local pid
     env --ignore-signal=HUP "$dlock" run x -- sh -c 'echo up >up; sleep 0.7; exit 6' &
     pid=$!
-    within 5 test -s up
+    within 20 test -s up
     kill -HUP "$pid"
     exit_of "$pid"
     equal 6 "$code" "exit code"
@@ -132,9 +132,9 @@ nohup_is_respected() {
 
 storm() {
     local pid i
-    "$dlock" run --ttl 1s x -- bash -c 'trap : USR1; echo up >up; for i in {1..20}; do sleep 0.05; done; exit 8' &
+    "$dlock" run --ttl 2s x -- bash -c 'trap : USR1; echo up >up; for i in {1..20}; do sleep 0.05; done; exit 8' &
     pid=$!
-    within 5 test -s up
+    within 20 test -s up
     for ((i = 0; i < 300; i++)); do
         kill -USR1 "$pid" 2>/dev/null || break
     done
@@ -144,12 +144,12 @@ storm() {
 
 a_stopped_command_obeys() {
     local pid child
-    "$dlock" run --ttl 1s x -- sh -c 'echo $$ >up; exec sleep 60' &
+    "$dlock" run --ttl 2s x -- sh -c 'echo $$ >up; exec sleep 60' &
     pid=$!
-    within 5 test -s up
+    within 20 test -s up
     child=$(cat up)
     kill -STOP "$child"
-    sleep 1.2
+    sleep 2.4
     held x || die "the lease was not renewed while the command was stopped"
     kill -TERM "$pid"
     kill -CONT "$pid"

@@ -21,7 +21,7 @@ typing() {
 # Keeps the keyboard connected until the command has ended: its end would be a Ctrl-D.
 keys() {
     while [ $# -gt 0 ]; do
-        within 10 grep -q -- "$1" screen
+        within 20 grep -q -- "$1" screen
         printf '%b' "$2"
         shift 2
     done
@@ -86,7 +86,7 @@ ctrl_c_ends_a_loop() {
 
 ctrl_c_while_waiting() {
     "$dlock" run x -- sleep 60 &
-    within 5 held x
+    within 20 held x
     typing "sh -c 'echo start; sleep 0.3; exec \"$dlock\" run x -- touch ran'" start '\x03'
     equal 130 "$code" "exit code"
     typing "sh -c 'echo start; exec \"$dlock\" run x -- touch ran'" start '' start "$(sleep 0.5)\x03"
@@ -104,8 +104,8 @@ ctrl_z_and_fg() {
 
 stopped_too_long_is_killed() {
     job 'echo ready; sleep 60; echo survived'
-    shell_at_terminal 'prompt>' 'd run --ttl 600ms x ./job\n' ready '\x1a' 'Stopped' \
-        'sleep 1; fg; echo end $?\n' 'end [0-9]' 'exit\n'
+    shell_at_terminal 'prompt>' 'd run --ttl 1500ms x ./job\n' ready '\x1a' 'Stopped' \
+        'sleep 2; fg; echo end $?\n' 'end [0-9]' 'exit\n'
     screen_shows 'lock lost: '
     screen_shows 'end 70'
     screen_hides survived
@@ -119,7 +119,7 @@ ctrl_z_without_a_shell_does_not_hang() {
 
 background_job_reads_when_in_front() {
     job 'echo ready; read -r l; echo "got $l"; exit 3'
-    shell_at_terminal 'prompt>' 'd run x ./job &\n' ready 'sleep 0.5; echo then\n' 'Stopped' \
+    shell_at_terminal 'prompt>' 'd run x ./job &\n' ready 'until jobs -s | grep -q job; do sleep 0.1; done\n' 'Stopped' \
         'fg; echo end $?\n' 'prompt> fg' 'word\n' 'end [0-9]' 'exit\n'
     screen_shows 'got word'
     screen_shows 'end 3'
@@ -147,7 +147,7 @@ modes_come_back() {
 
 break_asks() {
     "$dlock" run x -- sleep 60 &
-    within 5 held x
+    within 20 held x
     typing "$dlock break x" 'Break x' 'n\n'
     equal 1 "$code" "exit code"
     held x
