@@ -245,6 +245,8 @@ void dl_lock_free_forked(struct dlock *lock)
 
     dl_name_drop_forked(lock->name);
     dl_terms_drop(lock->terms);
+    if (lock->claim->pinned != NULL)
+        dl_pool_close_forked(&client->pool, lock->claim->pinned);
     dl_claim_free(lock->claim);
     free(lock);
     dl_client_release_forked(client);

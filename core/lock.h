@@ -72,7 +72,7 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
                               struct dlock_error *err);
 void dl_lock_free(struct dlock *lock);
 
-/* In a forked child: memory only. */
+/* In a forked child: memory, and the descriptors of a session of its own. */
 void dl_lock_free_forked(struct dlock *lock);
 
 /* The call waiting on the handle, on every handle, returns status (CANCELED, CLOSED). */

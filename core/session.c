@@ -59,6 +59,11 @@ void dl_pool_fini(struct dl_pool *pool, bool forked)
     (void)pthread_mutex_destroy(&pool->mutex);
 }
 
+void dl_pool_close_forked(struct dl_pool *pool, struct dl_session *session)
+{
+    session_close(pool, session, true);
+}
+
 static bool pool_concurrent(const struct dl_pool *pool)
 {
     return (pool->plugin->caps & DLOCK_CAP_CONCURRENT) != 0;
@@ -173,26 +178,34 @@ static struct dl_waiter *line_serve(struct dl_pool *pool)
     return served;
 }
 
+/* When whoever waits looks by himself: once the store may be asked again, which he may have to be
+ * the one to do. With the mutex held. */
+static int64_t look_ns(const struct dl_pool *pool, int64_t now_ns)
+{
+    return refused(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
+}
+
 /* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
 static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_waiter *waiter,
                        int64_t deadline_ns)
 {
     const struct dl_clock *clock = &pool->host->clock;
+    int64_t now_ns = dl_clock_now(clock);
     bool in_line;
 
     dl_line_join(line, waiter);
-    for (;;) {
-        bool again = refused(pool) && pool->refused_until_ns < deadline_ns;
-        int64_t until_ns = again ? pool->refused_until_ns : deadline_ns;
+    while (now_ns < deadline_ns) {
+        int64_t until_ns = dl_earlier(look_ns(pool, now_ns), deadline_ns);
         struct dl_waiter *served;
 
         (void)pthread_mutex_unlock(&pool->mutex);
         if (dl_waiter_sleep(waiter, clock, until_ns))
             return true;
         (void)pthread_mutex_lock(&pool->mutex);
-        if (!again)
-            break;
-        served = line_serve(pool);
+        now_ns = dl_clock_now(clock);
+        served = now_ns < deadline_ns ? line_serve(pool) : NULL;
+        if (served == NULL)
+            continue;
         (void)pthread_mutex_unlock(&pool->mutex);
         dl_line_wake(served);
         (void)pthread_mutex_lock(&pool->mutex);

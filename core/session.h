@@ -73,6 +73,9 @@ enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plu
 /* Closes what is idle; nothing may be lent out. forked: without a lock and without a byte. */
 void dl_pool_fini(struct dl_pool *pool, bool forked);
 
+/* One that was lent out when this child was forked. */
+void dl_pool_close_forked(struct dl_pool *pool, struct dl_session *session);
+
 /*
  * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
  * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent, or the store refuses

@@ -26,8 +26,9 @@
  * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
  * run on other clocks: recompute.
  *
- * ERRORS. `err` is never NULL, comes zeroed and is full size. Fill it (dlock_fail below) for every
- * status but OK and BUSY: lower case, one line, naming the host, file or key, never a password.
+ * ERRORS. `err` is never NULL, full size, and comes without text, code or nodes; what is in nodes[]
+ * is not zeroed: write all of each that you count. Fill it (dlock_fail below) for every status but
+ * OK and BUSY: lower case, one line, naming the host, file or key, never a password.
  *
  * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
  * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, NO_QUORUM, AUTH, CONFIG,

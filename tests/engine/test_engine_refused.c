@@ -158,6 +158,37 @@ Test(refused, a_store_that_refuses_more_is_asked_each_second_by_one_for_all)
 }
 
 /* A caller in a hurry does not make others believe that the server has no room. */
+/* Who waits for its turn to ask learns that it may, though who was refused does not wait on. */
+Test(refused, a_refusal_makes_room_for_the_next_in_line)
+{
+    const struct dlock_options short_options = {.struct_size = sizeof short_options,
+                                                .op_timeout_ms = 500};
+    struct dlock *theirs, *watched, *brief, *patient;
+    struct dlock_client *rival;
+    struct dlt_call watch, refused, try;
+
+    begin("connections=2&poll_max=60s&op_timeout=30s&queue=off");
+    rival = dlt_engine_rival(&engine);
+    theirs = dlt_rival_hold(rival, "watched", DLOCK_EXCLUSIVE);
+    watched = dlt_engine_lock(&engine, "watched", NULL);
+    patient = dlt_engine_lock(&engine, "patient", NULL);
+    brief = dlt_engine_lock(&engine, "brief", &short_options);
+    dlt_call_start(&watch, &engine, DLT_TIMEDLOCK, watched, 5000);
+    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .ms = 300});
+    dlt_call_start(&refused, &engine, DLT_TRYLOCK, brief, 0);
+    dlt_call_start(&try, &engine, DLT_TRYLOCK, patient, 0);
+    cr_assert_neq(dlt_call_finish(&refused, 1000), DLOCK_OK);
+    cr_assert_eq(dlt_call_finish(&try, 3000), DLOCK_OK, "%s", try.err.message);
+    cr_assert_eq(dlt_call_finish(&watch, 6000), DLOCK_TIMEOUT);
+    dlock_free(watched);
+    dlock_free(brief);
+    dlock_free(patient);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+    end();
+}
+
 Test(refused, a_connection_that_was_not_made_in_time_is_no_refusal)
 {
     struct dlt_call hung, hurry, calm;

@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Of a lease of 3 s: 3000 less 1 % less 2 ms. */
 #define VALID_MS 2968
@@ -427,6 +429,49 @@ Test(session, C14_a_claim_that_ran_out_during_a_ping_ends_the_session)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, b, 0), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_LOST);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    dlock_free(a);
+    dlock_free(b);
+}
+
+static unsigned forked_closes;
+
+static void counting_close(void *self, int forked)
+{
+    if (forked != 0)
+        forked_closes++;
+    else
+        fake_session_plugin()->ops->close(self, forked);
+}
+
+/* The parent's end of a connection is not its end while a child has it open, too. */
+Test(session, C10_a_child_closes_the_sessions_of_the_handles_that_it_frees)
+{
+    static struct dlock_backend_ops ops;
+    static struct dlock_plugin plugin;
+    struct dlock *a, *b;
+    int status = -1;
+    pid_t child;
+
+    dlt_engine_close(&engine);
+    plugin = *fake_session_plugin();
+    ops = *plugin.ops;
+    ops.close = counting_close;
+    plugin.ops = &ops;
+    fake_session_begin(&engine);
+    dlt_engine_open(&engine, "session", &(struct dlt_setup){.plugin = &plugin, .callback = 1});
+    a = take("a");
+    b = take("b");
+    child = fork();
+    if (child == 0) {
+        dlock_free(a);
+        dlock_client_close(engine.client);
+        dlock_free(b);
+        _exit((int)forked_closes);
+    }
+    cr_assert_gt(child, 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 2 << 8, "status %x", (unsigned)status);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
     dlock_free(a);
     dlock_free(b);
 }
