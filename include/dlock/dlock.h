@@ -253,9 +253,10 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struc
  * Takes up a lease that exists in the store, by its token (hex, as dlock_token gives it): another
  * process of the same owner took it, and must not use it any more; its dlock_free and
  * dlock_client_close would release it, too, so that it ends by _exit, or is dead. The handle has to
- * be free. OK: held and renewed to the handle's ttl, with a fencing token above all those of the
- * lease so far. NOT_HELD: the token holds this name no more. INVALID: not a token. UNSUPPORTED: a
- * store whose leases live in a session, or that cannot be inspected. Others as dlock_trylock.
+ * be free. OK: held and renewed to the handle's ttl, with a fencing token above all that the lease
+ * had until it was first adopted; one that is adopted again has the same token again. NOT_HELD: the
+ * token holds this name no more. INVALID: not a token. UNSUPPORTED: a store whose leases live in a
+ * session, or that cannot be inspected. Others as dlock_trylock.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
