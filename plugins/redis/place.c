@@ -60,32 +60,6 @@ static enum dlock_status unix_init(struct redis_place *place, const struct dlock
     return DLOCK_OK;
 }
 
-static enum dlock_status tls_init(struct redis_place *place, const struct dlock_target *target,
-                                  struct dlock_error *err)
-{
-    const char *verify = target->option(target, "verify");
-
-    place->tls.ca = target->option(target, "ca");
-    place->tls.cert = target->option(target, "cert");
-    place->tls.key = target->option(target, "key_file");
-    place->sni = target->option(target, "sni");
-    if (!place->secure) {
-        if (place->tls.ca != NULL || place->tls.cert != NULL || place->tls.key != NULL ||
-            place->sni != NULL)
-            return refuse(err, "ca, cert, key_file and sni are for rediss: and valkeys:");
-        return DLOCK_OK;
-    }
-    if ((place->tls.cert == NULL) != (place->tls.key == NULL))
-        return refuse(err, "cert and key_file go together");
-    if (verify != NULL && strcmp(verify, "ca") == 0)
-        place->tls.verify = TLS_VERIFY_CA;
-    else if (verify != NULL && strcmp(verify, "none") == 0)
-        place->tls.verify = TLS_VERIFY_NONE;
-    else
-        place->tls.verify = TLS_VERIFY_FULL;
-    return DLOCK_OK;
-}
-
 /* Braces would move the hash tag, which the name is. */
 static enum dlock_status prefix_init(struct redis_place *place, const struct dlock_target *target,
                                      struct dlock_error *err)
@@ -118,7 +92,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
     };
     status = local ? unix_init(place, target, err) : tcp_init(place, target, err);
     if (status == DLOCK_OK)
-        status = tls_init(place, target, err);
+        status = redis_tls_take(place, 1, target, err);
     if (status == DLOCK_OK)
         status = prefix_init(place, target, err);
     if (status == DLOCK_OK && place->restart_guard_ms > 0 &&

@@ -157,9 +157,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
     {"sni", "text", NULL, "1..253",
      "name to ask the server for and to find in its certificate; unset: the host"},
-    {"verify", "enum", "full", "full|ca|none",
-     "ca: a certificate for any name will do; none: any certificate at all, so that anybody can "
-     "be the server"},
+    {"verify", "enum", NULL, "full|ca|none",
+     "how much of the server's certificate is checked; unset: full, which has to be valid and for "
+     "the host; ca: for any name; none: nothing, so that anybody can be the server"},
     {"unsafe_eviction", "bool", "off", NULL,
      "accept a server that throws keys away when its memory is full"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -29,23 +29,6 @@ static bool database_parse(const char *text, int64_t *out)
 
 /* ---- what all nodes have in common ---- */
 
-static enum dlock_status tls_init(struct redis_place *node, const struct dlock_target *target,
-                                  struct dlock_error *err)
-{
-    const char *verify = target->option(target, "verify");
-
-    node->tls.ca = target->option(target, "ca");
-    node->tls.cert = target->option(target, "cert");
-    node->tls.key = target->option(target, "key_file");
-    if ((node->tls.cert == NULL) != (node->tls.key == NULL))
-        return refuse(err, "cert and key_file go together");
-    if (verify != NULL && strcmp(verify, "ca") == 0)
-        node->tls.verify = TLS_VERIFY_CA;
-    else if (verify != NULL && strcmp(verify, "none") == 0)
-        node->tls.verify = TLS_VERIFY_NONE;
-    return DLOCK_OK;
-}
-
 static enum dlock_status common_init(struct redis_place *node, const struct dlock_target *target,
                                      struct dlock_error *err)
 {
@@ -65,7 +48,7 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
         return refuse(err, "prefix: at most 64 bytes, and no braces");
     if (!database_parse(path[0] == '/' ? path + 1 : path, &node->database))
         return refuse(err, "the path is the number of a database, as in redlock://h1,h2,h3/2");
-    return tls_init(node, target, err);
+    return DLOCK_OK;
 }
 
 /* A target lives as long as one session, and the place as long as all of them. */
@@ -252,6 +235,8 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
         status = lines_init(place, &common, target->option(target, "node"), err);
     if (status == DLOCK_OK)
         status = count_check(place, target->number(target, "any_count") != 0, err);
+    if (status == DLOCK_OK)
+        status = redis_tls_take(place->nodes, place->count, target, err);
     for (unsigned i = 0; i < place->count; i++)
         address_format(&place->nodes[i].address, place->nodes[i].endpoint,
                        sizeof place->nodes[i].endpoint);

@@ -100,9 +100,9 @@ static const struct dlock_option_spec redlock_options[] = {
     {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
     {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
     {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
-    {"verify", "enum", "full", "full|ca|none",
-     "ca: a certificate for any name will do; none: any certificate at all, so that anybody can "
-     "be a node"},
+    {"verify", "enum", NULL, "full|ca|none",
+     "how much of a node's certificate is checked; unset: full, which has to be valid and for the "
+     "host; ca: for any name; none: nothing, so that anybody can be a node"},
     {"unsafe_eviction", "bool", "off", NULL,
      "accept nodes that throw keys away when their memory is full"},
     {NULL, NULL, NULL, NULL, NULL},

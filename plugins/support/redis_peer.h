@@ -8,6 +8,7 @@
  *   redis_keys.c   the keys of a name
  *   redis_reply.c  taking answers apart
  *   redis_setup.c  making a connection ready
+ *   redis_tls.c    the options of TLS
  */
 #ifndef SUPPORT_REDIS_PEER_H
 #define SUPPORT_REDIS_PEER_H
@@ -153,6 +154,13 @@ enum dlock_status redis_setup_take(struct redis_setup *setup, const redisReply *
                                    struct dlock_error *err);
 bool redis_setup_done(const struct redis_setup *setup);
 void redis_setup_end(struct redis_setup *setup);
+
+/* ---- redis_tls.c ---- */
+
+/* Takes the options of TLS for these places, which know whether they are `secure`. INVALID: there
+ * are some, and none of the places is; or they do not fit together. */
+enum dlock_status redis_tls_take(struct redis_place *places, unsigned count,
+                                 const struct dlock_target *target, struct dlock_error *err);
 
 /* ---- redis_keys.c ---- */
 

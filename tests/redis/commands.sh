@@ -74,6 +74,19 @@ PY
 check "redis-py's Lock keeps dlock out" py_holds
 check "dlock keeps redis-py's Lock out" dlock_holds
 
+# C17: as core hands it to the plugin, too.
+tls_typed_without_the_s() {
+    local option
+    for option in ca=/etc/ca.pem verify=full; do
+        "$bin/dlock" -u "redis://127.0.0.1:$port?$option" run job -- touch "$tap_tmp/ran" 2>"$tap_tmp/err"
+        same 64 $? && [ ! -e "$tap_tmp/ran" ] &&
+            grep -q "${option%%=*}= is for TLS: rediss://" "$tap_tmp/err" && continue
+        cat "$tap_tmp/err"
+        return 1
+    done
+}
+check "options of TLS are refused where there is none" tls_typed_without_the_s
+
 # Nothing is left behind that does not end by itself.
 ends_by_itself() {
     local key

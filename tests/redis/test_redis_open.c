@@ -261,8 +261,6 @@ Test(open, INVALID_what_core_could_not_check)
         {"redis", "h", "/1/2", NULL, NULL},
         {"redis", "h", "/1", "db", "1"},
         {"redis", "h", "", "prefix", "a{b"},
-        {"redis", "h", "", "ca", "/x"},
-        {"redis", "h", "", "cert", "/x"},
         {"rediss", "127.0.0.1:1", "", "cert", "/x"},
         {"rediss", "127.0.0.1:1", "", "ca", "/nonexistent/ca.pem"},
         {"redis+unix", "h", "/run/s", NULL, NULL},
@@ -285,6 +283,27 @@ Test(open, INVALID_what_core_could_not_check)
 }
 
 /* ---- TLS ---- */
+
+/* C17: who asks for a certificate to be looked at is not served in the clear. */
+Test(open, INVALID_options_of_TLS_without_TLS)
+{
+    static const char *const options[] = {"ca", "cert", "key_file", "verify", "sni"};
+    static const struct {
+        const char *scheme, *where, *meant;
+    } plain[] = {{"redis", "h", "rediss://"},
+                 {"valkey", "h", "valkeys://"},
+                 {"redis+unix", "/run/s", "a unix socket"}};
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++) {
+            dlt_session_init(&s, plain[k].scheme, plain[k].where);
+            dlt_session_option(&s, options[i], "full");
+            refused(DLOCK_INVALID, plain[k].meant);
+            cr_assert_eq(strncmp(s.err.message, options[i], strlen(options[i])), 0, "%s",
+                         s.err.message);
+        }
+    }
+}
 
 static void start_tls(const char *certificate, const char *clients, const char *host)
 {

@@ -43,7 +43,19 @@ Test(redlock_open, lists_of_nodes_that_make_no_sense)
             "node: want redis://");
     cr_expect_null(strstr(dlt_err.message, "secret"), "C17");
     refused("redlock://h1,h2,h3?prefix=%7B", DLOCK_INVALID, "braces");
-    refused("redlock://h1,h2,h3?cert=/x", DLOCK_INVALID, "cert and key_file");
+    refused("redlocks://h1,h2,h3?cert=/x", DLOCK_INVALID, "cert= and key_file= go together");
+}
+
+/* C17: who asks for certificates to be looked at is not served in the clear. */
+Test(redlock_open, options_of_TLS_without_TLS)
+{
+    refused("redlock://h1,h2,h3?ca=/x", DLOCK_INVALID, "ca= is for TLS: redlocks://");
+    refused("redlock://h1,h2,h3?cert=/x&key_file=/y", DLOCK_INVALID, "cert= is for TLS");
+    refused("redlock://h1,h2,h3?key_file=/y", DLOCK_INVALID, "key_file= is for TLS");
+    refused("redlock://h1,h2,h3?verify=full", DLOCK_INVALID, "verify= is for TLS");
+    refused("redlock://h1,h2?verify=none&node=redis%3A%2F%2Fh3", DLOCK_INVALID, "verify= is");
+    refused("redlock:?any_count=on&node=rediss%3A%2F%2F127.0.0.1%3A1&verify=none", DLOCK_NO_QUORUM,
+            "0 of 1 nodes");
 }
 
 /* C1: one server under two names would vote twice. */
