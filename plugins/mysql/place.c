@@ -68,6 +68,8 @@ static enum dlock_status peer_find(struct my_place *place, struct dlock_error *e
     if (place->socket != NULL) {
         if (place->socket[0] != '/')
             return invalid(err, "unix_socket= wants an absolute path");
+        if (hosts != NULL && hosts[0] != NULL)
+            return invalid(err, "unix_socket= is instead of a host: mysql://user@/database?...");
         (void)snprintf(place->endpoint, sizeof place->endpoint, "%s", place->socket);
         return DLOCK_OK;
     }

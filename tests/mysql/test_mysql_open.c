@@ -132,6 +132,7 @@ Test(open, OPN_3_UNAVAILABLE_when_nobody_listens)
     want(DLOCK_UNAVAILABLE, "127.0.0.1:1");
     (void)snprintf(s.address, sizeof s.address, "localhost:1");
     want(DLOCK_UNAVAILABLE, "localhost:1");
+    s.hosts[0] = NULL;
     dlt_session_option(&s, "unix_socket", "/tmp/no/such/socket");
     want(DLOCK_UNAVAILABLE, "/tmp/no/such/socket");
 }
@@ -242,6 +243,15 @@ Test(open, OPN_3_INVALID)
     dlt_session_option(&s, "table_prefix", "ok_");
     dlt_session_option(&s, "tls_ca", "/x");
     want(DLOCK_INVALID, "tls=on");
+}
+
+/* C16: what is shown is where the locks are. */
+Test(open, OPN_3_INVALID_a_host_beside_a_socket)
+{
+    dlt_session_option(&s, "unix_socket", server.socket);
+    want(DLOCK_INVALID, "unix_socket= is instead of a host");
+    s.hosts[0] = NULL;
+    want(DLOCK_OK, "");
 }
 
 Test(open, CLS_1_a_child_closes_without_a_word)
