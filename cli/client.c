@@ -55,18 +55,11 @@ bool cli_uri_is_secret(const char *uri)
     return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
 }
 
-bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **out)
+char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
 {
     const char *shown = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
+    bool in_file = given != NULL && given[0] == '@' && strstr(shown, "***") != NULL;
 
-    if (strstr(shown, "***") == NULL)
-        *out = strdup(shown);
-    else if (given != NULL && given[0] == '@')
-        *out = strdup(given);
-    else {
-        *out = NULL;
-        return true;
-    }
-    return *out != NULL;
+    return strdup(in_file ? given : shown);
 }

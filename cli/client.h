@@ -16,8 +16,11 @@ enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
  */
 bool cli_uri_is_secret(const char *uri);
 
-/* The URI by which a child process finds the same store, wherever it changes its directory to;
- * NULL: it would tell a password. Caller frees. False: no memory, or no working directory. */
-bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **out);
+/*
+ * The URI by which a child process finds the same store, wherever it changes its directory to; of
+ * one with a password the form with ***, which the library refuses: no store is better than
+ * another one. Caller frees. NULL: no memory.
+ */
+char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client);
 
 #endif

@@ -160,21 +160,20 @@ static int acquire_failed(struct run *run)
 static char **command_environment(struct run *run)
 {
     char token[DLOCK_TOKEN_CHARS] = "";
-    char *uri = NULL;
+    char *uri = cli_uri_for_child(run->cli, run->acquire.client);
     char **env = NULL;
     struct environment_lock lock = {
         .name = run->name.bytes,
         .name_len = run->name.len,
         .token = token,
         .fence = dlock_fence(run->acquire.lock),
+        .uri = uri,
     };
 
     (void)dlock_token(run->acquire.lock, token, sizeof token);
     cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
-    if (cli_uri_for_child(run->cli, run->acquire.client, &uri)) {
-        lock.uri = uri;
+    if (uri != NULL)
         env = environment_new(&lock);
-    }
     free(uri);
     return env;
 }

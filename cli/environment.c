@@ -66,8 +66,7 @@ static bool lock_add(char **env, size_t *n, const struct environment_lock *lock)
         return false;
     if (lock->fence != 0 && !env_add(env, n, entry_new("DLOCK_FENCE=", fence, strlen(fence))))
         return false;
-    if (lock->uri != NULL &&
-        !env_add(env, n, entry_new("DLOCK_URI=", lock->uri, strlen(lock->uri))))
+    if (!env_add(env, n, entry_new("DLOCK_URI=", lock->uri, strlen(lock->uri))))
         return false;
     return env_add(env, n, entry_new("DLOCK_TOKEN=", lock->token, strlen(lock->token))) &&
            env_add(env, n, held_entry(lock));

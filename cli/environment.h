@@ -5,7 +5,7 @@
  *   DLOCK_NAME   the name; absent if it has a NUL byte
  *   DLOCK_FENCE  the fencing token; absent if the store gives none
  *   DLOCK_TOKEN  the owner token
- *   DLOCK_URI    the store; absent if that would tell a password
+ *   DLOCK_URI    the store; *** in it stands for a password, and is refused
  *   DLOCK_HELD   "<name in hex>:<token>" of this and every enclosing run, separated by spaces
  */
 #ifndef CLI_ENVIRONMENT_H
@@ -18,8 +18,8 @@ struct environment_lock {
     const void *name;
     size_t name_len;
     const char *token;
-    uint64_t fence;  /* 0: none */
-    const char *uri; /* NULL: keep it back */
+    uint64_t fence; /* 0: none */
+    const char *uri;
 };
 
 /* Our own environment with these variables replaced; NULL: no memory. Free with environment_free.

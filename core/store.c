@@ -203,6 +203,19 @@ static enum dlock_status core_option_apply(const struct context *ctx,
     return DLOCK_OK;
 }
 
+/* A URI as messages show it would open the store as somebody else, or another one. */
+static const char left_out[] = DL_SECRET_SHOWN " stands for a secret that was left out: give the "
+                                               "whole URI, or pass_file=, pass_env= or @/path";
+
+static enum dlock_status password_whole(const struct context *ctx)
+{
+    const char *password = ctx->store->parsed.password;
+
+    if (password == NULL || strcmp(password, DL_SECRET_SHOWN) != 0)
+        return DLOCK_OK;
+    return dl_error(ctx->err, DLOCK_INVALID, "%s: %s", ctx->what, left_out);
+}
+
 static enum dlock_status query_apply(const struct context *ctx, const struct dl_uri_query *query)
 {
     enum dlock_status status = DLOCK_OK;
@@ -213,7 +226,9 @@ static enum dlock_status query_apply(const struct context *ctx, const struct dl_
         const struct dlock_option_spec *own =
             dl_option_find(ctx->store->plugin->options, option->name);
 
-        if (core != NULL)
+        if (strcmp(option->value, DL_SECRET_SHOWN) == 0)
+            status = refuse(ctx, option, left_out);
+        else if (core != NULL)
             status = core_option_apply(ctx, core, option);
         else if (own != NULL)
             status = plugin_option_apply(ctx, own, query, option);
@@ -275,6 +290,8 @@ static enum dlock_status store_fill(struct dl_store *store, const char *what, co
 
     store->directory = getcwd(NULL, 0);
     dl_settings_init(&store->settings);
+    if (status == DLOCK_OK)
+        status = password_whole(&ctx);
     if (status == DLOCK_OK)
         status = query_apply(&ctx, &store->parsed.query);
     if (status == DLOCK_OK)

@@ -55,6 +55,9 @@ enum dlock_status dl_uri_query_parse(const char *text, const char *what, struct 
                                      struct dlock_error *err);
 void dl_uri_query_fini(struct dl_uri_query *query);
 
+/* What is shown in place of a secret, and therefore none itself. */
+#define DL_SECRET_SHOWN "***"
+
 /*
  * The URI as text again, percent-encoded in one way only, with *** for the password, for options
  * with a telling name and for option values that look like a URI with a password. Caller frees;

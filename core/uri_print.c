@@ -53,7 +53,7 @@ static void put_authority(FILE *out, const struct dl_uri *uri)
     if (uri->user != NULL)
         put_encoded(out, uri->user, PLAIN_IN_USER);
     if (uri->password != NULL)
-        (void)fputs(":***", out);
+        (void)fputs(":" DL_SECRET_SHOWN, out);
     if (uri->user != NULL || uri->password != NULL)
         (void)fputc('@', out);
     for (size_t i = 0; uri->hosts[i] != NULL; i++)
@@ -89,7 +89,7 @@ char *dl_uri_print(const struct dl_uri *uri)
 
         (void)fprintf(out, "%c%s=", i == 0 ? '?' : '&', option->name);
         if (value_is_secret(option))
-            (void)fputs("***", out);
+            (void)fputs(DL_SECRET_SHOWN, out);
         else
             put_encoded(out, option->value, PLAIN_IN_VALUE + authority_filled(uri));
     }

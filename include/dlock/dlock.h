@@ -149,7 +149,8 @@ DLOCK_API void dlock_client_close(struct dlock_client *client);
 /* DLOCK_CAP_* in force: what this URI and this server give. */
 DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
 
-/* The URI without secrets, a relative path made absolute; borrowed until close. */
+/* The URI with *** for each secret, a relative path made absolute; borrowed until close. With ***
+ * in it no store can be opened: INVALID. */
 DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
 
 /* "SQLite 3.40.1", for messages; borrowed until close. */

@@ -190,7 +190,7 @@ secrets_stay_secret() {
     pid=$!
     within 20 test -s up
     ! grep -q s3cr3t env "/proc/$pid/cmdline" || die "$(cat env "/proc/$pid/cmdline")"
-    ! grep -q '^DLOCK_URI=' env || die "$(cat env)"
+    grep -qxF "DLOCK_URI=$store?label=***" env || die "$(cat env)"
     # No server speaks there; the words must not come out anywhere.
     for name in 'redis://user:s3cr3t@127.0.0.1:1/0' 'mysql://u:s3cr3t@127.0.0.1:1/db' \
         'redis://127.0.0.1:1/?pass=s3cr3t' 'memory://u:s3cr3t@x' 'sqlite:///x?password=s3cr3t'; do

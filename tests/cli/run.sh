@@ -114,6 +114,27 @@ uri_option_wins_and_is_handed_on() {
     equal "sqlite://$PWD/other.db" "$(cat out)"
 }
 
+# On the store of the user, or of the DLOCK_URI around it, it would be had at once.
+password_is_asked_for_again() {
+    # shellcheck disable=SC2016
+    exits 0 "$DLOCK_BIN/with_server" redis --requirepass s3cr3t -- sh -c '
+        cd "$1"
+        uri=redis://:s3cr3t@127.0.0.1:$2
+        "$0" run -u "$uri" x -- sh -c '\''
+            echo "$DLOCK_URI"
+            for words in "run --nowait x -- true" "run --nowait y -- touch ran" "inspect x" list "break x --yes"; do
+                "$0" $words; echo "exit code $?"
+            done
+            "$0" -u "$1" inspect x
+            exec "$0" -u "$1" run --nowait y -- touch told'\'' "$0" "$uri"' "$dlock" "$PWD" '{port}'
+    grep -qE '^redis://:\*\*\*@127.0.0.1:[0-9]+$' out || die "DLOCK_URI: $(cat out)"
+    equal 5 "$(grep -cx 'exit code 64' out)" "refusals ($(cat out err))"
+    equal 5 "$(grep -c '^dlock: DLOCK_URI: \*\*\* stands for a secret that was left out' err)" "lines ($(cat err))"
+    ! grep -q s3cr3t out err || die "$(cat out err)"
+    grep -q '^state *held' out || die "with -u: $(cat out err)"
+    [ ! -e ran ] && [ -e told ]
+}
+
 relative_store_stays_the_same() {
     mkdir 'odd %41 @dir' elsewhere
     cd 'odd %41 @dir'
@@ -209,6 +230,8 @@ shows "DLOCK_FENCE rises in the order of the critical sections (C6)" fences_rise
 shows "run: 126 and 127, told apart from the command's own" not_executable
 shows "run: the environment of the command, and inspect from within" environment
 shows "run: -u wins over DLOCK_URI, and the command gets it" uri_option_wins_and_is_handed_on
+shows "run: a store with a password is asked for again inside, and no other one is taken (C1, C17)" \
+    password_is_asked_for_again
 shows "run: a relative store is the same one after the command's cd" relative_store_stays_the_same
 shows "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
 shows "run: closed standard streams do no harm, and stay closed" closed_streams_are_no_trap

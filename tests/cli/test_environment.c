@@ -49,8 +49,8 @@ Test(environment, nothing_of_an_outer_run_shines_through)
     setenv("DLOCK_NAME", "outer", 1);
     setenv("DLOCK_FENCE", "7", 1);
     setenv("OTHER", "stays", 1);
-    env = env_of("a\0b", 3, 0, NULL);
-    cr_assert_null(value_of(env, "DLOCK_URI"));
+    env = env_of("a\0b", 3, 0, "redis://:***@other");
+    cr_assert_str_eq(value_of(env, "DLOCK_URI"), "redis://:***@other");
     cr_assert_null(value_of(env, "DLOCK_NAME"), "a name with NUL");
     cr_assert_null(value_of(env, "DLOCK_FENCE"));
     cr_assert_str_eq(value_of(env, "OTHER"), "stays");
@@ -60,11 +60,11 @@ Test(environment, nothing_of_an_outer_run_shines_through)
 Test(environment, holders_of_all_levels_are_found)
 {
     char token[DLOCK_TOKEN_CHARS];
-    char **env = env_of("job", 3, 1, NULL);
+    char **env = env_of("job", 3, 1, "memory://x");
 
     setenv("DLOCK_HELD", value_of(env, "DLOCK_HELD"), 1);
     environment_free(env);
-    env = env_of("other", 5, 1, NULL);
+    env = env_of("other", 5, 1, "memory://x");
     setenv("DLOCK_HELD", value_of(env, "DLOCK_HELD"), 1);
     environment_free(env);
 

@@ -320,6 +320,23 @@ Test(store, passwords_are_wiped)
 }
 #endif
 
+/* C17. What a store shows of its URI opens no other store. */
+Test(store, a_password_that_was_left_out)
+{
+    refused("x://bob:***@h", NULL, "URI: *** stands for a secret that was left out");
+    refused("x://:%2A%2a*@h", NULL, "left out");
+    refused("x:?grace=70ms&secret=***", NULL, "URI at offset 14: *** stands for a secret");
+    refused("x:", "secret=***", "defaults at offset 0: *** stands");
+    cr_assert_eq(setenv("DLOCK_URI", "x://bob:***@h", 1), 0);
+    refused(NULL, NULL, "DLOCK_URI: *** stands");
+    opens("x://bob:****@h", NULL);
+    cr_expect_str_eq(store->target.password, "****");
+    cr_expect_str_eq(store->uri, "x://bob:***@h", "told from the outside by nothing");
+    cr_assert_eq(setenv("DLT_PASSWORD", "***", 1), 0);
+    opens("x://bob@h?pass_env=DLT_PASSWORD", NULL);
+    cr_expect_str_eq(store->target.password, "***", "nothing was left out there");
+}
+
 Test(store, one_password_only)
 {
     cr_assert_eq(setenv("DLT_PASSWORD", "hunter2", 1), 0);
