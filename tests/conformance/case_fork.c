@@ -160,7 +160,8 @@ void dlt_case_exec_closes_descriptors(struct dlt_run *run)
     (void)close(output[0]);
     DLT_CHECK(child_status(pid) == 0, "the program did not run");
     DLT_CHECK(text[0] == '\0', "open after exec: %s", text);
-    DLT_STATUS(dlt_waiter_join(&waiter), DLOCK_TIMEOUT);
+    DLT_CHECK(dlt_ran_out(dlt_waiter_join(&waiter)), "the end of a wait is %s",
+              dlock_status_name((int)waiter.status));
     dlock_free(waiter.lock);
     dlock_free(lock);
     dlock_client_close(client);

@@ -243,14 +243,14 @@ static int free_at_once(struct dlock *lock)
 void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 0);
-    struct dlock *third = dlt_lock(run, one, "x", 0);
+    struct dlock *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 4000);
+    struct dlock *third = dlt_lock(run, one, "x", 4000);
     int traces = 0, none = 0;
 
     while (none < 5) {
         DLT_OK(dlock_trylock(holder, &dlt_err));
-        DLT_STATUS(dlock_timedlock(lock, 150, &dlt_err), DLOCK_TIMEOUT);
-        DLT_STATUS(dlock_timedlock(third, 50, &dlt_err), DLOCK_TIMEOUT);
+        DLT_CHECK(dlt_ran_out(dlock_timedlock(lock, 250, &dlt_err)), "it got it");
+        DLT_CHECK(dlt_ran_out(dlock_timedlock(third, 150, &dlt_err)), "it got it");
         DLT_OK(dlock_unlock(holder, &dlt_err));
         if (free_at_once(third))
             none++;

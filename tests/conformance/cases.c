@@ -112,7 +112,7 @@ static const struct dlt_case cases[] = {
     CASE(wait_for_the_dead, "C13 TRY-2", 0, DLT_PROCESSES, 0),
     CASE(wait_leaves_nobody_behind, "C13", 0, 0, 60),
     CASE(wait_can_be_cancelled, "C8 INT-1 INT-2", 0, 0, 0),
-    CASE(wait_given_up_leaves_no_trace, "C13", 0, 0, 0),
+    CASE(wait_given_up_leaves_no_trace, "C13", 0, 0, 60),
     CASE(keeper_renews, "C14", 0, 0, 0),
     CASE(keeper_keeps_many, "C14 REN-1", 0, 0, 0),
     CASE(keeper_stops_at_max_hold, "C14", 0, 0, 0),
