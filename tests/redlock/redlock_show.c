@@ -26,10 +26,11 @@ enum { NODES = 5, PROCESSES = 8, RECORDS = 1 << 20 };
 
 #define NS_PER_MS INT64_C(1000000)
 
-/* Seen by all processes: an oracle that knows nothing of leases, to end early when there is nothing
- * left to be shown. */
+/* Seen by all processes: until when each may be sure to hold it, 0 for none, to end early when
+ * there is nothing left to be shown. */
 struct shared {
-    _Atomic int inside, meetings, stop;
+    _Atomic int64_t until_ns[PROCESSES];
+    _Atomic int meetings, stop;
 };
 
 static struct shared *shared;
@@ -60,6 +61,7 @@ static void path_of(char *path, size_t size, unsigned number)
 /* ---- a contender ---- */
 
 struct contender {
+    unsigned number;
     struct dlt_log *log;
     struct dlock *lock;
     struct dlt_record record;
@@ -87,20 +89,30 @@ static void stamp(struct contender *c)
     record.status = left_ms > 0;
     record.until_ns = left_ms > 0 ? record.clock_ns + left_ms * NS_PER_MS : 0;
     dlt_log_write(c->log, &record);
+    shared->until_ns[c->number] = record.until_ns;
+}
+
+/* Somebody else has a claim, which the history shows, too. */
+static void meet(const struct contender *c)
+{
+    int64_t now_ns = dlt_log_now_ns();
+
+    for (unsigned i = 0; i < PROCESSES; i++)
+        shared->meetings += i != c->number && shared->until_ns[i] > now_ns;
 }
 
 static void hold(struct contender *c)
 {
     int64_t end_ns = dlt_log_now_ns() + (int64_t)(1 + pick(pick(4) == 0 ? 1500 : 30)) * NS_PER_MS;
 
-    if (atomic_fetch_add(&shared->inside, 1) > 0)
-        (void)atomic_fetch_add(&shared->meetings, 1);
+    stamp(c);
+    meet(c);
     while (dlt_log_now_ns() < end_ns && dlock_state(c->lock) != DLOCK_STATE_LOST) {
         stamp(c);
         sleep_ms(5);
     }
     stamp(c);
-    (void)atomic_fetch_sub(&shared->inside, 1);
+    shared->until_ns[c->number] = 0;
 }
 
 static void contend(struct contender *c)
@@ -126,7 +138,7 @@ static void contend(struct contender *c)
 
 static int contender_main(const char *uri, unsigned number, int64_t end_ns)
 {
-    struct contender c;
+    struct contender c = {.number = number};
     struct dlock_client *client = NULL;
     /* Half of them never ask again whether they still hold it. */
     struct dlock_options options = {.struct_size = sizeof options,
