@@ -21,7 +21,7 @@ run() {
         --uri "nodes=redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0" \
         --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
         --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
-        --limits --rounds 1 --duration 100ms --threads 4 --processes 3 --leases 40 --json "$json" \
+        --limits --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \
         --workload waiters --workload leases
 }

@@ -28,7 +28,7 @@ ends() {
 }
 
 table_shows() {
-    "$program" --rounds 1 --duration 20ms --workload names --limits --only sqlite >"$tap_tmp/table" &&
+    "$program" --rounds 1 --duration 200ms --workload names --limits --only sqlite >"$tap_tmp/table" &&
         grep -E "$1" "$tap_tmp/table"
 }
 
@@ -36,7 +36,7 @@ rounds_are_lines() {
     same 3 "$(wc -l <"$tap_tmp/csv")"
 }
 
-check "it runs all workloads" "$program" --limits --rounds 2 --duration 60ms --threads 3 --processes 3 \
+check "it runs all workloads" "$program" --limits --rounds 2 --duration 300ms --threads 3 --processes 3 \
     --leases 40 --json "$json"
 check "ten workloads, those of processes on sqlite only" says \
     '([.cases[] | select(.subject == "sqlite")] | length) == 10 and
@@ -62,7 +62,7 @@ check "no lock is shared where nobody reads, and a store is fair to its one user
 check "nothing is left behind" leaves_nothing
 check "a table with a ratio" table_shows '^  sqlite +[0-9.]+ [0-9.]+\.\.[0-9.]+ +[0-9.]+ '
 check_not "without the cases that were left out" grep -q memory "$tap_tmp/table"
-check "a line for each round" "$program" --rounds 2 --duration 40ms --only "alone: memory" \
+check "a line for each round" "$program" --rounds 2 --duration 200ms --only "alone: memory" \
     --csv "$tap_tmp/csv"
 check "and one with names" rounds_are_lines
 check "busy processes end with it" ends 0 --rounds 1 --duration 20ms --busy 2 --workload alone

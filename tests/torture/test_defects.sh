@@ -9,7 +9,7 @@ set -u
 
 # run NAME PROGRAM: in the background; its status is in NAME.status.
 run() {
-    "$2" --backend memory --duration 1s --slack 500 --keep "$tap_tmp/$1" >"$tap_tmp/$1.out" 2>&1
+    "$2" --backend memory --duration 2s --keep "$tap_tmp/$1" >"$tap_tmp/$1.out" 2>&1
     echo $? >"$tap_tmp/$1.status"
 }
 
