@@ -230,15 +230,17 @@ static enum stream_result receive_now(struct redis_wire *wire, struct stream_ste
     return result;
 }
 
-/* Lets others run, and sends what they ask. False: nothing. */
+/* Lets others run, and sends what they ask. False: nothing, or nothing that could be sent now. */
 static bool gather(struct redis_wire *wire)
 {
+    size_t before = 0;
     bool gathered = false;
 
     (void)sched_yield();
     (void)pthread_mutex_lock(&wire->mutex);
-    gathered = wire->out_len > 0 && !wire->mute;
+    before = wire->out_len;
     flush(wire);
+    gathered = wire->out_len < before;
     (void)pthread_mutex_unlock(&wire->mutex);
     return gathered;
 }
@@ -289,14 +291,13 @@ static enum stream_result receive(struct redis_wire *wire, struct stream_step *s
         int64_t left_ns = 0;
         bool spins = mine->spin && spin_more(spin, monotonic_ns());
 
-        if (spins || busy) {
-            busy = gather(wire);
-            continue;
-        }
         left_ns = mine->deadline_ns - now(wire);
         if (left_ns <= 0)
             break;
-        leader_sleep(wire, step->events, left_ns);
+        if (spins || busy)
+            busy = gather(wire);
+        else
+            leader_sleep(wire, step->events, left_ns);
     }
     if (mine->spin)
         spin_end(spin, monotonic_ns(), result == STREAM_OK);

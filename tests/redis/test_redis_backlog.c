@@ -145,3 +145,32 @@ Test(share, C4_what_waits_to_be_sent_is_taken_back)
     redis_wire_close(wire);
     free(bytes);
 }
+
+/* C8: who is given the lead while nothing can be sent has a deadline all the same. */
+Test(share, C8_the_next_leader_gives_up_in_time_though_nothing_can_be_sent)
+{
+    static struct asker first = {
+        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
+    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
+    struct redis_wire *wire = wire_make("redis", server.address);
+    pthread_t thread;
+    char *bytes = calloc(1, first.exchange.len);
+    int64_t until_ns = 0;
+
+    dlt_redis_pause(&server, true);
+    first.wire = wire;
+    first.exchange.bytes = bytes;
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 500);
+    cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
+    await_asked(wire);
+    until_ns = dlt_host_in(&s.host, 1500);
+    second.deadline_ns = until_ns;
+    cr_assert(redis_wire_ask(wire, &second));
+    cr_assert_lt(dlt_host_in(&s.host, 0) - until_ns, 5000 * DLT_NS_PER_MS);
+    cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);
+    (void)pthread_join(thread, NULL);
+    cr_assert_eq(first.exchange.status, DLOCK_UNKNOWN, "%s", first.exchange.why);
+    dlt_redis_pause(&server, false);
+    redis_wire_close(wire);
+    free(bytes);
+}
