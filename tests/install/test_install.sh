@@ -14,7 +14,28 @@ check "cmake --install works" cmake --install "$build_dir" --prefix "$tap_tmp/fi
 prefix=$tap_tmp/moved
 mv "$tap_tmp/first" "$prefix"
 lib=$(dirname "$(find "$prefix" -name libdlock.so)")
-export LD_LIBRARY_PATH=$lib PKG_CONFIG_PATH=$lib/pkgconfig
+export PKG_CONFIG_PATH=$lib/pkgconfig
+unset LD_LIBRARY_PATH
+
+# --- the programs, as they are ---
+
+runs_with_the_moved_tree() {
+    local backends
+    backends=$("$prefix/bin/dlock" backends) && grep -F "$lib/dlock/dlock_sqlite.so" <<<"$backends"
+}
+
+# The recipe of README.md: no tests, and all programs.
+recipe_has_conformance() {
+    cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF \
+        -DDLOCK_BENCH=OFF && ninja -C "$tap_tmp/recipe" -n dlock-conformance &&
+        grep -r 'bin/dlock-conformance"' "$tap_tmp/recipe" --include=cmake_install.cmake
+}
+
+check "dlock runs where it was put, with what was put beside it" runs_with_the_moved_tree
+check "dlock-conformance runs where it was put" \
+    "$prefix/bin/dlock-conformance" --only C1 memory://install
+check "dlock-conformance is built and installed without the tests" recipe_has_conformance
+export LD_LIBRARY_PATH=$lib # what others build, they link as they like
 
 mapfile -t elf_files < <(find "$prefix" -type f -print0 |
     xargs -0 grep -lE --binary-files=text -m 1 $'^\x7fELF' | sort)
@@ -86,7 +107,9 @@ check "so does what is loaded for TLS" same dlock_tls "$(exports "$lib/dlock/tls
 
 hardened() {
     local file=$1 dynamic headers
+    local own='\(RUNPATH\) .*\[\$ORIGIN/\.\./[^]:.]*\]$' # from bin to the library of the same tree
     dynamic=$(readelf -dW "$file") && headers=$(readelf -lW "$file") || return
+    [[ $file == "$prefix"/bin/* ]] && dynamic=$(grep -vE "$own" <<<"$dynamic")
     grep -E 'RPATH|RUNPATH|TEXTREL' <<<"$dynamic" && return 1
     grep -qE 'BIND_NOW|FLAGS.*NOW' <<<"$dynamic" || { echo "no BIND_NOW"; return 1; }
     grep -q GNU_RELRO <<<"$headers" || { echo "no RELRO"; return 1; }
