@@ -32,6 +32,7 @@ static const char help[] =
     "  list [PREFIX]          every lock that is held\n"
     "  break NAME [--owner TOKEN] [--yes]   take NAME away from its holder\n"
     "  backends               the plugins that are installed\n"
+    "  doctor                 how the store is set up, what it gives, what to do about the rest\n"
     "\n"
     "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
     "      --json             print JSON\n"

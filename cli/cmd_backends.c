@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock backends: the plugins that are found, and what they can do at most. */
 #include "args.h"
+#include "caps.h"
 #include "exitcode.h"
 #include "output.h"
 
@@ -8,20 +9,6 @@
 #include <string.h>
 
 static const struct option no_options[] = {{NULL, 0, NULL, 0}};
-
-static const struct {
-    uint32_t bit;
-    const char *name;
-} caps[] = {
-    {DLOCK_CAP_RWLOCK, "rwlock"},         {DLOCK_CAP_DOWNGRADE, "downgrade"},
-    {DLOCK_CAP_FENCE, "fence"},           {DLOCK_CAP_FENCE_DURABLE, "fence-durable"},
-    {DLOCK_CAP_CRASH_SAFE, "crash-safe"}, {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
-    {DLOCK_CAP_WATCH, "watch"},           {DLOCK_CAP_QUEUE, "queue"},
-    {DLOCK_CAP_SESSION, "session"},       {DLOCK_CAP_CONCURRENT, "concurrent"},
-    {DLOCK_CAP_PRIVATE, "private"},
-};
-
-#define CAPS_COUNT (sizeof caps / sizeof caps[0])
 
 struct listing {
     json_t *array; /* NULL: print text */
@@ -32,19 +19,15 @@ static json_t *backend_json(const struct dlock_plugin_info *info)
 {
     json_t *backend = json_object();
     json_t *schemes = json_array();
-    json_t *names = json_array();
 
     for (size_t i = 0; info->schemes != NULL && info->schemes[i] != NULL; i++)
         (void)json_array_append_new(schemes, json_string(info->schemes[i]));
-    for (size_t i = 0; i < CAPS_COUNT; i++)
-        if ((info->caps & caps[i].bit) != 0)
-            (void)json_array_append_new(names, json_string(caps[i].name));
     (void)json_object_set_new(backend, "path",
                               json_string(cli_printable(info->path, strlen(info->path))));
     (void)json_object_set_new(backend, "name", cli_json_text(info->name));
     (void)json_object_set_new(backend, "version", cli_json_text(info->version));
     (void)json_object_set_new(backend, "schemes", schemes);
-    (void)json_object_set_new(backend, "caps", names);
+    (void)json_object_set_new(backend, "caps", caps_json(info->caps));
     (void)json_object_set_new(backend, "error",
                               info->err != NULL ? json_string(info->err->message) : json_null());
     return backend;
@@ -62,9 +45,7 @@ static void backend_print(const struct dlock_plugin_info *info)
     for (size_t i = 0; info->schemes[i] != NULL; i++)
         (void)printf(" %s", info->schemes[i]);
     (void)printf("\n  caps    ");
-    for (size_t i = 0; i < CAPS_COUNT; i++)
-        if ((info->caps & caps[i].bit) != 0)
-            (void)printf(" %s", caps[i].name);
+    caps_print(info->caps);
     (void)printf("\n");
 }
 

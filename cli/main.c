@@ -16,7 +16,7 @@ static const struct {
     cli_command_fn *run;
 } commands[] = {
     {"run", cli_run},     {"inspect", cli_inspect},   {"list", cli_list},
-    {"break", cli_break}, {"backends", cli_backends},
+    {"break", cli_break}, {"backends", cli_backends}, {"doctor", cli_doctor},
 };
 
 static cli_command_fn *command_find(const char *name)

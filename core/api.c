@@ -325,6 +325,17 @@ enum dlock_status dlock_break(struct dlock_client *client, const void *name, siz
     return dl_error_export(err, &e, status);
 }
 
+enum dlock_status dlock_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+                              struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = client_check(client, &e);
+
+    if (status == DLOCK_OK)
+        status = dl_query_probe(client, fn, arg, &e);
+    return dl_error_export(err, &e, status);
+}
+
 enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
                                 struct dlock_error *err)
 {

@@ -29,6 +29,18 @@ static enum dlock_status status_check(const struct dl_plugin *plugin, const char
     return status;
 }
 
+static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    if ((info->caps & ~plugin->caps) != 0)
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: %s gives capabilities 0x%x, the descriptor has 0x%x only",
+                        plugin->name, slot, info->caps, plugin->caps);
+    info->server[sizeof info->server - 1] = '\0';
+    info->endpoint[sizeof info->endpoint - 1] = '\0';
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
                                    const struct dlock_host *host, const struct dlock_target *target,
                                    int64_t deadline_ns, struct dlock_session_info *info,
@@ -40,15 +52,7 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
     dl_error_reset(err);
     status = status_check(plugin, "open", MAY(OK) | MAY_FAIL,
                           plugin->ops.open(self, host, target, deadline_ns, info, err), err);
-    if (status != DLOCK_OK)
-        return status;
-    if ((info->caps & ~plugin->caps) != 0)
-        return dl_error(err, DLOCK_INTERNAL,
-                        "plugin %s: open gives capabilities 0x%x, the descriptor has 0x%x only",
-                        plugin->name, info->caps, plugin->caps);
-    info->server[sizeof info->server - 1] = '\0';
-    info->endpoint[sizeof info->endpoint - 1] = '\0';
-    return DLOCK_OK;
+    return status == DLOCK_OK ? info_check(plugin, "open", info, err) : status;
 }
 
 void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
@@ -230,4 +234,18 @@ enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
     dl_error_reset(err);
     return status_check(plugin, "break_lock", MAY(OK) | MAY(NOT_HELD) | MAY_FAIL,
                         plugin->ops.break_lock(self, name, name_len, owner, deadline_ns, err), err);
+}
+
+enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, int64_t deadline_ns,
+                                    struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                    struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    if (plugin->ops.probe == NULL)
+        return slot_missing(plugin, "say how its store is set up", err);
+    dl_error_reset(err);
+    status = status_check(plugin, "probe", MAY(OK) | MAY_FAIL,
+                          plugin->ops.probe(self, deadline_ns, info, fn, arg, err), err);
+    return status == DLOCK_OK ? info_check(plugin, "probe", info, err) : status;
 }

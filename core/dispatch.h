@@ -58,5 +58,8 @@ enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
 enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
                                     const unsigned char *name, uint32_t name_len, const char *owner,
                                     int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, int64_t deadline_ns,
+                                    struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                    struct dlock_error *err);
 
 #endif

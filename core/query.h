@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - looking at locks, and breaking them, from outside: dlock_inspect, list, break. */
+/* query.h - looking at locks and at their store, and breaking locks, from outside: dlock_inspect,
+ * dlock_list, dlock_break, dlock_probe. */
 #ifndef DL_QUERY_H
 #define DL_QUERY_H
 
@@ -11,5 +12,7 @@ enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix,
                                 dlock_info_fn *fn, void *arg, struct dlock_error *err);
 enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,
                                  const char *owner, struct dlock_error *err);
+enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+                                 struct dlock_error *err);
 
 #endif

@@ -320,6 +320,26 @@ DLOCK_API enum dlock_status dlock_break(struct dlock_client *client, const void 
                                         size_t name_len, const char *owner,
                                         struct dlock_error *err);
 
+/* One finding about a store: for people, in words that may change. Borrowed for the callback. */
+struct dlock_finding {
+    size_t struct_size;
+    const char *name;   /* "maxmemory-policy" */
+    const char *found;  /* "allkeys-lru" */
+    const char *advice; /* NULL: fine as it is */
+    uint32_t clears;    /* DLOCK_CAP_* that this costs */
+};
+typedef void dlock_finding_fn(void *arg, const struct dlock_finding *finding);
+
+/*
+ * Looks at the store again: how it is set up, and what of that costs something. Calls fn (NULL:
+ * nobody listens) for each finding; it may not call into the same client. Durability that is found
+ * to be gone is gone from dlock_client_caps afterwards. Takes no longer than connect_timeout or an
+ * exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to tell; others as
+ * dlock_inspect.
+ */
+DLOCK_API enum dlock_status dlock_probe(struct dlock_client *client, dlock_finding_fn *fn,
+                                        void *arg, struct dlock_error *err);
+
 /* One plugin file found on the search path. Borrowed for the callback. */
 struct dlock_plugin_info {
     size_t struct_size;

@@ -133,6 +133,24 @@ backends_good_and_bad() {
     jq -e '.backends[] | select(.path | endswith("/dlock_bad.so")) | .error | length > 0' out
 }
 
+doctor() {
+    exits 0 "$dlock" doctor
+    grep -qx "store      $store" out
+    grep -qE '^server     SQLite [0-9.]+$' out
+    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue' out || die "$(cat out)"
+    grep -qx "check      file: $PWD/locks.db" out || die "$(cat out)"
+    grep -A1 '^check      sync: ' out | grep -q '^  advice   .*sync=full' || die "$(cat out)"
+    exits 0 "$dlock" doctor --json -u "$store?sync=full"
+    jq -e '.store and .server and (.caps | index("fence-durable")) and
+        (.checks[] | select(.name == "sync") | .found and .advice == null and .clears == [])' out
+    exits 64 "$dlock" doctor x
+    exits 0 "$dlock" doctor -u memory://x # which nobody else could look at
+    grep -q 'private$' out
+    echo 'this is no database, whatever its name says, and long enough to be one' >garbage.db
+    exits 78 "$dlock" doctor -u "sqlite://$PWD/garbage.db"
+    one_line "$PWD"
+}
+
 missing_plugin() {
     exits 64 "$dlock" -u foo://x run x -- true
     one_line "unknown scheme 'foo'"
@@ -211,6 +229,7 @@ completion() {
     "$dlock" run night/1 -- sleep 30 &
     within 20 held night/1
     equal 'break backends ' "$(completed b)"
+    equal 'doctor ' "$(completed d)"
     equal '--ttl ' "$(completed run --tt)"
     equal 'kill warn ' "$(completed -v run --on-lost '')"
     equal 'night/1 ' "$(completed inspect ni)"
@@ -243,6 +262,7 @@ shows "inspect: 1 when free, 0 when held, with all that is known" inspect_free_a
 shows "list: sorted, by prefix, in text and JSON" list_with_prefix
 shows "break: by owner, without a terminal only with --yes, 1 when there is nothing" break_by_owner
 shows "backends: what loads, what does not and why" backends_good_and_bad
+shows "doctor: what is in force, what was found and what to do (C16)" doctor
 shows "a missing plugin is 69, an unknown scheme 64, a broken plugin 69" missing_plugin
 shows "a store that is none: 69 or 78, with its path" bad_stores
 shows "without a URI: the store of this user, which -v names" default_store

@@ -22,6 +22,26 @@ void dlt_case_caps_in_force(struct dlt_run *run)
     dlock_client_close(client);
 }
 
+static void finding_check(void *arg, const struct dlock_finding *finding)
+{
+    const uint32_t *caps = arg;
+
+    DLT_CHECK(finding->name[0] != '\0' && finding->found[0] != '\0', "a finding without words");
+    DLT_CHECK((finding->clears & *caps) == 0, "\"%s\" costs what is in force", finding->name);
+}
+
+void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    uint32_t caps = dlock_client_caps(client);
+
+    if (dlt_may_lack(run, dlock_probe(client, NULL, NULL, &dlt_err)))
+        dlt_skip("this store has no probe");
+    DLT_OK(dlock_probe(client, finding_check, &caps, &dlt_err));
+    DLT_CHECK(dlock_client_caps(client) == caps, "the capabilities have changed");
+    dlock_client_close(client);
+}
+
 void dlt_case_client_names_its_store(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);

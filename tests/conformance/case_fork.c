@@ -43,6 +43,7 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_inspect(client, "x", 1, no_info, NULL, NULL) != DLOCK_FORKED;
     wrong += dlock_list(client, NULL, 0, no_info, NULL, NULL) != DLOCK_FORKED;
     wrong += dlock_break(client, "x", 1, NULL, NULL) != DLOCK_FORKED;
+    wrong += dlock_probe(client, NULL, NULL, NULL) != DLOCK_FORKED;
     wrong += dlock_new(client, "x", 1, NULL, &fresh, NULL) != DLOCK_FORKED;
     wrong += dlock_state(lock) != DLOCK_STATE_FREE;
     wrong += dlock_remaining_ms(lock) != 0;

@@ -126,6 +126,7 @@ void dlt_case_misuse_of_pointers(struct dlt_run *run)
     DLT_STATUS(dlock_inspect(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_inspect(client, "x", 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_break(client, "x", 256, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_probe(NULL, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_CHECK(dlock_state(NULL) == DLOCK_STATE_FREE && dlock_remaining_ms(NULL) == 0 &&
                   dlock_fence(NULL) == 0,
               "a state of nothing");

@@ -13,6 +13,7 @@
 
 static const struct dlt_case cases[] = {
     CASE(caps_in_force, "C16", 0, 0, 0),
+    CASE(probe_finds_what_is_in_force, "C16", 0, 0, 0),
     CASE(client_names_its_store, "C16", 0, 0, 0),
     CASE(inspect_tells_all, "C7", 0, 0, 0),
     CASE(inspect_forgets_the_expired, "TRY-2", 0, 0, 0),

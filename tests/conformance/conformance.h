@@ -40,6 +40,7 @@ int dlt_main(const struct dlt_table *table, int argc, char **argv);
 
 /* case_admin.c */
 void dlt_case_caps_in_force(struct dlt_run *run);
+void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run);
 void dlt_case_client_names_its_store(struct dlt_run *run);
 void dlt_case_inspect_tells_all(struct dlt_run *run);
 void dlt_case_inspect_forgets_the_expired(struct dlt_run *run);

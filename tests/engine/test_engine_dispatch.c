@@ -96,6 +96,30 @@ static enum dlock_status say_break(void *self, const unsigned char *name, uint32
     return say;
 }
 
+static uint32_t probe_caps;
+
+static enum dlock_status say_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                                   dlock_check_fn *fn, void *arg, struct dlock_error *err)
+{
+    (void)self;
+    (void)deadline_ns;
+    (void)err;
+    info->caps = probe_caps;
+    fn(arg, &(struct dlock_check){.name = "sync", .found = "off", .advice = "switch it on"});
+    return say;
+}
+
+static void finding_check(void *arg, const struct dlock_finding *finding)
+{
+    unsigned *calls = arg;
+
+    cr_expect_str_eq(finding->name, "sync");
+    cr_expect_str_eq(finding->found, "off");
+    cr_expect_str_eq(finding->advice, "switch it on");
+    cr_expect_eq(finding->struct_size, sizeof *finding);
+    ++*calls;
+}
+
 static enum dlock_status too_many_caps(void *self, const struct dlock_host *host,
                                        const struct dlock_target *target, int64_t deadline_ns,
                                        struct dlock_session_info *info, struct dlock_error *err)
@@ -249,6 +273,44 @@ Test(dispatch, queries_may_not_answer_everything)
             expect_named(&err, "break_lock");
         }
     }
+}
+
+/* C16: what is in force is what was found last. */
+Test(dispatch, a_probe_takes_back_and_never_adds)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    unsigned calls = 0;
+    uint32_t caps;
+
+    plugin.caps |= DLOCK_CAP_CRASH_SAFE;
+    ops.open = too_many_caps;
+    ops.probe = say_probe;
+    reopen();
+    caps = dlock_client_caps(engine.client);
+    cr_assert(caps & DLOCK_CAP_CRASH_SAFE);
+    say = DLOCK_OK;
+    probe_caps = caps;
+    cr_assert_eq(dlock_probe(engine.client, finding_check, &calls, &err), DLOCK_OK);
+    cr_assert_eq(calls, 1);
+    cr_assert_eq(dlock_client_caps(engine.client), caps);
+    probe_caps = caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_OK, "nobody listens");
+    cr_assert_eq(dlock_client_caps(engine.client), probe_caps);
+    probe_caps = caps;
+    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE);
+    probe_caps = caps | DLOCK_CAP_SESSION;
+    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
+    expect_named(&err, "probe");
+    for (int i = 0; i < STATUSES; i++)
+        if (!allowed(MAY(OK) | MAY_FAIL, nth_status(i))) {
+            say = (enum dlock_status)nth_status(i);
+            cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
+            expect_named(&err, "probe");
+        }
+    ops.probe = NULL;
+    reopen();
+    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_UNSUPPORTED);
 }
 
 Test(dispatch, a_grant_has_a_lease_and_a_fence)

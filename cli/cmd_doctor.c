@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* dlock doctor: what a store gives as it is set up now, and what to do about the rest. */
+#include "args.h"
+#include "caps.h"
+#include "client.h"
+#include "exitcode.h"
+#include "output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct option no_options[] = {{NULL, 0, NULL, 0}};
+
+static json_t *text_json(const char *text)
+{
+    return text == NULL ? json_null() : json_string(cli_printable(text, strlen(text)));
+}
+
+static void finding_take(void *arg, const struct dlock_finding *finding)
+{
+    json_t *array = arg;
+
+    (void)json_array_append_new(
+        array, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(finding->name), "found",
+                         text_json(finding->found), "advice", text_json(finding->advice), "clears",
+                         caps_json(finding->clears)));
+}
+
+static int doctor_print(const struct cli *cli, struct dlock_client *client, json_t *checks)
+{
+    const char *server = dlock_client_server(client);
+    size_t i;
+    json_t *check;
+
+    (void)printf("store      %s\nserver     %s\ncaps      ", dlock_client_uri(client),
+                 cli_printable(server, strlen(server)));
+    caps_print(dlock_client_caps(client));
+    (void)printf("\n");
+    json_array_foreach(checks, i, check)
+    {
+        const char *advice = json_string_value(json_object_get(check, "advice"));
+
+        (void)printf("check      %s: %s\n", json_string_value(json_object_get(check, "name")),
+                     json_string_value(json_object_get(check, "found")));
+        if (advice != NULL)
+            (void)printf("  advice   %s\n", advice);
+    }
+    return cli_stdout_close(cli, CLI_EXIT_OK);
+}
+
+static int doctor_report(const struct cli *cli, struct dlock_client *client, json_t *checks)
+{
+    const char *server = dlock_client_server(client);
+
+    if (!cli->json)
+        return doctor_print(cli, client, checks);
+    return cli_json_print(cli,
+                          json_pack("{s:s, s:o, s:o, s:O}", "store", dlock_client_uri(client),
+                                    "server", text_json(server), "caps",
+                                    caps_json(dlock_client_caps(client)), "checks", checks),
+                          CLI_EXIT_OK);
+}
+
+int cli_doctor(struct cli *cli, int argc, char **argv)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_client *client = NULL;
+    json_t *checks;
+    enum dlock_status status;
+    int exit_code;
+
+    if (cli_args_next(cli, argc, argv, no_options, false, &exit_code) == -2)
+        return exit_code;
+    if (optind < argc)
+        return cli_args_usage(cli, "doctor takes no operand; -u names the store");
+    checks = json_array();
+    status = cli_client_open(cli, &client, &err);
+    if (status == DLOCK_OK)
+        status = dlock_probe(client, finding_take, checks, &err);
+    err.status = status;
+    if (status == DLOCK_OK || (status == DLOCK_UNSUPPORTED && client != NULL))
+        exit_code = doctor_report(cli, client, checks);
+    else
+        exit_code = cli_fail_status(cli, NULL, &err);
+    dlock_client_close(client);
+    json_decref(checks);
+    return exit_code;
+}
