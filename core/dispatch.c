@@ -50,7 +50,7 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
 
     memset(self, 0, plugin->ops.session_size);
     dl_error_reset(err);
-    status = status_check(plugin, "open", MAY(OK) | MAY_FAIL,
+    status = status_check(plugin, "open", MAY(OK) | MAY_FAIL | MAY(PLUGIN_LOAD),
                           plugin->ops.open(self, host, target, deadline_ns, info, err), err);
     return status == DLOCK_OK ? info_check(plugin, "open", info, err) : status;
 }

@@ -206,11 +206,12 @@ struct dlock_backend_ops {
      * with CONFIG unless an explicit unsafe_* option accepts it. [OPN-2] What only weakens a
      * promise clears a bit in info->caps, and the session works. [OPN-3] UNAVAILABLE: cannot be
      * reached now. AUTH: refused. INVALID: an option that core could not check. PROTOCOL: not such
-     * a server. [OPN-4] Nothing in the store changes, schema creation excepted. [OPN-5]
-     * NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and are the
-     * same in all its sessions (CONCURRENT: as in the descriptor); the other bits may depend on
-     * what is found at the server. [OPN-6] Of several servers, fewer reachable than needed:
-     * NO_QUORUM; a minority may be missing.
+     * a server. PLUGIN_LOAD: a file that belongs to the plugin is missing or broken. [OPN-4]
+     * Nothing in the store changes, schema creation excepted. [OPN-5] NATIVE_WAIT, WATCH, QUEUE,
+     * SESSION and CONCURRENT follow from the target alone, and are the same in all its sessions
+     * (CONCURRENT: as in the descriptor); the other bits may depend on what is found at the server.
+     * [OPN-6] Of several servers, fewer reachable than needed: NO_QUORUM; a minority may be
+     * missing.
      */
     enum dlock_status (*open)(void *self, const struct dlock_host *host,
                               const struct dlock_target *target, int64_t deadline_ns,

@@ -6,8 +6,6 @@
  */
 #include "session.h"
 
-#include <errno.h>
-
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
@@ -22,15 +20,13 @@ static void info_fill(struct dlock_session_info *info, const struct redis_sessio
 
 static enum dlock_status tls_make(struct redis_session *session, struct dlock_error *err)
 {
-    char why[160];
+    char why[TLS_WHY_SIZE];
+    enum dlock_status status = DLOCK_OK;
 
     if (!session->place.secure)
         return DLOCK_OK;
-    session->tls = tls_new(&session->place.tls, why, sizeof why);
-    if (session->tls != NULL)
-        return DLOCK_OK;
-    return redis_fail(&session->place, err, errno == ENOMEM ? DLOCK_NOMEM : DLOCK_INVALID, "%s",
-                      why);
+    session->tls = tls_new(&session->place.tls, &status, why, sizeof why);
+    return session->tls != NULL ? DLOCK_OK : redis_fail(&session->place, err, status, "%s", why);
 }
 
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,

@@ -54,14 +54,15 @@ static void hub_free(struct redlock_hub *hub)
 /* The certificates, if any node wants them. */
 static bool certificates_load(struct redlock_hub *hub, struct dlock_error *err)
 {
-    char why[160];
+    char why[TLS_WHY_SIZE];
+    enum dlock_status status = DLOCK_OK;
 
     for (unsigned i = 0; i < hub->place.count && hub->tls == NULL; i++) {
         if (!hub->place.nodes[i].secure)
             continue;
-        hub->tls = tls_new(&hub->place.nodes[i].tls, why, sizeof why);
+        hub->tls = tls_new(&hub->place.nodes[i].tls, &status, why, sizeof why);
         if (hub->tls == NULL) {
-            (void)redlock_fail(err, &hub->place, DLOCK_INVALID, "%s", why);
+            (void)redlock_fail(err, &hub->place, status, "%s", why);
             return false;
         }
     }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tls.h"
 #include "tls_bio.h"
+#include "tls_file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
@@ -34,22 +36,78 @@ static unsigned long complaint(char *text, size_t size)
     return code;
 }
 
-static bool files_load(SSL_CTX *context, const struct tls_options *options, const char **what)
+/* A file that OpenSSL is given, and what became of it. */
+struct taking {
+    const char *option, *path;
+    const char *wanted; /* in the file */
+    bool locked;        /* a passphrase was asked for */
+};
+
+/* The library would ask at the terminal. */
+static int passphrase_none(char *text, int size, int writing, void *arg)
 {
-    *what = "the system's certificates";
-    if (options->ca == NULL && SSL_CTX_set_default_verify_paths(context) != 1)
+    struct taking *taking = arg;
+
+    (void)text;
+    (void)size;
+    (void)writing;
+    taking->locked = true;
+    return -1;
+}
+
+/* Its own words, but where they say nothing to whoever does not know OpenSSL. */
+static void taking_complain(const struct taking *taking, char *text, size_t size)
+{
+    int reason = ERR_GET_REASON(ERR_peek_error());
+    const char *words = ERR_reason_error_string(ERR_peek_error());
+
+    if (taking->locked)
+        (void)snprintf(text, size, "it has a passphrase");
+    else if (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)
+        (void)snprintf(text, size, "not the key of cert=");
+    else if (reason == PEM_R_NO_START_LINE || reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND ||
+             reason == ERR_R_UNSUPPORTED || words == NULL)
+        (void)snprintf(text, size, "no %s in it", taking->wanted);
+    else
+        (void)snprintf(text, size, "%s", words);
+}
+
+static bool taken(const struct taking *taking, bool done, char *why, size_t why_size)
+{
+    char text[80];
+
+    if (done || !tls_file_check(taking->option, taking->path, why, why_size))
+        return done;
+    taking_complain(taking, text, sizeof text);
+    tls_file_why(taking->option, taking->path, text, why, why_size);
+    return false;
+}
+
+static bool authorities_load(SSL_CTX *context, const char *path, char *why, size_t size)
+{
+    const struct taking taking = {"ca", path, "certificate", false};
+
+    (void)snprintf(why, size, "TLS: the system's certificates cannot be had");
+    if (path == NULL)
+        return SSL_CTX_set_default_verify_paths(context) == 1;
+    return taken(&taking, SSL_CTX_load_verify_locations(context, path, NULL) == 1, why, size);
+}
+
+static bool certificate_load(SSL_CTX *context, const struct tls_options *options, char *why,
+                             size_t size)
+{
+    const struct taking taking = {"cert", options->cert, "certificate", false};
+    struct taking key = {"key_file", options->key, "private key", false};
+    bool done = false;
+
+    if (!taken(&taking, SSL_CTX_use_certificate_chain_file(context, options->cert) == 1, why, size))
         return false;
-    *what = "ca=";
-    if (options->ca != NULL && SSL_CTX_load_verify_locations(context, options->ca, NULL) != 1)
-        return false;
-    if (options->cert == NULL)
-        return true;
-    *what = "cert=";
-    if (SSL_CTX_use_certificate_chain_file(context, options->cert) != 1)
-        return false;
-    *what = "key=";
-    return SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) == 1 &&
+    SSL_CTX_set_default_passwd_cb(context, passphrase_none);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &key);
+    done = SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) == 1 &&
            SSL_CTX_check_private_key(context) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    return taken(&key, done, why, size);
 }
 
 /* A server that wants a certificate may just hang up when there is none. */
@@ -68,39 +126,47 @@ static const char *hint(const struct stream *stream)
     return stream->asked ? " (it had asked for a certificate of ours)" : "";
 }
 
-struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size)
+/* With the settings that the options say, or NULL. */
+static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t why_size)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+    (void)snprintf(why, why_size, "TLS: OpenSSL does not start");
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+        !authorities_load(context, options->ca, why, why_size) ||
+        (options->cert != NULL && !certificate_load(context, options, why, why_size))) {
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    SSL_CTX_set_verify(
+        context, options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    (void)SSL_CTX_set_mode(context,
+                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (options->cert == NULL)
+        SSL_CTX_set_client_cert_cb(context, certificate_asked);
+    return context;
+}
+
+struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
+                    size_t why_size)
 {
     struct tls *tls = calloc(1, sizeof *tls);
-    const char *what = "TLS";
-    char text[96];
-    bool no_memory = false;
 
     /* A handler at exit would take the library away from threads that still use it. */
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
-    if (tls == NULL) {
-        (void)snprintf(why, why_size, "no memory");
-        errno = ENOMEM;
-        return NULL;
+    *status = DLOCK_OK;
+    if (tls != NULL) {
+        tls->verify = options->verify;
+        tls->context = context_new(options, why, why_size);
+        if (tls->context != NULL)
+            return tls;
     }
-    tls->verify = options->verify;
-    tls->context = SSL_CTX_new(TLS_client_method());
-    if (tls->context != NULL && SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) == 1 &&
-        files_load(tls->context, options, &what)) {
-        SSL_CTX_set_verify(tls->context,
-                           options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER,
-                           NULL);
-        (void)SSL_CTX_set_mode(tls->context,
-                               SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-        if (options->cert == NULL)
-            SSL_CTX_set_client_cert_cb(tls->context, certificate_asked);
-        return tls;
-    }
-    no_memory = is_memory(ERR_peek_error());
-    (void)complaint(text, sizeof text);
-    (void)snprintf(why, why_size, "%s: %s", what, text);
-    tls_free(tls);
-    errno = no_memory ? ENOMEM : EINVAL;
+    *status = tls == NULL || is_memory(ERR_peek_error()) ? DLOCK_NOMEM : DLOCK_INVALID;
+    if (*status == DLOCK_NOMEM)
+        (void)snprintf(why, why_size, "TLS: no memory");
+    ERR_clear_error();
+    free(tls);
     return NULL;
 }
 

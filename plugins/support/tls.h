@@ -7,6 +7,7 @@
 #define SUPPORT_TLS_H
 
 #include "stream.h"
+#include "tls_file.h"
 
 enum tls_verify {
     TLS_VERIFY_FULL, /* a valid certificate, for the name that we connect to */
@@ -15,14 +16,15 @@ enum tls_verify {
 };
 
 struct tls_options {
-    const char *ca;         /* file; NULL: the system's */
-    const char *cert, *key; /* files of ours, both or none */
+    const char *ca;         /* ca=, a file; NULL: the system's */
+    const char *cert, *key; /* cert= and key_file=, files of ours, both or none */
     enum tls_verify verify;
 };
 
-/* NULL: why has the reason, and errno is ENOMEM if that was it. Ended by tls_free when no stream
- * uses it any more. */
-struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size);
+/* NULL: why (TLS_WHY_SIZE) has the reason. INVALID: a file; NOMEM; PLUGIN_LOAD: TLS is a module of
+ * its own, and that is missing or broken. Ended by tls_free when no stream uses it any more. */
+struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
+                    size_t why_size);
 void tls_free(struct tls *tls);
 
 /* ---- for stream.c ---- */

@@ -3,7 +3,6 @@
 #include "tls_module.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +12,12 @@
 
 /* NULL: not loaded. Whoever has a struct tls has seen it set. */
 static _Atomic(const struct tls_functions *) module;
+
+static bool module_bad(const char *path, const char *what, char *why, size_t why_size)
+{
+    (void)snprintf(why, why_size, "TLS: %s: %s", path, what);
+    return false;
+}
 
 /* Beside the shared object that this is part of, and of the same owner. The loader of plugins has
  * refused directories that others may write. */
@@ -26,15 +31,18 @@ static bool path_find(char path[PATH_MAX], char *why, size_t why_size)
     if (dladdr(&here, &info) != 0)
         slash = strrchr(info.dli_fname, '/');
     if (slash == NULL || snprintf(path, PATH_MAX, "%.*s%s", (int)(slash + 1 - info.dli_fname),
-                                  info.dli_fname, TLS_MODULE_FILE) >= PATH_MAX) {
-        (void)snprintf(why, why_size, "TLS: no path to %s", TLS_MODULE_FILE);
+                                  info.dli_fname, TLS_MODULE_FILE) >= PATH_MAX)
+        return module_bad(TLS_MODULE_FILE, "no path to it", why, why_size);
+    if (stat(path, &st) != 0) {
+        (void)snprintf(why, why_size, "TLS: %s is not in %.*s", TLS_MODULE_FILE,
+                       (int)(slash - info.dli_fname), info.dli_fname);
         return false;
     }
-    if (stat(path, &st) == 0 && stat(info.dli_fname, &own) == 0 && st.st_uid == own.st_uid &&
-        (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
-        return true;
-    (void)snprintf(why, why_size, "TLS: %s is not there, or others may write it", TLS_MODULE_FILE);
-    return false;
+    if (stat(info.dli_fname, &own) != 0 || st.st_uid != own.st_uid)
+        return module_bad(path, "not of the owner of the plugin", why, why_size);
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return module_bad(path, "others may write it", why, why_size);
+    return true;
 }
 
 static const struct tls_functions *module_load(char *why, size_t why_size)
@@ -57,11 +65,12 @@ static const struct tls_functions *module_load(char *why, size_t why_size)
     if (strcmp(functions->version, DLOCK_VERSION) == 0 &&
         functions->stream_size == sizeof(struct stream))
         return functions;
-    (void)snprintf(why, why_size, "TLS: %s is of another version", TLS_MODULE_FILE);
+    (void)module_bad(path, "of another version of dlock", why, why_size);
     return NULL;
 }
 
-struct tls *tls_new(const struct tls_options *options, char *why, size_t why_size)
+struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
+                    size_t why_size)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const struct tls_functions *functions = NULL;
@@ -74,8 +83,8 @@ struct tls *tls_new(const struct tls_options *options, char *why, size_t why_siz
     }
     (void)pthread_mutex_unlock(&mutex);
     if (functions != NULL)
-        return functions->make(options, why, why_size);
-    errno = ENOENT;
+        return functions->make(options, status, why, why_size);
+    *status = DLOCK_PLUGIN_LOAD;
     return NULL;
 }
 

@@ -17,7 +17,8 @@
 struct tls_functions {
     const char *version; /* of dlock; and */
     size_t stream_size;  /* sizeof(struct stream): both as in the plugin, or they do not fit */
-    struct tls *(*make)(const struct tls_options *options, char *why, size_t why_size);
+    struct tls *(*make)(const struct tls_options *options, enum dlock_status *status, char *why,
+                        size_t why_size);
     void (*free)(struct tls *tls);
     enum stream_result (*begin)(struct stream *stream, const struct tls *tls, const char *name);
     enum stream_result (*step)(struct stream *stream, const struct tls *tls, const char *name,

@@ -87,6 +87,29 @@ tls_typed_without_the_s() {
 }
 check "options of TLS are refused where there is none" tls_typed_without_the_s
 
+# without_tls MESSAGE: with the plugins of $tap_tmp/plugins, TLS is 69, for that reason.
+without_tls() {
+    local scheme
+    for scheme in rediss://127.0.0.1 redlocks://127.0.0.1,127.0.0.2,127.0.0.3; do
+        DLOCK_PLUGIN_PATH=$tap_tmp/plugins "$bin/dlock" -u "$scheme" \
+            run job -- touch "$tap_tmp/ran" 2>"$tap_tmp/err"
+        same 69 $? && [ ! -e "$tap_tmp/ran" ] && grep -q "$1" "$tap_tmp/err" && continue
+        cat "$tap_tmp/err"
+        return 1
+    done
+}
+
+tls_module=$tap_tmp/plugins/tls_for_dlock.so
+mkdir "$tap_tmp/plugins"
+cp "$bin/../lib/dlock/"dlock_red{is,lock}.so "$tap_tmp/plugins"
+check "without the module for TLS it is 69, and the directory is said" \
+    without_tls "tls_for_dlock.so is not in $tap_tmp/plugins"
+touch "$tls_module"
+chmod 666 "$tls_module"
+check "... also if others may write it" without_tls "$tls_module: others may write it"
+chmod 644 "$tls_module"
+check "... also if it will not load" without_tls "$tls_module: file too short"
+
 # Nothing is left behind that does not end by itself.
 ends_by_itself() {
     local key

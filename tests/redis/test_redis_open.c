@@ -318,6 +318,57 @@ static void start_tls(const char *certificate, const char *clients, const char *
     dlt_request(&s, &b, "job", 'b', 60000);
 }
 
+/* The directory of the server's files in place of %s. */
+static void text_fill(char *text, size_t size, const char *format)
+{
+    const char *at = strstr(format, "%s");
+
+    (void)snprintf(text, size, "%.*s%s%s", (int)(at - format), format, server.directory, at + 2);
+}
+
+/* What is wrong with which file of which option: in these words, and no more than the path. */
+Test(open, TLS_files_that_are_no_good)
+{
+    static const struct {
+        const char *ca, *cert, *key, *text; /* files of the directory; the text follows it */
+    } bad[] = {
+        {"none.pem", NULL, NULL, "ca=%s/none.pem: No such file or directory"},
+        {"", NULL, NULL, "ca=%s/: Is a directory"},
+        {"server.key", NULL, NULL, "ca=%s/server.key: no certificate in it"},
+        {"ca.pem", "none.pem", "client.key", "cert=%s/none.pem: No such file or directory"},
+        {"ca.pem", "client.key", "client.key", "cert=%s/client.key: no certificate in it"},
+        {"ca.pem", "client.pem", "none.key", "key_file=%s/none.key: No such file or directory"},
+        {"ca.pem", "client.pem", "client.pem", "key_file=%s/client.pem: no private key in it"},
+        {"ca.pem", "client.pem", "server.key", "key_file=%s/server.key: not the key of cert="},
+        {"ca.pem", "client.pem", "locked.key", "key_file=%s/locked.key: it has a passphrase"},
+    };
+    static const char *const options[] = {"ca", "cert", "key_file"};
+
+    start_tls("server", "no", "127.0.0.1");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *const files[] = {bad[i].ca, bad[i].cert, bad[i].key};
+        char path[96], text[160];
+
+        for (size_t k = 0; k < sizeof files / sizeof files[0] && files[k] != NULL; k++) {
+            (void)snprintf(path, sizeof path, "%s/%s", server.directory, files[k]);
+            dlt_session_option(&s, options[k], path);
+        }
+        text_fill(text, sizeof text, bad[i].text);
+        refused(DLOCK_INVALID, text);
+    }
+}
+
+/* The end of a long path is shown, and why. */
+Test(open, TLS_a_file_with_a_long_path)
+{
+    char path[128] = "/";
+
+    memset(path + 1, 'x', 120);
+    dlt_session_init(&s, "rediss", "127.0.0.1:1");
+    dlt_session_option(&s, "ca", path);
+    refused(DLOCK_INVALID, "xxxx: No such file or directory");
+}
+
 Test(open, TLS_works_by_name_and_by_number_and_carries_grants)
 {
     struct dlt_session other;

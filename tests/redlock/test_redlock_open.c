@@ -58,6 +58,12 @@ Test(redlock_open, options_of_TLS_without_TLS)
             "0 of 1 nodes");
 }
 
+Test(redlock_open, a_file_of_certificates_that_is_not_there)
+{
+    refused("redlocks://h1,h2,h3?ca=/no/file", DLOCK_INVALID,
+            "ca=/no/file: No such file or directory");
+}
+
 /* C1: one server under two names would vote twice. */
 Test(redlock_open, OPN_1_the_same_server_twice)
 {
