@@ -22,7 +22,7 @@ struct listing {
     dlock_lease_fn *fn;
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
-    bool stopped;
+    struct redis_looked looked;
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;
     size_t pattern_len;
@@ -75,6 +75,23 @@ static int lease_tell(void *arg, const struct dlock_lease_info *lease)
     return listing->fn(listing->arg, lease);
 }
 
+/* A name that nobody can take, and why; the others are listed all the same. */
+static void foreign_tell(struct listing *listing, const unsigned char *name, uint32_t len)
+{
+    const struct dlock_lease_info lease = {
+        .name = name,
+        .name_len = len,
+        .mode = DLOCK_EXCLUSIVE,
+        .waiters = UINT32_MAX,
+        .remaining_ms = -1,
+        .held_ms = -1,
+        .owner = "-",
+        .label = "no lock: the key is something else",
+    };
+
+    listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;
+}
+
 static enum dlock_status name_tell(struct listing *listing, const redisReply *key,
                                    struct dlock_error *err)
 {
@@ -93,10 +110,13 @@ static enum dlock_status name_tell(struct listing *listing, const redisReply *ke
     if (late(listing))
         return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
     status = redis_look(session, name, len, listing->deadline_ns, lease_tell, listing,
-                        &listing->stopped, err);
-    /* Another program's key, or not for this user: raw names meet them all. */
-    return (status == DLOCK_CONFIG || status == DLOCK_AUTH) && session->place.raw ? DLOCK_OK
-                                                                                  : status;
+                        &listing->looked, err);
+    if (session->place.raw) /* another program's key, or not for this user: it meets them all */
+        return status == DLOCK_CONFIG || status == DLOCK_AUTH ? DLOCK_OK : status;
+    if (!listing->looked.foreign)
+        return status;
+    foreign_tell(listing, name, len);
+    return DLOCK_OK;
 }
 
 static bool page_fits(const struct redis_question *question, const redisReply *reply)
@@ -115,7 +135,7 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
     enum dlock_status status = DLOCK_OK;
 
     (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", reply->element[0]->str);
-    for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->stopped; i++) {
+    for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->looked.stopped; i++) {
         const redisReply *key = redis_reply_text(keys, i);
 
         if (key != NULL)
@@ -176,7 +196,7 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
     listing.pattern_len = redis_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
     do
         status = page_next(&listing, err);
-    while (status == DLOCK_OK && !listing.stopped && strcmp(listing.cursor, "0") != 0);
+    while (status == DLOCK_OK && !listing.looked.stopped && strcmp(listing.cursor, "0") != 0);
     tdestroy(listing.seen, free);
     return status;
 }

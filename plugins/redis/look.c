@@ -64,7 +64,7 @@ static void holders_tell(const redisReply *reply, struct dlock_lease_info *lease
 /* *count: how many were told of. */
 static enum dlock_status page_look(struct redis_session *session, const struct redis_keys *keys,
                                    size_t passed, int64_t deadline_ns, redisReply **reply,
-                                   size_t *count, struct dlock_error *err)
+                                   size_t *count, bool *foreign, struct dlock_error *err)
 {
     struct redis_call call;
     char most[REDIS_DIGITS], from[REDIS_DIGITS];
@@ -77,12 +77,13 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
     call.reply_max = ANSWER_MAX_BYTES;
     status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
     *count = status == DLOCK_OK ? holders_count(*reply) : 0;
+    *foreign = call.foreign;
     return status;
 }
 
 enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
                              uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                             bool *stopped, struct dlock_error *err)
+                             struct redis_looked *looked, struct dlock_error *err)
 {
     struct dlock_lease_info lease = {.name = name, .name_len = name_len};
     struct redis_keys keys;
@@ -90,12 +91,14 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
     size_t count = PAGE;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    for (size_t passed = 0; status == DLOCK_OK && !*stopped && count == PAGE; passed += PAGE) {
+    for (size_t passed = 0; status == DLOCK_OK && !looked->stopped && count == PAGE;
+         passed += PAGE) {
         redisReply *reply = NULL;
 
-        status = page_look(session, &keys, passed, deadline_ns, &reply, &count, err);
+        status =
+            page_look(session, &keys, passed, deadline_ns, &reply, &count, &looked->foreign, err);
         if (status == DLOCK_OK)
-            holders_tell(reply, &lease, fn, arg, stopped);
+            holders_tell(reply, &lease, fn, arg, &looked->stopped);
         freeReplyObject(reply);
     }
     return status;
@@ -105,7 +108,7 @@ enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t 
                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                 struct dlock_error *err)
 {
-    bool stopped = false;
+    struct redis_looked looked = {.stopped = false};
 
-    return redis_look(self, name, name_len, deadline_ns, fn, arg, &stopped, err);
+    return redis_look(self, name, name_len, deadline_ns, fn, arg, &looked, err);
 }

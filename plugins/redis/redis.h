@@ -92,6 +92,7 @@ struct redis_call {
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
     redis_fits_fn *fits;       /* of the answer, see pool.h */
     size_t expects;            /* ... */
+    bool foreign;              /* set by redis_call_run: a key is something else than ours */
     struct resp_command command;
 };
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned names,

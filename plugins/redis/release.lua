@@ -27,6 +27,9 @@ end
 if left then
     waiter_drop(name, token)
 end
+if what == 'BREAK' and freed == 0 then
+    call('ZCARD', name.queue) -- what inspect reads, too: one that is something else is no free name
+end
 -- What is given back is given back, whatever becomes of the rest.
 if (freed == 1 or left) and not holder and ARGV[3] == '0' then
     local done, why = pcall(pass_on, name)

@@ -9,6 +9,8 @@ if mine then
         call('DEL', KEYS[1])
         return tonumber(ARGV[4])
     end
+elseif ARGV[2] == 'BREAK' and type(holder) == 'table' then
+    return holder
 elseif call('EXISTS', others .. 'r', others .. 'q') == 0 then
     return { 0, '', tonumber(ARGV[4]) }
 end

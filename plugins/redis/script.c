@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LOCK_WORD 3 /* of the command: the first name's key of the lock */
+
 void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned names,
                       redis_fits_fn *fits)
 {
@@ -10,6 +12,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
     call->reply_max = RESP_REPLY_MAX;
     call->fits = fits;
     call->expects = 0;
+    call->foreign = false;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     memcpy(call->guarded, "0", sizeof call->guarded);
     (void)redis_number(call->count, names * REDIS_KEY_COUNT);
@@ -32,6 +35,16 @@ static void send_body(struct redis_call *call)
     call->command.lens[0] = strlen("EVAL");
     call->command.words[1] = call->script->body;
     call->command.lens[1] = call->script->len;
+}
+
+static enum dlock_status call_error(const struct redis_place *place, struct redis_call *call,
+                                    const redisReply *reply, struct dlock_error *err)
+{
+    call->foreign = redis_error_is(reply, "WRONGTYPE");
+    if (call->foreign)
+        return redis_error_key(place, call->command.words[LOCK_WORD], call->command.lens[LOCK_WORD],
+                               err);
+    return redis_error(place, reply, err);
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
@@ -57,7 +70,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         status = redis_pool_ask(pool, &question, out, err);
     }
     if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        status = redis_error(pool->place, *out, err);
+        status = call_error(pool->place, call, *out, err);
         freeReplyObject(*out);
         *out = NULL;
     }

@@ -15,9 +15,14 @@ struct redis_session {
     int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
 };
 
-/* What redis_inspect does; *stopped: fn wanted no more. */
+struct redis_looked {
+    bool stopped; /* fn wanted no more */
+    bool foreign; /* CONFIG: a key of the name is something else */
+};
+
+/* What redis_inspect does. */
 enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
                              uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
-                             bool *stopped, struct dlock_error *err);
+                             struct redis_looked *looked, struct dlock_error *err);
 
 #endif

@@ -100,12 +100,31 @@ static void printable(char *out, size_t size, const char *text, size_t len)
     out[i] = '\0';
 }
 
+/* Without "script: <SHA1>, on @user_script:17.", which is of use to us alone. */
+static size_t text_len(const redisReply *reply)
+{
+    static const char tail[] = " script: ";
+    const char *found = memmem(reply->str, (size_t)reply->len, tail, sizeof tail - 1);
+
+    return found != NULL ? (size_t)(found - reply->str) : (size_t)reply->len;
+}
+
+enum dlock_status redis_error_key(const struct redis_place *place, const char *key, size_t len,
+                                  struct dlock_error *err)
+{
+    char text[128];
+
+    printable(text, sizeof text, key, len);
+    return redis_fail(place, err, DLOCK_CONFIG,
+                      "the key %s, or one beside it, is something else (WRONGTYPE)", text);
+}
+
 enum dlock_status redis_error(const struct redis_place *place, const redisReply *reply,
                               struct dlock_error *err)
 {
     char text[128];
 
-    printable(text, sizeof text, reply->str, (size_t)reply->len);
+    printable(text, sizeof text, reply->str, text_len(reply));
     return redis_fail(place, err, error_status(reply), "%s%s", error_advice(reply), text);
 }
 

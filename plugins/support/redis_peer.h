@@ -69,6 +69,9 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
 enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
                                     const char *what, struct dlock_error *err);
 bool redis_error_is(const redisReply *reply, const char *code);
+/* CONFIG: it was WRONGTYPE, of this name's key of the lock or of another one. */
+enum dlock_status redis_error_key(const struct redis_place *place, const char *key, size_t len,
+                                  struct dlock_error *err);
 
 /* What a failed connect, or a failed handshake, means. */
 enum dlock_status redis_connect_status(enum stream_result result);

@@ -41,6 +41,57 @@ static int count_one(void *arg, const struct dlock_lease_info *lease)
     return 0;
 }
 
+/* A message has the key, and not what the server calls the script. */
+static void foreign(enum dlock_status status, const char *key)
+{
+    cr_assert_eq(status, DLOCK_CONFIG, "%s: %d, %s", key, (int)status, s.err.message);
+    cr_assert(strstr(s.err.message, key) != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "script") == NULL, "%s", s.err.message);
+}
+
+/* C12: what is no lock is neither free nor held nor broken, and is in nobody's way. */
+Test(look, a_key_that_is_something_else)
+{
+    static const char *const names[] = {"lock", "queue", "readers"};
+    static const char *const ends[] = {"", ":q", ":r"};
+    struct dlt_holder holders[8];
+
+    dlt_session_trusted(&s);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t count = 8;
+        char key[64];
+
+        (void)dlt_redis_ask(&server, "LPUSH dl:{%s}%s 1", names[i], ends[i]);
+        (void)snprintf(key, sizeof key, "dl:{%s}", names[i]);
+        foreign(dlt_inspect(&s, names[i], holders, &count), key);
+        foreign(dlt_break(&s, names[i], NULL), key);
+        foreign(dlt_break(&s, names[i], "61616161616161616161616161616161"), key);
+        dlt_request(&s, &b, names[i], 'b', 60000);
+        foreign(dlt_try(&s, &b), key);
+    }
+    cr_assert_str_eq(dlt_redis_ask(&server, "LLEN dl:{lock}"), "1");
+}
+
+Test(look, a_list_goes_on_after_a_key_that_is_something_else)
+{
+    struct dlt_holder holders[8];
+    size_t count = 8;
+    bool job = false, other = false;
+
+    (void)dlt_redis_ask(&server, "LPUSH dl:{other} 1");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        job |= strcmp(holders[i].name, "job") == 0 && holders[i].remaining_ms > 0;
+        other |= strcmp(holders[i].name, "other") == 0 && holders[i].remaining_ms == -1 &&
+                 strcmp(holders[i].owner, "-") == 0 &&
+                 strcmp(holders[i].label, "no lock: the key is something else") == 0;
+    }
+    cr_assert(job && other);
+}
+
 Test(look, raw_names_with_zero_bytes)
 {
     static const char *const tails[] = {"bc", "b*", "xy"};
