@@ -26,8 +26,8 @@ static void token_of(const struct dlock *lock, char token[DLOCK_TOKEN_CHARS])
 void dlt_case_adopt_by_token(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
-    struct dlock *giver = dlt_lease(run, client, "x", 1500), *late = dlt_lock(run, client, "x", 0);
-    struct dlock *heirs[2] = {dlt_lock(run, other, "x", 1500), dlt_lock(run, client, "x", 1500)};
+    struct dlock *giver = dlt_lease(run, client, "x", 3000), *late = dlt_lock(run, client, "x", 0);
+    struct dlock *heirs[2] = {dlt_lock(run, other, "x", 3000), dlt_lock(run, client, "x", 3000)};
     char token[2][DLOCK_TOKEN_CHARS];
     uint64_t fence;
 
@@ -42,7 +42,7 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
         DLT_CHECK(dlock_fence(heir) >= dlock_fence(giver), "fence %" PRIu64 " after %" PRIu64,
                   dlock_fence(heir), dlock_fence(giver));
         fence = dlock_fence(heir);
-        dlt_sleep_ms(2200);
+        dlt_sleep_ms(4000);
         DLT_CHECK(dlock_state(heir) == DLOCK_STATE_HELD, "it was not renewed");
         DLT_CHECK(dlock_state(giver) == DLOCK_STATE_LOST, "the giver still holds it");
         DLT_OK(dlock_renew(heir, 0, &dlt_err));
@@ -66,7 +66,7 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
 void dlt_case_adopt_from_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run);
-    struct dlock *heir = dlt_lock(run, client, "x", 1500), *late = dlt_lock(run, client, "x", 0);
+    struct dlock *heir = dlt_lock(run, client, "x", 3000), *late = dlt_lock(run, client, "x", 0);
     struct dlt_child giver;
     uint64_t fence = 0;
 

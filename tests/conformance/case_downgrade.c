@@ -155,11 +155,11 @@ void dlt_case_downgrade_keeps_the_order(struct dlt_run *run)
 void dlt_case_downgrade_is_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 1500), *late = dlt_lock(run, other, "x", 0);
+    struct dlock *lock = dlt_lock(run, client, "x", 3000), *late = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
     DLT_OK(dlock_downgrade(lock, &dlt_err));
-    dlt_sleep_ms(2500);
+    dlt_sleep_ms(4000);
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);

@@ -71,14 +71,14 @@ void dlt_case_fence_rises_for_waiters(struct dlt_run *run)
 void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 1500);
+    struct dlock *lock = dlt_lock(run, client, "x", 3000);
     struct dlt_name name = dlt_name(run, "x");
     uint64_t fence = 0;
 
     DLT_TAKE(lock);
     fence = dlock_fence(lock);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
-    dlt_sleep_ms(2500);
+    dlt_sleep_ms(4000);
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
     DLT_CHECK(dlock_fence(lock) == fence, "a renewal changed the fence");
     DLT_CHECK(dlt_inspect(client, &name).info.fence == fence, "inspect shows another fence");

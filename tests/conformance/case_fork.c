@@ -70,7 +70,7 @@ static int child_status(pid_t pid)
 void dlt_case_fork_child_is_told(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 2000), *next = dlt_lock(run, other, "x", 0);
+    struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
     int wrong = 0;
     pid_t pid = 0;
 
@@ -83,7 +83,7 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
     wrong = child_status(pid);
     DLT_CHECK(wrong == 0, "%d calls in the child did not answer FORKED", wrong);
     /* The child freed and closed; here it goes on, renewals included. */
-    dlt_sleep_ms(2700);
+    dlt_sleep_ms(4000);
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "the child took the lock along");
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lock, &dlt_err));

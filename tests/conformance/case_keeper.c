@@ -7,7 +7,7 @@
 void dlt_case_keeper_renews(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 1800), *next = dlt_lock(run, other, "x", 0);
+    struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
     struct dlock_event event;
     int64_t start_ns = 0;
 
@@ -30,7 +30,7 @@ void dlt_case_keeper_renews(struct dlt_run *run)
 /* Locks of very different ttl side by side: the short one is not starved by the long one. */
 void dlt_case_keeper_keeps_many(struct dlt_run *run)
 {
-    static const int64_t ttls_ms[] = {1500, 60000, 2000, 4000, 1800, 30000};
+    static const int64_t ttls_ms[] = {3000, 60000, 3500, 5000, 3200, 30000};
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *locks[6];
 
@@ -41,7 +41,7 @@ void dlt_case_keeper_keeps_many(struct dlt_run *run)
         locks[i] = dlt_lock(run, client, suffix, ttls_ms[i]);
         DLT_TAKE(locks[i]);
     }
-    dlt_sleep_ms(4500);
+    dlt_sleep_ms(5500);
     for (int i = 0; i < 6; i++) {
         DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "the lock of %" PRId64 " ms is lost",
                   ttls_ms[i]);
@@ -107,11 +107,11 @@ void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
 void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 1500), *next = dlt_lock(run, other, "x", 0);
+    struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
-    for (int i = 0; i < 4; i++) {
-        dlt_sleep_ms(500);
+    for (int i = 0; i < 6; i++) {
+        dlt_sleep_ms(700);
         DLT_OK(dlock_renew(lock, 0, &dlt_err));
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     }

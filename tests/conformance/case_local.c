@@ -264,17 +264,17 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
     struct dlt_text lease = dlt_waiter_lease(run, 500);
     struct dlock_client *client = dlt_client(run, lease.text);
     struct dlock_options hold = {
-        .struct_size = sizeof hold, .ttl_ms = 1500, .op_timeout_ms = 2000, .max_hold_ms = 1000};
-    struct dlock *from[3] = {dlt_lease(run, client, "x", 1500), dlt_lock(run, client, "y", 1500),
-                             dlt_lock(run, client, "z", 1500)};
-    struct dlock *to[3] = {dlt_lock(run, client, "x", 1500), dlt_lease(run, client, "y", 1500),
+        .struct_size = sizeof hold, .ttl_ms = 3000, .op_timeout_ms = 2000, .max_hold_ms = 1000};
+    struct dlock *from[3] = {dlt_lease(run, client, "x", 3000), dlt_lock(run, client, "y", 3000),
+                             dlt_lock(run, client, "z", 3000)};
+    struct dlock *to[3] = {dlt_lock(run, client, "x", 3000), dlt_lease(run, client, "y", 3000),
                            dlt_lock_with(run, client, "z", &hold)};
 
     for (int i = 0; i < 3; i++) {
         DLT_TAKE(from[i]);
         hand_on(from[i], to[i]);
     }
-    dlt_sleep_ms(2500);
+    dlt_sleep_ms(4500);
     DLT_CHECK(dlock_state(to[0]) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
     DLT_CHECK(dlock_state(to[1]) == DLOCK_STATE_LOST, "held on without renewals");
     DLT_CHECK(dlock_state(to[2]) == DLOCK_STATE_LOST, "held for longer than max_hold");

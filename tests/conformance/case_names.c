@@ -183,7 +183,7 @@ static int count_names(void *arg, const struct dlock_info *info)
 /* A few short leases are renewed among the many. */
 void dlt_case_names_by_the_thousand(struct dlt_run *run)
 {
-    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_client *client = dlt_client(run, "op_timeout=15s");
     struct dlock **locks = calloc(MANY, sizeof(struct dlock *));
     struct dlt_name prefix = dlt_name(run, "many-");
     int listed = 0;
