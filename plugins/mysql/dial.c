@@ -24,21 +24,24 @@ enum dlock_status my_dial_init(struct dlock_error *err)
     return DLOCK_OK;
 }
 
+/* Given authorities, the library looks whether they signed, whatever host it is for; told to
+ * verify, also at the host. */
 static int options_tls(MYSQL *mysql, const struct my_place *place)
 {
-    const my_bool on = 1;
+    const struct tls_options *tls = &place->tls_options;
+    const my_bool on = 1, full = tls->verify == TLS_VERIFY_FULL;
     int bad = 0;
 
     if (!place->tls)
         return 0;
     bad |= mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-    bad |= mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
+    bad |= mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &full);
     bad |= mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
-    if (place->tls_ca != NULL)
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, place->tls_ca);
-    if (place->tls_cert != NULL) {
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, place->tls_cert);
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, place->tls_key);
+    if (tls->ca != NULL && tls->verify != TLS_VERIFY_NONE)
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, tls->ca);
+    if (tls->cert != NULL) {
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, tls->cert);
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, tls->key);
     }
     return bad;
 }

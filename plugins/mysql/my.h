@@ -33,6 +33,7 @@
 #define MY_H
 
 #include "spin.h"
+#include "tls.h"
 
 #include <dlock/plugin.h>
 #include <mysql.h>
@@ -86,8 +87,9 @@ struct my_place {
     char database[65];
     char prefix[MY_PREFIX_MAX + 1];
     char endpoint[64]; /* for messages */
-    int create, galera, tls, spin;
-    const char *tls_ca, *tls_cert, *tls_key;
+    int create, galera, spin;
+    int tls; /* as these say */
+    struct tls_options tls_options;
     int64_t grace_ms; /* session: how long a claim lasts without a ping */
 };
 

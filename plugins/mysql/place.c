@@ -107,19 +107,29 @@ static enum dlock_status prefix_find(struct my_place *place, struct dlock_error 
     return DLOCK_OK;
 }
 
+/* The library would dial first, and say less. */
+static int files_check(const struct tls_options *tls, char *why, size_t size)
+{
+    return (tls->ca == NULL || tls_file_check("ca", tls->ca, why, size)) &&
+           (tls->cert == NULL || (tls_file_check("cert", tls->cert, why, size) &&
+                                  tls_file_check("key_file", tls->key, why, size)));
+}
+
 static enum dlock_status tls_find(struct my_place *place, struct dlock_error *err)
 {
     const struct dlock_target *target = place->target;
+    const struct tls_options *tls = &place->tls_options;
+    char why[TLS_WHY_SIZE];
+    enum dlock_status status = DLOCK_INTERNAL;
 
     place->tls = (int)target->number(target, "tls");
-    place->tls_ca = target->option(target, "tls_ca");
-    place->tls_cert = target->option(target, "tls_cert");
-    place->tls_key = target->option(target, "tls_key");
-    if (!place->tls && (place->tls_ca != NULL || place->tls_cert != NULL || place->tls_key != NULL))
-        return invalid(err, "tls_ca=, tls_cert= and tls_key= are of use with tls=on only");
-    if ((place->tls_cert == NULL) != (place->tls_key == NULL))
-        return invalid(err, "tls_cert= and tls_key= come together");
-    return DLOCK_OK;
+    status =
+        tls_options_take(&place->tls_options, target, MY_ORIGIN, place->tls ? NULL : "tls=on", err);
+    if (status != DLOCK_OK || !place->tls)
+        return status;
+    if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
+        return invalid(err, "verify=ca wants ca=: the library looks at no certificate without it");
+    return files_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
 }
 
 static enum dlock_status strategy_find(struct my_place *place, struct dlock_error *err)

@@ -24,13 +24,13 @@ static const struct dlock_option_spec options[] = {
     {"session_grace", "duration", "5s", "2s..60s",
      "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
      "each third of that"},
-    {"tls", "bool", "off", NULL,
-     "encrypt, and refuse a server whose certificate is not for the host of the URI"},
-    {"tls_ca", "text", NULL, "1..4096",
-     "file with the certificates that sign the server's; unset: those of the system"},
-    {"tls_cert", "text", NULL, "1..4096",
-     "file with a certificate of our own, for the server to see"},
-    {"tls_key", "text", NULL, "1..4096", "file with its key"},
+    {"tls", "bool", "off", NULL, "encrypt, and look at the server's certificate; see verify"},
+    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
+    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
+    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
+    {"verify", "enum", NULL, "full|ca|none",
+     "how much of the server's certificate is checked; unset: full, which has to be valid and for "
+     "the host; ca: for any name; none: nothing, so that anybody can be the server"},
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},

@@ -21,6 +21,18 @@ struct tls_options {
     enum tls_verify verify;
 };
 
+/* ---- tls_option.c ---- */
+
+/*
+ * What the URI says: ca=, cert=, key_file= and verify=, which are called so in all stores. missing,
+ * NULL: there is TLS; else any of them, or sni=, is INVALID, and it says how to ask for TLS.
+ */
+enum dlock_status tls_options_take(struct tls_options *options, const struct dlock_target *target,
+                                   const char *origin, const char *missing,
+                                   struct dlock_error *err);
+
+/* ---- tls.c, or tls_late.c ---- */
+
 /* NULL: why (TLS_WHY_SIZE) has the reason. INVALID: a file; NOMEM; PLUGIN_LOAD: TLS is a module of
  * its own, and that is missing or broken. Ended by tls_free when no stream uses it any more. */
 struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,

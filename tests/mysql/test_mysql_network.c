@@ -76,7 +76,7 @@ static void begin_tls(const char *strategy)
     (void)snprintf(authority, sizeof authority, "%s/ca.pem", certificates);
     begin_with(strategy, (const char *[]){certificate, key, NULL}, "raw");
     dlt_session_option(&s, "tls", "1");
-    dlt_session_option(&s, "tls_ca", authority);
+    dlt_session_option(&s, "ca", authority);
     step = TLS_BYTES;
 }
 

@@ -241,8 +241,33 @@ Test(open, OPN_3_INVALID)
     dlt_session_option(&s, "table_prefix", "a`b");
     want(DLOCK_INVALID, "table_prefix");
     dlt_session_option(&s, "table_prefix", "ok_");
-    dlt_session_option(&s, "tls_ca", "/x");
-    want(DLOCK_INVALID, "tls=on");
+}
+
+/* C17: who asks for a certificate to be looked at is not served in the clear. */
+Test(open, OPN_3_INVALID_options_of_TLS)
+{
+    static const char *const options[] = {"ca", "cert", "key_file", "verify"};
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char text[40];
+
+        dlt_session_init(&s, &server);
+        dlt_session_option(&s, options[i], "full");
+        (void)snprintf(text, sizeof text, "%s= is for TLS: tls=on", options[i]);
+        want(DLOCK_INVALID, text);
+    }
+    dlt_session_init(&s, &server);
+    dlt_session_option(&s, "tls", "1");
+    dlt_session_option(&s, "verify", "ca");
+    want(DLOCK_INVALID, "verify=ca wants ca=");
+    dlt_session_option(&s, "verify", "full");
+    dlt_session_option(&s, "ca", "/no/file");
+    want(DLOCK_INVALID, "ca=/no/file: No such file or directory");
+    dlt_session_option(&s, "ca", "/dev/null");
+    dlt_session_option(&s, "cert", "/dev/null");
+    want(DLOCK_INVALID, "cert= and key_file= go together");
+    dlt_session_option(&s, "key_file", "/");
+    want(DLOCK_INVALID, "key_file=/: Is a directory");
 }
 
 /* C16: what is shown is where the locks are. */

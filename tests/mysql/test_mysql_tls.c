@@ -32,7 +32,7 @@ static void start(const char *name)
               server.why);
     dlt_session_init(&s, &server);
     dlt_session_option(&s, "tls", "1");
-    dlt_session_option(&s, "tls_ca", file("ca.pem"));
+    dlt_session_option(&s, "ca", file("ca.pem"));
 }
 
 static void stop(void)
@@ -75,8 +75,27 @@ Test(tls, a_certificate_of_a_stranger_is_AUTH)
 {
     start("server");
     at("localhost");
-    dlt_session_option(&s, "tls_ca", file("stranger.pem"));
+    dlt_session_option(&s, "ca", file("stranger.pem"));
     cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH, "%s", s.err.message);
+    stop();
+}
+
+/* As in redis: ca is a valid certificate for whatever host, none is any at all. */
+Test(tls, verify_says_how_much_is_checked)
+{
+    start("other");
+    at("localhost");
+    dlt_session_option(&s, "verify", "full");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH, "%s", s.err.message);
+    dlt_session_option(&s, "verify", "ca");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "ca", file("stranger.pem"));
+    cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH, "%s", s.err.message);
+    dlt_session_option(&s, "verify", "none");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_neq(dlt_maria_ask(&server, "SHOW GLOBAL STATUS LIKE 'Ssl_finished_accepts'"),
+                      "Ssl_finished_accepts 0", "it is not in the clear");
     stop();
 }
 
@@ -105,8 +124,8 @@ Test(tls, a_user_that_must_show_a_certificate)
     at("localhost");
     cr_assert_str_eq(dlt_maria_ask(&server, "ALTER USER u REQUIRE X509"), "");
     cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH, "%s", s.err.message);
-    dlt_session_option(&s, "tls_cert", file("client.pem"));
-    dlt_session_option(&s, "tls_key", file("client.key"));
+    dlt_session_option(&s, "cert", file("client.pem"));
+    dlt_session_option(&s, "key_file", file("client.key"));
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     stop();
 }
