@@ -33,6 +33,13 @@ string(REGEX REPLACE "/$" "" DLOCK_PC_TO_PREFIX "${DLOCK_PC_TO_PREFIX}")
 configure_file(cmake/dlock.pc.in dlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# The pages for those who use dlock, in the folders that they know each other by.
+install(FILES README.md SECURITY.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.md" PATTERN docs/benchmarks EXCLUDE)
+install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*/README.md" PATTERN memory EXCLUDE PATTERN support EXCLUDE)
+
 # A plugin to start from, with a project of its own.
 install(DIRECTORY examples/plugin-lockdir DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN build EXCLUDE)

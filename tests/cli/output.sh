@@ -245,6 +245,10 @@ manual_page() {
     for word in $("$dlock" --help | grep -oE -- '--[a-z-]+' | sort -u); do
         grep -q -- "${word//-/\\\\-}" "$sources/cli/dlock.1" || die "$word is not in the page"
     done
+    # memory: reaches nobody else, and is nothing for a shell.
+    for word in $("$dlock" backends --json | jq -r '.backends[] | select(.name != "memory") | .schemes[]?'); do
+        sed -n '/^.SH URIS/,/^.SH/p' "$sources/cli/dlock.1" | grep -qw -- "$word:" || die "$word: is not in the page"
+    done
 }
 
 uri_in_a_file() {
@@ -270,6 +274,6 @@ shows "-v, --version, --help" verbose_and_version
 shows "output that cannot be written is told" full_disk_is_told
 shows "passwords show nowhere (C17)" secrets_stay_secret
 shows "bash completion offers commands, options and held names" completion
-shows "the manual page has every option of --help" manual_page
+shows "the manual page has every option of --help, and every scheme" manual_page
 shows "-u @file reads the URI from a file" uri_in_a_file
 tap_end

@@ -123,6 +123,25 @@ for file in "${elf_files[@]}"; do
     check "${file#"$prefix"/} is hardened" hardened "$file"
 done
 
+# Pages that what is installed names. Those of the project's own folders come with the source alone.
+pages_named() {
+    cat "$prefix"/include/dlock/*.h "$prefix"/share/man/man1/dlock.1 | grep -oE 'docs/[a-z]+\.md'
+    cd "$doc" && find . -name '*.md' | while read -r page; do
+        grep -oE '\]\([^):#]+\.md' "$page" | sed "s,^](,$(dirname "$page")/,"
+    done | xargs -n 1 realpath -m --relative-to . | grep -vE '^(CONTRIBUTING|bench/|plugins/README|docs/adr/template)'
+}
+
+pages_are_there() {
+    local page missing=0
+    doc=$prefix/share/doc/dlock
+    [ -e "$doc/plugins/sqlite/README.md" ] && [ -e "$doc/examples/plugin-lockdir/README.md" ] || return
+    for page in $(pages_named | sort -u); do
+        [ -e "$doc/$page" ] || { echo "$page is not installed"; missing=1; }
+    done
+    return "$missing"
+}
+check "the pages that are named are installed" pages_are_there
+
 no_trace_of() {
     ! grep -rlF "$1" "$prefix"/{include,lib*/cmake,lib*/pkgconfig,lib*/*/cmake,lib*/*/pkgconfig} \
         2>/dev/null | grep ''
