@@ -84,18 +84,45 @@ static void tables_join(struct option *out, const struct option *own)
     out[n] = (struct option){0};
 }
 
-/* optopt is a short option, the val of a long one, or 0 for an unknown long one. */
-static int option_complain(const struct cli *cli, int found, char **argv)
+/* What is wrong with the long option `text`; begun holds the names that begin like it. */
+static const char *long_complaint(const struct option *table, const char *text, char begun[96])
 {
-    const char *what =
-        found == ':' ? "needs a value" : "unknown, ambiguous or with a value too many";
+    size_t len = strcspn(text, "=");
+    size_t used = 0;
+    int count = 0;
+
+    for (; table->name != NULL; table++) {
+        if (strncmp(table->name, text, len) != 0)
+            continue;
+        if (table->name[len] == '\0')
+            return "takes no value";
+        count++;
+        if (used < 96)
+            used += (size_t)snprintf(begun + used, 96 - used, "%s--%s", count > 1 ? ", " : "",
+                                     table->name);
+    }
+    if (count == 0 || len == 0)
+        return "unknown";
+    return count == 1 ? "takes no value" : "ambiguous: ";
+}
+
+/* optopt is a short option, the val of a long one, or 0 for an unknown long one. */
+static int option_complain(const struct cli *cli, int found, const struct option *table,
+                           char **argv)
+{
+    const char *what = found == ':' ? "needs a value" : "unknown";
+    char begun[96] = "";
     char text[64];
 
-    if (optopt > 0 && optopt < CLI_OPTION_OWN && strchr("ujqvVh", optopt) == NULL)
+    if (optopt > 0 && optopt < CLI_OPTION_OWN && strchr("ujqvVh", optopt) == NULL) {
         (void)snprintf(text, sizeof text, "-%c", optopt);
-    else
+    } else {
         (void)snprintf(text, sizeof text, "%.60s", argv[optind - 1]);
-    return cli_args_usage(cli, "option %s: %s", cli_printable(text, strlen(text)), what);
+        if (found != ':' && strncmp(text, "--", 2) == 0)
+            what = long_complaint(table, text + 2, begun);
+    }
+    return cli_args_usage(cli, "option %s: %s%s", cli_printable(text, strlen(text)), what,
+                          what[strlen(what) - 1] == ' ' ? begun : "");
 }
 
 /* The arguments of a process are public: a password moves from there to memory of our own. */
@@ -167,14 +194,28 @@ int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *o
         return -2;
     case ':':
     case '?':
-        *exit_code = option_complain(cli, found, argv);
+        *exit_code = option_complain(cli, found, table, argv);
         return -2;
     default:
         return found;
     }
 }
 
-bool cli_args_duration(const char *text, int64_t *ms)
+#define DAY_MS INT64_C(86400000)
+
+const struct cli_duration cli_ttl = {50, 7 * DAY_MS, "50ms..7d", false};
+const struct cli_duration cli_wait = {0, 365 * DAY_MS, "forever|0..365d", true};
+const struct cli_duration cli_max_hold = {1, 365 * DAY_MS, "1ms..365d", false};
+const struct cli_duration cli_kill_after = {0, 365 * DAY_MS, "0..365d", false};
+
+static bool refuse(char why[CLI_WHY], const char *text)
+{
+    (void)snprintf(why, CLI_WHY, "%s", text);
+    return false;
+}
+
+/* The words are those of core/option.c for a URI. */
+static bool duration_read(const char *text, int64_t *ms, char why[CLI_WHY])
 {
     static const struct {
         const char *name;
@@ -183,15 +224,39 @@ bool cli_args_duration(const char *text, int64_t *ms)
     char *end;
     long long n;
 
+    if (text[0] == '-' || text[0] == '+')
+        return refuse(why, "has a sign; a plain number is expected");
     if (!isdigit((unsigned char)text[0]))
-        return false;
+        return refuse(why, "is not a decimal number");
     errno = 0;
     n = strtoll(text, &end, 10);
     if (errno != 0)
-        return false;
+        return refuse(why, "is too large");
+    if (*end == '.' || *end == ',')
+        return refuse(why, "is not a whole number; use a smaller unit (ms, s, m, h or d)");
+    *ms = 0;
+    if (*end == '\0' && n == 0)
+        return true;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (strcmp(end, units[i].name) == 0)
-            return !__builtin_mul_overflow((int64_t)n, units[i].ms, ms);
+            return !__builtin_mul_overflow((int64_t)n, units[i].ms, ms) ||
+                   refuse(why, "is too large");
+    return refuse(why, *end == '\0' ? "has no unit (ms, s, m, h or d)"
+                                    : "has an unknown unit (known: ms, s, m, h or d)");
+}
+
+bool cli_args_duration(const char *text, const struct cli_duration *kind, int64_t *ms,
+                       char why[CLI_WHY])
+{
+    if (kind->forever && strcmp(text, "forever") == 0) {
+        *ms = DLOCK_FOREVER;
+        return true;
+    }
+    if (!duration_read(text, ms, why))
+        return false;
+    if (*ms >= kind->min_ms && *ms <= kind->max_ms)
+        return true;
+    (void)snprintf(why, CLI_WHY, "is not in %s", kind->range);
     return false;
 }
 

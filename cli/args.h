@@ -29,8 +29,19 @@ int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *o
 /* Wipes and frees what the global options hold. */
 void cli_args_fini(struct cli *cli);
 
-/* "500ms", "30s", "5m", "2h", "7d". False: not a duration. */
-bool cli_args_duration(const char *text, int64_t *ms);
+/* What a duration may be: as the option of that name in a URI, if there is one. */
+struct cli_duration {
+    int64_t min_ms, max_ms;
+    const char *range; /* for the message */
+    bool forever;      /* is a duration, too: DLOCK_FOREVER */
+};
+extern const struct cli_duration cli_ttl, cli_wait, cli_max_hold, cli_kill_after;
+
+#define CLI_WHY 64 /* size of a buffer for a reason */
+
+/* "500ms", "30s", "5m", "2h", "7d", "0". False: why goes on after "<option>=<text> ". */
+bool cli_args_duration(const char *text, const struct cli_duration *kind, int64_t *ms,
+                       char why[CLI_WHY]);
 
 /* A decimal number in min..max. */
 bool cli_args_number(const char *text, long min, long max, long *out);

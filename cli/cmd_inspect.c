@@ -21,6 +21,7 @@ typedef enum dlock_status query_fn(struct dlock_client *client, const void *name
 /* At least min operands, at most one. -1: go on; else the exit code. */
 static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name)
 {
+    const char *what = min > 0 ? "NAME" : "PREFIX";
     bool hex = false;
     int exit_code;
     int option;
@@ -31,11 +32,11 @@ static int operand_read(struct cli *cli, int argc, char **argv, int min, struct 
         hex = true;
     }
     if (argc - optind < min)
-        return cli_args_usage(cli, "%s: NAME is missing", argv[0]);
+        return cli_args_usage(cli, "%s: %s is missing", argv[0], what);
     if (argc - optind > 1)
-        return cli_args_usage(cli, "%s: more than one NAME", argv[0]);
+        return cli_args_usage(cli, "%s: more than one %s", argv[0], what);
     if (!cli_args_name(optind < argc ? argv[optind] : "", hex, name))
-        return cli_args_usage(cli, "%s: NAME is not hex, or too long", argv[0]);
+        return cli_args_usage(cli, "%s: %s is not hex, or too long", argv[0], what);
     return -1;
 }
 

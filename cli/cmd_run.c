@@ -60,23 +60,18 @@ struct run {
     int64_t acquired_ms;
 };
 
-/* A duration above zero. */
-static bool duration_take(int64_t *ms)
-{
-    return cli_args_duration(optarg, ms) && *ms > 0;
-}
-
-static bool run_option_take(struct run *run, int option)
+/* False: why says what is wrong with optarg. */
+static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
 {
     struct acquire *acquire = &run->acquire;
 
     switch (option) {
     case RUN_TTL:
-        return duration_take(&acquire->options.ttl_ms);
+        return cli_args_duration(optarg, &cli_ttl, &acquire->options.ttl_ms, why);
     case RUN_WAIT:
         acquire->how = ACQUIRE_TIMED;
         run->timed = true;
-        return cli_args_duration(optarg, &acquire->wait_ms);
+        return cli_args_duration(optarg, &cli_wait, &acquire->wait_ms, why);
     case RUN_NOWAIT:
         acquire->how = ACQUIRE_TRY;
         run->nowait = true;
@@ -85,38 +80,38 @@ static bool run_option_take(struct run *run, int option)
         acquire->shared = true;
         return true;
     case RUN_ON_LOST:
+        (void)snprintf(why, CLI_WHY, "is not one of kill|warn");
         run->warn_only = strcmp(optarg, "warn") == 0;
         return run->warn_only || strcmp(optarg, "kill") == 0;
     case RUN_KILL_AFTER:
-        return cli_args_duration(optarg, &run->kill_after_ms);
+        return cli_args_duration(optarg, &cli_kill_after, &run->kill_after_ms, why);
     case RUN_MAX_HOLD:
-        return duration_take(&acquire->options.max_hold_ms);
+        return cli_args_duration(optarg, &cli_max_hold, &acquire->options.max_hold_ms, why);
     case RUN_LABEL:
         acquire->options.label = optarg;
         return true;
     case RUN_CONFLICT:
+        (void)snprintf(why, CLI_WHY, "is not in 0..255");
         return cli_args_number(optarg, 0, 255, &run->conflict_code);
-    case RUN_NAME_HEX:
+    default:
         run->name_in_hex = true;
         return true;
-    default:
-        return false;
     }
 }
 
 /* -1: go on; else the exit code. */
 static int run_options_read(struct run *run, int argc, char **argv)
 {
+    char why[CLI_WHY] = "";
     int exit_code;
     int option;
 
     while ((option = cli_args_next(run->cli, argc, argv, run_options, true, &exit_code)) != -1) {
         if (option == -2)
             return exit_code;
-        if (!run_option_take(run, option))
-            return cli_args_usage(run->cli, "--%s: bad value '%s'",
-                                  run_options[option - CLI_OPTION_OWN].name,
-                                  cli_printable(optarg, strlen(optarg)));
+        if (!run_option_take(run, option, why))
+            return cli_args_usage(run->cli, "--%s=%s %s", run_options[option - CLI_OPTION_OWN].name,
+                                  cli_printable(optarg, strlen(optarg)), why);
     }
     if (run->cli->json)
         return cli_args_usage(run->cli, "--json is not for run, whose output is the command's");
@@ -150,7 +145,8 @@ static int acquire_failed(struct run *run)
         return CLI_EXIT_USAGE;
     }
     err->status = status;
-    (void)cli_fail_status(run->cli, run->acquire.client != NULL ? run->shown : NULL, err);
+    (void)cli_fail_status(
+        run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->shown : NULL, err);
     if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) && run->conflict_code >= 0)
         return (int)run->conflict_code;
     return cli_exit_of(status);

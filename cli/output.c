@@ -64,7 +64,7 @@ void cli_say(const struct cli *cli, const char *format, ...)
 {
     va_list args;
 
-    if (cli->verbose == 0)
+    if (cli->verbose == 0 || cli->quiet)
         return;
     va_start(args, format);
     line_write(format, args);

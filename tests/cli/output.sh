@@ -25,6 +25,35 @@ usage_errors() {
     done
 }
 
+# said WORDS ARGUMENT...
+said() {
+    local words=$1
+    shift
+    exits 64 "$dlock" "$@"
+    one_line "$words"
+}
+
+usage_errors_tell_why() {
+    said '--ttl=30 has no unit \(ms, s, m, h or d\)' run --ttl 30 x true
+    said '--ttl=1ms is not in 50ms\.\.7d' run --ttl 1ms x true
+    said '--wait=400d is not in forever\|0\.\.365d' run --wait 400d x true
+    said '--max-hold=0 is not in 1ms\.\.365d' run --max-hold 0 x true
+    said '--conflict-exit-code=256 is not in 0\.\.255' run --conflict-exit-code 256 x true
+    said '--on-lost=cry is not one of kill\|warn' run --on-lost cry x true
+    said 'option --tl: unknown' run --tl 30s x true
+    said 'option --no: unknown' list --no
+    said 'option --n: ambiguous: --nowait, --name-hex' run --n x true
+    said 'option --nowait=1: takes no value' run --nowait=1 x true
+    said 'option --ttl: needs a value' run --ttl
+    said 'option -x: unknown' list -x
+    said 'list: PREFIX is not hex' list --name-hex 6
+    said 'list: more than one PREFIX' list a b
+    said 'inspect: NAME is not hex' inspect --name-hex 6
+    said '^dlock: a name has' run '' true
+    exits 0 "$dlock" run --wait 0 x -- true
+    exits 0 "$dlock" run --wait forever x -- true
+}
+
 empty_name() {
     exits 64 "$dlock" run '' -- true
     one_line 'name'
@@ -185,6 +214,8 @@ verbose_and_version() {
     exits 0 "$dlock" -v run x -- true
     grep -q "^dlock: store $store (" err || die "$(cat err)"
     equal "" "$(grep -v '^dlock: ' err || true)" "lines of another kind"
+    exits 0 "$dlock" -q -v run x -- true
+    equal "" "$(cat err)" "with -q and -v"
     exits 0 "$dlock" --version
     grep -qE '^dlock [0-9]+\.[0-9]+\.[0-9]+$' out
     exits 0 "$dlock" --help
@@ -259,6 +290,7 @@ uri_in_a_file() {
 }
 
 shows "usage errors: 64 and one line, whatever it was" usage_errors
+shows "usage errors: what is wrong, in the words that a URI has for it" usage_errors_tell_why
 shows "names: empty or too long is 64" empty_name
 shows "names: any bytes are held, shown escaped, and in JSON as name_hex (C11)" names_are_bytes
 shows "names: --name-hex for what a shell cannot pass" name_in_hex

@@ -3,20 +3,27 @@
 #include "args.h"
 
 #include "client.h"
+#include "option.h"
 #include "output.h"
+#include "settings.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+
+static const struct cli_duration any = {0, INT64_MAX, "0..", false};
 
 Test(args, durations_have_a_unit)
 {
     static const struct {
         const char *text;
         int64_t ms;
-    } good[] = {{"0s", 0},        {"500ms", 500},  {"30s", 30000},
-                {"5m", 300000},   {"2h", 7200000}, {"7d", 604800000},
-                {"00001s", 1000}, {"0000ms", 0},   {"9223372036854775807ms", INT64_MAX}};
+    } good[] = {{"0s", 0},       {"500ms", 500},
+                {"30s", 30000},  {"5m", 300000},
+                {"2h", 7200000}, {"7d", 604800000},
+                {"0", 0},        {"00001s", 1000},
+                {"0000ms", 0},   {"9223372036854775807ms", INT64_MAX}};
     static const char *const bad[] = {"",
                                       "s",
                                       "5",
@@ -31,16 +38,68 @@ Test(args, durations_have_a_unit)
                                       "0x5s",
                                       "5s ",
                                       "5ms5",
+                                      "forever",
                                       "9223372036854775808ms",
                                       "9223372036854775807s"};
+    char why[CLI_WHY];
     int64_t ms;
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        cr_assert(cli_args_duration(good[i].text, &ms), "%s", good[i].text);
+        cr_assert(cli_args_duration(good[i].text, &any, &ms, why), "%s", good[i].text);
         cr_assert_eq(ms, good[i].ms, "%s", good[i].text);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        cr_assert_not(cli_args_duration(bad[i], &ms), "'%s'", bad[i]);
+        cr_assert_not(cli_args_duration(bad[i], &any, &ms, why), "'%s'", bad[i]);
+}
+
+/* An option of the command takes what the option of a URI takes, and says the same of the rest. */
+static void same_as_in_a_uri(const struct cli_duration *kind, const char *name)
+{
+    static const char *const texts[] = {"0",
+                                        "0s",
+                                        "1ms",
+                                        "49ms",
+                                        "50ms",
+                                        "7d",
+                                        "8d",
+                                        "365d",
+                                        "366d",
+                                        "30",
+                                        "5w",
+                                        "-1s",
+                                        "+1s",
+                                        "1.5s",
+                                        "1,5s",
+                                        "soon",
+                                        "",
+                                        "s",
+                                        " 1s",
+                                        "forever",
+                                        "for",
+                                        "99999999999999999999s",
+                                        "9223372036854775807d"};
+    const struct dlock_option_spec *row = dl_option_find(dl_settings_options, name);
+
+    cr_assert_not_null(row);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char ours[CLI_WHY], uris[DL_OPTION_WHY], whole[2 * CLI_WHY];
+        int64_t ms = 0, number = 0;
+        bool good = dl_option_parse(row, texts[i], &number, uris);
+
+        cr_expect_eq(cli_args_duration(texts[i], kind, &ms, ours), good, "%s=%s", name, texts[i]);
+        if (good) {
+            cr_expect_eq(ms, number, "%s=%s", name, texts[i]);
+            continue;
+        }
+        (void)snprintf(whole, sizeof whole, "%s=%s %s", name, texts[i], ours);
+        cr_expect_str_eq(whole, uris);
+    }
+}
+
+Test(args, durations_are_those_of_a_uri)
+{
+    same_as_in_a_uri(&cli_ttl, "ttl");
+    same_as_in_a_uri(&cli_wait, "wait");
 }
 
 Test(args, numbers_are_in_range)
