@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define DLT_EXIT_FAILED  1
+#define DLT_EXIT_USAGE   64
 #define DLT_EXIT_SKIPPED 77
 #define DLT_NS_PER_MS    INT64_C(1000000)
 

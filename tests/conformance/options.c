@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
 #include "expected.h"
+#include "kit.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXIT_USAGE 64
 
 enum {
     OPTION_LIST = 256,
@@ -123,7 +122,7 @@ int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *e
     int option = 0;
 
     *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .format = "tap"};
-    *exit_status = EXIT_USAGE;
+    *exit_status = DLT_EXIT_USAGE;
     while ((option = getopt_long(argc, argv, "j:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             (void)fputs(help, stdout);

@@ -223,10 +223,12 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     for (size_t i = 0; i < options->uri_count; i++)
         target_init(&plan, &plan.targets[i], options->uris[i]);
     plan_fill(&plan);
-    if (plan.result_count == 0)
-        (void)fprintf(stderr, "dlock-conformance: no case matches \"%s\"\n", options->only);
-    else
+    if (plan.result_count > 0) {
         exit_status = plan_run(&plan);
+    } else {
+        (void)fprintf(stderr, "dlock-conformance: no case matches \"%s\"\n", options->only);
+        exit_status = DLT_EXIT_USAGE;
+    }
     for (size_t i = 0; i < options->uri_count; i++) {
         dlt_tempdir_remove(plan.targets[i].dir);
         free(plan.targets[i].uri);
