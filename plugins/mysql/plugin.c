@@ -199,9 +199,11 @@ static enum dlock_status session_break(void *self, const unsigned char *name, ui
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (pinned(session))
-        return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
-                          "strategy=session: the lock is a connection, which its owner or an "
-                          "administrator (KILL) can end");
+        return dlock_fail(
+            err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
+            "strategy=session: the lock is a connection, which KILL ends: SELECT conn "
+            "FROM %sfences WHERE name=..., readers: %sreaders",
+            session->place.prefix, session->place.prefix);
     status = my_conn_enter(&session->conn, deadline_ns, err);
     my_conn_input_name(&session->conn, name, name_len);
     return status == DLOCK_OK ? my_look_break(session, owner, err) : status;

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off: it would run the table together */
 /*
- * The tables, version 1. One prefix serves one strategy, which {meta} names: a name used under two
- * of them would be two locks.
+ * The tables, version 1; README.md has them as SQL. One prefix serves one strategy, which {meta}
+ * names: a name used under two of them would be two locks.
  *
  * Times are microseconds since 1970, UTC, of the server. Names and tokens are VARBINARY, which
  * compares bytes; CHAR and VARCHAR would fold case and ignore spaces at the end.
  *
- *   row      {names}   a row a name for ever: fence, the exclusive holder (token, until_us), and
- * until when readers may hold it (readers_us, the greatest of theirs) {readers} a row a reader.
- * While next_us is in the future, next_token alone may take the name insert   {names}   a row a
- * name that is held; {readers} as above; {fences} a row a name for ever, with next_token and
- * next_us session  {names}   a row a name for ever, whose InnoDB row lock is the lock {fences}  a
- * row a name for ever: fence, and who got it last, through which connection {readers} who got it
- * shared
+ *   row      {names}    a row a name for ever: fence, the exclusive holder (token, until_us), and
+ *                       until when readers may hold it (readers_us, the greatest of theirs).
+ *                       While next_us is in the future, next_token alone may take the name
+ *            {readers}  a row a reader
+ *   insert   {names}    a row a name that is held
+ *            {readers}  as above
+ *            {fences}   a row a name for ever, with next_token and next_us
+ *   session  {names}    a row a name for ever, whose InnoDB row lock is the lock
+ *            {fences}   a row a name for ever: fence, and who got it last, through which connection
+ *            {readers}  who got it shared
  */
+/* clang-format on */
 #include "my.h"
 
 #include <stdlib.h>
