@@ -2,7 +2,9 @@
 #include "my.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -81,19 +83,39 @@ static enum dlock_status tls_status(const char *text)
     return DLOCK_UNAVAILABLE;
 }
 
+/* The library's text ends with a number, of errno.h or, below 0, of netdb.h. */
+static void text_fill(char *out, size_t size, const char *text)
+{
+    const char *at = strrchr(text, '(');
+    long number = at != NULL && at > text ? strtol(at + 1, NULL, 10) : 0;
+    const char *words = number > 0 ? strerrordesc_np((int)number) : NULL;
+
+    if (number < 0)
+        words = gai_strerror((int)number);
+    if (words == NULL)
+        (void)snprintf(out, size, "%s", text);
+    else
+        (void)snprintf(out, size, "%.*s: %s", (int)(at - 1 - text), text, words);
+}
+
 /* What is the matter with a connection that was not made, in the server's or the library's words.
  */
 static enum dlock_status dial_fail(const struct my_conn *conn, struct dlock_error *err)
 {
     unsigned code = mysql_errno(conn->mysql);
     enum dlock_status status = my_status_of(code, 1);
+    char text[192];
 
     if (code == 1130 || code == 1698 || code == 2059) /* host not allowed, user, plugin */
         status = DLOCK_AUTH;
     if (code == 2026)
         status = tls_status(mysql_error(conn->mysql));
+    if (code == 2002 || code == 2003 || code == 2005)
+        text_fill(text, sizeof text, mysql_error(conn->mysql));
+    else
+        (void)snprintf(text, sizeof text, "%s", mysql_error(conn->mysql));
     return dlock_fail(err, MY_ORIGIN, status, (int32_t)code, "%s: %.180s", conn->place->endpoint,
-                      mysql_error(conn->mysql));
+                      text);
 }
 
 enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)

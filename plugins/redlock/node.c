@@ -355,7 +355,7 @@ static void answers_take(struct redlock_node *node)
         redisReply *reply = NULL;
 
         if (!resp_reader_next(&node->reader, &reply)) {
-            redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that makes no sense: %.40s",
+            redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that makes no sense: %.55s",
                               node->reader.why);
             return;
         }

@@ -198,13 +198,21 @@ static bool same_address(const struct redis_place *one, const struct redis_place
            strcasecmp(one->address.host, other->address.host) == 0;
 }
 
+static enum dlock_status refuse_twice(const struct redis_place *node, struct dlock_error *err)
+{
+    char endpoint[sizeof node->endpoint];
+
+    address_format(&node->address, endpoint, sizeof endpoint);
+    return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_INVALID, 0, "%s is there twice", endpoint);
+}
+
 static enum dlock_status count_check(struct redlock_place *place, bool any_count,
                                      struct dlock_error *err)
 {
     for (unsigned i = 0; i < place->count; i++)
         for (unsigned other = 0; other < i; other++)
             if (same_address(&place->nodes[i], &place->nodes[other]))
-                return refuse(err, "a node is there twice");
+                return refuse_twice(&place->nodes[i], err);
     if (place->count == 0)
         return refuse(err, "want nodes, as in redlock://h1,h2,h3");
     if (!any_count && (place->count < 3 || place->count % 2 == 0))
@@ -257,6 +265,15 @@ void redlock_place_free(struct redlock_place *place)
         free(place->texts[i]);
         place->texts[i] = NULL;
     }
+}
+
+void redlock_place_show(const struct redlock_place *place, char *out, size_t size)
+{
+    char others[24] = "";
+
+    if (place->count > 1)
+        (void)snprintf(others, sizeof others, " and %u more", place->count - 1);
+    (void)snprintf(out, size, "%.40s%s", place->nodes[0].endpoint, others);
 }
 
 int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms)

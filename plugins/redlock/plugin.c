@@ -22,8 +22,7 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
         info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
     (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", place->count,
                    node->facts.server);
-    (void)snprintf(info->endpoint, sizeof info->endpoint, "%.40s and %u more",
-                   place->nodes[0].endpoint, place->count - 1);
+    redlock_place_show(place, info->endpoint, sizeof info->endpoint);
 }
 
 static enum dlock_status redlock_open(void *self, const struct dlock_host *host,

@@ -58,6 +58,8 @@ struct redlock_place {
 enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
                                      struct dlock_error *err);
 void redlock_place_free(struct redlock_place *place);
+/* "h1:6379 and 2 more" */
+void redlock_place_show(const struct redlock_place *place, char *out, size_t size);
 
 /* How long one node may take to answer, for a lease of ttl_ms; 0: not for one lease. */
 int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms);

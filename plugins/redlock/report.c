@@ -13,9 +13,9 @@ enum dlock_status redlock_fail(struct dlock_error *err, const struct redlock_pla
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (place->count > 0)
-        (void)snprintf(all, sizeof all, "%.40s and %u more: ", place->nodes[0].endpoint,
-                       place->count - 1);
-    return dlock_fail(err, REDLOCK_ORIGIN, status, 0, "%s%.180s", all, text);
+        redlock_place_show(place, all, sizeof all);
+    return dlock_fail(err, REDLOCK_ORIGIN, status, 0, "%s%s%.180s", all, all[0] != '\0' ? ": " : "",
+                      text);
 }
 
 static const char *vote_text(const struct redlock_answer *answer)

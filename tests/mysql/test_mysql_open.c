@@ -130,11 +130,14 @@ Test(open, OPN_3_UNAVAILABLE_when_nobody_listens)
 {
     (void)snprintf(s.address, sizeof s.address, "127.0.0.1:1");
     want(DLOCK_UNAVAILABLE, "127.0.0.1:1");
+    want(DLOCK_UNAVAILABLE, ": Connection refused");
     (void)snprintf(s.address, sizeof s.address, "localhost:1");
     want(DLOCK_UNAVAILABLE, "localhost:1");
+    (void)snprintf(s.address, sizeof s.address, "no-such-host.invalid:1");
+    want(DLOCK_UNAVAILABLE, "host 'no-such-host.invalid': ");
     s.hosts[0] = NULL;
     dlt_session_option(&s, "unix_socket", "/tmp/no/such/socket");
-    want(DLOCK_UNAVAILABLE, "/tmp/no/such/socket");
+    want(DLOCK_UNAVAILABLE, "'/tmp/no/such/socket': No such file or directory");
 }
 
 static int silent_listener(void)

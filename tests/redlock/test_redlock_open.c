@@ -34,8 +34,8 @@ Test(redlock_open, lists_of_nodes_that_make_no_sense)
     refused("redlock:", DLOCK_INVALID, "want nodes");
     refused("redlock://h1", DLOCK_INVALID, "3, 5, 7 or 9");
     refused("redlock://h1,h2,h3,h4", DLOCK_INVALID, "3, 5, 7 or 9");
-    refused("redlock://h1,h2,h1", DLOCK_INVALID, "twice");
-    refused("redlock://h1,h2,H1:6379", DLOCK_INVALID, "twice");
+    refused("redlock://h1,h2,h1", DLOCK_INVALID, "h1:6379 is there twice");
+    refused("redlock://h1,h2,H1:6379", DLOCK_INVALID, "H1:6379 is there twice");
     refused("redlock://1,2,3,4,5,6,7,8,9,10", DLOCK_INVALID, "");
     refused("redlock://h1,h2,h3/x", DLOCK_INVALID, "number of a database");
     refused("redlock://h1,h2?node=h3", DLOCK_INVALID, "node: want redis://");
@@ -55,7 +55,7 @@ Test(redlock_open, options_of_TLS_without_TLS)
     refused("redlock://h1,h2,h3?verify=full", DLOCK_INVALID, "verify= is for TLS");
     refused("redlock://h1,h2?verify=none&node=redis%3A%2F%2Fh3", DLOCK_INVALID, "verify= is");
     refused("redlock:?any_count=on&node=rediss%3A%2F%2F127.0.0.1%3A1&verify=none", DLOCK_NO_QUORUM,
-            "0 of 1 nodes");
+            "127.0.0.1:1: 0 of 1 nodes");
 }
 
 Test(redlock_open, a_file_of_certificates_that_is_not_there)

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define NODES 3
 
@@ -78,4 +79,22 @@ Test(redlock_replies, C9_the_answer_to_SET_is_none_of_a_script)
 {
     play("+OK");
     cr_expect_eq(try(DLOCK_SHARED), DLOCK_UNKNOWN, "%s", session.err.message);
+}
+
+/* What another program says is told to the end. One node may not be waited for any more. */
+Test(redlock_replies, C9_an_answer_that_makes_no_sense)
+{
+    int told = 0;
+
+    play("HTTP/1.1 400 Bad Request");
+    cr_expect_neq(try(DLOCK_SHARED), DLOCK_OK);
+    cr_expect_eq(session.err.node_count, NODES);
+    for (int i = 0; i < NODES; i++) {
+        const char *text = session.err.nodes[i].message;
+        bool is_answer = strstr(text, "makes no sense") != NULL;
+
+        told += is_answer;
+        cr_expect(!is_answer || strstr(text, "got \"H\" as reply type byte") != NULL, "%s", text);
+    }
+    cr_expect_gt(told, 0);
 }
