@@ -86,7 +86,7 @@ static void foreign_tell(struct listing *listing, const unsigned char *name, uin
         .remaining_ms = -1,
         .held_ms = -1,
         .owner = "-",
-        .label = "no lock: the key is something else",
+        .label = REDIS_FOREIGN_LABEL,
     };
 
     listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;

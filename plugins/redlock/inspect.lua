@@ -3,7 +3,7 @@
 -- KEYS   lock of each
 -- ARGV   most holders of a name to be told
 -- Returns for each name: how many wait, and for each holder: mode (x or s), token, left (-1: no end),
--- held for (-1: not known), label; or an error
+-- held for (-1: not known), label; or WRONGTYPE, if a key of it is something else
 local OWNER_MAX = 255 -- bytes: it may be another program's, and anything
 
 local function look(name)
@@ -34,6 +34,10 @@ end
 
 local result = {}
 for i, lock in ipairs(KEYS) do
-    result[i] = look(name_at(lock))
+    local done, one = pcall(look, name_at(lock))
+    if not done and not string.find(type(one) == 'table' and one.err or tostring(one), 'WRONGTYPE', 1, true) then
+        error(one)
+    end
+    result[i] = done and one or { err = 'WRONGTYPE' }
 end
 return result

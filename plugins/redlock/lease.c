@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
+#include "look.h"
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -484,6 +485,8 @@ enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t 
     (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
     if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
         status = release(session, name, name_len, shown, NULL, deadline_ns, err);
+    if (status == DLOCK_LOST && redlock_look_foreign(session, name, name_len, deadline_ns, err))
+        return DLOCK_CONFIG; /* not free either */
     if (status == DLOCK_LOST)
         return redlock_fail(err, session->place, DLOCK_NOT_HELD,
                             owner != NULL ? "not held by this owner" : "the name is free");

@@ -160,6 +160,7 @@ static void batch_look(struct listing *listing, size_t count)
         .fn = listing->fn,
         .arg = listing->arg,
         .err = listing->err,
+        .listing = true,
     };
 
     listing->status = redlock_look(&look);

@@ -9,6 +9,7 @@
 #define HOLDER_ELEMENTS 5
 #define LABEL_SIZE      320
 #define NO_END          INT64_MAX
+#define KEY_SHOWN       80 /* bytes of it in a message */
 
 struct holder {
     size_t name; /* which of those looked at */
@@ -25,6 +26,7 @@ struct sight {
     uint32_t mode;
     char owner[REDIS_HEX_SIZE]; /* of the first; another program's is cut */
     int64_t left_ms;            /* of the last; NO_END */
+    bool foreign;               /* a key of it is something else */
 };
 
 struct looking {
@@ -33,6 +35,7 @@ struct looking {
     unsigned node;                          /* whose answer is being read */
     struct sight sights[REDLOCK_NODES_MAX]; /* of the first name */
     uint32_t waiters[REDLOCK_LOOK_MAX];
+    unsigned foreign[REDLOCK_LOOK_MAX]; /* on how many nodes a key of it is something else */
     struct holder *holders;
     size_t count, room;
     bool no_memory;
@@ -119,6 +122,12 @@ static bool name_read(struct looking *looking, size_t name, const redisReply *re
 {
     int64_t waiters = 0;
 
+    if (redis_error_is(reply, "WRONGTYPE")) {
+        looking->foreign[name]++;
+        if (name == 0)
+            looking->sights[looking->node].foreign = true;
+        return true;
+    }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
         !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
@@ -178,6 +187,37 @@ static void holders_tell(struct looking *looking, unsigned need, unsigned missin
     }
 }
 
+/* The first name from `from` on that nobody can take, since its keys are something else on too many
+ * nodes; name_count: there is none. */
+static size_t foreign_next(const struct looking *looking, const struct redlock_place *place,
+                           size_t from)
+{
+    while (from < looking->name_count && looking->foreign[from] <= place->count - place->need)
+        from++;
+    return from;
+}
+
+static void foreign_tell(const struct looking *looking, struct redlock_look *look)
+{
+    const struct redlock_place *place = look->session->place;
+
+    for (size_t i = foreign_next(looking, place, 0); i < looking->name_count && !look->stopped;
+         i = foreign_next(looking, place, i + 1)) {
+        const struct dlock_lease_info lease = {
+            .name = looking->names[i].bytes,
+            .name_len = looking->names[i].len,
+            .mode = DLOCK_EXCLUSIVE,
+            .waiters = UINT32_MAX,
+            .remaining_ms = -1,
+            .held_ms = -1,
+            .owner = "-",
+            .label = REDIS_FOREIGN_LABEL,
+        };
+
+        look->stopped = look->fn(look->arg, &lease) != 0;
+    }
+}
+
 /* "held by <owner>, 29.9 s left" */
 static void sight_print(const struct sight *sight, char *out, size_t size)
 {
@@ -185,7 +225,9 @@ static void sight_print(const struct sight *sight, char *out, size_t size)
 
     if (sight->left_ms != NO_END)
         (void)snprintf(left, sizeof left, "%.1f s left", (double)sight->left_ms / 1000);
-    if (sight->holders == 0)
+    if (sight->foreign)
+        (void)snprintf(out, size, "a key of the name is something else (WRONGTYPE)");
+    else if (sight->holders == 0)
         (void)snprintf(out, size, "free");
     else if (sight->mode == DLOCK_SHARED)
         (void)snprintf(out, size, "held shared, by %u, %s", sight->holders, left);
@@ -208,6 +250,8 @@ static void nodes_tell(const struct looking *looking, const struct redlock_round
         if (round->answers[i].state != ANSWER_GIVEN)
             continue;
         line->status = looking->sights[i].holders > 0 ? DLOCK_BUSY : DLOCK_OK;
+        if (looking->sights[i].foreign)
+            line->status = DLOCK_CONFIG;
         sight_print(&looking->sights[i], line->message, sizeof line->message);
         used = strlen(line->message);
         if (guard_ns > 0)
@@ -215,6 +259,28 @@ static void nodes_tell(const struct looking *looking, const struct redlock_round
                            "; no vote for %lld s more",
                            (long long)(guard_ns / REDLOCK_NS_PER_S) + 1);
     }
+}
+
+/* What was seen is told. */
+static enum dlock_status seen_tell(struct looking *looking, const struct redlock_round *round,
+                                   struct redlock_look *look)
+{
+    const struct redlock_place *place = look->session->place;
+    size_t shown = looking->keys[0].lens[0];
+    enum dlock_status status = DLOCK_OK;
+
+    if (look->listing)
+        foreign_tell(looking, look);
+    else if (foreign_next(looking, place, 0) == 0)
+        status =
+            redlock_fail(look->err, place, DLOCK_CONFIG,
+                         "the key %.*s, or one beside it, is something else (WRONGTYPE)",
+                         (int)(shown < KEY_SHOWN ? shown : KEY_SHOWN), looking->keys[0].bytes[0]);
+    if (status == DLOCK_OK)
+        holders_tell(looking, round->tally.need, round->tally.nodes - round->tally.yes, look);
+    if (look->node_lines)
+        nodes_tell(looking, round, look->err);
+    return status;
 }
 
 static void request_make(struct looking *looking, const struct redlock_place *place)
@@ -254,9 +320,7 @@ enum dlock_status redlock_look(struct redlock_look *look)
     if (looking->no_memory || round.no_memory) {
         status = redlock_fail(look->err, session->place, DLOCK_NOMEM, "no memory to look");
     } else if (verdict == QUORUM_WON) {
-        holders_tell(looking, round.tally.need, round.tally.nodes - round.tally.yes, look);
-        if (look->node_lines)
-            nodes_tell(looking, &round, look->err);
+        status = seen_tell(looking, &round, look);
     } else {
         status = redlock_fail(look->err, session->place, DLOCK_NO_QUORUM,
                               "%u of %u nodes answered, and %u are needed", round.tally.yes,
@@ -286,4 +350,31 @@ enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_
     };
 
     return redlock_look(&look);
+}
+
+static int lease_ignore(void *arg, const struct dlock_lease_info *lease)
+{
+    (void)arg;
+    (void)lease;
+    return 1;
+}
+
+bool redlock_look_foreign(struct redlock_session *session, const unsigned char *name,
+                          uint32_t name_len, int64_t deadline_ns, struct dlock_error *err)
+{
+    const struct redlock_name one = {.bytes = name, .len = name_len};
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    struct redlock_look look = {
+        .session = session,
+        .names = &one,
+        .count = 1,
+        .deadline_ns = deadline_ns,
+        .fn = lease_ignore,
+        .err = &why,
+    };
+
+    if (redlock_look(&look) != DLOCK_CONFIG)
+        return false;
+    *err = why;
+    return true;
 }

@@ -21,10 +21,15 @@ struct redlock_look {
     void *arg;
     struct dlock_error *err;
     bool node_lines; /* with OK, err gets a line for each node: what it says of the first name */
+    bool listing;    /* fn is told of names that nobody can take, too */
     bool stopped;    /* out: fn wanted no more */
 };
 
-/* Calls fn for each holder of these names. OK, NO_QUORUM, NOMEM. */
+/* Calls fn for each holder of these names. OK, NO_QUORUM, NOMEM; not listing, CONFIG: on so many
+ * nodes that nobody can take the first name, a key of it is something else. */
 enum dlock_status redlock_look(struct redlock_look *look);
+/* Whether it says CONFIG of this name; then err says so, too. */
+bool redlock_look_foreign(struct redlock_session *session, const unsigned char *name,
+                          uint32_t name_len, int64_t deadline_ns, struct dlock_error *err);
 
 #endif

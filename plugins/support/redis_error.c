@@ -83,8 +83,6 @@ static enum dlock_status error_status(const redisReply *reply)
 
 static const char *error_advice(const redisReply *reply)
 {
-    if (begins(reply, "WRONGTYPE"))
-        return "the name's key is used by something else: ";
     if (begins(reply, "MOVED") || begins(reply, "ASK"))
         return "a node of a cluster, which is not supported: ";
     return "";
@@ -124,6 +122,9 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
 {
     char text[128];
 
+    if (redis_error_is(reply, "WRONGTYPE"))
+        return redis_fail(place, err, DLOCK_CONFIG,
+                          "a key of the name is something else (WRONGTYPE)");
     printable(text, sizeof text, reply->str, text_len(reply));
     return redis_fail(place, err, error_status(reply), "%s%s", error_advice(reply), text);
 }

@@ -69,6 +69,8 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
 enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
                                     const char *what, struct dlock_error *err);
 bool redis_error_is(const redisReply *reply, const char *code);
+/* In a list, of a name of which a key is something else. */
+#define REDIS_FOREIGN_LABEL "no lock: the key is something else"
 /* CONFIG: it was WRONGTYPE, of this name's key of the lock or of another one. */
 enum dlock_status redis_error_key(const struct redis_place *place, const char *key, size_t len,
                                   struct dlock_error *err);

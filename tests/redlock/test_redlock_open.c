@@ -309,3 +309,44 @@ Test(redlock_open, break_takes_the_owner_that_inspect_shows)
         cr_expect_str_eq(dlt_redis_ask(&nodes.servers[i], "EXISTS rl:{x}"), "0", "node %u", i);
     dlock_client_close(client);
 }
+
+struct listed {
+    char text[300];
+};
+
+static int keep_line(void *arg, const struct dlock_info *info)
+{
+    struct listed *listed = arg;
+    size_t used = strlen(listed->text);
+
+    (void)snprintf(listed->text + used, sizeof listed->text - used, "%.*s=%.3s %.7s;",
+                   (int)info->name_len, (const char *)info->name, info->owner, info->label);
+    return 0;
+}
+
+/* C12: what is no lock is neither free nor held nor broken, and is in nobody's way. */
+Test(redlock_open, a_key_that_is_something_else)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
+    struct dlock *lock = dlt_lock(client, "job", false);
+    struct listed listed = {.text = ""};
+
+    for (unsigned i = 0; i < 3; i++)
+        (void)dlt_redis_ask(&nodes.servers[i], "LPUSH rl:{x} 1");
+    (void)dlt_redis_ask(&nodes.servers[0], "LPUSH rl:{one} 1");
+    OK(dlock_trylock(lock, &dlt_err));
+    OK(dlock_list(client, "", 0, keep_line, &listed, &dlt_err));
+    cr_expect_not_null(strstr(listed.text, "x=- no lock;"), "%s", listed.text);
+    cr_expect_not_null(strstr(listed.text, "job="), "%s", listed.text);
+    cr_expect_null(strstr(listed.text, "one="), "two nodes are enough for it: %s", listed.text);
+    STATUS(dlock_inspect(client, "x", 1, keep_line, &listed, &dlt_err), DLOCK_CONFIG);
+    cr_expect_not_null(strstr(dlt_err.message, "rl:{x}"), "%s", dlt_err.message);
+    STATUS(dlock_break(client, "x", 1, NULL, &dlt_err), DLOCK_CONFIG);
+    cr_expect_not_null(strstr(dlt_err.message, "rl:{x}"), "%s", dlt_err.message);
+    OK(dlock_inspect(client, "one", 3, keep_line, &listed, &dlt_err));
+    cr_expect_eq(dlt_lines_with("something else"), 1u, "%s", dlt_err.nodes[0].message);
+    STATUS(dlock_break(client, "one", 3, NULL, &dlt_err), DLOCK_NOT_HELD);
+    OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+    dlock_client_close(client);
+}
