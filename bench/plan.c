@@ -258,7 +258,8 @@ const struct bench_figures *bench_plan_find(const struct bench_plan *plan, const
     for (int i = 0; i < plan->case_count; i++) {
         const struct bench_case *which = &plan->cases[i];
 
-        if (which->figures.rounds != 0 && strcmp(which->subject->label, subject) == 0 &&
+        if (which->figures.rounds != 0 && which->figures.why[0] == '\0' &&
+            strcmp(which->subject->label, subject) == 0 &&
             strcmp(which->workload->name, workload) == 0)
             return &which->figures;
     }

@@ -117,7 +117,7 @@ void bench_plan_fini(struct bench_plan *plan);
 /* A case that fails is not tried again. How many failed, those that are absent left out. */
 int bench_plan_run(struct bench_plan *plan, const struct bench_options *options);
 
-/* NULL: there is none, or it gave no figures. */
+/* NULL: there is none, or it gave no figures, or failed in a later round. */
 const struct bench_figures *bench_plan_find(const struct bench_plan *plan, const char *subject,
                                             const char *workload);
 

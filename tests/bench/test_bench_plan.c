@@ -163,6 +163,14 @@ Test(plan, a_failure_says_why_and_is_not_tried_again)
     cr_assert_str_eq(plan.cases[0].figures.why, "it is broken");
 }
 
+Test(plan, a_case_that_failed_in_a_later_round_gives_no_figures)
+{
+    cr_assert_eq(plan_run(fine, 2), 0);
+    cr_assert_not_null(figures[0]);
+    (void)snprintf(plan.cases[0].figures.why, sizeof plan.cases[0].figures.why, "it broke");
+    cr_assert_null(bench_plan_find(&plan, "store", "one"));
+}
+
 Test(plan, a_process_that_dies_is_a_failure)
 {
     cr_assert_eq(plan_run(deadly, 1), 6);
