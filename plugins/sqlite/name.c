@@ -86,6 +86,7 @@ static int row_read(struct sqlite_name *name, sqlite3_stmt *row)
     if (fence < 0 || (crowd & ~(SQ_READERS | SQ_WAITERS)) != 0 ||
         (token != NULL && sqlite3_column_bytes(row, 2) != DLOCK_TOKEN_SIZE))
         return SQLITE_MISMATCH;
+    name->found = 1;
     name->fence = name->stored_fence = (uint64_t)fence;
     name->crowd = name->stored_crowd = (unsigned)crowd;
     name->until_ns = sqlite3_column_int64(row, 4);
@@ -141,10 +142,12 @@ static int take_alone(struct sqlite_name *name, struct sqlite_values *values)
     int rc = SQLITE_INTERNAL;
 
     values->crowd = crowd_now(name);
-    rc = sqlite_name_run(name, SQ_TAKE, values);
+    rc = sqlite_name_run(name, name->found ? SQ_TAKE : SQ_TAKE_FIRST, values);
+    if (rc == SQLITE_OK && name->changes == 0) /* the row that was found just now */
+        rc = SQLITE_CORRUPT;
     if (rc != SQLITE_OK)
         return rc;
-    name->held = 1;
+    name->found = name->held = 1;
     name->freed = 0;
     name->until_ns = values->until_ns;
     name->stored_fence = name->fence;

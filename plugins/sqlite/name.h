@@ -22,6 +22,7 @@ struct sqlite_name {
     uint32_t len;
     int64_t now_ns;
 
+    int found;                             /* there is a row, known after find */
     int held;                              /* exclusively */
     unsigned char token[DLOCK_TOKEN_SIZE]; /* by whom, while held */
     int64_t until_ns;                      /* when that ends, or the last lease of readers */

@@ -129,6 +129,7 @@ enum sqlite_statement {
     SQ_COMMIT,
     SQ_ROLLBACK,
     SQ_FIND,
+    SQ_TAKE_FIRST,
     SQ_TAKE,
     SQ_MARK,
     SQ_FREE,

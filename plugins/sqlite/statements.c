@@ -83,10 +83,12 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
 
     [SQ_FIND] = "SELECT fence, crowd, token, boot, until_ns FROM locks WHERE name = ?1",
 
-    [SQ_TAKE] = "INSERT INTO locks (name, token, boot, since_ns, until_ns, fence, crowd, label)"
-                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
-                " ON CONFLICT (name) DO UPDATE SET token = ?2, boot = ?3, since_ns = ?4,"
-                " until_ns = ?5, fence = ?6, crowd = ?7, label = ?8",
+    [SQ_TAKE_FIRST] =
+        "INSERT INTO locks (name, token, boot, since_ns, until_ns, fence, crowd, label)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+
+    [SQ_TAKE] = "UPDATE locks SET token = ?2, boot = ?3, since_ns = ?4, until_ns = ?5, fence = ?6,"
+                " crowd = ?7, label = ?8 WHERE name = ?1",
 
     [SQ_MARK] = "INSERT INTO locks (name, fence, crowd) VALUES (?1, ?6, ?7)"
                 " ON CONFLICT (name) DO UPDATE SET fence = ?6, crowd = ?7",
@@ -96,8 +98,9 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
     [SQ_EXTEND] = "UPDATE locks SET until_ns = max(until_ns, ?5) WHERE " MINE
                   " AND fence >= 0 RETURNING fence, until_ns, crowd",
 
-    /* Whoever is alone passes the name on to nobody. */
-    [SQ_RELEASE] = "UPDATE locks SET token = NULL WHERE " MINE " AND crowd = 0",
+    /* Whoever is alone passes the name on to nobody. What is not kept need not be copied. */
+    [SQ_RELEASE] = "UPDATE locks SET token = NULL, boot = NULL, since_ns = NULL, until_ns = NULL,"
+                   " label = NULL WHERE " MINE " AND crowd = 0",
 
     [SQ_READERS_COUNT] = "SELECT count(*), count(*) FILTER (WHERE " LIVE "),"
                          " max(until_ns) FILTER (WHERE " LIVE ") FROM readers WHERE name = ?1",
