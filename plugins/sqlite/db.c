@@ -209,8 +209,7 @@ static int run(struct sqlite_db *db, enum sqlite_statement which)
 
 static void gate_leave(struct sqlite_db *db)
 {
-    if (db->gated)
-        sqlite_gate_unlock(&db->gate);
+    sqlite_gate_leave(&db->gate, db->gated, &db->wakes);
     db->gated = 0;
 }
 
@@ -268,7 +267,5 @@ enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err
             status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of_commit(rc), rc);
     }
     sqlite_db_rollback(db); /* nothing after a COMMIT that worked */
-    /* Outside the gate, which they will want; and whatever became of it, since it may be so. */
-    sqlite_gate_wake(&db->gate, &db->wakes);
     return status;
 }

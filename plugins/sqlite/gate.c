@@ -27,12 +27,6 @@ int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
     return rc == ENODATA ? sqlite_gate_cannot(gate, "use", rc) : rc;
 }
 
-void sqlite_gate_unlock(struct sqlite_gate *gate)
-{
-    if (sqlite_gate_whole(gate))
-        sqlite_ticket_leave(&gate->file->door, &gate->pass);
-}
-
 /* FNV-1a */
 static uint32_t bucket_of(const unsigned char *key, uint32_t key_len)
 {
@@ -120,14 +114,22 @@ void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint
     wakes->any = 1;
 }
 
-void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes *wakes)
+static void buckets_wake(struct sqlite_gate_file *file, const struct sqlite_wakes *wakes)
 {
-    if (!wakes->any || !sqlite_gate_whole(gate))
-        return;
     for (uint32_t i = 0; i < SQ_GATE_BUCKETS / 64; i++) {
         for (uint64_t left = wakes->set[i]; left != 0; left &= left - 1)
-            bucket_wake(&gate->file->buckets[64 * i + (uint32_t)__builtin_ctzll(left)]);
+            bucket_wake(&file->buckets[64 * i + (uint32_t)__builtin_ctzll(left)]);
     }
+}
+
+void sqlite_gate_leave(struct sqlite_gate *gate, int entered, const struct sqlite_wakes *wakes)
+{
+    if ((!entered && !wakes->any) || !sqlite_gate_whole(gate))
+        return;
+    if (entered)
+        sqlite_ticket_leave(&gate->file->door, &gate->pass);
+    if (wakes->any)
+        buckets_wake(gate->file, wakes);
 }
 
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch)

@@ -60,7 +60,10 @@ void sqlite_gate_close(struct sqlite_gate *gate);
 /* 0: entered, most probably alone; ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC; others: there
  * is no gate. */
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns);
-void sqlite_gate_unlock(struct sqlite_gate *gate);
+
+/* After a transaction, with one look at the file: leaves, if it was entered, and then ends the
+ * sleep of all that noted one of the keys, who will want to enter. */
+void sqlite_gate_leave(struct sqlite_gate *gate, int entered, const struct sqlite_wakes *wakes);
 
 /* To be called before the store is looked at: what wakes this key from here on ends the sleep
  * [WAT-2]. */
@@ -75,9 +78,6 @@ enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
                                     int64_t deadline_ns);
 
 void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint32_t key_len);
-
-/* Ends the sleep of all that noted one of the keys. */
-void sqlite_gate_wake(const struct sqlite_gate *gate, const struct sqlite_wakes *wakes);
 
 /* Ends one sleep, on this gate, now or later. From any thread. */
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch);

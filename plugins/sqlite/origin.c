@@ -11,14 +11,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static _Atomic(pid_t *) origin; /* the pid; the kernel zeroes it in a child, where it can */
+struct origin {
+    int emptied; /* non-zero: the kernel empties the page in a child, and the pid is not needed */
+    pid_t pid;
+};
+
+static _Atomic(struct origin *) origin; /* a page of its own */
 
 /* No mutex: a child might inherit it locked. */
 enum dlock_status sqlite_origin_init(struct dlock_error *err)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    pid_t *page = atomic_load(&origin);
-    pid_t *none = NULL;
+    struct origin *page = atomic_load(&origin);
+    struct origin *none = NULL;
 
     if (page != NULL)
         return DLOCK_OK;
@@ -26,8 +31,8 @@ enum dlock_status sqlite_origin_init(struct dlock_error *err)
     if (page == MAP_FAILED)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a page");
     /* Without this the pid alone tells, which a new pid namespace may repeat. */
-    (void)madvise(page, size, MADV_WIPEONFORK);
-    *page = getpid();
+    page->emptied = madvise(page, size, MADV_WIPEONFORK) == 0;
+    page->pid = getpid();
     if (!atomic_compare_exchange_strong(&origin, &none, page))
         (void)munmap(page, size);
     return DLOCK_OK;
@@ -35,7 +40,7 @@ enum dlock_status sqlite_origin_init(struct dlock_error *err)
 
 int sqlite_origin_left(void)
 {
-    const pid_t *page = atomic_load(&origin);
+    const struct origin *page = atomic_load(&origin);
 
-    return page != NULL && *page != getpid();
+    return page != NULL && !page->emptied && page->pid != getpid();
 }

@@ -212,9 +212,9 @@ Test(gate, an_owner_that_dies_gives_it_back)
     cr_assert_eq(waitpid(pid, &result, 0), pid);
     cr_assert_eq(result, 0);
     cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0);
-    sqlite_gate_unlock(gate_of(&s));
+    sqlite_gate_leave(gate_of(&s), 1, &(struct sqlite_wakes){0});
     cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0, "free again");
-    sqlite_gate_unlock(gate_of(&s));
+    sqlite_gate_leave(gate_of(&s), 1, &(struct sqlite_wakes){0});
 }
 
 /* ---- cut short: touching what is gone would be a SIGBUS ---- */

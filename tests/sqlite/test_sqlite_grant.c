@@ -306,7 +306,7 @@ Test(grant, a_sleeper_that_is_woken_for_somebody_else_sleeps_on)
     cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
     asleep();
     sqlite_wakes_add(&wakes, a.req.token, sizeof a.req.token);
-    sqlite_gate_wake(&session->db.gate, &wakes);
+    sqlite_gate_leave(&session->db.gate, 0, &wakes);
     asleep();
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
