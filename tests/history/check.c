@@ -203,13 +203,17 @@ static void lost(struct checker *checker, struct attempt *attempt, const struct 
     attempt->told = true;
 }
 
+/* Who asks how long a lease lasts is told whole milliseconds, and writes down an end that is early
+ * by what was cut off. */
+#define CUT_OFF_NS 1000000
+
 static void held_stamp(struct checker *checker, struct attempt *attempt, const struct dlt_record *r)
 {
     if (r->status != 1)
         return;
     if (r->until_ns > attempt->until_ns)
         attempt->until_ns = r->until_ns;
-    if (!attempt->held || r->clock_ns >= attempt->until_ns)
+    if (!attempt->held || r->clock_ns >= attempt->until_ns + CUT_OFF_NS)
         dlt_checker_report(checker, DLT_RULE_STAMP, attempt, NULL, r->clock_ns);
 }
 

@@ -117,12 +117,24 @@ Test(check, C2_held_after_the_end)
 {
     locks(0, 1, 1000, 5);
     add(999, 1, DLT_HELD_STAMP, 1, 1, 0, 0);
-    add(1000, 1, DLT_HELD_STAMP, 1, 1, 0, 0);
-    add(1001, 1, DLT_INV_RENEW, 1, 0, 0, 0);
-    add(1001, 1, DLT_LOST, 1, 0, 0, 0);
-    unlocks(1002, 1, DLOCK_LOST);
+    add(1001, 1, DLT_HELD_STAMP, 1, 1, 0, 0);
+    add(1002, 1, DLT_INV_RENEW, 1, 0, 0, 0);
+    add(1002, 1, DLT_LOST, 1, 0, 0, 0);
+    unlocks(1003, 1, DLOCK_LOST);
     history.records[4].clock_ns = 950 * MS;
     expect(DLT_RULE_STAMP, 1);
+}
+
+/* The end that is known is of whole milliseconds: the true one is up to one later. */
+Test(check, C2_held_in_the_last_millisecond)
+{
+    locks(0, 1, 1000, 5);
+    add(950, 1, DLT_INV_RENEW, 1, 0, 0, 0);
+    add(1000, 1, DLT_HELD_STAMP, 1, 1, 0, 0);
+    add(1001, 1, DLT_LOST, 1, 0, 0, 0);
+    unlocks(1002, 1, DLOCK_LOST);
+    history.records[3].clock_ns += MS - 1;
+    expect_clean();
 }
 
 Test(check, C5_held_after_the_news_of_the_loss)
