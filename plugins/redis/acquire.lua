@@ -31,7 +31,7 @@ local function held_by_me(owner)
         if left < ttl then
             call('PEXPIRE', name.lock, ttl)
         end
-        return { 1, tonumber(last_fence or '') or fence_anew('h', token), math.max(left, ttl) }
+        return { 1, fence_read(last_fence) or fence_anew('h', token), math.max(left, ttl) }
     end
     local ends = not owner and tonumber(call('ZSCORE', name.readers, token) or 0)
     if ends and ends > now then
@@ -136,10 +136,10 @@ else
         waiting, rank = keep_place()
     end
     if waiting then
-        result = { 0, holder_left(), waiting - 1, 1, rank, tonumber(last_fence or 0) or 0 }
+        result = { 0, holder_left(), waiting - 1, 1, rank, fence_read(last_fence) or 0 }
     else
         waiting = call('ZCARD', name.queue)
-        result = { 0, holder_left(), waiting, 0, waiting, tonumber(last_fence or 0) or 0 }
+        result = { 0, holder_left(), waiting, 0, waiting, fence_read(last_fence) or 0 }
     end
 end
 table.insert(result, tonumber(ARGV[8]))

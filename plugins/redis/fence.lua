@@ -7,11 +7,18 @@ local moment = time[1] .. string.sub('00000' .. time[2], -6) -- microseconds sin
 local FENCE_STEP = 32 -- a grant has a number and as many more as are left until the next
 local META_TTL = 86400000 -- ms after the last lease; later the clock keeps the fence rising
 local META_LEAST = 3600000 -- ms; the end is not set anew each time
+local FENCE_END = 2 ^ 53 -- larger ones would not be exact
+
+-- The number that a text is; nil: none that we wrote, and as good as lost.
+local function fence_read(kept)
+    local fence = tonumber(kept or '')
+    return fence and fence >= 0 and fence < FENCE_END and fence or nil
+end
 
 -- The next number, as text, and whether there was none before.
 local function fence_next(meta)
     local last = call('HGET', meta, 'f')
-    local fence = (tonumber(last or 0) or 0) + FENCE_STEP
+    local fence = (fence_read(last) or 0) + FENCE_STEP
     return fence > tonumber(moment) and string.format('%.0f', fence) or moment, not last
 end
 

@@ -19,7 +19,7 @@ end
 -- The label may have any bytes.
 local function holder(mode, token, left, fence, since, label)
     since = since and math.floor((tonumber(moment) - tonumber(since)) / 1000) or -1
-    for _, value in ipairs({ mode, token, left, tonumber(fence or 0), since, label or '' }) do
+    for _, value in ipairs({ mode, token, left, fence_read(fence) or 0, since, label or '' }) do
         table.insert(result, value)
     end
 end

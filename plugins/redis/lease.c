@@ -98,15 +98,6 @@ static void busy_read(struct redis_session *session, const redisReply *reply,
     redis_hub_queued(&session->hub, slot, grant->fence);
 }
 
-/* With key=raw a name could be one of our own keys [TRY-7]. */
-static bool is_ours(const struct redis_place *place, const struct dlock_request *req)
-{
-    size_t len = strlen(place->prefix);
-
-    return place->raw && req->name_len > len && memcmp(req->name, place->prefix, len) == 0 &&
-           req->name[len] == '{';
-}
-
 static const char *try_what(const struct dlock_request *req)
 {
     if ((req->flags & DLOCK_REQ_REFRESH) != 0)
@@ -142,11 +133,10 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     struct redis_session *session = self;
     const char *channel = "-";
     redisReply *reply = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = redis_keys_refuse(&session->place, req->name, req->name_len, err);
 
-    if (is_ours(&session->place, req))
-        return redis_fail(&session->place, err, DLOCK_INVALID,
-                          "key=raw: a name may not begin with %s{", session->place.prefix);
+    if (status != DLOCK_OK)
+        return status;
     if (req->mode == DLOCK_SHARED && session->place.raw)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");
@@ -188,6 +178,19 @@ static bool release_fits(const struct redis_question *question, const redisReply
            redis_reply_text(reply, 1) != NULL;
 }
 
+/* Those who wait ask by themselves, too, so that one line is enough. */
+static void passed_on(struct redis_session *session, const redisReply *failure)
+{
+    char line[400];
+
+    if (failure->len == 0 || atomic_exchange(&session->told_failure, true))
+        return;
+    (void)snprintf(line, sizeof line,
+                   "%s: a name was given back, and those who wait for it have to ask: %.200s",
+                   session->place.endpoint, failure->str);
+    session->host->log(session->host->ctx, 1, line);
+}
+
 static enum dlock_status release(struct redis_session *session, const unsigned char *name,
                                  uint32_t name_len, const char *token, const char *what,
                                  int64_t deadline_ns, int64_t *freed, struct dlock_error *err)
@@ -206,7 +209,11 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
-    *freed = reply->type == REDIS_REPLY_INTEGER ? 1 : number_at(reply, 0);
+    *freed = 1;
+    if (reply->type == REDIS_REPLY_ARRAY) {
+        *freed = number_at(reply, 0);
+        passed_on(session, reply->element[1]);
+    }
     freeReplyObject(reply);
     return status;
 }
@@ -244,9 +251,9 @@ enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t na
 {
     struct redis_session *session = self;
     int64_t freed = 0;
-    enum dlock_status status = DLOCK_OK;
+    enum dlock_status status = redis_keys_refuse(&session->place, name, name_len, err);
 
-    if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
+    if (status == DLOCK_OK && (owner == NULL || strcmp(owner, ANY_HOLDER) != 0))
         status = release(session, name, name_len, owner != NULL ? owner : ANY_HOLDER, "BREAK",
                          deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)

@@ -108,7 +108,11 @@ enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t 
                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                 struct dlock_error *err)
 {
+    struct redis_session *session = self;
     struct redis_looked looked = {.stopped = false};
+    enum dlock_status status = redis_keys_refuse(&session->place, name, name_len, err);
 
-    return redis_look(self, name, name_len, deadline_ns, fn, arg, &looked, err);
+    if (status != DLOCK_OK)
+        return status;
+    return redis_look(session, name, name_len, deadline_ns, fn, arg, &looked, err);
 }

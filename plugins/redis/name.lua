@@ -27,15 +27,29 @@ local function readers_set(name, token, ends)
     call('PEXPIREAT', name.readers, last[2])
 end
 
+-- Drops readers who died, so many at most (-1: all).
+local function readers_reap(name, most)
+    local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most)
+    for _, token in ipairs(dead) do
+        call('ZREM', name.readers, token)
+        call('HDEL', name.meta, 'r' .. token)
+    end
+end
+
+-- Each who comes drops more of the dead than it can add: others may keep the set alive for long.
+local READERS_SEEN = 2
 local function become_reader(name, token, lease, label)
     local fence, fresh = fence_next(name.meta)
-    if call('EXISTS', name.readers) == 0 then -- the entries of those who died go, too
+    local first = call('EXISTS', name.readers) == 0
+    if first then -- the entries of those who died go, too
         call('HSET', name.meta, 'f', fence) -- may be refused; after a deletion nothing is
         call('DEL', name.meta)
-        fresh = true
     end
     call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
-    meta_keep(name.meta, lease, fresh)
+    if not first then
+        readers_reap(name, READERS_SEEN)
+    end
+    meta_keep(name.meta, lease, fresh or first)
     readers_set(name, token, now + lease)
     return fence
 end
@@ -45,17 +59,13 @@ local function readers_live(name)
     if call('ZCARD', name.readers) == 0 then
         return 0
     end
-    local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now)
-    for _, token in ipairs(dead) do
-        call('ZREM', name.readers, token)
-        call('HDEL', name.meta, 'r' .. token)
-    end
+    readers_reap(name, -1)
     return call('ZCARD', name.readers)
 end
 
 local function reader_fence(name, token)
     local entry = call('HGET', name.meta, 'r' .. token)
-    return entry and tonumber(string.match(entry, '^%d+'))
+    return entry and fence_read(string.match(entry, '^%d+'))
 end
 
 -- Drops those who died among the first WAITERS_SEEN. Returns how many wait.

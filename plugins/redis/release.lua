@@ -7,7 +7,13 @@
 --         told ('': it could), question.
 local token, what = ARGV[1], ARGV[2]
 local freed, failure = 0, ''
-local reads = not mine and call('ZSCORE', name.readers, token)
+local reads = not mine and redis.pcall('ZSCORE', name.readers, token)
+if type(reads) == 'table' then -- not ours, so that the token does not read
+    if what == 'BREAK' then
+        return reads
+    end
+    reads = nil
+end
 local left = not mine and what == 'LEAVE' and call('ZSCORE', name.queue, token)
 
 if mine then

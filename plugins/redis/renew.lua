@@ -60,7 +60,8 @@ local function renew(name, token, ttl, becomes)
     if type(redis.pcall('HGET', name.meta, 'f')) == 'string' then -- else it is not ours, or not there
         meta_keep(name.meta, lease)
     end
-    return { lease, waiters_reap(name) }
+    local done, waiters = pcall(waiters_reap, name) -- it is renewed, whatever the queue is
+    return { lease, done and waiters or 0 }
 end
 
 -- As the server would say it: its own errors begin with a word in capitals.

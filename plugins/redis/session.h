@@ -12,7 +12,8 @@ struct redis_session {
     struct tls *tls;
     struct redis_pool pool;
     struct redis_hub hub;
-    int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
+    atomic_bool told_failure; /* of passing on */
+    int64_t waiter_lease_ms;  /* how long a place lasts, and the lease that is granted to it */
 };
 
 struct redis_looked {

@@ -56,6 +56,23 @@ void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
     }
 }
 
+bool redis_keys_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len)
+{
+    size_t len = strlen(place->prefix);
+
+    return place->raw && name_len > len && memcmp(name, place->prefix, len) == 0 &&
+           name[len] == '{';
+}
+
+enum dlock_status redis_keys_refuse(const struct redis_place *place, const unsigned char *name,
+                                    uint32_t name_len, struct dlock_error *err)
+{
+    if (!redis_keys_ours(place, name, name_len))
+        return DLOCK_OK;
+    return redis_fail(place, err, DLOCK_INVALID, "key=raw: a name may not begin with %s{",
+                      place->prefix);
+}
+
 static size_t escape_glob(char *out, const char *text, size_t len)
 {
     char *at = out;
@@ -132,7 +149,7 @@ bool redis_keys_name(const struct redis_place *place, const char *key, size_t le
             return false;
         memcpy(name, key, len);
         *name_len = (uint32_t)len;
-        return true;
+        return !redis_keys_ours(place, name, *name_len);
     }
     if (len > 2 && memcmp(key + len - 2, ":r", 2) == 0)
         len -= 2;

@@ -182,12 +182,19 @@ struct redis_keys {
 void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
                      const unsigned char *name, uint32_t name_len);
 
+/* With key=raw a name could be one of our own keys [TRY-7]. */
+bool redis_keys_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len);
+/* OK; INVALID: it is one. */
+enum dlock_status redis_keys_refuse(const struct redis_place *place, const unsigned char *name,
+                                    uint32_t name_len, struct dlock_error *err);
+
 /* What all keys of names with this prefix begin with, as SCAN matches. pattern holds
  * 2 * REDIS_KEY_MAX. Returns its length: with key=raw there may be a zero byte in it. */
 size_t redis_keys_pattern(char *pattern, const struct redis_place *place,
                           const unsigned char *prefix, uint32_t prefix_len);
 
-/* The name of which this is the lock's or the readers' key. False: it is another one. */
+/* The name of which this is the lock's or the readers' key. False: it is another one, or with
+ * key=raw one of ours. */
 bool redis_keys_name(const struct redis_place *place, const char *key, size_t len,
                      unsigned char *name, uint32_t *name_len);
 

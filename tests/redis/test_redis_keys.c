@@ -94,6 +94,26 @@ Test(keys, REN_1_what_is_not_ours_keeps_its_end)
     cr_assert_leq(strtol(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), 5000);
 }
 
+Test(keys, REN_1_a_renewal_needs_no_queue)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+/* The name is free all the same, and whoever looks at the log sees why nobody was told. */
+Test(keys, UNL_1_what_could_not_be_passed_on_is_logged_once)
+{
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        (void)dlt_redis_ask(&server, "ZADD dl:{job}:q 1 x");
+        (void)dlt_redis_ask(&server, "SET dl:{job}:w foreign PX 5000");
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+        (void)dlt_redis_ask(&server, "DEL dl:{job}:q dl:{job}:w");
+    }
+    cr_assert_eq(s.host.logs, 1);
+}
+
 Test(keys, TRY_6_what_a_downgrade_begins_anew_ends)
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);

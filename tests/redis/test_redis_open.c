@@ -195,10 +195,11 @@ Test(open, a_user_without_channels_waits_by_asking)
     start((const char *[]){"--user", "u", "on", "nopass", "~*", "resetchannels", "+@all", NULL});
     pass_on_as_u(&other);
     cr_assert_eq(dlt_watch(&other, &b, 50), DLOCK_TIMEOUT, "u may not tell it");
+    cr_assert_eq(s.host.logs, 1, "and is told that");
     cr_assert_eq(dlt_refresh(&other, &b), DLOCK_OK);
     cr_assert_eq(dlt_enqueue(&s, &a), DLOCK_BUSY);
     cr_assert_eq(dlt_watch(&s, &a, 50), DLOCK_TIMEOUT, "u may not listen");
-    cr_assert_eq(s.host.logs, 1, "and is told why");
+    cr_assert_eq(s.host.logs, 2, "and is told why");
     cr_assert_eq(dlt_unlock(&other, &b), DLOCK_OK);
     cr_assert_eq(dlt_refresh(&s, &a), DLOCK_OK);
     dlt_session_close(&other);

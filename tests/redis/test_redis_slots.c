@@ -174,6 +174,33 @@ Test(slots, TRY_6_the_fence_rises_though_the_clock_went_back)
     cr_assert_eq(s.grant.fence, ahead + 64);
 }
 
+/* ... and where it is none that we can have written. */
+Test(slots, TRY_6_a_counter_that_is_no_number_is_lost)
+{
+    static const char *const foreign[] = {"inf", "-inf", "nan", "1e300", "-5", "x", ""};
+    struct dlt_holder holders[4];
+
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        const char *value = foreign[i][0] != '\0' ? foreign[i] : "\"\"";
+        size_t count = 4;
+        uint64_t last = 0;
+
+        (void)dlt_redis_ask(&server, "HSET dl:{job}:m f %s", value);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s: %s", value, s.err.message);
+        last = s.grant.fence;
+        cr_assert_gt(last, UINT64_C(1500000000000000), "%s", value);
+        (void)dlt_redis_ask(&server, "HSET dl:{job}:m f %s", value);
+        cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY, "%s: %s", value, s.err.message);
+        s.ops->forget(s.self, &b.req);
+        cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK, "%s: %s", value,
+                     s.err.message);
+        cr_assert_eq(dlt_leave(&s, &b), DLOCK_OK);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s: %s", value, s.err.message);
+        cr_assert_geq(s.grant.fence, last, "%s", value);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    }
+}
+
 /* Who asks again has the lease that there is, and a number of its own. */
 Test(slots, TRY_2_a_repeated_request_whose_counter_is_lost)
 {
@@ -308,14 +335,41 @@ Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
     cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
 
+/* ... and what the living keep alive holds no crowd of the dead. */
+Test(slots, TRY_2_dead_readers_do_not_pile_up_beside_a_living_one)
+{
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (unsigned char i = 0; i < 20; i++) {
+        dlt_request(&s, &b, "job", (unsigned char)('A' + i), 1);
+        b.req.mode = DLOCK_SHARED;
+        cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+        dlt_sleep_ms(3);
+    }
+    cr_assert_leq(strtol(dlt_redis_ask(&server, "ZCARD dl:{job}:r"), NULL, 10), 3);
+    cr_assert_leq(strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10), 4);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
 /* TRY-7: with key=raw a name could be an auxiliary key. */
 Test(slots, TRY_7_raw_names_meet_no_auxiliary_key)
 {
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
     reopen("key", "raw");
     dlt_request(&s, &b, "dl:{job}:m", 'b', 60000);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_INVALID);
     cr_assert(strstr(s.err.message, "dl:{") != NULL, "%s", s.err.message);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{other} x PX 60000"); /* of a client without key=raw */
+    cr_assert_eq(dlt_break(&s, "dl:{other}", NULL), DLOCK_INVALID);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{other}"), "1");
+    cr_assert_eq(dlt_inspect(&s, "dl:{other}", holders, &count), DLOCK_INVALID);
+    count = 4;
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].name, "job");
     dlt_request(&s, &b, "dl:", 'b', 60000);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
 }
@@ -352,7 +406,7 @@ Test(slots, UNL_1_what_is_given_back_is_given_back)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     (void)dlt_redis_ask(&server, "SET dl:{job}:r x");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_CONFIG, "it may be a reader");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "nor does it read");
     cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
     cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0");
     (void)dlt_redis_ask(&server, "DEL dl:{job}:r");
