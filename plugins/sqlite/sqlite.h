@@ -180,6 +180,7 @@ struct sqlite_db {
     struct sqlite_gate gate;
     struct sqlite_wakes wakes; /* at the end of the transaction */
     uint64_t device, inode;    /* of the file that is open */
+    int64_t unmoved_ns;        /* CLOCK_MONOTONIC: when it was last seen at the path */
     int64_t until_ns;          /* CLOCK_MONOTONIC: a busy file is waited for until then */
     int gated;                 /* in a transaction, and the gate is ours */
 };
@@ -204,8 +205,9 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
 /* A write transaction, alone in the file. UNAVAILABLE: others were in it until db->until_ns. */
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err);
 
-/* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, so that what is
- * decided here binds nobody. Either wakes those in db->wakes: whatever came of it may be so. */
+/* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, more than 0.2 ms
+ * ago, so that what is decided here binds nobody. Either wakes those in db->wakes: whatever came of
+ * it may be so. */
 enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err);
 void sqlite_db_rollback(struct sqlite_db *db);
 
