@@ -137,15 +137,16 @@ static bool refused(const struct dl_pool *pool)
 }
 
 /* One for this use, if there may be one now; NULL: to be opened. Where they are scarce those who
- * wait do without, and leave the last one: what ends their wait needs it. With the mutex held. */
-static bool lend(struct dl_pool *pool, enum dl_use use, struct dl_session **out)
+ * wait do without, and leave the last one: what ends their wait needs it. asks: though the store
+ * refused one a moment ago. With the mutex held. */
+static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_session **out)
 {
     bool scarce = pool->refused_until_ns != 0;
     bool open = pool->idle == NULL || (scarce && use == DL_USE_WAIT && pool->idle->next == NULL);
 
     if (!budget_free(pool, use))
         return false;
-    if ((open || use == DL_USE_WAIT) && refused(pool))
+    if ((open || use == DL_USE_WAIT) && !asks && refused(pool))
         return false;
     if (open && scarce) /* one asks the store, for all */
         pool->refused_until_ns = dl_clock_now(&pool->host->clock) + REFUSED_NS;
@@ -166,7 +167,7 @@ static struct dl_waiter *line_serve(struct dl_pool *pool)
         struct dl_line *line = &pool->line[order[i]];
         struct dl_session *session;
 
-        while (line->first != NULL && lend(pool, order[i], &session)) {
+        while (line->first != NULL && lend(pool, order[i], false, &session)) {
             struct dl_waiter *waiter = line->first;
 
             dl_line_leave(line, waiter);
@@ -217,8 +218,8 @@ static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_wai
     return !in_line && dl_waiter_sleep(waiter, clock, DL_NEVER);
 }
 
-/* Nobody is passed who waits for the same. false: none until the deadline. */
-static bool session_await(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+/* Nobody is passed who waits for the same. false: none until the deadline. asks: see lend. */
+static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
                           struct dl_session **out)
 {
     struct dl_line *line = &pool->line[use];
@@ -226,7 +227,7 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, int64_t deadlin
     bool got;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    got = line->first == NULL && lend(pool, use, out);
+    got = line->first == NULL && lend(pool, use, asks, out);
     if (got || use == DL_USE_WAIT || dl_waiter_init(&waiter) != 0) {
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
@@ -302,7 +303,8 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
     bool waited = false; /* for others who connect: once, or an outage would be told one by one */
 
     do {
-        if (!session_await(pool, use, deadline_ns, out))
+        /* C14: a lease may end before the store is asked for all. */
+        if (!session_await(pool, use, use == DL_USE_KEEPER && !waited, deadline_ns, out))
             return spent(pool, use, err);
         if (*out != NULL)
             return DLOCK_OK;

@@ -10,8 +10,9 @@
  * Sessions are opened when there is nothing idle, and given back when they were idle for a minute.
  * Whoever finds its budget spent stands in line. So does whoever is refused a further one by the
  * store (UNAVAILABLE) while others are lent out: the store is asked again after a second, by one
- * for all. What comes back is lent to the first in line who may have it, who alone is woken: first
- * to the keeper, then to those who hold, then to those who acquire.
+ * for all, and by the keeper whenever it renews. What comes back is lent to the first in line who
+ * may have it, who alone is woken: first to the keeper, then to those who hold, then to those who
+ * acquire.
  *
  * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
  */

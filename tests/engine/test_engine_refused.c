@@ -314,3 +314,31 @@ Test(refused, the_keeper_looks_for_what_idles)
         finish(&unlocks[i]);
     end();
 }
+
+/* A short lease is not over by the time the store is asked for all. */
+Test(refused, C14_the_keeper_asks_again_while_the_lease_lasts)
+{
+    struct dlock_client *rival;
+    struct dlock *held, *theirs, *watched;
+    struct dlt_call watch;
+
+    begin("ttl=1s&poll_max=60s&queue=off");
+    rival = dlt_engine_rival(&engine);
+    theirs = dlt_rival_hold(rival, "watched", DLOCK_EXCLUSIVE);
+    watched = dlt_engine_lock(&engine, "watched", NULL);
+    held = take("held");
+    dlt_call_start(&watch, &engine, DLT_TIMEDLOCK, watched, 5000);
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE});
+    dlt_fault(&engine, MEMORY_OPEN, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE});
+    dlt_engine_run(&engine, 2000);
+    cr_expect_eq(dlock_state(held), DLOCK_STATE_HELD);
+    cr_expect_eq(dlt_call_finish(&watch, 6000), DLOCK_TIMEOUT);
+    (void)dlock_unlock(held, NULL);
+    dlock_free(held);
+    dlock_free(watched);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+    end();
+}
