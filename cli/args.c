@@ -46,9 +46,11 @@ static const char help[] =
     "70 lock lost, 71 internal, 75 busy, 76 protocol, 77 authentication, 78 configuration,\n"
     "126 CMD cannot be executed, 127 CMD not found. See dlock(1).\n";
 
+#define OPTION_JSON 256 /* no short one */
+
 static const struct option globals[] = {
     {"uri", required_argument, NULL, 'u'},
-    {"json", no_argument, NULL, 'j'},
+    {"json", no_argument, NULL, OPTION_JSON},
     {"quiet", no_argument, NULL, 'q'},
     {"verbose", no_argument, NULL, 'v'},
     {"version", no_argument, NULL, 'V'},
@@ -106,7 +108,8 @@ static const char *long_complaint(const struct option *table, const char *text, 
     return count == 1 ? "takes no value" : "ambiguous: ";
 }
 
-/* optopt is a short option, the val of a long one, or 0 for an unknown long one. */
+/* optopt is a short option, the val of a long one, or 0 for an unknown long one, whose value may be
+ * a URI with a password (C17). */
 static int option_complain(const struct cli *cli, int found, const struct option *table,
                            char **argv)
 {
@@ -114,10 +117,12 @@ static int option_complain(const struct cli *cli, int found, const struct option
     char begun[96] = "";
     char text[64];
 
-    if (optopt > 0 && optopt < CLI_OPTION_OWN && strchr("ujqvVh", optopt) == NULL) {
+    if (optopt > 0 && optopt < OPTION_JSON && strchr("uqvVh", optopt) == NULL) {
         (void)snprintf(text, sizeof text, "-%c", optopt);
     } else {
-        (void)snprintf(text, sizeof text, "%.60s", argv[optind - 1]);
+        size_t len = strcspn(argv[optind - 1], "=");
+
+        (void)snprintf(text, sizeof text, "%.*s", len < 60 ? (int)len : 60, argv[optind - 1]);
         if (found != ':' && strncmp(text, "--", 2) == 0)
             what = long_complaint(table, text + 2, begun);
     }
@@ -157,7 +162,7 @@ static bool global_take(struct cli *cli, int found)
     case 'u':
         uri_take(cli, optarg);
         return true;
-    case 'j':
+    case OPTION_JSON:
         cli->json = true;
         return true;
     case 'q':

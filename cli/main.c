@@ -38,6 +38,8 @@ static int command_run(struct cli *cli, int argc, char **argv)
     if (optind >= argc)
         return cli_args_usage(cli, "a command is missing");
     command = command_find(argv[optind]);
+    if (command == NULL && strstr(argv[optind], "://") != NULL) /* it may tell a password (C17) */
+        return cli_args_usage(cli, "a URI in place of a command: -u names the store");
     if (command == NULL)
         return cli_args_usage(cli, "no command '%s'",
                               cli_printable(argv[optind], strlen(argv[optind])));

@@ -43,9 +43,12 @@ usage_errors_tell_why() {
     said 'option --tl: unknown' run --tl 30s x true
     said 'option --no: unknown' list --no
     said 'option --n: ambiguous: --nowait, --name-hex' run --n x true
-    said 'option --nowait=1: takes no value' run --nowait=1 x true
+    said 'option --nowait: takes no value' run --nowait=1 x true
     said 'option --ttl: needs a value' run --ttl
     said 'option -x: unknown' list -x
+    said 'option -j: unknown' --verbose -jx list
+    said 'option --url: unknown' --url=redis://:s3cr3t@h/ list
+    said 'a URI in place of a command' redis://:s3cr3t@h/ list
     said 'list: PREFIX is not hex' list --name-hex 6
     said 'list: more than one PREFIX' list a b
     said 'inspect: NAME is not hex' inspect --name-hex 6
@@ -244,6 +247,10 @@ secrets_stay_secret() {
     for name in 'redis://user:s3cr3t@127.0.0.1:1/0' 'mysql://u:s3cr3t@127.0.0.1:1/db' \
         'redis://127.0.0.1:1/?pass=s3cr3t' 'memory://u:s3cr3t@x' 'sqlite:///x?password=s3cr3t'; do
         "$dlock" -v -v run -u "$name" x -- env >out 2>err || true
+        ! grep -q s3cr3t out err || die "$name: $(cat out err)"
+        "$dlock" --url="$name" list >out 2>err || true
+        ! grep -q s3cr3t out err || die "$name: $(cat out err)"
+        "$dlock" "$name" list >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
         DLOCK_URI=$name "$dlock" -v -v run x -- env >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
