@@ -258,23 +258,9 @@ enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *er
                       db->place->path);
 }
 
-/* Looking takes as long as a tenth of a lock and an unlock. Nobody makes another file, opens it and
- * commits to it in so short a time. */
-static enum dlock_status just_unmoved(struct sqlite_db *db, struct dlock_error *err)
+static enum dlock_status commit(struct sqlite_db *db, enum dlock_status status,
+                                struct dlock_error *err)
 {
-    int64_t now_ns = sqlite_clock_monotonic();
-    enum dlock_status status = DLOCK_OK;
-
-    if (now_ns - db->unmoved_ns < UNMOVED_NS)
-        return DLOCK_OK;
-    status = sqlite_db_unmoved(db, err);
-    db->unmoved_ns = status == DLOCK_OK ? now_ns : 0;
-    return status;
-}
-
-enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err)
-{
-    enum dlock_status status = just_unmoved(db, err);
     int rc = SQLITE_OK;
 
     if (status == DLOCK_OK) {
@@ -284,4 +270,19 @@ enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err
     }
     sqlite_db_rollback(db); /* nothing after a COMMIT that worked */
     return status;
+}
+
+enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_db_unmoved(db, err);
+
+    db->unmoved_ns = status == DLOCK_OK ? sqlite_clock_monotonic() : 0;
+    return commit(db, status, err);
+}
+
+enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_error *err)
+{
+    if (db->unmoved_ns != 0 && sqlite_clock_monotonic() - db->unmoved_ns < UNMOVED_NS)
+        return commit(db, DLOCK_OK, err);
+    return sqlite_db_commit(db, err);
 }

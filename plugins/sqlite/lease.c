@@ -290,7 +290,7 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
         sqlite_db_rollback(&session->db);
         return status;
     }
-    status = sqlite_db_commit(&session->db, err);
+    status = sqlite_db_commit_release(&session->db, err);
     if (status == DLOCK_CONFIG)
         err->status = status = DLOCK_LOST;
     return status;

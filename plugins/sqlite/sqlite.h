@@ -205,10 +205,13 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
 /* A write transaction, alone in the file. UNAVAILABLE: others were in it until db->until_ns. */
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err);
 
-/* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, more than 0.2 ms
- * ago, so that what is decided here binds nobody. Either wakes those in db->wakes: whatever came of
- * it may be so. */
+/* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, so that what is
+ * decided here binds nobody. Either wakes those in db->wakes: whatever came of it may be so. */
 enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err);
+/* The same where nobody gets anything that somebody at another file may have: that the file was
+ * seen at the path 0.2 ms ago will do. To look takes as long as a twentieth of a lock and an
+ * unlock. */
+enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_error *err);
 void sqlite_db_rollback(struct sqlite_db *db);
 
 /* The file that we have open is the one at the path; CONFIG: it is not. */
