@@ -18,6 +18,7 @@ local last_fence = call('HGET', name.meta, 'f')
 -- nil: the fence.
 local function fence_anew(field, first)
     local fence = fence_next(name.meta)
+    call('HDEL', name.meta, '-') -- lets the rest be written without memory to spare
     call('HSET', name.meta, 'f', fence, field,
          (first or fence) .. ' ' .. moment .. ' ' .. label)
     meta_keep(name.meta, ttl, true)
@@ -81,7 +82,8 @@ end
 -- The end of queue and hash is not set anew each time, but that of a queue that has just begun.
 local function queue_keep(ends, fresh)
     local least, far = now + place + QUEUE_LEAST, now + place + QUEUE_TTL
-    if tonumber(ends or 0) < least then
+    ends = fence_read(ends) or 0
+    if ends < least then
         call('HSET', name.waiters, 'x', far)
         call('PEXPIREAT', name.waiters, far)
         call('PEXPIREAT', name.queue, far)
@@ -94,14 +96,15 @@ end
 local function keep_place()
     local known = call('HMGET', name.waiters, token, 'n', 'x')
     local rank = waiter_read(known[1]) and call('ZRANK', name.queue, token)
-    local number = known[2]
+    local number = fence_read(known[2]) or
+        fence_read(call('ZRANGE', name.queue, -1, -1, 'WITHSCORES')[2]) or 0
     if rank then
         call('HDEL', name.waiters, '-') -- lets the rest be written without memory to spare
     elseif what == 'REFRESH' then
         waiter_drop(name, token)
         return nil
     else
-        number = (number or 0) + 1
+        number = number + 1
         call('ZADD', name.queue, number, token)
     end
     meta_keep(name.meta, place)
@@ -129,7 +132,8 @@ end
 
 local result = try()
 if result then
-    result[4] = call('ZCARD', name.queue)
+    local waiting = redis.pcall('ZCARD', name.queue) -- it is held, whatever the queue is
+    result[4] = type(waiting) == 'number' and waiting or 0
 else
     local waiting, rank
     if what ~= 'TRY' then

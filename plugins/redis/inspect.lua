@@ -25,8 +25,8 @@ local function holder(mode, token, left, fence, since, label)
 end
 
 local owner = call('GET', name.lock)
+local meta = call('HMGET', name.meta, 'f', 'h')
 if owner then
-    local meta = call('HMGET', name.meta, 'f', 'h')
     local token, since, label = string.match(meta[2] or '', '^(%S+) (%d+) (.*)$')
     local known = token == owner
     holder('x', string.sub(owner, 1, OWNER_MAX), call('PTTL', name.lock),

@@ -181,13 +181,14 @@ static bool release_fits(const struct redis_question *question, const redisReply
 /* Those who wait ask by themselves, too, so that one line is enough. */
 static void passed_on(struct redis_session *session, const redisReply *failure)
 {
-    char line[400];
+    char text[128], line[400];
 
     if (failure->len == 0 || atomic_exchange(&session->told_failure, true))
         return;
+    redis_error_text(text, sizeof text, failure);
     (void)snprintf(line, sizeof line,
-                   "%s: a name was given back, and those who wait for it have to ask: %.200s",
-                   session->place.endpoint, failure->str);
+                   "%s: a name was given back, and those who wait for it have to ask: %s",
+                   session->place.endpoint, text);
     session->host->log(session->host->ctx, 1, line);
 }
 

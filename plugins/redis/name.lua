@@ -32,7 +32,7 @@ local function readers_reap(name, most)
     local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most)
     for _, token in ipairs(dead) do
         call('ZREM', name.readers, token)
-        call('HDEL', name.meta, 'r' .. token)
+        redis.pcall('HDEL', name.meta, 'r' .. token) -- who gives back or breaks needs no hash
     end
 end
 
@@ -46,11 +46,11 @@ local function become_reader(name, token, lease, label)
         call('DEL', name.meta)
     end
     call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
-    if not first then
-        readers_reap(name, READERS_SEEN)
-    end
     meta_keep(name.meta, lease, fresh or first)
     readers_set(name, token, now + lease)
+    if not first then -- only now: who comes again with its token is no longer one of the dead
+        readers_reap(name, READERS_SEEN)
+    end
     return fence
 end
 

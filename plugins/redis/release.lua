@@ -14,7 +14,13 @@ if type(reads) == 'table' then -- not ours, so that the token does not read
     end
     reads = nil
 end
-local left = not mine and what == 'LEAVE' and call('ZSCORE', name.queue, token)
+local left = not mine and what == 'LEAVE' and redis.pcall('ZSCORE', name.queue, token)
+if type(left) == 'table' then
+    if not reads then
+        return left
+    end
+    left = nil
+end
 
 if mine then
     call('DEL', name.lock)
@@ -35,6 +41,7 @@ if left then
 end
 if what == 'BREAK' and freed == 0 then
     call('ZCARD', name.queue) -- what inspect reads, too: one that is something else is no free name
+    call('HGET', name.meta, 'f')
 end
 -- What is given back is given back, whatever becomes of the rest.
 if (freed == 1 or left) and not holder and ARGV[3] == '0' then

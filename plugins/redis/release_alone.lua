@@ -11,6 +11,6 @@ if mine then
     end
 elseif ARGV[2] == 'BREAK' and type(holder) == 'table' then
     return holder
-elseif call('EXISTS', others .. 'r', others .. 'q') == 0 then
+elseif ARGV[2] ~= 'BREAK' and call('EXISTS', others .. 'r', others .. 'q') == 0 then
     return { 0, '', tonumber(ARGV[4]) }
 end

@@ -19,15 +19,17 @@ local function stay_reader(name, token, ttl, ends)
     return ends - now
 end
 
--- The deletion comes first, so that it works in a server without memory to spare.
+-- The deletions come first, so that it works in a server without memory to spare. What is left of
+-- readers who died goes, too.
 local function downgrade(name, token, ttl)
     local left = call('PTTL', name.lock)
     local kept = call('HMGET', name.meta, 'f', 'h')
+    local fence = fence_read(kept[1]) and string.format('%.0f', kept[1]) or moment
     local rest = string.match(kept[2] or '', '^' .. token .. ' (.*)$') or moment .. ' '
     call('ZCARD', name.readers)
     call('DEL', name.lock)
-    call('HSET', name.meta, 'f', kept[1] or moment,
-         'r' .. token, (kept[1] or moment) .. ' ' .. rest)
+    call('DEL', name.meta)
+    call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
     if ARGV[#ARGV - 1] == '0' then
         pcall(pass_on, name) -- we are a reader, whatever becomes of others

@@ -107,6 +107,11 @@ static size_t text_len(const redisReply *reply)
     return found != NULL ? (size_t)(found - reply->str) : (size_t)reply->len;
 }
 
+void redis_error_text(char *out, size_t size, const redisReply *reply)
+{
+    printable(out, size, reply->str, text_len(reply));
+}
+
 enum dlock_status redis_error_key(const struct redis_place *place, const char *key, size_t len,
                                   struct dlock_error *err)
 {
@@ -125,7 +130,7 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
     if (redis_error_is(reply, "WRONGTYPE"))
         return redis_fail(place, err, DLOCK_CONFIG,
                           "a key of the name is something else (WRONGTYPE)");
-    printable(text, sizeof text, reply->str, text_len(reply));
+    redis_error_text(text, sizeof text, reply);
     return redis_fail(place, err, error_status(reply), "%s%s", error_advice(reply), text);
 }
 

@@ -68,6 +68,8 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
 /* The same without its text. */
 enum dlock_status redis_error_quiet(const struct redis_place *place, const redisReply *reply,
                                     const char *what, struct dlock_error *err);
+/* What the server says, in one line that can be shown. */
+void redis_error_text(char *out, size_t size, const redisReply *reply);
 bool redis_error_is(const redisReply *reply, const char *code);
 /* In a list, of a name of which a key is something else. */
 #define REDIS_FOREIGN_LABEL "no lock: the key is something else"

@@ -122,3 +122,134 @@ Test(keys, TRY_6_what_a_downgrade_begins_anew_ends)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
+
+Test(keys, LEA_1_who_reads_needs_no_queue)
+{
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
+    cr_assert_eq(dlt_leave(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}:r"), "0");
+    cr_assert_eq(dlt_leave(&s, &a), DLOCK_CONFIG, "it may have a place");
+}
+
+Test(keys, TRY_2_who_holds_needs_no_queue)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.waiters, 0);
+}
+
+Test(keys, OOM_a_lease_whose_counter_is_lost)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "PEXPIRE dl:{job} 90000");
+    (void)dlt_redis_ask(&server, "DEL dl:{job}:m");
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 1");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(keys, BRK_1_readers_beside_a_dead_one_need_no_hash)
+{
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    b.req.ttl_ms = 1;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    dlt_sleep_ms(5);
+    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}:r"), "0");
+}
+
+/* Nobody could take it. */
+Test(keys, BRK_1_a_name_whose_hash_is_something_else_is_not_free)
+{
+    struct dlt_holder holders[1];
+    size_t count = 1;
+
+    (void)dlt_redis_ask(&server, "SET dl:{job}:m foreign PX 5000");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG);
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_CONFIG);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_CONFIG);
+}
+
+Test(keys, REN_3_a_downgrade_beside_a_counter_that_is_no_number)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "HSET dl:{job}:m f 1e300");
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    a.req.flags = 0;
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_gt(s.grant.fence, UINT64_C(1500000000000000));
+}
+
+/* Of readers who were exclusive first, too. */
+Test(keys, TRY_2_nothing_is_kept_of_downgraded_readers_who_died)
+{
+    for (unsigned char i = 0; i < 20; i++) {
+        dlt_request(&s, &a, "job", (unsigned char)('A' + i), 1000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        a.req.flags = DLOCK_REQ_DOWNGRADE;
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+        a.req.flags = 0;
+        (void)dlt_redis_ask(&server, "DEL dl:{job}:r"); /* as it ends by itself */
+    }
+    cr_assert_leq(strtol(dlt_redis_ask(&server, "HLEN dl:{job}:m"), NULL, 10), 3);
+    cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
+}
+
+/* A retry may come when what it asks about has ended. */
+Test(keys, TRY_2_a_reader_who_comes_again_is_not_taken_for_the_dead_one)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+    uint64_t fence = 0;
+
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    a.req.label = b.req.label = "reads";
+    b.req.ttl_ms = 1;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    dlt_sleep_ms(5);
+    b.req.ttl_ms = 60000;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    fence = s.grant.fence;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_gt(holders[i].fence, 0);
+        cr_assert_str_eq(holders[i].label, "reads");
+    }
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(s.grant.fence, fence);
+}
+
+/* They are begun anew. */
+Test(keys, TRY_5_a_queue_whose_counters_are_no_numbers)
+{
+    static const char *const foreign[] = {"inf", "nan", "1e300", "-5", "x"};
+
+    for (size_t i = 0; i < 2 * sizeof foreign / sizeof foreign[0]; i++) {
+        struct dlt_request c;
+        const char *field = i % 2 == 0 ? "n" : "x", *value = foreign[i / 2];
+
+        dlt_request(&s, &c, "job", 'c', 60000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        (void)dlt_redis_ask(&server, "HSET dl:{job}:w %s %s", field, value);
+        cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY, "%s %s: %s", field, value, s.err.message);
+        cr_assert_gt(strtol(dlt_redis_ask(&server, "PTTL dl:{job}:q"), NULL, 10), 0);
+        cr_assert_gt(strtol(dlt_redis_ask(&server, "PTTL dl:{job}:w"), NULL, 10), 0);
+        (void)dlt_redis_ask(&server, "HSET dl:{job}:w %s %s", field, value);
+        cr_assert_eq(dlt_enqueue(&s, &c), DLOCK_BUSY, "%s %s: %s", field, value, s.err.message);
+        cr_assert_eq(s.grant.queue_position, 1, "%s %s", field, value);
+        s.ops->forget(s.self, &b.req);
+        s.ops->forget(s.self, &c.req);
+        cr_assert_eq(dlt_leave(&s, &b), DLOCK_OK);
+        cr_assert_eq(dlt_leave(&s, &c), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        (void)dlt_redis_ask(&server, "DEL dl:{job}:w");
+    }
+}

@@ -397,3 +397,15 @@ Test(replies, errors_are_printable)
     for (const char *at = s.err.message; *at != '\0'; at++)
         cr_assert(*at >= ' ' && *at <= '~', "%s", s.err.message);
 }
+
+Test(replies, errors_are_printable_in_the_log_too)
+{
+    play("conn\n" HELLO
+         "any\nsend \"*3\\r\\n:1\\r\\n$12\\r\\n\\x1b[31m\\tred\\x00\\n\\xff\\r\\n:1\\r\\n\"\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.host.logs, 1);
+    cr_assert(strstr(s.host.logged, "red") != NULL, "%s", s.host.logged);
+    for (const char *at = s.host.logged; *at != '\0'; at++)
+        cr_assert(*at >= ' ' && *at <= '~', "%s", s.host.logged);
+}

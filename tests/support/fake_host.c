@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_host.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -21,8 +22,8 @@ static void host_log(void *ctx, int level, const char *message)
     struct dlt_host *host = ctx;
 
     (void)level;
-    (void)message;
-    host->logs++;
+    if (host->logs++ == 0)
+        (void)snprintf(host->logged, sizeof host->logged, "%s", message);
 }
 
 static void host_session_down(void *ctx, void *self)

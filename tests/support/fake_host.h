@@ -16,6 +16,7 @@ struct dlt_host {
     int runs;                /* non-zero: CLOCK_BOOTTIME, and now_ns more */
     _Atomic int64_t now_ns;
     _Atomic unsigned logs, downs; /* calls of log and session_down */
+    char logged[256];             /* the first of its lines */
     _Atomic uint32_t caps;        /* that no session_caps left out; all at first */
 };
 
