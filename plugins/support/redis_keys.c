@@ -56,7 +56,7 @@ void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
     }
 }
 
-bool redis_keys_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len)
+static bool is_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len)
 {
     size_t len = strlen(place->prefix);
 
@@ -67,7 +67,7 @@ bool redis_keys_ours(const struct redis_place *place, const unsigned char *name,
 enum dlock_status redis_keys_refuse(const struct redis_place *place, const unsigned char *name,
                                     uint32_t name_len, struct dlock_error *err)
 {
-    if (!redis_keys_ours(place, name, name_len))
+    if (!is_ours(place, name, name_len))
         return DLOCK_OK;
     return redis_fail(place, err, DLOCK_INVALID, "key=raw: a name may not begin with %s{",
                       place->prefix);
@@ -149,7 +149,7 @@ bool redis_keys_name(const struct redis_place *place, const char *key, size_t le
             return false;
         memcpy(name, key, len);
         *name_len = (uint32_t)len;
-        return !redis_keys_ours(place, name, *name_len);
+        return !is_ours(place, name, *name_len);
     }
     if (len > 2 && memcmp(key + len - 2, ":r", 2) == 0)
         len -= 2;

@@ -184,9 +184,7 @@ struct redis_keys {
 void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
                      const unsigned char *name, uint32_t name_len);
 
-/* With key=raw a name could be one of our own keys [TRY-7]. */
-bool redis_keys_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len);
-/* OK; INVALID: it is one. */
+/* With key=raw a name could be one of our own keys [TRY-7]: INVALID. OK: it is none. */
 enum dlock_status redis_keys_refuse(const struct redis_place *place, const unsigned char *name,
                                     uint32_t name_len, struct dlock_error *err);
 

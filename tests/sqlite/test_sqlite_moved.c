@@ -244,6 +244,38 @@ static int move_away(const char *file)
     return rename(file, in_directory("away"));
 }
 
+static struct dlt_store mover;
+static struct dlt_request mine;
+
+static void hold_mine(void)
+{
+    cr_assert_eq(dlt_store_start(&mover, path), DLOCK_OK);
+    dlt_store_request(&mover, &mine, "mine", 'a', 60000);
+    cr_assert_eq(dlt_store_try(&mover, &mine), DLOCK_OK);
+}
+
+/* Who has the other file open already needs no time to take the name there. */
+Test(moved, an_acquire_looks_however_short_ago_another_one_did)
+{
+    hold_mine();
+    cr_assert_eq(dlt_store_unlock(&mover, &mine), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&mover, &mine), DLOCK_OK);
+    cr_assert_eq(dlt_store_unlock(&mover, &mine), DLOCK_OK);
+    cr_assert_eq(move_away(path), 0);
+    cr_assert_eq(dlt_store_try(&mover, &mine), DLOCK_CONFIG);
+    dlt_store_close(&mover);
+}
+
+/* What it trusts the last look for is 0.2 ms. */
+Test(moved, a_release_looks_if_the_last_look_was_a_while_ago)
+{
+    hold_mine();
+    dlt_sleep_ms(1);
+    cr_assert_eq(move_away(path), 0);
+    cr_assert_eq(dlt_store_unlock(&mover, &mine), DLOCK_LOST);
+    dlt_store_close(&mover);
+}
+
 Test(moved, renamed_under_one_process_with_two_sessions)
 {
     in_one_process(move_away);
