@@ -35,7 +35,7 @@ end
 local result = {}
 for i, lock in ipairs(KEYS) do
     local done, one = pcall(look, name_at(lock))
-    if not done and not string.find(type(one) == 'table' and one.err or tostring(one), 'WRONGTYPE', 1, true) then
+    if not done and not is_foreign(one) then
         error(one)
     end
     result[i] = done and one or { err = 'WRONGTYPE' }

@@ -30,6 +30,16 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
+-- As the server words it: the server's own errors begin with a word in capitals.
+local function error_text(failure)
+    local said = type(failure) == 'table' and failure.err or tostring(failure)
+    return string.match(said, '%u%u+ .*') or 'ERR ' .. said
+end
+
+local function is_foreign(failure)
+    return string.find(error_text(failure), 'WRONGTYPE', 1, true) ~= nil
+end
+
 -- Token and round of the lock's value; another program's value is its own token.
 local function owner_of(value)
     local token, round = string.match(value, '^(%x+) (%d+) ')
@@ -73,6 +83,9 @@ end
 
 local function readers_set(name, token, round, ends, label)
     local known = redis.call('HGET', name.info, 'r' .. token)
+    if known then
+        redis.call('ZREM', name.readers, '-') -- a first write that needs no memory: then none of the others is refused
+    end
     local rest = known and string.match(known, '^%d+ (.*)$') or text(now) .. ' ' .. label
     redis.call('HSET', name.info, 'r' .. token, round .. ' ' .. rest)
     redis.call('ZADD', name.readers, text(ends), token)
@@ -85,9 +98,10 @@ local function readers_set(name, token, round, ends, label)
 end
 
 local function reader_drop(name, token)
+    local dropped = redis.call('ZREM', name.readers, token)
     name.live = nil
-    redis.call('HDEL', name.info, 'r' .. token)
-    return redis.call('ZREM', name.readers, token)
+    redis.pcall('HDEL', name.info, 'r' .. token) -- it may be something else, and nobody's
+    return dropped
 end
 
 local function reader_round(name, token)

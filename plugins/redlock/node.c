@@ -203,19 +203,30 @@ static bool subscribe(struct redlock_node *node)
     return fine && flush(node);
 }
 
+/* Whether the server may have a vote. A server without a run_id may be two of the nodes. */
+static bool is_fit(struct redlock_node *node)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    uint32_t caps = 0;
+
+    if (redis_facts_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK)
+        drop_with(node, &err);
+    else if (node->facts.run_id[0] == '\0')
+        redlock_node_drop(node, DLOCK_CONFIG,
+                          "INFO has no run_id: the server cannot be told apart from other nodes");
+    else
+        return true;
+    return false;
+}
+
 /* The clock is read after the server said for how long it has been up. */
 static void become_ready(struct redlock_node *node)
 {
     int64_t now_ns = node->host->now_ns(node->host->ctx);
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    uint32_t caps = 0;
 
     redis_setup_end(&node->setup);
-    if (node->channel == NULL &&
-        redis_facts_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK) {
-        drop_with(node, &err);
+    if (node->channel == NULL && !is_fit(node))
         return;
-    }
     node->state = NODE_READY;
     node->failures = 0;
     node->life++;

@@ -8,6 +8,22 @@ local token, last, what = ARGV[1], tonumber(ARGV[2]) or math.huge, ARGV[3]
 local name = name_at(KEYS[1])
 local freed, left = 0, 0
 
+-- A key that is something else holds nothing. Once the name is freed no failure changes the answer.
+local function attempt(step, ...)
+    local done, result = pcall(step, ...)
+    if not done and freed == 0 and not is_foreign(result) then
+        error(result)
+    end
+    return done and result or 0
+end
+
+local function reader_release(reader)
+    if last == math.huge or reader_round(name, reader) <= last then
+        return reader_drop(name, reader)
+    end
+    return 0
+end
+
 if what ~= 'LEAVE' then
     local value = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
     if type(value) ~= 'table' then
@@ -21,21 +37,19 @@ if what ~= 'LEAVE' then
     end
     local readers = { token }
     if token == '*' then
-        readers = redis.call('ZRANGE', name.readers, 0, -1)
+        readers = redis.pcall('ZRANGE', name.readers, 0, -1)
     elseif freed == 1 then
         readers = {}
     end
-    for _, reader in ipairs(readers) do
-        if reader_round(name, reader) <= last and reader_drop(name, reader) == 1 then
-            freed = 1
-        end
+    for _, reader in ipairs(readers) do -- none, if it is an error
+        freed = math.max(freed, attempt(reader_release, reader))
     end
 end
 if what ~= 'UNDO' then
-    left = place_drop(name, token)
+    left = attempt(place_drop, name, token)
 end
 if freed == 1 or left == 1 then
-    pass_on(name)
+    attempt(pass_on, name)
 end
 tell(name)
 return freed

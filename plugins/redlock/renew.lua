@@ -18,8 +18,8 @@ local function become_reader(name, token, value, ttl)
     lock_drop(name)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')
-    place_drop(name, token)
-    pass_on(name)
+    pcall(place_drop, name, token) -- the lease is a reader's, whatever the queue is
+    pcall(pass_on, name)
     return lease
 end
 
@@ -47,10 +47,12 @@ local function renew(name, token, ttl, mode)
     return ends - now
 end
 
+-- The error of one lease is not an answer for the next one.
 local result = {}
 for i, lock in ipairs(KEYS) do
     local name = name_at(lock)
-    result[i] = renew(name, ARGV[i * 3 - 2], tonumber(ARGV[i * 3 - 1]), ARGV[i * 3])
+    local done, one = pcall(renew, name, ARGV[i * 3 - 2], tonumber(ARGV[i * 3 - 1]), ARGV[i * 3])
+    result[i] = done and one or { err = error_text(one) }
     tell(name)
 end
 return result

@@ -50,10 +50,8 @@ static bool is_behind(const struct redlock_round *round, const struct redlock_no
 static const struct redlock_node *twin_of(const struct redlock_round *round,
                                           const struct redlock_node *node)
 {
-    const char *server = node->facts.run_id;
-
-    for (unsigned i = 0; server[0] != '\0' && i < round->session->place->count; i++)
-        if (strcmp(round->answers[i].server, server) == 0)
+    for (unsigned i = 0; i < round->session->place->count; i++)
+        if (strcmp(round->answers[i].server, node->facts.run_id) == 0)
             return &round->session->nodes[i];
     return NULL;
 }

@@ -122,8 +122,7 @@ enum dlock_status redlock_session_twins(const struct redlock_session *session,
         for (unsigned j = 0; j < i && one->state == NODE_READY; j++) {
             const struct redlock_node *other = &session->nodes[j];
 
-            if (other->state == NODE_READY && one->facts.run_id[0] != '\0' &&
-                strcmp(one->facts.run_id, other->facts.run_id) == 0)
+            if (other->state == NODE_READY && strcmp(one->facts.run_id, other->facts.run_id) == 0)
                 return redlock_fail(err, session->place, DLOCK_CONFIG,
                                     "%.63s and %.63s are the same server", other->place->endpoint,
                                     one->place->endpoint);

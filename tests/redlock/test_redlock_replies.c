@@ -10,28 +10,39 @@
 
 #define NODES 3
 
-/* What a new connection asks, and is told. 86 is the length of INFO. */
-#define HELLO                                                                                     \
-    "conn\nany 6\nsend "                                                                          \
-    "\"+OK\\r\\n$86\\r\\nredis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:"            \
-    "noeviction\\r\\nuptime_in_seconds:99\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-" \
-    "NOPERM "                                                                                     \
+/* What a new connection asks, and is told. */
+#define HELLO                                                                         \
+    "conn\nany 6\nsend "                                                              \
+    "\"+OK\\r\\n$%zu\\r\\n%s\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-NOPERM " \
     "no\\r\\n\"\n"
+#define INFO                                                                              \
+    "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
+    "in_seconds:99\\r\\n"
+#define INFO_ESCAPES 4 /* "\r\n" is written in four bytes, and sent in two */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
 
 static struct dlt_scripted servers[NODES];
 static struct dlt_session session;
 
-/* All nodes answer so, once. */
-static void play(const char *answer)
+/* All nodes answer so, once. named: each has a run_id. */
+static enum dlock_status open_nodes(const char *answer, bool named)
 {
-    char script[1024], nodes[256];
+    char nodes[256];
     size_t used = 0;
 
-    (void)snprintf(script, sizeof script, "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\nany\n",
-                   answer);
     for (int i = 0; i < NODES; i++) {
+        char script[1024], info[160];
+        size_t escapes = INFO_ESCAPES;
+
+        (void)snprintf(info, sizeof info, INFO "%s", "");
+        if (named) {
+            (void)snprintf(info, sizeof info, INFO "run_id:%d\\r\\n", i);
+            escapes++;
+        }
+        (void)snprintf(script, sizeof script,
+                       "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\nany\n",
+                       strlen(info) - 2 * escapes, info, answer);
         cr_assert(dlt_scripted_start(&servers[i], script), "%s", servers[i].report);
         used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%sredis://127.0.0.1:%u",
                                  i > 0 ? "\n" : "", servers[i].port);
@@ -41,7 +52,12 @@ static void play(const char *answer)
     session.call_ms = 1000;
     dlt_session_option(&session, "node", nodes);
     dlt_session_option(&session, "node_timeout", "500");
-    cr_assert_eq(dlt_session_open(&session), DLOCK_OK, "%s", session.err.message);
+    return dlt_session_open(&session);
+}
+
+static void play(const char *answer)
+{
+    cr_assert_eq(open_nodes(answer, true), DLOCK_OK, "%s", session.err.message);
 }
 
 static void tear_down(void)
@@ -97,4 +113,14 @@ Test(redlock_replies, C9_an_answer_that_makes_no_sense)
         cr_expect(!is_answer || strstr(text, "got \"H\" as reply type byte") != NULL, "%s", text);
     }
     cr_expect_gt(told, 0);
+}
+
+/* C1: nodes without a run_id may be one server. */
+Test(redlock_replies, C1_a_node_without_a_run_id_has_no_vote)
+{
+    cr_expect_eq(open_nodes("+OK", false), DLOCK_CONFIG, "%s", session.err.message);
+    cr_assert_eq(session.err.node_count, NODES);
+    for (int i = 0; i < NODES; i++)
+        cr_expect_not_null(strstr(session.err.nodes[i].message, "run_id"), "%s",
+                           session.err.nodes[i].message);
 }
