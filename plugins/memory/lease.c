@@ -18,10 +18,13 @@ static void busy_fill(struct dlock_grant *grant, const struct memory_name *name,
 
 /* The place lives on, and the answer says how long. */
 static void place_keep(const struct memory_session *session, struct memory_name *name,
-                       struct memory_claim *place, int64_t now_ns, struct dlock_grant *grant)
+                       struct memory_claim *place, int64_t ttl_ms, int64_t now_ns,
+                       struct dlock_grant *grant)
 {
-    place->waiter_lease_ms = session->waiter_lease_ms;
-    memory_claim_extend(place, session->waiter_lease_ms, now_ns);
+    int64_t place_ms = session->waiter_lease_ms;
+
+    place->grant_lease_ms = place_ms < ttl_ms ? place_ms : ttl_ms;
+    memory_claim_extend(place, place_ms, now_ns);
     busy_fill(grant, name, now_ns);
     for (const struct memory_claim *c = name->queue; c != place; c = c->next)
         grant->queue_position++;
@@ -51,11 +54,11 @@ static enum dlock_status try_name(const struct memory_session *session,
     memory_name_grant(name, now_ns);
     if (claim != NULL && claim->fence != 0) {
         memory_claim_extend(claim, req->ttl_ms, now_ns);
-        memory_grant_fill(grant, name, claim, now_ns);
+        memory_grant_fill(grant, name, claim, req->ttl_ms, now_ns);
         return DLOCK_OK;
     }
     if (claim != NULL && (refresh || enqueue)) {
-        place_keep(session, name, claim, now_ns, grant);
+        place_keep(session, name, claim, req->ttl_ms, now_ns, grant);
         return DLOCK_BUSY;
     }
     if (claim != known)
@@ -103,7 +106,7 @@ enum dlock_status memory_lease_renew(const struct memory_session *session,
     if ((req->flags & DLOCK_REQ_DOWNGRADE) != 0)
         claim->mode = DLOCK_SHARED;
     memory_name_pass_on(store, name, now_ns); /* readers may join it now */
-    memory_grant_fill(&op->grant, name, claim, now_ns);
+    memory_grant_fill(&op->grant, name, claim, req->ttl_ms, now_ns);
     return DLOCK_OK;
 }
 

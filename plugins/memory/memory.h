@@ -43,11 +43,11 @@ struct memory_waiter {
 struct memory_claim {
     struct memory_claim *next;
     unsigned char token[DLOCK_TOKEN_SIZE];
-    uint32_t mode;           /* enum dlock_mode */
-    uint64_t fence;          /* of a holder; 0: this is a place */
-    int64_t since_ns;        /* of a holder */
-    int64_t expires_ns;      /* of the place or the lease, on the store's clock, never below 0 */
-    int64_t waiter_lease_ms; /* how long a place lasts, and the lease that is granted to it */
+    uint32_t mode;          /* enum dlock_mode */
+    uint64_t fence;         /* of a holder; 0: this is a place */
+    int64_t since_ns;       /* of a holder */
+    int64_t expires_ns;     /* of the place or the lease, on the store's clock, never below 0 */
+    int64_t grant_lease_ms; /* of a place: the lease that is granted to it */
     char label[];
 };
 
@@ -141,7 +141,7 @@ int64_t memory_name_blocked_until(const struct memory_name *name, uint32_t mode,
 /* Drops the leases and places that ran out. */
 void memory_name_reap(struct memory_name *name, int64_t now_ns);
 /* Makes the first of the queue a holder, and the next one, as long as they can hold together. Each
- * gets a new fence and a lease of its waiter lease, and is woken. After a reap. */
+ * gets a new fence and a lease of its grant_lease_ms, and is woken. After a reap. */
 void memory_name_grant(struct memory_name *name, int64_t now_ns);
 /* After something of the name ended: reaps, grants, wakes, tidies. */
 void memory_name_pass_on(struct memory_store *store, struct memory_name *name, int64_t now_ns);
@@ -150,9 +150,9 @@ int memory_name_held(const struct memory_name *name, int64_t now_ns);
 /* Live places, and sleepers that never asked for one. */
 uint32_t memory_name_waiters(const struct memory_name *name, int64_t now_ns);
 
-/* lease_ms is rounded down: the store keeps the lease for at least what it says. */
+/* The store keeps the lease for at least what lease_ms says, which is never more than ttl_ms. */
 void memory_grant_fill(struct dlock_grant *grant, const struct memory_name *name,
-                       const struct memory_claim *claim, int64_t now_ns);
+                       const struct memory_claim *claim, int64_t ttl_ms, int64_t now_ns);
 
 /* ---- lease.c: needs store->mutex ---- */
 

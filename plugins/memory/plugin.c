@@ -206,8 +206,8 @@ static const struct dlock_backend_ops memory_ops = {
 static const char *const memory_schemes[] = {"memory", NULL};
 static const struct dlock_option_spec memory_options[] = {
     {"waiter_lease", "duration", "3s", "500ms..60s",
-     "how long a waiter keeps its place without a sign of life, and a lock that is passed on to "
-     "it"},
+     "how long a waiter keeps its place without a sign of life, and a lock that is passed on to it "
+     "until it renews it (not longer than the ttl)"},
     {.name = NULL},
 };
 

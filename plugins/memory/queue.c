@@ -136,7 +136,7 @@ void memory_name_grant(struct memory_name *name, int64_t now_ns)
         name->fence = memory_fence_next();
         head->fence = name->fence;
         head->since_ns = now_ns;
-        head->expires_ns = now_ns + head->waiter_lease_ms * MEMORY_NS_PER_MS;
+        head->expires_ns = now_ns + head->grant_lease_ms * MEMORY_NS_PER_MS;
         memory_waiter_wake(name->sleepers, head->token);
         head = name->queue;
     }
@@ -172,10 +172,12 @@ uint32_t memory_name_waiters(const struct memory_name *name, int64_t now_ns)
 }
 
 void memory_grant_fill(struct dlock_grant *grant, const struct memory_name *name,
-                       const struct memory_claim *claim, int64_t now_ns)
+                       const struct memory_claim *claim, int64_t ttl_ms, int64_t now_ns)
 {
+    int64_t left_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+
     grant->fence = claim->fence;
     grant->fence_room = MEMORY_FENCE_ROOM;
-    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+    grant->lease_ms = left_ms < ttl_ms ? left_ms : ttl_ms;
     grant->waiters = memory_name_waiters(name, now_ns);
 }

@@ -100,8 +100,8 @@ static enum dlock_status waiter_sleep(struct memory_waiter *waiter,
         int64_t left_ns = req->deadline_ns - host->now_ns(host->ctx);
 
         if (granted(waiter, claim, now_ns)) {
-            memory_grant_fill(grant, name, claim, now_ns);
-            grant->lease_ms = claim->waiter_lease_ms; /* from the last QUEUED on */
+            memory_grant_fill(grant, name, claim, req->ttl_ms, now_ns);
+            grant->lease_ms = claim->grant_lease_ms; /* from the last QUEUED on */
             return DLOCK_OK;
         }
         if (waiter->interrupted)

@@ -181,8 +181,8 @@ int sqlite_name_take(struct sqlite_name *name, const struct sqlite_values *value
     return values->mode == DLOCK_SHARED ? take_shared(name, &full) : take_alone(name, &full);
 }
 
-/* SQLITE_OK: whether it is *held, and for how long. Rounded down: the store keeps the lease for at
- * least what it says. */
+/* SQLITE_OK: whether it is *held, and for how long. The store keeps the lease for at least what
+ * grant->lease_ms says, which is never more than the ttl. */
 static int extend(struct sqlite_name *name, enum sqlite_statement which,
                   const struct dlock_request *req, int *held, struct dlock_grant *grant)
 {
@@ -196,7 +196,8 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
         rc = SQLITE_OK;
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
-        grant->lease_ms = (sqlite3_column_int64(row, 1) - name->now_ns) / SQ_NS_PER_MS;
+        grant->lease_ms = sqlite_lesser(
+            (sqlite3_column_int64(row, 1) - name->now_ns) / SQ_NS_PER_MS, req->ttl_ms);
         name->writes = 1;
         if (which == SQ_EXTEND)
             name->crowd = (unsigned)sqlite3_column_int64(row, 2);

@@ -216,7 +216,8 @@ static const struct dlock_option_spec sqlite_options[] = {
      "power failure whatever the clock does; all users of the file have to ask for it"},
     {"waiter_lease", "duration", "3s", "500ms..60s",
      "how long a place in the queue lasts without a sign of life, and a lock that was granted to a "
-     "waiter before it takes it up: what a dead waiter costs the others"},
+     "waiter until the waiter renews it (not longer than the ttl): a dead waiter delays the others "
+     "by this time"},
     {"unsafe_network_fs", "bool", "off", NULL,
      "accept a network file system, on which locks of other hosts may not be seen"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -168,12 +168,12 @@ static int place_tell(struct sqlite_name *name, const struct sqlite_values *valu
 int sqlite_name_queue(struct sqlite_name *name, const struct dlock_request *req, int *queued,
                       struct dlock_grant *grant)
 {
-    int64_t lease_ns = name->session->waiter_lease_ms * SQ_NS_PER_MS;
+    int64_t place_ms = name->session->waiter_lease_ms;
     struct sqlite_values values = {
         .token = req->token,
         .mode = req->mode,
-        .until_ns = name->now_ns + lease_ns,
-        .lease_ns = lease_ns,
+        .until_ns = name->now_ns + place_ms * SQ_NS_PER_MS,
+        .lease_ns = sqlite_lesser(place_ms, req->ttl_ms) * SQ_NS_PER_MS,
         .label = req->label != NULL ? req->label : "",
     };
     int may_keep = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;

@@ -72,6 +72,11 @@ int64_t sqlite_clock_until(int64_t left_ns);
  * Zero: that has passed. */
 int sqlite_clock_nap(int round, int64_t until_ns);
 
+static inline int64_t sqlite_lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- place.c ---- */
 
 struct sqlite_place {

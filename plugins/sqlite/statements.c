@@ -9,7 +9,7 @@
  *            SQ_WAITERS): while it is 0, which is the usual case, nobody looks there.
  *   readers  a row for each shared lease
  *   waiters  a row for each place in the queue of a name, in the order of `place`. lease_ns is how
- *            long a place lasts without a refresh, and then a grant that comes unasked.
+ *            long a grant that comes unasked lasts: the lesser of waiter_lease and the ttl.
  *
  * Layout 1 had one table, "names". It is gone rather than extended: a program of that layout that
  * has the file open fails at its next statement, instead of seeing no readers and no queue.

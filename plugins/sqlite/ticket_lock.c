@@ -21,11 +21,6 @@ struct view {
     int blocked;      /* non-zero: because it cannot: who was in is in */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int move(_Atomic uint32_t *word, uint32_t from, uint32_t to)
 {
     return atomic_compare_exchange_strong(word, &from, to);
@@ -159,7 +154,8 @@ static int stand_at_door(struct sqlite_ticket_lock *lock, struct sqlite_ticket_p
     if ((view->state & 1) != 0 && sqlite_clock_monotonic() < patience_ns) {
         atomic_store(&lock->awake, view->turn);
         spin(lock, view->state);
-        sleep_until(lock, view->state, smaller(patience_ns, until_ns), FUTEX_BITSET_MATCH_ANY);
+        sleep_until(lock, view->state, sqlite_lesser(patience_ns, until_ns),
+                    FUTEX_BITSET_MATCH_ANY);
         return 0;
     }
     if (!door_pass(lock, pass, view->state))
@@ -176,14 +172,15 @@ static int stand_at_door(struct sqlite_ticket_lock *lock, struct sqlite_ticket_p
 static void stand_in_line(struct sqlite_ticket_lock *lock, const struct view *view, uint32_t ticket,
                           int64_t until_ns)
 {
-    int64_t step_ns = smaller((int32_t)(ticket - view->turn), DISTANT) * SQ_TICKET_WAITER_NS;
+    int64_t step_ns = sqlite_lesser((int32_t)(ticket - view->turn), DISTANT) * SQ_TICKET_WAITER_NS;
     int64_t patience_ns = view->turn_ns + step_ns + (view->blocked ? SQ_TICKET_HOLDER_NS : 0);
     int64_t now_ns = sqlite_clock_monotonic();
 
     if (now_ns >= patience_ns)
         turn_skip(lock, view->turn, ticket);
     else
-        sleep_until(lock, view->state, smaller(smaller(patience_ns, now_ns + step_ns), until_ns),
+        sleep_until(lock, view->state,
+                    sqlite_lesser(sqlite_lesser(patience_ns, now_ns + step_ns), until_ns),
                     bit_of(ticket));
 }
 

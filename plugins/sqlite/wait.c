@@ -6,11 +6,12 @@
 /* What of the lease, which was granted later than the last answer QUEUED was given, can be counted
  * on from the sending of that request. */
 static int64_t lease_since_queued(const struct sqlite_session *session,
-                                  const struct sqlite_slot *slot, int64_t until_ns)
+                                  const struct dlock_request *req, int64_t until_ns)
 {
+    const struct sqlite_slot *slot = req->slot;
     int64_t left_ms = (until_ns - slot->queued_ns) / SQ_NS_PER_MS;
 
-    return left_ms < session->waiter_lease_ms ? left_ms : session->waiter_lease_ms;
+    return sqlite_lesser(left_ms, sqlite_lesser(session->waiter_lease_ms, req->ttl_ms));
 }
 
 /* OK: granted to the token. BUSY: not yet. */
@@ -29,7 +30,7 @@ static enum dlock_status look_for_grant(struct sqlite_session *session,
     if (rc == SQLITE_ROW && sqlite3_column_int64(row, 0) > (int64_t)slot->queued_fence) {
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
-        grant->lease_ms = lease_since_queued(session, slot, sqlite3_column_int64(row, 1));
+        grant->lease_ms = lease_since_queued(session, req, sqlite3_column_int64(row, 1));
         status = DLOCK_OK;
     }
     sqlite_db_reset(&session->db, SQ_GRANTED);

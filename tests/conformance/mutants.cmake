@@ -184,10 +184,8 @@ dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_cancelled_at_the_gr
 dlt_add_mutant(counts_a_hand_off_as_nothing queue.c handoff_fences_rise
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_fetch_add(&last_fence, 1)")
 dlt_add_mutant(hides_waiters_from_the_holder queue.c handoff_lets_others_in
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
-    grant->waiters = memory_name_waiters(name, now_ns);"
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
-    grant->waiters = 0;")
+  "    grant->waiters = memory_name_waiters(name, now_ns);"
+  "    grant->waiters = 0;")
 dlt_add_mutant(renews_what_was_released lease.c adopt_twice
   "    if (name == NULL)
         return DLOCK_LOST;"

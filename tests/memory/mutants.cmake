@@ -71,7 +71,7 @@ dlt_add_memory_mutant(leave_passes_nothing_on lease.c queue
     return mine;")
 dlt_add_memory_mutant(grants_too_long queue.c queue
   TRY_1_a_grant_excludes
-  "now_ns + head->waiter_lease_ms" "now_ns + 2 * head->waiter_lease_ms")
+  "now_ns + head->grant_lease_ms" "now_ns + 2 * head->grant_lease_ms")
 dlt_add_memory_mutant(wakes_the_herd queue.c grant
   WAT_1_unlock_wakes_the_next_one_alone
   "memory_waiter_wake(name->sleepers, head->token)" "memory_waiters_wake_all(name->sleepers)")

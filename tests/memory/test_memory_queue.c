@@ -160,7 +160,7 @@ Test(queue, TRY_5_a_granted_token_is_let_in_and_nothing_is_shortened)
     dlt_host_advance(&f.host, 1000);
     b.req.ttl_ms = 100;
     cr_assert_eq(fixture_refresh(&f, &b), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 2000, "what the store counts from this call on");
+    cr_assert_eq(f.grant.lease_ms, 100, "never more than the ttl that was asked for");
     fence = f.grant.fence;
     b.req.ttl_ms = 10000;
     cr_assert_eq(fixture_enqueue(&f, &b), DLOCK_OK);
@@ -168,7 +168,25 @@ Test(queue, TRY_5_a_granted_token_is_let_in_and_nothing_is_shortened)
     cr_assert_eq(f.grant.fence, fence);
     b.req.ttl_ms = 100;
     cr_assert_eq(fixture_renew(&f, &b), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 10000);
+    cr_assert_eq(f.grant.lease_ms, 100);
+    dlt_host_advance(&f.host, 9999);
+    cr_assert_eq(fixture_try(&f, &d), DLOCK_BUSY);
+}
+
+/* [TRY-2], C4: a waiter that dies at the grant costs the others its ttl, if that is shorter. */
+Test(queue, TRY_2_a_grant_lasts_no_longer_than_the_ttl)
+{
+    b.req.ttl_ms = 500;
+    line_up();
+    dlt_host_advance(&f.host, 1000);
+    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
+    expect_granted(&b);
+    cr_assert_eq(f.grant.lease_ms, 500);
+    dlt_host_advance(&f.host, 499);
+    cr_assert_eq(fixture_refresh(&f, &c), DLOCK_BUSY);
+    cr_assert_eq(f.grant.holder_ms, 1);
+    dlt_host_advance(&f.host, 1);
+    cr_assert_eq(fixture_refresh(&f, &c), DLOCK_OK);
 }
 
 Test(queue, TRY_only_enqueue_makes_a_place)

@@ -90,7 +90,7 @@ Test(readers, TRY_5_the_same_reader_is_let_in_again)
     r.req.ttl_ms = 100;
     cr_assert_eq(fixture_try(&f, &r), DLOCK_OK, "a waiting writer is not in its way");
     cr_assert_eq(f.grant.fence, fence);
-    cr_assert_eq(f.grant.lease_ms, 10000);
+    cr_assert_eq(f.grant.lease_ms, 100);
 }
 
 Test(readers, TRY_6_a_shared_grant_raises_the_fence)
@@ -210,7 +210,7 @@ Test(readers, REN_3_a_downgrade_shortens_nothing)
     cr_assert_eq(fixture_try(&f, &w), DLOCK_OK);
     w.req.ttl_ms = 100;
     cr_assert_eq(fixture_renew_with(&f, &w, DLOCK_REQ_DOWNGRADE), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 10000);
+    cr_assert_eq(f.grant.lease_ms, 100);
     cr_assert_eq(fixture_try(&f, &r), DLOCK_OK);
     dlt_host_advance(&f.host, 9999);
     cr_assert_eq(fixture_try(&f, &v), DLOCK_BUSY);

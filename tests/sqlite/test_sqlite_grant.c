@@ -83,6 +83,26 @@ Test(grant, WAT_1_TIMEOUT_and_the_place_stays)
     cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
 }
 
+/* [TRY-2], C4: a waiter that dies at the grant costs the others its ttl, if that is shorter. */
+Test(grant, TRY_2_a_grant_lasts_no_longer_than_the_ttl)
+{
+    struct dlt_holder now;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_store_leave(&t, &a), DLOCK_OK);
+    b.req.ttl_ms = 500;
+    cr_assert_eq(dlt_store_enqueue(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(t.grant.lease_ms, LEASE_MS, "the place");
+    dlt_sleep_ms(20);
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(dlt_store_inspect(&s, "job", &now, &count), DLOCK_OK);
+    cr_assert(count == 0 || now.remaining_ms <= 500);
+    if (dlt_store_watch(&t, &b, 0) == DLOCK_OK)
+        cr_assert_leq(t.grant.lease_ms, 500);
+    dlt_sleep_ms(600);
+    cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+}
+
 /* The lease that watch tells of counts from the last answer QUEUED, so that what was granted late
  * in the life of a place lasts longer than that. */
 Test(grant, the_lease_of_a_grant_is_never_said_to_be_longer_than_it_is)

@@ -92,7 +92,9 @@ Test(shared, TRY_5_again_with_the_same_token_never_shortens)
     reader.req.ttl_ms = 1000;
     cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
     cr_assert_eq(s.grant.fence, fence);
-    cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(s.grant.lease_ms, 1000, "never more than the ttl that was asked for");
+    cr_assert_eq(dlt_store_try(&s, &writer), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000);
     reader.req.ttl_ms = 120000;
     cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 110000);
@@ -247,7 +249,9 @@ Test(shared, REN_2_REN_3_downgrade_never_creates_and_never_shortens)
     cr_assert_eq(dlt_store_downgrade(&s, &other), DLOCK_LOST);
     writer.req.ttl_ms = 1000;
     cr_assert_eq(dlt_store_downgrade(&s, &writer), DLOCK_OK);
-    cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(s.grant.lease_ms, 1000, "never more than the ttl that was asked for");
+    cr_assert_eq(dlt_store_try(&s, &other), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000);
     cr_assert_eq(dlt_store_unlock(&s, &writer), DLOCK_OK, "as the exclusive request that it was");
     cr_assert_eq(dlt_store_downgrade(&s, &writer), DLOCK_LOST);
 }

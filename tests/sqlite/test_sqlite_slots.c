@@ -68,7 +68,9 @@ Test(slots, TRY_5_again_with_the_same_token_never_shortens)
     a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(s.grant.fence, fence);
-    cr_assert_gt(s.grant.lease_ms, 50000);
+    cr_assert_eq(s.grant.lease_ms, 1000, "never more than the ttl that was asked for");
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000);
     a.req.ttl_ms = 120000;
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 110000);
@@ -137,7 +139,9 @@ Test(slots, REN_2_REN_3_renew)
     cr_assert_eq(dlt_store_renew(&s, &b), DLOCK_LOST);
     a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_OK);
-    cr_assert_gt(s.grant.lease_ms, 50000, "never shortens");
+    cr_assert_eq(s.grant.lease_ms, 1000, "never more than the ttl that was asked for");
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
+    cr_assert_gt(s.grant.holder_ms, 50000, "never shortens");
     a.req.ttl_ms = 90000;
     cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_OK);
     cr_assert_gt(s.grant.lease_ms, 80000);
