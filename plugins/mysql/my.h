@@ -193,11 +193,12 @@ struct my_conn {
     int waits;        /* for others, who may take their time: no spinning */
     int socket;       /* descriptor + 1; 0: not connected, and the library knows none */
     int tls;
-    int dead;             /* a call did not end, or the server is gone: nothing is sent any more */
-    int transaction;      /* inside of one: what is lost now has not happened */
-    int durable;          /* the server syncs every commit */
-    int queue;            /* for GET_LOCK only: set before it is opened */
-    int pinned;           /* for row locks: autocommit is off; set before it is opened */
+    int dead;        /* a call did not end, or the server is gone: nothing is sent any more */
+    int transaction; /* inside of one: what is lost now has not happened */
+    long flush;      /* the server's innodb_flush_log_at_trx_commit: 1 syncs every commit, 0 leaves
+                        some in the memory of its process for a second */
+    int queue;       /* for GET_LOCK only: set before it is opened */
+    int pinned;      /* for row locks: autocommit is off; set before it is opened */
     struct my_side *side; /* the client's, set before it is opened */
     unsigned long id;
     char server[64];
@@ -475,6 +476,8 @@ enum dlock_status my_look_break(struct my_session *session, const char *owner,
 
 /* ---- probe.c ---- */
 
+/* What innodb_flush_log_at_trx_commit costs: bits of CRASH_SAFE and FENCE_DURABLE. */
+uint32_t my_flush_costs(long flush);
 void my_info_fill(struct dlock_session_info *info, const struct my_session *session);
 enum dlock_status my_probe(struct my_session *session, dlock_check_fn *fn, void *arg,
                            struct dlock_error *err);

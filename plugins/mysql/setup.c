@@ -126,7 +126,7 @@ static enum dlock_status server_check(struct my_conn *conn, char **facts, struct
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: a Galera node: row locks are its own, strategy=session is not safe",
                           place->endpoint);
-    conn->durable = facts[1] != NULL && strcmp(facts[1], "1") == 0;
+    conn->flush = facts[1] != NULL ? strtol(facts[1], NULL, 10) : 0;
     return DLOCK_OK;
 }
 

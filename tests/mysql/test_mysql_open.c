@@ -401,6 +401,8 @@ Test(open, no_file_and_no_variable_changes_where_we_go)
     want(DLOCK_OK, "");
 }
 
+#define DURABILITY (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
+
 struct probed {
     char text[4096];
     uint32_t clears;
@@ -431,21 +433,35 @@ Test(open, C16_probe_tells_what_is_in_force)
     cr_assert_eq(probed.clears, 0);
 }
 
-/* A server of its own: the setting is everybody's. */
-Test(own, C16_a_server_that_does_not_sync_has_no_durable_fence)
+/* Servers of their own: the setting is everybody's. What `open` says (C16), then the probe. */
+static void flush_setting(const char *value, uint32_t costs)
 {
     struct probed probed = {.clears = 0};
+    char argument[64], finding[64];
 
-    cr_assert(
-        dlt_maria_start(&server, (const char *[]){"--innodb-flush-log-at-trx-commit=2", NULL}),
-        "%s", server.why);
+    (void)snprintf(argument, sizeof argument, "--innodb-flush-log-at-trx-commit=%s", value);
+    (void)snprintf(finding, sizeof finding, "innodb_flush_log_at_trx_commit=%s!|", value);
+    cr_assert(dlt_maria_start(&server, (const char *[]){argument, NULL}), "%s", server.why);
     dlt_session_init(&s, &server);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.info.caps & DLOCK_CAP_FENCE_DURABLE, 0);
+    cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
+    s.info.caps = DURABILITY;
     cr_assert_eq(
         s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
         DLOCK_OK, "%s", s.err.message);
-    cr_assert(strstr(probed.text, "innodb_flush_log_at_trx_commit=2!|") != NULL, "%s", probed.text);
-    cr_assert_eq(probed.clears, DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
+    cr_assert(strstr(probed.text, finding) != NULL, "%s", probed.text);
+    cr_assert_eq(probed.clears, costs);
     tear_down();
+}
+
+Test(own, C16_a_server_that_does_not_sync_has_no_durable_fence)
+{
+    flush_setting("2", DLOCK_CAP_FENCE_DURABLE);
+}
+
+/* The log is in the memory of the server's process for up to a second. */
+Test(own, C16_a_server_that_does_not_write_its_log_is_not_crash_safe)
+{
+    flush_setting("0", DURABILITY);
 }
