@@ -185,16 +185,15 @@ enum dlock_status my_lease_try(struct my_session *session, const struct dlock_re
 }
 
 enum dlock_status my_lease_renew_one(struct my_session *session, struct dlock_lease_op *op,
-                                     struct dlock_error *err)
+                                     int at_once, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_conn_input(conn, op->req);
-    op->grant.lease_ms = op->req->ttl_ms;
     if (op->req->mode == DLOCK_SHARED)
-        return my_reader_renew(session, op, err);
-    status = my_conn_execute(conn, MY_EXTEND, err);
+        return my_reader_renew(session, op, at_once, err);
+    status = my_conn_execute(conn, at_once ? MY_EXTEND_NOW : MY_EXTEND, err);
     if (status != DLOCK_OK)
         return status;
     return conn->affected > 0 ? DLOCK_OK : DLOCK_LOST;

@@ -106,9 +106,11 @@ enum my_statement {
     MY_ENSURE,     /* row: a free row, for readers */
     MY_LOOK,       /* row, insert: who holds it */
     MY_EXTEND,     /* exclusive */
+    MY_EXTEND_NOW, /* the same, and does not wait for the row */
     MY_RELEASE,    /* exclusive */
     MY_BREAK,      /* exclusive, whoever it is */
     MY_GUARD,      /* begins each change of readers */
+    MY_GUARD_NOW,  /* the same, and does not wait for the row */
     MY_READER_ADD, /* shared */
     MY_READER_EXTEND,
     MY_READER_REMOVE,
@@ -143,10 +145,19 @@ struct my_sql {
 
 const struct my_sql *my_sql(enum my_strategy strategy, enum my_statement which);
 
-/* MY_EXTEND for many at once, as text: head, for each the hex of name and token and the ttl in
- * microseconds, with UNION ALL between them, tail. */
-extern const char my_sql_batch_head[], my_sql_batch_tail[];
-#define MY_SQL_BATCH_ONE "SELECT x'%s' AS name, x'%s' AS token, %lld AS ttl_us"
+/* Many exclusive leases at once, as text: head, which may begin with @w, MY_SQL_BATCH_ONE for each
+ * with UNION ALL between them, tail. */
+enum my_batch {
+    MY_BATCH_EXTEND, /* all or, if a row is locked by others, none */
+    MY_BATCH_LIVE,   /* column i: those that are held */
+    MY_BATCH_FREE    /* and whose rows nobody else has locked */
+};
+struct my_sql_batch {
+    const char *head, *tail;
+};
+extern const struct my_sql_batch my_sql_batches[];
+/* Its place in the list; the hex of name and token; the ttl in microseconds. */
+#define MY_SQL_BATCH_ONE "SELECT %zu AS i, x'%s' AS name, x'%s' AS token, %lld AS ttl_us"
 
 /* The server's time in microseconds since 1970, UTC, fixed at the start of the statement. */
 #define MY_NOW "TIMESTAMPDIFF(MICROSECOND,TIMESTAMP'1970-01-01 00:00:00',UTC_TIMESTAMP(6))"
@@ -392,8 +403,9 @@ enum dlock_status my_lease_try(struct my_session *session, const struct dlock_re
                                struct dlock_grant *grant, struct dlock_error *err);
 enum dlock_status my_lease_renew(struct my_session *session, struct dlock_lease_op *ops, size_t n,
                                  struct dlock_error *err);
+/* at_once: UNAVAILABLE (my_contention) if somebody else has locked the row. */
 enum dlock_status my_lease_renew_one(struct my_session *session, struct dlock_lease_op *op,
-                                     struct dlock_error *err);
+                                     int at_once, struct dlock_error *err);
 enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock_request *req,
                                   struct dlock_error *err);
 /* Lets the next one of those who wait through, if this attempt keeps them. */
@@ -406,7 +418,7 @@ void my_lease_busy(const struct my_conn *conn, struct dlock_grant *grant);
 enum dlock_status my_reader_try(struct my_session *session, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err);
 enum dlock_status my_reader_renew(struct my_session *session, struct dlock_lease_op *op,
-                                  struct dlock_error *err);
+                                  int at_once, struct dlock_error *err);
 enum dlock_status my_reader_unlock(struct my_session *session, const struct dlock_request *req,
                                    struct dlock_error *err);
 /* token NULL: all readers. *gone: how many. */

@@ -8,13 +8,14 @@
 #include "my.h"
 
 /* OK: inside a transaction, with the row of the name locked and in conn->row. */
-static enum dlock_status guard(struct my_conn *conn, int *found, struct dlock_error *err)
+static enum dlock_status guard(struct my_conn *conn, enum my_statement which, int *found,
+                               struct dlock_error *err)
 {
     enum dlock_status status = my_conn_begin(conn, err);
 
     *found = 0;
     if (status == DLOCK_OK)
-        status = my_conn_row(conn, MY_GUARD, found, err);
+        status = my_conn_row(conn, which, found, err);
     if (status != DLOCK_OK)
         my_conn_rollback(conn);
     return status;
@@ -24,7 +25,7 @@ static enum dlock_status guard(struct my_conn *conn, int *found, struct dlock_er
 static enum dlock_status guard_any(struct my_conn *conn, struct dlock_error *err)
 {
     int found = 0;
-    enum dlock_status status = guard(conn, &found, err);
+    enum dlock_status status = guard(conn, MY_GUARD, &found, err);
 
     if (status != DLOCK_OK || found)
         return status;
@@ -33,7 +34,7 @@ static enum dlock_status guard_any(struct my_conn *conn, struct dlock_error *err
     if (status == DLOCK_UNKNOWN)
         status = DLOCK_UNAVAILABLE; /* a free row, or none */
     if (status == DLOCK_OK)
-        status = guard(conn, &found, err);
+        status = guard(conn, MY_GUARD, &found, err);
     if (status == DLOCK_OK && !found) {
         my_conn_rollback(conn);
         status = DLOCK_BUSY; /* removed already: others are at it */
@@ -110,11 +111,11 @@ static enum dlock_status extend(struct my_conn *conn, struct dlock_error *err)
 }
 
 enum dlock_status my_reader_renew(struct my_session *session, struct dlock_lease_op *op,
-                                  struct dlock_error *err)
+                                  int at_once, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     int found = 0;
-    enum dlock_status status = guard(conn, &found, err);
+    enum dlock_status status = guard(conn, at_once ? MY_GUARD_NOW : MY_GUARD, &found, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -132,7 +133,7 @@ enum dlock_status my_reader_unlock(struct my_session *session, const struct dloc
 {
     struct my_conn *conn = &session->conn;
     int found = 0;
-    enum dlock_status status = guard(conn, &found, err);
+    enum dlock_status status = guard(conn, MY_GUARD, &found, err);
 
     (void)req;
     if (status != DLOCK_OK)
@@ -147,7 +148,7 @@ enum dlock_status my_reader_break(struct my_session *session, int *gone, struct 
 {
     struct my_conn *conn = &session->conn;
     int found = 0, one = conn->input.number == 0;
-    enum dlock_status status = guard(conn, &found, err);
+    enum dlock_status status = guard(conn, MY_GUARD, &found, err);
 
     *gone = 0;
     if (status != DLOCK_OK)

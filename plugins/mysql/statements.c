@@ -33,6 +33,15 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 #define STEP_DOWN_TEXT "UPDATE {names} SET until_us = 0, token = '' WHERE name = @n"
 #define READERS_TEXT   "SELECT COALESCE(MAX(until_us), 0) FROM {readers} WHERE name = @n"
 
+#define ROW_GUARD                                                                         \
+    "SELECT fence, token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ", " MAY_TAKE \
+    " FROM {names} WHERE name = @n FOR UPDATE"
+#define INSERT_GUARD                                                          \
+    "SELECT COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0)," \
+    " token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ","            \
+    " COALESCE((SELECT " MAY_TAKE " FROM {fences} WHERE name = @n), 1)"       \
+    " FROM {names} WHERE name = @n FOR UPDATE"
+
 #define READER_STATEMENTS                                                                        \
     [MY_READER_ADD] = {"INSERT INTO {readers} (name, token, since_us, until_us, label)"          \
                        " VALUES (@n, @t, " MY_NOW ", " UNTIL ", @l)"                             \
@@ -111,15 +120,15 @@ static const struct my_sql row[MY_STATEMENTS] = {
          ""},
     [MY_LOOK] = {LOOK_TEXT, "iii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
+    [MY_EXTEND_NOW] = {"@w" EXTEND_TEXT, ""},
     [MY_RELEASE] = {"UPDATE {names} SET until_us = 0"
                     " WHERE name = @n AND token = @t AND " LIVE,
                     ""},
     [MY_BREAK] = {"UPDATE {names} SET until_us = 0, token = ''"
                   " WHERE name = @n AND " LIVE " AND (token = @t OR @i)",
                   ""},
-    [MY_GUARD] = {"SELECT fence, token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW
-                  ", " MAY_TAKE " FROM {names} WHERE name = @n FOR UPDATE",
-                  "iiiii"},
+    [MY_GUARD] = {ROW_GUARD, "iiiii"},
+    [MY_GUARD_NOW] = {ROW_GUARD " NOWAIT", "iiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
     [MY_INSPECT] = {ROW_HOLDERS ONE " UNION ALL " ROW_READERS ONE, "iiiibbb"},
@@ -151,13 +160,11 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                    ""},
     [MY_LOOK] = {LOOK_TEXT, "iii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
+    [MY_EXTEND_NOW] = {"@w" EXTEND_TEXT, ""},
     [MY_RELEASE] = {"DELETE FROM {names} WHERE name = @n AND token = @t AND " LIVE, ""},
     [MY_BREAK] = {"DELETE FROM {names} WHERE name = @n AND " LIVE " AND (token = @t OR @i)", ""},
-    [MY_GUARD] = {"SELECT COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0),"
-                  " token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ","
-                  " COALESCE((SELECT " MAY_TAKE " FROM {fences} WHERE name = @n), 1)"
-                  " FROM {names} WHERE name = @n FOR UPDATE",
-                  "iiiii"},
+    [MY_GUARD] = {INSERT_GUARD, "iiiii"},
+    [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
     [MY_INSPECT] = {INSERT_HOLDERS ONE " UNION ALL " INSERT_READERS ONE, "iiiibbb"},
@@ -194,10 +201,16 @@ static const struct my_sql session[MY_STATEMENTS] = {
                  "iiiibbb"},
 };
 
-const char my_sql_batch_head[] = "UPDATE {names} n JOIN (";
-const char my_sql_batch_tail[] = ") v ON n.name = v.name AND n.token = v.token"
-                                 " SET n.until_us = GREATEST(n.until_us, " MY_NOW " + v.ttl_us)"
-                                 " WHERE n.until_us > " MY_NOW;
+/* The leases come first: a scan of {names} would stop at rows that others have locked. */
+#define BATCH_JOIN  ") v STRAIGHT_JOIN {names} n ON n.name = v.name AND n.token = v.token"
+#define BATCH_LIVES " WHERE n.until_us > " MY_NOW
+
+const struct my_sql_batch my_sql_batches[] = {
+    [MY_BATCH_EXTEND] = {"@wUPDATE (", BATCH_JOIN " SET n.until_us = GREATEST(n.until_us, " MY_NOW
+                                                  " + v.ttl_us)" BATCH_LIVES},
+    [MY_BATCH_LIVE] = {"SELECT v.i FROM (", BATCH_JOIN BATCH_LIVES},
+    [MY_BATCH_FREE] = {"SELECT v.i FROM (", BATCH_JOIN BATCH_LIVES " FOR UPDATE SKIP LOCKED"},
+};
 
 const struct my_sql *my_sql(enum my_strategy strategy, enum my_statement which)
 {

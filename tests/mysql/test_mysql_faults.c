@@ -69,17 +69,20 @@ LEASED(C16_the_lease_outlives_a_crash_of_the_server)
 
 static void *row_hold(void *arg)
 {
-    (void)arg;
-    (void)dlt_maria_ask(&server, "BEGIN; UPDATE f_names SET label = 'x'; DO SLEEP(60); ROLLBACK");
+    (void)dlt_maria_ask(
+        &server, "BEGIN; UPDATE f_names SET label = 'x' WHERE name = '%s'; DO SLEEP(60); ROLLBACK",
+        (const char *)arg);
     return NULL;
 }
 
-/* Returns when the row is held: the number of the connection that does. */
-static const char *row_hold_start(pthread_t *thread)
+/* Returns when the row of the name is held: the number of the connection that does. */
+static const char *row_hold_start(pthread_t *thread, const char *name)
 {
+    static char copy[32];
     const char *id = "";
 
-    cr_assert_eq(pthread_create(thread, NULL, row_hold, NULL), 0);
+    (void)snprintf(copy, sizeof copy, "%s", name);
+    cr_assert_eq(pthread_create(thread, NULL, row_hold, copy), 0);
     for (int i = 0; i < 1000 && id[0] == '\0'; i++) {
         dlt_sleep_ms(10);
         id = dlt_maria_ask(&server, "SELECT COALESCE(MAX(id), '') FROM"
@@ -105,15 +108,98 @@ LEASED(C4_somebody_sits_on_the_row)
     pthread_t thread;
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread));
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
     cr_assert_eq(s.err.backend_code, 1205);
     row_hold_end(thread, id);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread));
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
     row_hold_end(thread, id);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+/* Leases on "0", "1", ... of one session. */
+#define MANY 64
+static struct dlt_request leases[MANY];
+static struct dlock_lease_op ops[MANY];
+static char names[MANY][8];
+
+static void many_take(size_t n, size_t reader)
+{
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%zu", i);
+        dlt_request(&s, &leases[i], names[i], (unsigned char)(i + 1), 60000);
+        leases[i].req.mode = i == reader ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        cr_assert_eq(dlt_try(&s, &leases[i]), DLOCK_OK, "%s", s.err.message);
+        leases[i].req.ttl_ms = 90000;
+    }
+}
+
+/* For as long as the keeper gives an exchange. */
+static void many_renew(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ops[i] = (struct dlock_lease_op){.req = &leases[i].req, .status = DLOCK_INTERNAL};
+    cr_assert_eq(s.ops->renew(s.self, ops, n, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+}
+
+/* The others are renewed; `held` is not. */
+static void many_but(size_t n, size_t held)
+{
+    many_renew(n);
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(ops[i].status, i == held ? DLOCK_UNAVAILABLE : DLOCK_OK, "%zu: %s: %s", i,
+                     dlock_status_name((int)ops[i].status), s.err.message);
+}
+
+LEASED(REN_1_C14_somebody_sits_on_the_row_of_another_name)
+{
+    char id[32];
+    pthread_t thread;
+
+    many_take(MANY, 5);
+    for (size_t held = 0; held <= 5; held += 5) { /* an exclusive lease, then the shared one */
+        (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, names[held]));
+        many_but(MANY, held);
+        row_hold_end(thread, id);
+        many_but(MANY, MANY);
+    }
+}
+
+/* ... nor does one of a name that is not ours at all. */
+LEASED(REN_1_somebody_sits_on_a_row_that_is_not_ours)
+{
+    char id[32];
+    pthread_t thread;
+
+    many_take(3, MANY);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
+    many_but(3, MANY);
+    row_hold_end(thread, id);
+}
+
+static unsigned long long questions(void)
+{
+    const char *text = dlt_maria_ask(&server, "SHOW GLOBAL STATUS LIKE 'Questions'");
+
+    return strtoull(text + strcspn(text, " "), NULL, 10);
+}
+
+/* The batch has extended the others: they are not asked for one by one. */
+LEASED(REN_1_a_lease_that_is_lost_costs_the_others_nothing)
+{
+    unsigned long long before = 0;
+
+    many_take(MANY, MANY);
+    cr_assert_eq(dlt_unlock(&s, &leases[9]), DLOCK_OK, "%s", s.err.message);
+    before = questions();
+    many_renew(MANY);
+    cr_assert_lt(questions() - before, 10);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_eq(ops[i].status, i == 9 ? DLOCK_LOST : DLOCK_OK, "%zu: %s", i,
+                     dlock_status_name((int)ops[i].status));
 }
 
 LEASED(REN_2_a_row_that_was_removed)
