@@ -18,11 +18,6 @@ static int64_t longer_ms(int64_t a_us, int64_t b_us)
     return us > 0 ? (us + MY_US_PER_MS - 1) / MY_US_PER_MS : 0;
 }
 
-void my_lease_busy(const struct my_conn *conn, struct dlock_grant *grant)
-{
-    grant->holder_ms = longer_ms(conn->row.number[1], conn->row.number[2]);
-}
-
 static enum dlock_status granted(const struct my_conn *conn, const struct dlock_request *req,
                                  struct dlock_grant *grant)
 {
@@ -38,13 +33,16 @@ static enum dlock_status look(struct my_conn *conn, struct dlock_grant *grant, i
                               struct dlock_error *err)
 {
     enum dlock_status status = my_conn_row(conn, MY_LOOK, there, err);
+    int64_t left_ms = 0;
 
     if (status == DLOCK_UNKNOWN)
         status = DLOCK_UNAVAILABLE; /* it was a question only */
     if (status != DLOCK_OK || !*there)
         return status;
-    my_lease_busy(conn, grant);
-    return grant->holder_ms > 0 && conn->row.number[0] == 0 ? DLOCK_BUSY : DLOCK_OK;
+    left_ms = longer_ms(conn->row.number[1], conn->row.number[2]);
+    if (left_ms > 0) /* 0: it is free, and may be reserved for a waiter */
+        grant->holder_ms = left_ms;
+    return left_ms > 0 && conn->row.number[0] == 0 ? DLOCK_BUSY : DLOCK_OK;
 }
 
 /* BUSY, with what the holder has left. */

@@ -412,8 +412,6 @@ enum dlock_status my_lease_unlock(struct my_session *session, const struct dlock
 void my_lease_pass(const struct dlock_request *req);
 /* BUSY becomes of a failure that only says that others were faster. */
 enum dlock_status my_lease_contended(enum dlock_status status, const struct dlock_error *err);
-/* Held by others: fills holder_ms from a row of MY_LOOK. */
-void my_lease_busy(const struct my_conn *conn, struct dlock_grant *grant);
 
 enum dlock_status my_reader_try(struct my_session *session, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err);

@@ -65,7 +65,8 @@ static struct my_queue *queue_new(struct my_side *side, int64_t deadline_ns,
     return queue;
 }
 
-struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct dlock_error *err)
+struct my_queue *my_queue_take(struct my_side *side, int may_connect, int64_t deadline_ns,
+                               struct dlock_error *err)
 {
     struct my_queue *queue = NULL;
 
@@ -75,7 +76,7 @@ struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct
             break;
         my_queue_drop(queue);
     }
-    if (queue == NULL)
+    if (queue == NULL && may_connect)
         queue = queue_new(side, deadline_ns, err);
     if (queue != NULL) {
         queue->side = side;

@@ -17,8 +17,10 @@ struct my_queue {
     int64_t rest_ns; /* at rest: since when */
 };
 
-/* A connection that waits in GET_LOCK, one that rests or a new one. NULL: err says why. */
-struct my_queue *my_queue_take(struct my_side *side, int64_t deadline_ns, struct dlock_error *err);
+/* A connection for waiting in GET_LOCK: one that rests, or, with may_connect, a new one. NULL:
+ * there is none. */
+struct my_queue *my_queue_take(struct my_side *side, int may_connect, int64_t deadline_ns,
+                               struct dlock_error *err);
 /* BUSY: this waiter is the head since just now. OK: it is the head. TIMEOUT, CANCELED: it keeps its
  * place. Others: it has none. */
 enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,

@@ -2,7 +2,9 @@
 /*
  * Waiting for a row. Only the head of those who wait looks at it, in short intervals, and has it
  * reserved meanwhile: whoever comes by when it is free does not take it from under the nose of
- * those who wait. The place among them belongs to the attempt and outlives this call.
+ * those who wait. The place among them belongs to the attempt and outlives this call. Without a
+ * connection for a place the waiter polls the row on its own: to say UNAVAILABLE would end the
+ * connections that the client has (FAI-1), at a server that has no room for more.
  */
 #include "queue.h"
 
@@ -11,6 +13,10 @@
 #define POLL_LEAST_NS (1 * MY_NS_PER_MS)
 #define POLL_MOST_NS  (25 * MY_NS_PER_MS)
 #define POLL_SHARE    8 /* of the time that it has waited */
+
+#define ALONE_LEAST_NS (10 * MY_NS_PER_MS)
+#define ALONE_MOST_NS  (250 * MY_NS_PER_MS)
+#define LOGIN_NS       (100 * MY_NS_PER_MS)
 
 /* A look near the deadline gets this much time, so that it ends; within the 100 ms of C8. */
 #define GRACE_NS (40 * MY_NS_PER_MS)
@@ -86,26 +92,64 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
     return status;
 }
 
+/* A waiter that has no place, because there is no connection for it, looks now and then. The first
+ * look is not at once: the name may be free, and reserved for another. */
+static enum dlock_status poll_alone(struct my_session *session, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    struct my_conn *conn = &session->conn;
+    int64_t pause_ns = ALONE_LEAST_NS;
+    enum dlock_status status = DLOCK_OK;
+
+    while (status == DLOCK_OK) {
+        status = my_pause(conn, pause_ns);
+        if (status == DLOCK_OK)
+            status = look(conn, req, err);
+        pause_ns = 2 * pause_ns < ALONE_MOST_NS ? 2 * pause_ns : ALONE_MOST_NS;
+    }
+    return status;
+}
+
+/* A login that is cut off by the end of a short wait would do harm at the server. */
+static struct my_queue *queue_find(struct my_session *session, const struct dlock_request *req)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    const int in_time = req->deadline_ns - now_ns(&session->conn) >= LOGIN_NS;
+
+    return my_queue_take(session->side, in_time, req->deadline_ns, &ignored);
+}
+
+/* BUSY, TIMEOUT, CANCELED, or there is no place any more. */
+static enum dlock_status wait_in_place(struct my_session *session, const struct dlock_request *req,
+                                       struct dlock_error *err)
+{
+    struct my_slot *slot = req->slot;
+    enum dlock_status status = my_queue_await(slot->queue, session, req, err);
+
+    if (status == DLOCK_OK)
+        status = head_poll(session, req, slot->queue, err);
+    if (slot->queue->conn.dead) {
+        my_queue_drop(slot->queue);
+        slot->queue = NULL;
+    }
+    return status;
+}
+
 enum dlock_status my_watch(struct my_session *session, const struct dlock_request *req,
                            struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     struct my_slot *slot = req->slot;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = DLOCK_UNAVAILABLE;
 
     if (slot->queue == NULL)
-        slot->queue = my_queue_take(session->side, req->deadline_ns, err);
-    if (slot->queue == NULL)
-        return DLOCK_UNAVAILABLE;
+        slot->queue = queue_find(session, req);
     my_conn_input(conn, req);
     conn->stop = &slot->stop;
-    status = my_queue_await(slot->queue, session, req, err);
-    if (status == DLOCK_OK)
-        status = head_poll(session, req, slot->queue, err);
+    if (slot->queue != NULL)
+        status = wait_in_place(session, req, err);
+    if (slot->queue == NULL && status != DLOCK_BUSY && status != DLOCK_CANCELED && !conn->dead)
+        status = poll_alone(session, req, err);
     conn->stop = NULL;
-    if (slot->queue->conn.dead) {
-        my_queue_drop(slot->queue);
-        slot->queue = NULL;
-    }
     return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status;
 }

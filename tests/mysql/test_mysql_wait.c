@@ -143,6 +143,49 @@ LEASED(C13_a_head_that_stopped)
     t.ops->forget(t.self, &b.req);
 }
 
+/* A waiter needs a connection more. Where the server has no room for it, the waiter looks for
+ * itself, and the session that it looks with is not given up (FAI-1). */
+LEASED(WAT_1_no_connection_is_left_to_wait_in)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct dlt_session others[12];
+    int count = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    while (dlt_session_join(&others[count++], &s) == DLOCK_OK)
+        ;
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    w.timeout_ms = 20000;
+    waiter_start(&w);
+    dlt_sleep_ms(100);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&w), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    for (int i = 0; i < count; i++)
+        dlt_session_close(&others[i]);
+}
+
+/* TRY-3: nobody holds it, and a waiter that is to look again at once would do so all the time. */
+LEASED(TRY_3_a_free_name_that_is_reserved_says_no_time)
+{
+    const char *table = strcmp(s.options[1][1], "row") == 0 ? "f_names" : "f_fences";
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_str_eq(dlt_maria_ask(&server,
+                                   "UPDATE %s SET next_token = 'x', next_us = 10000000 + "
+                                   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+                                   table),
+                     "");
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+        cr_assert_neq(t.grant.holder_ms, 0);
+    }
+}
+
 /* Nor does a holder who has waited for the name, and has not run out. */
 LEASED(C13_a_holder_who_says_nothing)
 {
