@@ -54,7 +54,9 @@ static int64_t target_number(const struct dlock_target *target, const char *name
     const struct dl_store *store = store_of(target);
     const struct dlock_option_spec *row = dl_option_find(store->plugin->options, name);
 
-    return row != NULL ? store->values[row - store->plugin->options].number : 0;
+    if (row == NULL)
+        return strcmp(name, "ttl") == 0 ? store->settings.ttl_ms : 0;
+    return store->values[row - store->plugin->options].number;
 }
 
 /* Without secrets, and of the same meaning in any working directory. */

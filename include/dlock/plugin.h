@@ -137,7 +137,7 @@ struct dlock_target {
      * or no such option. */
     const char *(*option)(const struct dlock_target *target, const char *name);
     /* The same as a number: bool 0 or 1, int, size in bytes, duration in milliseconds; 0 when
-     * absent. */
+     * absent. "ttl" is core's own option: the default lease of the client's locks. */
     int64_t (*number)(const struct dlock_target *target, const char *name);
 };
 

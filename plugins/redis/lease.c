@@ -106,8 +106,10 @@ static const char *try_what(const struct dlock_request *req)
 }
 
 static enum dlock_status try_run(struct redis_session *session, const struct dlock_request *req,
-                                 const char *channel, redisReply **reply, struct dlock_error *err)
+                                 const char *channel, redisReply **reply, struct dlock_grant *grant,
+                                 struct dlock_error *err)
 {
+    enum dlock_status status = DLOCK_INTERNAL;
     NOT_ZEROED struct redis_keys keys;
     NOT_ZEROED struct redis_call call;
     char token[REDIS_HEX_SIZE], ttl[REDIS_DIGITS], place[REDIS_DIGITS];
@@ -124,7 +126,10 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     resp_command_text(&call.command, redis_number(place, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
     resp_command_text(&call.command, req->label != NULL ? req->label : "");
-    return redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
+    status = redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
+    if (status == DLOCK_BUSY)
+        grant->holder_ms = call.guard_left_ms;
+    return status;
 }
 
 enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
@@ -140,17 +145,16 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     if (req->mode == DLOCK_SHARED && session->place.raw)
         return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
                           "no shared mode with key=raw: other programs would not see it");
-    if (session->place.restart_guard_ms > 0 && req->ttl_ms > session->place.restart_guard_ms)
-        return redis_fail(&session->place, err, DLOCK_CONFIG,
-                          "a ttl of %lld ms is longer than restart_guard, %lld ms: a server that "
-                          "restarts could grant the lock again while it is held",
-                          (long long)req->ttl_ms, (long long)session->place.restart_guard_ms);
+    status =
+        redis_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
+    if (status != DLOCK_OK)
+        return status;
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         channel = redis_hub_expect(&session->hub, req->slot, req->token);
         if (channel == NULL)
             return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
     }
-    status = try_run(session, req, channel, &reply, err);
+    status = try_run(session, req, channel, &reply, grant, err);
     if (status != DLOCK_OK)
         return status;
     if (is_grant(reply)) {

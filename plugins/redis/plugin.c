@@ -10,6 +10,8 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
 
+#define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
+
 static void info_fill(struct dlock_session_info *info, const struct redis_session *session,
                       const struct redis_facts *facts, uint32_t caps)
 {
@@ -27,6 +29,17 @@ static enum dlock_status tls_make(struct redis_session *session, struct dlock_er
         return DLOCK_OK;
     session->tls = tls_new(&session->place.tls, &status, why, sizeof why);
     return session->tls != NULL ? DLOCK_OK : redis_fail(&session->place, err, status, "%s", why);
+}
+
+static void unguarded_tell(const struct redis_session *session, uint32_t caps)
+{
+    char line[300];
+
+    if (session->place.restart_guard_ms > 0 || (caps & DLOCK_CAP_CRASH_SAFE) != 0)
+        return;
+    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", session->place.endpoint,
+                   REDIS_UNGUARDED);
+    session->host->log(session->host->ctx, LOG_INFO, line);
 }
 
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
@@ -50,8 +63,13 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                     target->number(target, "sockets"));
     status = redis_pool_connect(&session->pool, true, deadline_ns, &facts, &caps, err);
     if (status == DLOCK_OK)
-        info_fill(info, session, &facts, caps);
-    return status;
+        status = redis_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool),
+                                       target->number(target, "ttl"), err);
+    if (status != DLOCK_OK)
+        return status;
+    info_fill(info, session, &facts, caps);
+    unguarded_tell(session, caps);
+    return DLOCK_OK;
 }
 
 static void redis_close(void *self, int forked)
@@ -136,9 +154,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"prefix", "text", "dl:", "0..64", "what all keys begin with; no braces"},
     {"key", "enum", "name", "name|raw",
      "raw: the key of a lock is its name as it stands, as other programs have it; no shared mode"},
-    {"restart_guard", "duration", "0", "0..7d",
-     "no new lock in a server that is up for less: at least the longest ttl of any client, where "
-     "the server forgets locks when it crashes"},
+    {"restart_guard", "duration", "30s", "0..7d",
+     "no new lock in a server that is up for less, unless the server is durable: at least the "
+     "longest ttl of any client. 0: off, a restart may make two holders"},
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},

@@ -62,11 +62,19 @@ void redis_pool_leave(struct redis_pool *pool)
 
 /* ---- connecting ---- */
 
+int64_t redis_pool_guard_ms(const struct redis_pool *pool)
+{
+    bool durable = (atomic_load(&pool->caps) & DLOCK_CAP_FENCE_DURABLE) != 0;
+
+    return durable ? 0 : pool->place->restart_guard_ms;
+}
+
 /* A restart always ends the connection, so that asking once a connection is enough. */
 static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
                       const struct redis_facts *facts)
 {
-    int64_t left_ms = redis_facts_guard_ms(facts, pool->place);
+    int64_t guard_ms = redis_facts_durable(facts) ? 0 : pool->place->restart_guard_ms;
+    int64_t left_ms = redis_guard_left_ms(guard_ms, facts->uptime_s);
 
     wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
 }
@@ -81,8 +89,9 @@ static void caps_look(struct redis_pool *pool, uint32_t caps)
         return;
     (void)snprintf(line, sizeof line,
                    "%s: less can be relied on than was announced, until the client is opened "
-                   "again: a crash of the server forgets locks",
-                   pool->place->endpoint);
+                   "again: a crash of the server forgets %s",
+                   pool->place->endpoint,
+                   (gone & DLOCK_CAP_CRASH_SAFE) != 0 ? "locks" : "the last fencing tokens");
     pool->host->session_caps(pool->host->ctx, pool->session, caps);
     pool->host->log(pool->host->ctx, 1, line);
 }
@@ -373,16 +382,15 @@ static enum dlock_status guard_look(const struct redis_pool *pool, const struct 
                                     const struct redis_question *question, struct dlock_error *err)
 {
     int64_t left_ns = wire->guard_until_ns != 0 ? wire->guard_until_ns - now(pool) : 0;
+    char text[180];
 
     if (question->guarded != NULL)
         *question->guarded = left_ns > 0 ? '1' : '0';
     if (left_ns <= 0 || !question->grants)
         return DLOCK_OK;
-    return redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
-                      "no new locks for %lld ms: the server was just started, restart_guard is "
-                      "%lld s",
-                      (long long)left_ns / REDIS_NS_PER_MS + 1,
-                      (long long)pool->place->restart_guard_ms / 1000);
+    *question->guard_left_ms = left_ns / REDIS_NS_PER_MS + 1;
+    redis_guard_text(text, sizeof text, pool->place->restart_guard_ms, *question->guard_left_ms);
+    return redis_fail(pool->place, err, DLOCK_BUSY, "%s", text);
 }
 
 /* *asked: it was, and the exchange says what became of it. */

@@ -52,10 +52,13 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
 /* A number for a question; 0 is none. */
 uint32_t redis_pool_number(struct redis_pool *pool);
 
+/* restart_guard, as it applies here: 0 where every connection found a durable server. */
+int64_t redis_pool_guard_ms(const struct redis_pool *pool);
+
 /*
  * While the server at the other end of a connection was up for less than restart_guard, what
- * `grants` is not sent on it, and `guarded`, a word of the command, says "1" to the others, which
- * are to pass nothing on; else "0".
+ * `grants` is not sent on it (BUSY, with a text), and `guarded`, a word of the command, says "1" to
+ * the others, which are to pass nothing on; else "0".
  */
 struct redis_question {
     const struct resp_command *command;
@@ -63,7 +66,8 @@ struct redis_question {
     size_t reply_max; /* bytes of the answer */
     int64_t deadline_ns;
     bool grants;
-    char *guarded; /* NULL: nobody wants to know */
+    char *guarded;          /* NULL: nobody wants to know */
+    int64_t *guard_left_ms; /* set with BUSY; NULL unless `grants` */
     /* Whether an answer that is no error, the number taken off, has the shape of one. Where it has
      * not, answers may have slipped: PROTOCOL, and nobody is answered on that connection. */
     redis_fits_fn *fits;
@@ -71,8 +75,8 @@ struct redis_question {
 };
 
 /*
- * One command, one answer, to be freed by freeReplyObject. UNAVAILABLE, or what redis_pool_connect
- * says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
+ * One command, one answer, to be freed by freeReplyObject. UNAVAILABLE, BUSY, or what
+ * redis_pool_connect says: not a byte has left; UNKNOWN; PROTOCOL; NOMEM.
  */
 enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_question *question,
                                  redisReply **out, struct dlock_error *err);

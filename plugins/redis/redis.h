@@ -89,6 +89,7 @@ struct redis_call {
     char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
     char guarded[2];           /* see pool.h: an argument of those that pass on */
     bool grants;               /* see pool.h */
+    int64_t guard_left_ms;     /* set by redis_call_run with BUSY, of what grants */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
     redis_fits_fn *fits;       /* of the answer, see pool.h */
     size_t expects;            /* ... */
@@ -100,8 +101,8 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
 void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
 
 /*
- * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE or PROTOCOL of the connection;
- * or what the server's error means. A server that does not know the script is given it.
+ * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE, BUSY or PROTOCOL of the
+ * connection; or what the server's error means. A server that does not know the script is given it.
  */
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);

@@ -76,7 +76,8 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
         resp_command_text(&batch->call.command, batch->token[i]);
         resp_command_text(
             &batch->call.command,
-            redis_number(batch->ttl[i], redis_guarded_ttl_ms(&session->place, req->ttl_ms)));
+            redis_number(batch->ttl[i],
+                         redis_guarded_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms)));
         resp_command_text(&batch->call.command,
                           (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
     }

@@ -14,6 +14,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsi
     call->expects = 0;
     call->foreign = false;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
+    call->guard_left_ms = 0;
     memcpy(call->guarded, "0", sizeof call->guarded);
     (void)redis_number(call->count, names * REDIS_KEY_COUNT);
     resp_command_begin(&call->command);
@@ -57,6 +58,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         .deadline_ns = deadline_ns,
         .grants = call->grants,
         .guarded = call->guarded,
+        .guard_left_ms = &call->guard_left_ms,
         .fits = call->fits,
         .expects = call->expects,
     };

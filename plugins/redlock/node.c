@@ -230,7 +230,9 @@ static void become_ready(struct redlock_node *node)
     node->state = NODE_READY;
     node->failures = 0;
     node->life++;
-    node->votes_ns = now_ns + redis_facts_guard_ms(&node->facts, node->place) * REDIS_NS_PER_MS;
+    node->votes_ns =
+        now_ns +
+        redis_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * REDIS_NS_PER_MS;
     if (node->channel != NULL && !subscribe(node) && node->state == NODE_READY)
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
 }

@@ -73,7 +73,7 @@ static enum quorum_verdict renew_judge(const struct redlock_round *round)
 
 static int64_t ttl_of(const struct renewing *renewing, const struct dlock_request *req)
 {
-    return redis_guarded_ttl_ms(&renewing->session->place->nodes[0], req->ttl_ms);
+    return redis_guarded_ttl_ms(renewing->session->place->restart_guard_ms, req->ttl_ms);
 }
 
 static void request_make(struct renewing *renewing)

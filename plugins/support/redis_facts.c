@@ -88,9 +88,14 @@ static bool evicts(const struct redis_facts *facts)
     return facts->max_memory != 0 && strcmp(facts->policy, "noeviction") != 0;
 }
 
-static bool durable(const struct redis_facts *facts)
+static bool syncs(const struct redis_facts *facts)
 {
     return facts->aof && strcmp(facts->fsync, "always") == 0;
+}
+
+bool redis_facts_durable(const struct redis_facts *facts)
+{
+    return syncs(facts) && !evicts(facts);
 }
 
 enum dlock_status redis_facts_judge(const struct redis_facts *facts,
@@ -115,8 +120,10 @@ enum dlock_status redis_facts_judge(const struct redis_facts *facts,
                           facts->policy);
     if (!place->raw)
         *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
-    if (durable(facts) && !evicts(facts))
+    if (redis_facts_durable(facts))
         *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    else if (place->restart_guard_ms > 0 && !evicts(facts))
+        *caps |= DLOCK_CAP_CRASH_SAFE;
     return DLOCK_OK;
 }
 
@@ -124,13 +131,14 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
                         dlock_check_fn *fn, void *arg)
 {
     const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    bool guarded = place->restart_guard_ms > 0, durable = redis_facts_durable(facts);
     const char *persistence = "off";
     char guard[64];
 
     if (facts->aof)
         persistence = facts->fsync[0] != '\0' ? facts->fsync : "unknown";
-    (void)snprintf(guard, sizeof guard, "%lld s, the server is up for %lld s",
-                   (long long)place->restart_guard_ms / 1000, (long long)facts->uptime_s);
+    (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
+                   (double)place->restart_guard_ms / 1000, (long long)facts->uptime_s);
     const struct dlock_check checks[] = {
         {.name = "role", .found = facts->role},
         {.name = "maxmemory-policy",
@@ -139,27 +147,16 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
          .clears = evicts(facts) ? durability : 0},
         {.name = "append-only file, fsync",
          .found = persistence,
-         .advice = durable(facts) ? NULL
-                                  : "a crash of the server forgets locks: appendonly yes and "
-                                    "appendfsync always, or restart_guard=",
-         .clears = durable(facts) ? 0 : durability},
-        {.name = "restart_guard", .found = guard},
+         .advice = syncs(facts) ? NULL
+                                : "a crash of the server forgets locks and the last fences: "
+                                  "appendonly yes and appendfsync always",
+         .clears = syncs(facts) ? 0 : DLOCK_CAP_FENCE_DURABLE},
+        {.name = "restart_guard",
+         .found = durable ? "not needed" : guard,
+         .advice = durable || guarded ? NULL : REDIS_UNGUARDED,
+         .clears = durable || guarded ? 0 : DLOCK_CAP_CRASH_SAFE},
     };
 
     for (size_t i = 0; fn != NULL && i < sizeof checks / sizeof checks[0]; i++)
         fn(arg, &checks[i]);
-}
-
-int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis_place *place)
-{
-    int64_t left_ms = place->restart_guard_ms + 1000 - facts->uptime_s * 1000;
-
-    return place->restart_guard_ms > 0 && left_ms > 0 ? left_ms : 0;
-}
-
-int64_t redis_guarded_ttl_ms(const struct redis_place *place, int64_t ttl_ms)
-{
-    int64_t guard_ms = place->restart_guard_ms;
-
-    return guard_ms > 0 && ttl_ms > guard_ms ? guard_ms : ttl_ms;
 }

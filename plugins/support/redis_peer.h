@@ -5,6 +5,7 @@
  *
  *   redis_error.c  errors, of ours and of the server
  *   redis_facts.c  what a server says of itself, and what that means for a lock
+ *   redis_guard.c  what a server that was just started may not do
  *   redis_keys.c   the keys of a name
  *   redis_reply.c  taking answers apart
  *   redis_setup.c  making a connection ready
@@ -128,13 +129,34 @@ enum dlock_status redis_facts_judge(const struct redis_facts *facts,
 void redis_facts_report(const struct redis_facts *facts, const struct redis_place *place,
                         dlock_check_fn *fn, void *arg);
 
-/* How long from now the server, which has just told its facts, may grant nothing [restart_guard].
- * It counts whole seconds. 0: it may. */
-int64_t redis_facts_guard_ms(const struct redis_facts *facts, const struct redis_place *place);
+/* No crash of the server makes it forget: restart_guard is not needed. */
+bool redis_facts_durable(const struct redis_facts *facts);
 
-/* The lease that may be asked for: none may outlast the time in which a server that forgot it
- * grants nothing, not even by a renewal [restart_guard]. */
-int64_t redis_guarded_ttl_ms(const struct redis_place *place, int64_t ttl_ms);
+/* ---- redis_guard.c: the option restart_guard ----
+ *
+ * A server that was restarted may have forgotten a lock whose holder still relies on it. Until the
+ * server has been up for restart_guard, no new lock is taken there; and no lease is longer than
+ * restart_guard, so that all leases from before the restart have ended by then. 0: no guard.
+ */
+
+/* What doctor says of restart_guard=0. */
+#define REDIS_UNGUARDED                                                                         \
+    "a server that restarts forgets locks, and could grant a lock again while it is held: set " \
+    "restart_guard to at least the longest ttl of any client"
+
+/* The time for which a server that has just said uptime_s takes no new lock. The server counts
+ * whole seconds. 0: it takes them. */
+int64_t redis_guard_left_ms(int64_t guard_ms, int64_t uptime_s);
+
+/* The message of BUSY while left_ms of the guard remain. */
+void redis_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms);
+
+/* OK; CONFIG: a lease of ttl_ms would outlast the guard. */
+enum dlock_status redis_guard_judge_ttl(const char *origin, int64_t guard_ms, int64_t ttl_ms,
+                                        struct dlock_error *err);
+
+/* The lease that a renewal or an adoption may ask for. */
+int64_t redis_guarded_ttl_ms(int64_t guard_ms, int64_t ttl_ms);
 
 /* ---- redis_setup.c ---- */
 

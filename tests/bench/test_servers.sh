@@ -17,7 +17,7 @@ says() {
 }
 
 run() {
-    "$with_server" redis --count 3 -- "$program" --uri "redis=redis://127.0.0.1:{port}" \
+    "$with_server" redis --count 3 -- "$program" --uri "redis=redis://127.0.0.1:{port}?restart_guard=0" \
         --uri "nodes=redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0" \
         --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
         --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \

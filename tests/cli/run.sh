@@ -119,7 +119,7 @@ password_is_asked_for_again() {
     # shellcheck disable=SC2016
     exits 0 "$DLOCK_BIN/with_server" redis --requirepass s3cr3t -- sh -c '
         cd "$1"
-        uri=redis://:s3cr3t@127.0.0.1:$2
+        uri=redis://:s3cr3t@127.0.0.1:$2?restart_guard=0
         "$0" run -u "$uri" x -- sh -c '\''
             echo "$DLOCK_URI"
             for words in "run --nowait x -- true" "run --nowait y -- touch ran" "inspect x" list "break x --yes"; do
@@ -127,7 +127,7 @@ password_is_asked_for_again() {
             done
             "$0" -u "$1" inspect x
             exec "$0" -u "$1" run --nowait y -- touch told'\'' "$0" "$uri"' "$dlock" "$PWD" '{port}'
-    grep -qE '^redis://:\*\*\*@127.0.0.1:[0-9]+$' out || die "DLOCK_URI: $(cat out)"
+    grep -qE '^redis://:\*\*\*@127.0.0.1:[0-9]+[?]restart_guard=0$' out || die "DLOCK_URI: $(cat out)"
     equal 5 "$(grep -cx 'exit code 64' out)" "refusals ($(cat out err))"
     equal 5 "$(grep -c '^dlock: DLOCK_URI: \*\*\* stands for a secret that was left out' err)" "lines ($(cat err))"
     ! grep -q s3cr3t out err || die "$(cat out err)"

@@ -10,8 +10,8 @@ set -u
 bin=$2
 port=$3
 count=$4
-uri=redis://least:least@127.0.0.1:$port # who may do what least.acl says
-raw="redis://127.0.0.1:$port?key=raw"
+uri="redis://least:least@127.0.0.1:$port?restart_guard=0" # who may do what least.acl says
+raw="redis://127.0.0.1:$port?key=raw&restart_guard=0"
 
 # calls COMMAND: how often it was called since the last reset.
 calls() {

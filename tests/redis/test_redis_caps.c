@@ -44,7 +44,7 @@ int main(void)
     if (!dlt_redis_start(&server,
                          (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}))
         abort();
-    (void)snprintf(uri, sizeof uri, "redis://%s", server.address);
+    (void)snprintf(uri, sizeof uri, "redis://%s?restart_guard=0", server.address);
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK ||
         dlock_new(client, "job", 3, NULL, &lock, &err) != DLOCK_OK)
         abort();

@@ -30,6 +30,39 @@ static void tear_down(void)
 
 TestSuite(guard, .init = set_up, .fini = tear_down, .timeout = 60);
 
+/* OPN-2: what the guard gives, and what a durable server gives without it. */
+Test(guard, restart_guard_is_a_crash_safety_of_its_own)
+{
+    struct dlt_redis durable;
+    struct dlt_session d;
+
+    cr_assert_eq(direct.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "30000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE),
+                 DLOCK_CAP_CRASH_SAFE);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "ttl", "60000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG, "the URI says that it cannot be");
+    cr_assert(strstr(s.err.message, "add restart_guard=60s") != NULL, "%s", s.err.message);
+
+    cr_assert(dlt_redis_start(&durable, (const char *[]){"--appendonly", "yes", "--appendfsync",
+                                                         "always", NULL}),
+              "%s", durable.why);
+    dlt_session_init(&d, "redis", durable.address);
+    dlt_session_trusted(&d); /* who may ask for appendfsync */
+    dlt_session_option(&d, "restart_guard", "30000");
+    dlt_session_option(&d, "ttl", "60000");
+    cr_assert_eq(dlt_session_open(&d), DLOCK_OK, "%s", d.err.message);
+    dlt_request(&d, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&d, &a), DLOCK_OK, "no guard is needed: %s", d.err.message);
+    cr_assert_eq(dlt_renew(&d, &a), DLOCK_OK);
+    cr_assert_gt(d.grant.lease_ms, 50000);
+    dlt_session_close(&d);
+    dlt_redis_stop(&durable);
+}
+
 struct guarded {
     struct dlt_session view;
     struct dlt_request request;
@@ -61,8 +94,15 @@ Test(guard, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
     dlt_session_close(&s);
     dlt_session_option(&s, "restart_guard", "3600000");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
-    cr_assert(strstr(s.err.message, "restart_guard is 3600 s") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    cr_assert(strstr(s.err.message, ": the server was started ") != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "a lock from before may still be in use for 3") != NULL, "%s",
+              s.err.message);
+    cr_assert(strstr(s.err.message, "Z); see restart_guard") != NULL, "%s", s.err.message);
+    cr_assert_gt(s.grant.holder_ms, 3000000);
+    cr_assert_leq(s.grant.holder_ms, 3601000);
+    cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(s.grant.flags, 0, "no place in the queue");
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "what is held goes on");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     dlt_session_close(&s);
@@ -70,9 +110,10 @@ Test(guard, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
     dlt_session_option(&s, "restart_guard", "1000");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
-    cr_assert(strstr(s.err.message, "longer than restart_guard") != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "add restart_guard=60s to the URI of all clients") != NULL,
+              "%s", s.err.message);
     b.req.ttl_ms = 1000;
-    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
+    while (dlt_try(&s, &b) == DLOCK_BUSY)
         dlt_sleep_ms(20);
     cr_assert_geq(s.grant.fence, 1);
     cr_assert_geq(
@@ -92,7 +133,7 @@ Test(guard, restart_guard_bounds_renewals)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     a.req.ttl_ms = 1000;
-    while (dlt_try(&s, &a) == DLOCK_UNAVAILABLE)
+    while (dlt_try(&s, &a) == DLOCK_BUSY)
         dlt_sleep_ms(20);
     a.req.ttl_ms = 60000;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
@@ -140,7 +181,7 @@ Test(guard, restart_guard_holds_for_the_first_question_after_a_restart)
     s.call_ms = 5000;
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     b.req.ttl_ms = 3000;
-    while (dlt_try(&s, &b) == DLOCK_UNAVAILABLE)
+    while (dlt_try(&s, &b) == DLOCK_BUSY)
         dlt_sleep_ms(50);
     cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
     dlt_redis_kill(&server);
@@ -151,6 +192,6 @@ Test(guard, restart_guard_holds_for_the_first_question_after_a_restart)
     for (int i = 0; i < 8; i++) {
         (void)pthread_join(callers[i].thread, NULL);
         if (callers[i].ended_ns - up_ns < 3000 * DLT_NS_PER_MS)
-            cr_assert_eq(callers[i].status, DLOCK_UNAVAILABLE, "%d", i);
+            cr_assert_eq(callers[i].status, DLOCK_BUSY, "%d", i);
     }
 }

@@ -62,11 +62,11 @@ int main(int argc, char **argv)
     if (!start(secure))
         abort();
     if (secure)
-        (void)snprintf(uri, sizeof uri, "rediss://%s:%s@127.0.0.1:%u?ca=%s/ca.pem", DLT_REDIS_LEAST,
-                       DLT_REDIS_LEAST, server.tls_port, server.directory);
+        (void)snprintf(uri, sizeof uri, "rediss://%s:%s@127.0.0.1:%u?ca=%s/ca.pem&restart_guard=0",
+                       DLT_REDIS_LEAST, DLT_REDIS_LEAST, server.tls_port, server.directory);
     else
-        (void)snprintf(uri, sizeof uri, "redis://%s:%s@%s", DLT_REDIS_LEAST, DLT_REDIS_LEAST,
-                       server.address);
+        (void)snprintf(uri, sizeof uri, "redis://%s:%s@%s?restart_guard=0", DLT_REDIS_LEAST,
+                       DLT_REDIS_LEAST, server.address);
     storm.uri = uri;
     if (!dlt_storm_start(&storm))
         abort();

@@ -15,7 +15,7 @@ struct dlt_host {
     struct dlock_host table; /* table.ctx is this struct: it must not move */
     int runs;                /* non-zero: CLOCK_BOOTTIME, and now_ns more */
     _Atomic int64_t now_ns;
-    _Atomic unsigned logs, downs; /* calls of log and session_down */
+    _Atomic unsigned logs, downs; /* calls of log with a warning, and of session_down */
     char logged[256];             /* the first of its lines */
     _Atomic uint32_t caps;        /* that no session_caps left out; all at first */
 };

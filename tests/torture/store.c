@@ -156,7 +156,7 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
         if (store->backend->majority)
             majority_uri(store, client, uri, size);
         else
-            (void)snprintf(uri, size, "redis://%s?waiter_lease=1s", way->address);
+            (void)snprintf(uri, size, "redis://%s?waiter_lease=1s&restart_guard=0", way->address);
         break;
     case STORE_MYSQL:
         (void)snprintf(uri, size, "mysql://u:secret@%s/locks?strategy=%s", way->address,

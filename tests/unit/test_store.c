@@ -168,6 +168,8 @@ Test(store, options_given_and_not)
     cr_expect_str_eq(target->option(target, "secret"), "a&b");
     cr_expect_null(target->option(target, "ttl"), "core's options are not the plugin's");
     cr_expect_eq(target->number(target, "nonsense"), 0);
+    cr_expect_eq(target->number(target, "ttl"), store->settings.ttl_ms, "core's own");
+    cr_expect_gt(store->settings.ttl_ms, 0);
     cr_expect_str_eq(store->uri, "x:?grace=70ms&secret=***");
 }
 
