@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire.h"
+#include "acquire_text.h"
 #include "attempt.h"
 #include "dispatch.h"
 #include "error.h"
 #include "hold.h"
-#include "renew.h"
+#include "lengthen.h"
 #include "turn.h"
-#include "validity.h"
 
 #include <string.h>
 
@@ -21,10 +21,11 @@ struct acquire {
     struct dl_waiting waiting; /* the handle points to it */
     struct dl_attempt attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
-    int64_t now_ns;           /* when the last step ended; the first one: began */
-    bool begun;               /* the request has a token that is not used up */
-    bool patient;             /* has not asked the store yet */
-    bool placed;              /* counted in the name's places */
+    struct dl_acquire_text text;
+    int64_t now_ns; /* when the last step ended; the first one: began */
+    bool begun;     /* the request has a token that is not used up */
+    bool patient;   /* has not asked the store yet */
+    bool placed;    /* counted in the name's places */
 };
 
 static int64_t now(struct acquire *a)
@@ -222,8 +223,11 @@ static void step_try(struct acquire *a)
     }
     sent_ns = now(a);
     status = try_call(a, session, sent_ns);
+    dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
     dl_attempt_tried(&a->attempt, sent_ns, now(a), status, &a->grant,
                      status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
+    if (a->attempt.step != DL_STEP_DONE)
+        dl_acquire_text_waits(&a->text, &a->client->host.log);
     place_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
@@ -247,6 +251,15 @@ static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
     return dl_turn_park(a->lock, until_ns, held, !a->attempt.uncertain);
 }
 
+/* What a watch says of its session. UNAVAILABLE says that it cannot watch now [WAT-1], and not that
+ * the session is broken: the next call on it finds that out. */
+static enum dlock_status watched_how(enum dlock_status status)
+{
+    bool works = status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
+
+    return works ? DLOCK_OK : status;
+}
+
 static enum dlock_status watch_call(struct acquire *a)
 {
     struct dlock_request *req = &a->lock->claim->req;
@@ -266,8 +279,7 @@ static enum dlock_status watch_call(struct acquire *a)
     } else {
         status = DLOCK_CANCELED;
     }
-    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session,
-                         status == DLOCK_TIMEOUT || status == DLOCK_CANCELED ? DLOCK_OK : status);
+    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session, watched_how(status));
     return status;
 }
 
@@ -368,52 +380,15 @@ static void granted_locked(struct acquire *a)
     dl_hold_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
 }
 
-/* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
-static bool is_kept(const struct acquire *a)
-{
-    int64_t third_ns = a->grant.lease_ms * (DL_NS_PER_MS / 3);
-    int64_t busy_until_ns;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    busy_until_ns = a->client->keeper.busy_until_ns;
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    return a->lock->renewal.automatic && busy_until_ns < a->attempt.valid_until_ns - third_ns;
-}
-
-/* It is shorter than asked for, nobody will change that in time, and there is time to do so. */
-static bool is_too_short(const struct acquire *a)
-{
-    return a->attempt.result == DLOCK_OK && !a->attempt.rules.session &&
-           a->grant.lease_ms < a->lock->claim->req.ttl_ms &&
-           (!a->attempt.rules.wait || a->now_ns < a->attempt.deadline_ns) && !is_kept(a);
-}
-
-/* Renews a grant before it is handed out. Without an answer it is used as it is: half of what can
- * be spared is spent on waiting for one. */
-static void lengthen(struct acquire *a)
-{
-    struct dl_attempt *attempt = &a->attempt;
-    int64_t now_ns = a->now_ns;
-    int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(a->grant.lease_ms) - now_ns;
-    int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns);
-    int64_t valid_until_ns = attempt->valid_until_ns;
-
-    if (deadline_ns > now_ns + spare_ns / 2)
-        deadline_ns = now_ns + spare_ns / 2;
-    if (dl_renew_first(a->lock, deadline_ns, &a->grant.lease_ms, &valid_until_ns, a->err) ==
-        DLOCK_LOST)
-        valid_until_ns = 0;
-    dl_attempt_holds(attempt, now(a), valid_until_ns, a->grant.lease_ms);
-}
-
 static enum dlock_status attempt_run(struct acquire *a)
 {
     for (;;) {
         while (a->attempt.step != DL_STEP_DONE)
             step(a);
-        if (!is_too_short(a))
+        if (!dl_lengthen_due(a->lock, &a->attempt, &a->grant, a->now_ns))
             return a->attempt.result;
-        lengthen(a);
+        dl_lengthen(a->lock, &a->attempt, &a->grant, a->now_ns, a->err);
+        (void)now(a);
         if (a->attempt.step == DL_STEP_DONE)
             return a->attempt.result;
     }
@@ -426,13 +401,7 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     place_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
-        if (dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME || status == DLOCK_CLOSED) {
-            /* no matter what came before; what the nodes of a store said stays */
-            uint32_t nodes = a->err->node_count;
-
-            (void)dl_error(a->err, status, "%s", dlock_status_text((int)status));
-            a->err->node_count = nodes;
-        }
+        dl_acquire_text_end(&a->text, status, a->err);
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     if (status != DLOCK_OK && a->attempt.silent)

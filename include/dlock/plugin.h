@@ -241,6 +241,10 @@ struct dlock_backend_ops {
      * not shortened), otherwise as the first time. [TRY-6] With DLOCK_CAP_FENCE: fence is greater
      * than every number granted for the name before. [TRY-7] Names are compared byte by byte. No
      * name can meet an auxiliary key.
+     * [TRY-8] BUSY may say why the name cannot be had although nobody may hold it (a guard time
+     * after a restart): dlock_fail with BUSY and the text, and holder_ms for what is left of it.
+     * The caller is told that text, and a wait for it is logged once as a warning. QUEUED is not
+     * set then.
      */
     enum dlock_status (*trylock)(void *self, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err);

@@ -210,6 +210,32 @@ Test(pool, C9_one_bad_element_of_a_renewal_breaks_the_session_whatever_the_other
     end();
 }
 
+/* [WAT-1] UNAVAILABLE of watch: it cannot watch now, and core polls instead. */
+Test(pool, WAT_1_a_watch_that_is_not_to_be_had_costs_no_session)
+{
+    struct dlock_client *rival;
+    struct dlock *theirs, *lock;
+    struct dlt_call call;
+    unsigned opens;
+
+    begin("queue=off");
+    make_idle(3);
+    rival = dlt_engine_rival(&engine);
+    theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    opens = dlt_calls(&engine, MEMORY_OPEN);
+    dlt_fault(&engine, MEMORY_WATCH, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000});
+    dlt_call_start(&call, &engine, DLT_TIMEDLOCK, lock, 3000);
+    cr_assert_eq(dlt_call_finish(&call, 3200), DLOCK_TIMEOUT);
+    cr_assert_geq(dlt_calls(&engine, MEMORY_WATCH), 3);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_OPEN), opens, "sessions that worked were closed");
+    dlock_free(lock);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+    end();
+}
+
 Test(pool, what_does_not_break_a_session_keeps_it)
 {
     static const enum dlock_status fine[] = {DLOCK_UNSUPPORTED, DLOCK_INVALID};

@@ -85,7 +85,7 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire.c
   "claim->fence + claim->turns" "claim->fence")
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
-dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire.c
+dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/lengthen.c
   "int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns)"
   "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")
 dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/claim.c
