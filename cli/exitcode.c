@@ -16,6 +16,8 @@ int cli_exit_of(enum dlock_status status)
         return CLI_EXIT_BUSY;
     case DLOCK_LOST:
         return CLI_EXIT_LOST;
+    case DLOCK_NO_STORE:
+        return CLI_EXIT_NO_STORE;
     case DLOCK_UNAVAILABLE:
     case DLOCK_NO_QUORUM:
     case DLOCK_NO_PLUGIN:

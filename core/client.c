@@ -189,9 +189,7 @@ enum dlock_status dl_client_open(const char *uri, const struct dlock_client_opti
 
     if (status != DLOCK_OK)
         return status;
-    status = dl_store_open(uri, options != NULL ? options->plugin_dirs : NULL,
-                           options != NULL ? options->defaults : NULL, &client->host.table,
-                           &client->store, err);
+    status = dl_store_open(uri, options, &client->host.table, &client->store, err);
     if (status != DLOCK_OK) {
         client_free(client);
         return status;
@@ -213,8 +211,8 @@ enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, c
         client->host.clock = host->clock;
         client->host.random = host->random;
     }
-    status = dl_store_open_static(descriptor, uri, options != NULL ? options->defaults : NULL,
-                                  &client->host.table, &client->store, err);
+    status =
+        dl_store_open_static(descriptor, uri, options, &client->host.table, &client->store, err);
     if (status != DLOCK_OK) {
         client_free(client);
         return status;

@@ -2,7 +2,6 @@
 #include "default_uri.h"
 
 #include "error.h"
-#include "text_file.h"
 #include "uri.h"
 
 #include <errno.h>
@@ -112,7 +111,8 @@ static enum dlock_status directory_check(const char *dir, struct dlock_error *er
     struct stat st;
 
     if (stat(dir, &st) != 0)
-        return dl_error(err, DLOCK_CONFIG, "default store: %s: %s", dir, strerrordesc_np(errno));
+        return dl_error(err, errno == ENOENT ? DLOCK_NO_STORE : DLOCK_CONFIG,
+                        "default store: %s: %s", dir, strerrordesc_np(errno));
     if (!S_ISDIR(st.st_mode))
         return dl_error(err, DLOCK_CONFIG, "default store: %s is not a directory", dir);
     if (st.st_uid != geteuid())
@@ -124,7 +124,7 @@ static enum dlock_status directory_check(const char *dir, struct dlock_error *er
     return DLOCK_OK;
 }
 
-enum dlock_status dl_default_directory(const char *file, struct dlock_error *err)
+enum dlock_status dl_default_directory(const char *file, bool create, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     const char *slash = strrchr(file, '/');
@@ -133,7 +133,8 @@ enum dlock_status dl_default_directory(const char *file, struct dlock_error *err
 
     if (dir == NULL)
         return out_of_memory(err);
-    rc = directories_make(dir);
+    if (create)
+        rc = directories_make(dir);
     if (rc != 0)
         status = dl_error(err, DLOCK_CONFIG, "default store: cannot make %s: %s; give a URI", dir,
                           strerrordesc_np(rc));
@@ -143,13 +144,13 @@ enum dlock_status dl_default_directory(const char *file, struct dlock_error *err
     return status;
 }
 
-static enum dlock_status embedded(char **text, struct dlock_error *err)
+static enum dlock_status embedded(bool create, char **text, struct dlock_error *err)
 {
     char *path = NULL;
     enum dlock_status status = dl_default_path(geteuid(), &path, err);
 
     if (status == DLOCK_OK)
-        status = dl_default_directory(path, err);
+        status = dl_default_directory(path, create, err);
     if (status == DLOCK_OK) {
         *text = dl_uri_of_path("sqlite", path);
         status = *text != NULL ? DLOCK_OK : out_of_memory(err);
@@ -160,40 +161,44 @@ static enum dlock_status embedded(char **text, struct dlock_error *err)
 
 /* ---- what applies ---- */
 
-static enum dlock_status chosen(const char *uri, const char *source, char **text, char **what,
+static enum dlock_status chosen(const char *uri, const char *origin, struct dl_uri_source *out,
                                 struct dlock_error *err)
 {
+    bool in_file = uri[0] == '@';
     enum dlock_status status = DLOCK_OK;
 
-    if (uri[0] == '@')
-        status = dl_text_file_read(uri + 1, source, text, err);
+    if (in_file)
+        status = dl_text_file_read(uri + 1, origin, &out->text, &out->exposure, err);
     else
-        *text = strdup(uri);
-    if (status == DLOCK_OK)
-        *what = strndup(uri[0] == '@' ? uri : source, SOURCE_SHOWN);
-    if (status == DLOCK_OK && (*text == NULL || *what == NULL))
-        status = out_of_memory(err);
-    return status;
+        out->text = strdup(uri);
+    if (status != DLOCK_OK)
+        return status;
+    out->what = strndup(in_file ? uri : origin, SOURCE_SHOWN);
+    if (in_file)
+        out->file = strdup(uri + 1);
+    if (out->text == NULL || out->what == NULL || (in_file && out->file == NULL))
+        return out_of_memory(err);
+    return DLOCK_OK;
 }
 
-enum dlock_status dl_default_uri(const char *uri, char **text, char **what, struct dlock_error *err)
+enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_uri_source *out,
+                                 struct dlock_error *err)
 {
     const char *from_environment = secure_getenv("DLOCK_URI");
-    enum dlock_status status = DLOCK_INTERNAL;
 
-    *text = *what = NULL;
-    if (uri != NULL) {
-        status = chosen(uri, "URI", text, what, err);
-    } else if (from_environment != NULL && from_environment[0] != '\0') {
-        status = chosen(from_environment, "DLOCK_URI", text, what, err);
-    } else {
-        *what = strdup("default URI");
-        status = *what != NULL ? embedded(text, err) : out_of_memory(err);
-    }
-    if (status != DLOCK_OK) {
-        dl_secret_free(*text);
-        free(*what);
-        *text = *what = NULL;
-    }
-    return status;
+    *out = (struct dl_uri_source){0};
+    if (uri != NULL)
+        return chosen(uri, "URI", out, err);
+    if (from_environment != NULL && from_environment[0] != '\0')
+        return chosen(from_environment, "DLOCK_URI", out, err);
+    out->what = strdup("default URI");
+    return out->what != NULL ? embedded(create, &out->text, err) : out_of_memory(err);
+}
+
+void dl_uri_source_fini(struct dl_uri_source *source)
+{
+    dl_secret_free(source->text);
+    free(source->what);
+    free(source->file);
+    *source = (struct dl_uri_source){0};
 }

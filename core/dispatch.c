@@ -10,7 +10,7 @@
 /* What any slot that talks to the store may answer. */
 #define MAY_FAIL                                                                                  \
     (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
-     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL))
+     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL) | MAY(NO_STORE))
 
 static enum dlock_status status_check(const struct dl_plugin *plugin, const char *slot,
                                       uint32_t allowed, enum dlock_status status,

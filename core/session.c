@@ -386,6 +386,7 @@ static bool status_breaks(enum dlock_status status)
     case DLOCK_NO_QUORUM:
     case DLOCK_AUTH:
     case DLOCK_CONFIG: /* a store that was replaced is looked at afresh */
+    case DLOCK_NO_STORE:
     case DLOCK_PROTOCOL:
     case DLOCK_INTERNAL:
         return true;

@@ -5,23 +5,13 @@
 #include "error.h"
 #include "option.h"
 #include "registry.h"
-#include "text_file.h"
+#include "store_options.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct dl_store_value {
-    char *text; /* NULL: not given, the fallback applies */
-    int64_t number;
-};
-
-/* Where the password may come from besides the URI itself; borrowed from the queries. */
-struct password_sources {
-    const char *file, *env;
-};
 
 static enum dlock_status out_of_memory(struct dlock_error *err)
 {
@@ -79,6 +69,9 @@ static char *uri_shown(const struct dl_store *store)
     return text;
 }
 
+static int target_read_secret(const struct dlock_target *target, const char *option, char *buf,
+                              size_t size, struct dlock_error *err);
+
 static void target_fill(struct dl_store *store)
 {
     store->target = (struct dlock_target){
@@ -90,253 +83,196 @@ static void target_fill(struct dl_store *store)
         .hosts = (const char *const *)store->parsed.hosts,
         .option = target_option,
         .number = target_number,
+        .read_secret = target_read_secret,
     };
-}
-
-/* ---- options ---- */
-
-/* Values of the rows' fallbacks, which abi.c has checked. */
-static enum dlock_status values_init(struct dl_store *store, struct dlock_error *err)
-{
-    const struct dlock_option_spec *rows = store->plugin->options;
-    char why[DL_OPTION_WHY];
-    size_t count = 0;
-
-    while (rows[count].name != NULL)
-        count++;
-    store->values = calloc(count + 1, sizeof *store->values);
-    if (store->values == NULL)
-        return out_of_memory(err);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].fallback != NULL)
-            (void)dl_option_parse(&rows[i], rows[i].fallback, &store->values[i].number, why);
-    return DLOCK_OK;
-}
-
-/* A query being applied. */
-struct context {
-    struct dl_store *store;
-    struct password_sources *password;
-    const char *what; /* "URI", for messages */
-    struct dlock_error *err;
-};
-
-static enum dlock_status refuse(const struct context *ctx, const struct dl_uri_option *option,
-                                const char *why)
-{
-    return dl_error(ctx->err, DLOCK_INVALID, "%s at offset %zu: %s", ctx->what, option->offset,
-                    why);
-}
-
-static enum dlock_status unknown_option(const struct context *ctx,
-                                        const struct dl_uri_option *option)
-{
-    char why[DL_OPTION_WHY];
-    const char *nearest = NULL;
-
-    dl_option_nearest(dl_settings_options, option->name, &nearest);
-    dl_option_nearest(ctx->store->plugin->options, option->name, &nearest);
-    (void)snprintf(why, sizeof why, "unknown option '%s'%s%s%s", option->name,
-                   nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                   nearest != NULL ? "'?" : "");
-    return refuse(ctx, option, why);
-}
-
-/* An option before it in the query has its name. */
-static bool is_repeated(const struct dl_uri_query *query, const struct dl_uri_option *option)
-{
-    for (const struct dl_uri_option *other = query->options; other < option; other++)
-        if (strcmp(other->name, option->name) == 0)
-            return true;
-    return false;
-}
-
-static enum dlock_status plugin_option_apply(const struct context *ctx,
-                                             const struct dlock_option_spec *row,
-                                             const struct dl_uri_query *query,
-                                             const struct dl_uri_option *option)
-{
-    struct dl_store_value *value = &ctx->store->values[row - ctx->store->plugin->options];
-    char why[DL_OPTION_WHY], *text = NULL;
-    bool more = is_repeated(query, option);
-    size_t before = 0, len = strlen(option->value);
-
-    if (more && strcmp(row->type, "list") != 0) {
-        (void)snprintf(why, sizeof why, "option '%s' is repeated", option->name);
-        return refuse(ctx, option, why);
-    }
-    if (!dl_option_parse(row, option->value, &value->number, why))
-        return refuse(ctx, option, why);
-    if (more)
-        before = strlen(value->text) + 1;
-    text = malloc(before + len + 1); /* no growing: it may be a secret */
-    if (text == NULL)
-        return out_of_memory(ctx->err);
-    if (more) {
-        memcpy(text, value->text, before - 1);
-        text[before - 1] = '\n';
-    }
-    memcpy(text + before, option->value, len + 1);
-    dl_secret_free(value->text);
-    value->text = text;
-    return DLOCK_OK;
-}
-
-static enum dlock_status core_option_apply(const struct context *ctx,
-                                           const struct dlock_option_spec *row,
-                                           const struct dl_uri_option *option)
-{
-    char why[DL_OPTION_WHY];
-    int64_t number = 0;
-
-    if (!dl_option_parse(row, option->value, &number, why))
-        return refuse(ctx, option, why);
-    if (strcmp(row->name, "pass_file") == 0)
-        ctx->password->file = option->value;
-    else if (strcmp(row->name, "pass_env") == 0)
-        ctx->password->env = option->value;
-    else if (!dl_settings_set(&ctx->store->settings, row->name, option->value, number)) {
-        (void)snprintf(why, sizeof why,
-                       "the value of '%s' has characters other than printable "
-                       "ASCII",
-                       row->name);
-        return refuse(ctx, option, why);
-    }
-    return DLOCK_OK;
-}
-
-/* A URI as messages show it would open the store as somebody else, or another one. */
-static const char left_out[] = DL_SECRET_SHOWN " stands for a secret that was left out: give the "
-                                               "whole URI, or pass_file=, pass_env= or @/path";
-
-static enum dlock_status password_whole(const struct context *ctx)
-{
-    const char *password = ctx->store->parsed.password;
-
-    if (password == NULL || strcmp(password, DL_SECRET_SHOWN) != 0)
-        return DLOCK_OK;
-    return dl_error(ctx->err, DLOCK_INVALID, "%s: %s", ctx->what, left_out);
-}
-
-static enum dlock_status query_apply(const struct context *ctx, const struct dl_uri_query *query)
-{
-    enum dlock_status status = DLOCK_OK;
-
-    for (size_t i = 0; status == DLOCK_OK && i < query->count; i++) {
-        const struct dl_uri_option *option = &query->options[i];
-        const struct dlock_option_spec *core = dl_option_find(dl_settings_options, option->name);
-        const struct dlock_option_spec *own =
-            dl_option_find(ctx->store->plugin->options, option->name);
-
-        if (strcmp(option->value, DL_SECRET_SHOWN) == 0)
-            status = refuse(ctx, option, left_out);
-        else if (core != NULL)
-            status = core_option_apply(ctx, core, option);
-        else if (own != NULL)
-            status = plugin_option_apply(ctx, own, query, option);
-        else
-            status = unknown_option(ctx, option);
-    }
-    return status;
 }
 
 /* ---- password ---- */
 
-static bool variable_name_valid(const char *name)
-{
-    size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
-
-    return name[len] == '\0' && len > 0 && (name[0] < '0' || name[0] > '9');
-}
-
-static enum dlock_status password_from_env(const char *name, char **password,
-                                           struct dlock_error *err)
-{
-    const char *value = NULL;
-
-    if (!variable_name_valid(name))
-        return dl_error(err, DLOCK_INVALID, "pass_env: not the name of an environment variable");
-    value = secure_getenv(name);
-    if (value == NULL)
-        return dl_error(err, DLOCK_INVALID, "pass_env: %s is not set", name);
-    *password = strdup(value);
-    return *password != NULL ? DLOCK_OK : out_of_memory(err);
-}
-
-static enum dlock_status password_load(struct dl_store *store,
-                                       const struct password_sources *sources,
+static enum dlock_status password_load(struct dl_store *store, enum dl_exposure *exposure,
                                        struct dlock_error *err)
 {
-    int count = (store->parsed.password != NULL) + (sources->file != NULL) + (sources->env != NULL);
+    const struct dl_password_source *source = &store->password;
+    int count = (store->parsed.password != NULL) + (source->file != NULL) + (source->env != NULL);
 
     if (count > 1)
         return dl_error(err, DLOCK_INVALID,
                         "more than one password: give one in the URI, by pass_file or by pass_env");
-    if (sources->file != NULL)
-        return dl_text_file_read(sources->file, "pass_file", &store->parsed.password, err);
-    if (sources->env != NULL)
-        return password_from_env(sources->env, &store->parsed.password, err);
-    return DLOCK_OK;
+    if (store->parsed.password != NULL) {
+        *exposure = DL_EXPOSED_TO_NOBODY;
+        return DLOCK_OK;
+    }
+    return dl_password_read(source, &store->parsed.password, exposure, err);
 }
 
 /* ---- the whole ---- */
 
-/* store->parsed and store->plugin are there. */
-static enum dlock_status store_fill(struct dl_store *store, const char *what, const char *defaults,
+/* What is common to the opening of a store and to reading its secrets again. */
+struct filling {
+    const struct dlock_host *host; /* for warnings; NULL: they were given before */
+    enum dl_exposure exposure;     /* of the file that the URI is in */
+    enum dlock_tri create;
+};
+
+/* Others may read a file that a secret is in. Said once for each client. */
+static void exposed_warn(const struct filling *filling, const char *what, const char *file)
+{
+    char line[512];
+
+    if (filling->host == NULL)
+        return;
+    (void)snprintf(line, sizeof line, "%s: all users may read the secret in %.300s: chmod o-r",
+                   what, file);
+    filling->host->log(filling->host->ctx, DLOCK_LOG_WARNING, line);
+}
+
+/* store->parsed, plugin, what, file and defaults are there. */
+static enum dlock_status store_fill(struct dl_store *store, const struct filling *filling,
                                     struct dlock_error *err)
 {
-    struct dl_uri_query overriding = {0};
-    struct password_sources password = {0};
-    struct context ctx = {store, &password, what, err};
-    enum dlock_status status = values_init(store, err);
+    enum dl_exposure exposure = DL_EXPOSED_TO_NOBODY;
+    enum dlock_status status = dl_store_options_apply(store, filling->create, err);
 
     store->directory = getcwd(NULL, 0);
-    dl_settings_init(&store->settings);
-    if (status == DLOCK_OK)
-        status = password_whole(&ctx);
-    if (status == DLOCK_OK)
-        status = query_apply(&ctx, &store->parsed.query);
-    if (status == DLOCK_OK)
-        status = dl_uri_query_parse(defaults != NULL ? defaults : "", "defaults", &overriding, err);
-    ctx.what = "defaults";
-    if (status == DLOCK_OK)
-        status = query_apply(&ctx, &overriding);
     if (status == DLOCK_OK) {
         /* Before a password from elsewhere joins it: *** stands for what the text itself holds. */
         store->uri = uri_shown(store);
         status = store->uri != NULL ? DLOCK_OK : out_of_memory(err);
     }
     if (status == DLOCK_OK)
-        status = password_load(store, &password, err);
-    if (status == DLOCK_OK)
-        target_fill(store);
-    dl_uri_query_fini(&overriding);
-    return status;
+        status = password_load(store, &exposure, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (exposure == DL_EXPOSED_TO_ALL)
+        exposed_warn(filling, "pass_file", store->password.file);
+    if (filling->exposure == DL_EXPOSED_TO_ALL && strstr(store->uri, DL_SECRET_SHOWN) != NULL)
+        exposed_warn(filling, "URI", store->file);
+    target_fill(store);
+    return DLOCK_OK;
 }
+
+/* ---- secrets, again ---- */
+
+static bool text_same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* A password of another user or server must not be sent to this one. */
+static bool address_same(const struct dl_uri *a, const struct dl_uri *b)
+{
+    size_t i = 0;
+
+    while (a->hosts[i] != NULL && b->hosts[i] != NULL && strcmp(a->hosts[i], b->hosts[i]) == 0)
+        i++;
+    return a->hosts[i] == NULL && b->hosts[i] == NULL && strcmp(a->scheme, b->scheme) == 0 &&
+           strcmp(a->path, b->path) == 0 && text_same(a->user, b->user);
+}
+
+/* The store as its file describes it now. *out: free with dl_store_free, also after a failure. */
+static enum dlock_status store_again(const struct dl_store *store, struct dl_store **out,
+                                     struct dlock_error *err)
+{
+    const struct filling filling = {0};
+    struct dl_store *fresh = calloc(1, sizeof *fresh);
+    enum dl_exposure exposure = DL_EXPOSED_TO_NOBODY;
+    enum dlock_status status = DLOCK_INTERNAL;
+    char *text = NULL;
+
+    *out = fresh;
+    if (fresh == NULL)
+        return out_of_memory(err);
+    fresh->plugin = store->plugin;
+    fresh->what = strdup(store->what);
+    fresh->defaults = store->defaults != NULL ? strdup(store->defaults) : NULL;
+    if (fresh->what == NULL || (store->defaults != NULL && fresh->defaults == NULL))
+        return out_of_memory(err);
+    status = dl_text_file_read(store->file, store->what, &text, &exposure, err);
+    if (status == DLOCK_OK)
+        status = dl_uri_parse(text, store->what, &fresh->parsed, err);
+    dl_secret_free(text);
+    if (status == DLOCK_OK && !address_same(&store->parsed, &fresh->parsed))
+        status = dl_error(err, DLOCK_CONFIG,
+                          "%s names another store or user now: the client has to be opened again",
+                          store->what);
+    return status == DLOCK_OK ? store_fill(fresh, &filling, err) : status;
+}
+
+static int secret_copy(const char *secret, char *buf, size_t size, struct dlock_error *err)
+{
+    size_t len = secret != NULL ? strlen(secret) : 0;
+
+    if (secret == NULL)
+        return -1;
+    if (len >= size) {
+        (void)dl_error(err, DLOCK_INVALID, "a secret is longer than %zu bytes", size - 1);
+        return -2;
+    }
+    memcpy(buf, secret, len + 1);
+    return (int)len;
+}
+
+static int target_read_secret(const struct dlock_target *target, const char *option, char *buf,
+                              size_t size, struct dlock_error *err)
+{
+    const struct dl_store *store = store_of(target);
+    enum dl_exposure exposure = DL_EXPOSED_TO_NOBODY;
+    struct dl_store *fresh = NULL;
+    char *text = NULL;
+    int len = -2;
+
+    if (store->file != NULL) {
+        if (store_again(store, &fresh, err) == DLOCK_OK)
+            len = secret_copy(option != NULL ? target_option(&fresh->target, option)
+                                             : fresh->target.password,
+                              buf, size, err);
+        dl_store_free(fresh);
+    } else if (option != NULL) {
+        len = secret_copy(target_option(target, option), buf, size, err);
+    } else if (store->password.file == NULL && store->password.env == NULL) {
+        len = secret_copy(target->password, buf, size, err);
+    } else if (dl_password_read(&store->password, &text, &exposure, err) == DLOCK_OK) {
+        len = secret_copy(text, buf, size, err);
+    }
+    dl_secret_free(text);
+    return len;
+}
+
+/* ---- opening ---- */
 
 /* plugin_of: sets store->plugin for the scheme of store->parsed. */
 static enum dlock_status
-store_new(const char *uri, const char *defaults,
+store_new(const char *uri, const struct dlock_client_options *options,
           enum dlock_status (*plugin_of)(struct dl_store *store, const void *arg,
                                          const struct dlock_host *host, struct dlock_error *err),
           const void *arg, const struct dlock_host *host, struct dl_store **out,
           struct dlock_error *err)
 {
+    struct filling filling = {.host = host,
+                              .create = options != NULL ? options->create : DLOCK_DEFAULT};
     struct dl_store *store = calloc(1, sizeof *store);
-    char *text = NULL, *what = NULL;
+    struct dl_uri_source source = {0};
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (store == NULL)
         return out_of_memory(err);
-    status = dl_default_uri(uri, &text, &what, err);
+    if (options != NULL && options->defaults != NULL)
+        store->defaults = strdup(options->defaults);
+    if (options != NULL && options->defaults != NULL && store->defaults == NULL)
+        status = out_of_memory(err);
+    else
+        status = dl_default_uri(uri, filling.create != DLOCK_OFF, &source, err);
     if (status == DLOCK_OK)
-        status = dl_uri_parse(text, what, &store->parsed, err);
+        status = dl_uri_parse(source.text, source.what, &store->parsed, err);
+    store->what = source.what;
+    store->file = source.file;
+    source.what = source.file = NULL;
+    filling.exposure = source.exposure;
+    dl_uri_source_fini(&source);
     if (status == DLOCK_OK)
         status = plugin_of(store, arg, host, err);
     if (status == DLOCK_OK)
-        status = store_fill(store, what, defaults, err);
-    dl_secret_free(text);
-    free(what);
+        status = store_fill(store, &filling, err);
     if (status == DLOCK_OK)
         *out = store;
     else
@@ -363,18 +299,20 @@ static enum dlock_status plugin_at_hand(struct dl_store *store, const void *desc
     return status;
 }
 
-enum dlock_status dl_store_open(const char *uri, const char *plugin_dirs, const char *defaults,
+enum dlock_status dl_store_open(const char *uri, const struct dlock_client_options *options,
                                 const struct dlock_host *host, struct dl_store **out,
                                 struct dlock_error *err)
 {
-    return store_new(uri, defaults, plugin_by_scheme, plugin_dirs, host, out, err);
+    return store_new(uri, options, plugin_by_scheme, options != NULL ? options->plugin_dirs : NULL,
+                     host, out, err);
 }
 
 enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
-                                       const char *defaults, const struct dlock_host *host,
-                                       struct dl_store **out, struct dlock_error *err)
+                                       const struct dlock_client_options *options,
+                                       const struct dlock_host *host, struct dl_store **out,
+                                       struct dlock_error *err)
 {
-    return store_new(uri, defaults, plugin_at_hand, descriptor, host, out, err);
+    return store_new(uri, options, plugin_at_hand, descriptor, host, out, err);
 }
 
 void dl_store_free(struct dl_store *store)
@@ -385,6 +323,10 @@ void dl_store_free(struct dl_store *store)
         dl_secret_free(store->values[i].text);
     free(store->values);
     dl_uri_fini(&store->parsed);
+    dl_password_source_fini(&store->password);
+    dl_secret_free(store->defaults);
+    free(store->what);
+    free(store->file);
     free(store->uri);
     free(store->directory);
     free(store);

@@ -49,41 +49,77 @@ static const char *line_check(char *buf, size_t *len)
     return NULL;
 }
 
+static const char *kind_of(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a directory";
+    if (S_ISFIFO(mode))
+        return "a FIFO";
+    return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "a socket";
+}
+
+/* What the path names, and what its mode says. */
+static enum dlock_status file_check(int fd, const char *path, const char *what,
+                                    enum dl_exposure *exposure, struct dlock_error *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
+                        strerrordesc_np(errno));
+    if (!S_ISREG(st.st_mode))
+        return dl_error(err, DLOCK_INVALID, "%s: %.160s is %s: want a regular file", what, path,
+                        kind_of(st.st_mode));
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return dl_error(err, DLOCK_CONFIG,
+                        "%s: its group or others may write %.140s (mode %04o): chmod go-w", what,
+                        path, st.st_mode & 07777u);
+    *exposure = (st.st_mode & S_IROTH) != 0 ? DL_EXPOSED_TO_ALL : DL_EXPOSED_TO_NOBODY;
+    return DLOCK_OK;
+}
+
+static enum dlock_status line_read(int fd, const char *path, const char *what, char *buf,
+                                   struct dlock_error *err)
+{
+    const char *fault = NULL;
+    ssize_t got = read_all(fd, buf, BUFFER_SIZE);
+    size_t len = 0;
+
+    if (got < 0)
+        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
+                        strerrordesc_np(errno));
+    len = (size_t)got;
+    fault = line_check(buf, &len);
+    if (fault != NULL)
+        return dl_error(err, DLOCK_INVALID, "%s: %.160s %s", what, path, fault);
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_text_file_read(const char *path, const char *what, char **text,
-                                    struct dlock_error *err)
+                                    enum dl_exposure *exposure, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
-    const char *fault = NULL;
     char *buf = NULL;
-    ssize_t got = -1;
-    size_t len = 0;
     int fd = -1;
 
     if (path[0] != '/')
         return dl_error(err, DLOCK_INVALID, "%s: an absolute path is needed", what);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO would be waited for */
+    if (fd < 0)
+        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
+                        strerrordesc_np(errno));
     buf = malloc(BUFFER_SIZE);
     if (buf == NULL)
-        return dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd >= 0)
-        got = read_all(fd, buf, BUFFER_SIZE);
-    if (got < 0) {
-        status = dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
-                          strerrordesc_np(errno));
-        goto out;
-    }
-    len = (size_t)got;
-    fault = line_check(buf, &len);
-    if (fault != NULL)
-        status = dl_error(err, DLOCK_INVALID, "%s: %.160s %s", what, path, fault);
+        status = dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
     else
-        *text = strdup(buf);
-    if (fault == NULL)
-        status = *text != NULL ? DLOCK_OK : dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
-out:
-    if (fd >= 0)
-        (void)close(fd);
-    explicit_bzero(buf, BUFFER_SIZE);
+        status = file_check(fd, path, what, exposure, err);
+    if (status == DLOCK_OK)
+        status = line_read(fd, path, what, buf, err);
+    if (status == DLOCK_OK && (*text = strdup(buf)) == NULL)
+        status = dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
+    (void)close(fd);
+    if (buf != NULL)
+        explicit_bzero(buf, BUFFER_SIZE);
     free(buf);
     return status;
 }

@@ -7,12 +7,16 @@
 
 #define DL_TEXT_FILE_MAX 8192 /* bytes of the line */
 
+/* By its mode: may a user read the file who is neither its owner nor of its group? */
+enum dl_exposure { DL_EXPOSED_TO_NOBODY = 0, DL_EXPOSED_TO_ALL = 1 };
+
 /*
  * Reads the line without its end. path: absolute. what: for messages, which never show the content.
- * *text: caller frees it with dl_secret_free. INVALID: not absolute, not readable, empty, longer,
- * more than one line, or with control characters.
+ * *text: caller frees it with dl_secret_free. Does not wait, whatever the path names.
+ * INVALID: not absolute, not readable, not a regular file, empty, longer, more than one line, or
+ * with control characters. CONFIG: its group or others may write it.
  */
 enum dlock_status dl_text_file_read(const char *path, const char *what, char **text,
-                                    struct dlock_error *err);
+                                    enum dl_exposure *exposure, struct dlock_error *err);
 
 #endif

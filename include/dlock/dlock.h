@@ -105,6 +105,8 @@ struct dlock_client_options {
     void *log_arg;
     dlock_event_fn *on_lost; /* NULL: losses queue for dlock_client_next_event */
     void *on_lost_arg;
+    enum dlock_tri create; /* off: a store that does not exist is not made, DLOCK_NO_STORE; default:
+                              as the URI says */
 };
 
 struct dlock_options {
@@ -129,7 +131,8 @@ struct dlock_options {
  *
  * options may be NULL. *out is set on DLOCK_OK only; close it with dlock_client_close.
  * INVALID: the URI or an option (the text shows the place). NO_PLUGIN, PLUGIN_LOAD, PLUGIN_ABI.
- * UNAVAILABLE, AUTH, CONFIG, PROTOCOL: the store. NOMEM.
+ * UNAVAILABLE, AUTH, CONFIG, PROTOCOL: the store. NO_STORE: it does not exist, and create is off.
+ * NOMEM.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_client_open(const char *uri,
                                                          const struct dlock_client_options *options,

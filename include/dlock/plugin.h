@@ -32,13 +32,13 @@
  *
  * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
  * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, NO_QUORUM, AUTH, CONFIG,
- * PROTOCOL or INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core and
- * replaced by a new one; after UNAVAILABLE so are those that idle. The plugin does not reconnect.
- * [FAI-2] With it other calls run in that session, so that core keeps it until the client closes,
- * and the plugin drops the one connection that failed. The next call in need of one makes it inside
- * its own deadline, set up and checked from the start as by `open` [OPN-1]; until that works calls
- * answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single connections of a session
- * that talks to several servers.
+ * NO_STORE, PROTOCOL or INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core
+ * and replaced by a new one; after UNAVAILABLE so are those that idle. The plugin does not
+ * reconnect. [FAI-2] With it other calls run in that session, so that core keeps it until the
+ * client closes, and the plugin drops the one connection that failed. The next call in need of one
+ * makes it inside its own deadline, set up and checked from the start as by `open` [OPN-1]; until
+ * that works calls answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single
+ * connections of a session that talks to several servers.
  *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */
@@ -139,6 +139,20 @@ struct dlock_target {
     /* The same as a number: bool 0 or 1, int, size in bytes, duration in milliseconds; 0 when
      * absent. "ttl" is core's own option: the default lease of the client's locks. */
     int64_t (*number)(const struct dlock_target *target, const char *name);
+    /*
+     * The present text of a secret: of the password (option NULL), or of one option. Reads
+     * pass_file, pass_env and the file of "@/path" again, so that a rotated password is found;
+     * `password` and `option` above stay as they were when the client was opened.
+     *
+     * [SEC-1] Call it for each new connection. If the server refuses the credentials, call it once
+     * more, and if the secret differs now, try once more with it, inside the same deadline.
+     *
+     * Copies the text and its NUL into buf, which the caller wipes. Returns the length; -1: there
+     * is no such secret; -2: it cannot be read, or size is too small (err is filled). Thread-safe.
+     * It reads files: do not call it with a lock held that `interrupt` takes.
+     */
+    int (*read_secret)(const struct dlock_target *target, const char *option, char *buf,
+                       size_t size, struct dlock_error *err);
 };
 
 /*
@@ -207,11 +221,13 @@ struct dlock_backend_ops {
      * promise clears a bit in info->caps, and the session works. [OPN-3] UNAVAILABLE: cannot be
      * reached now. AUTH: refused. INVALID: an option that core could not check. PROTOCOL: not such
      * a server. PLUGIN_LOAD: a file that belongs to the plugin is missing or broken. [OPN-4]
-     * Nothing in the store changes, schema creation excepted. [OPN-5] NATIVE_WAIT, WATCH, QUEUE,
-     * SESSION and CONCURRENT follow from the target alone, and are the same in all its sessions
-     * (CONCURRENT: as in the descriptor); the other bits may depend on what is found at the server.
-     * [OPN-6] Of several servers, fewer reachable than needed: NO_QUORUM; a minority may be
-     * missing.
+     * Nothing in the store changes, schema creation excepted. A plugin that makes its store (a
+     * file, tables) has a bool option `create`, on by default; with it off nothing is made, and a
+     * store that is not there is NO_STORE. Core turns it off for callers that only look. [OPN-5]
+     * NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and are the
+     * same in all its sessions (CONCURRENT: as in the descriptor); the other bits may depend on
+     * what is found at the server. [OPN-6] Of several servers, fewer reachable than needed:
+     * NO_QUORUM; a minority may be missing.
      */
     enum dlock_status (*open)(void *self, const struct dlock_host *host,
                               const struct dlock_target *target, int64_t deadline_ns,

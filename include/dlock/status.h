@@ -50,7 +50,8 @@ extern "C" {
     X(FORKED, 18, USAGE, "the client was opened in another process")           \
     X(CLOSED, 19, USAGE, "the client is shut down or closed")                  \
     X(NOMEM, 20, INTERNAL, "out of memory or of another local resource")       \
-    X(INTERNAL, 21, INTERNAL, "a bug in dlock or in a plugin")
+    X(INTERNAL, 21, INTERNAL, "a bug in dlock or in a plugin")                 \
+    X(NO_STORE, 22, BACKEND, "the store does not exist")
 
 #define DLOCK_STATUS_ENUM(name, value, class_, text) DLOCK_##name = (value),
 enum dlock_status { DLOCK_STATUS_MAP(DLOCK_STATUS_ENUM) };

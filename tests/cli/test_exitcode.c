@@ -17,6 +17,7 @@ Test(exitcode, contention_is_temporary_failure)
 Test(exitcode, what_to_change_can_be_told_apart)
 {
     cr_assert_eq(cli_exit_of(DLOCK_INVALID), 64);
+    cr_assert_eq(cli_exit_of(DLOCK_NO_STORE), 66);
     cr_assert_eq(cli_exit_of(DLOCK_UNAVAILABLE), 69);
     cr_assert_eq(cli_exit_of(DLOCK_NO_QUORUM), 69);
     cr_assert_eq(cli_exit_of(DLOCK_NO_PLUGIN), 69);

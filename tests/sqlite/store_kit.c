@@ -59,6 +59,7 @@ void dlt_store_init(struct dlt_store *store, const char *path)
         .hosts = store->target.hosts,
         .option = target_option,
         .number = target_number,
+        .read_secret = dlt_read_secret,
     };
 }
 

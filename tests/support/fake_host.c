@@ -99,6 +99,21 @@ static int64_t number_none(const struct dlock_target *target, const char *name)
     return 0;
 }
 
+int dlt_read_secret(const struct dlock_target *target, const char *option, char *buf, size_t size,
+                    struct dlock_error *err)
+{
+    const char *secret = option != NULL ? target->option(target, option) : target->password;
+
+    if (secret == NULL)
+        return -1;
+    if (strlen(secret) >= size) {
+        (void)dlock_fail(err, "test", DLOCK_INVALID, 0, "a secret that is too long");
+        return -2;
+    }
+    (void)snprintf(buf, size, "%s", secret);
+    return (int)strlen(secret);
+}
+
 void dlt_target_init(struct dlt_target *target, const char *scheme, const char *host,
                      const char *path)
 {
@@ -110,6 +125,7 @@ void dlt_target_init(struct dlt_target *target, const char *scheme, const char *
         .hosts = target->hosts,
         .option = option_none,
         .number = number_none,
+        .read_secret = dlt_read_secret,
     };
 }
 

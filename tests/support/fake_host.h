@@ -34,6 +34,10 @@ struct dlt_target {
     const char *hosts[3];
 };
 
+/* dlock_target.read_secret of targets that have their secrets in `password` and `option`. */
+int dlt_read_secret(const struct dlock_target *target, const char *option, char *buf, size_t size,
+                    struct dlock_error *err);
+
 /* scheme://host path; host NULL: none. No user, no options. */
 void dlt_target_init(struct dlt_target *target, const char *scheme, const char *host,
                      const char *path);

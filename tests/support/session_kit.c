@@ -44,6 +44,7 @@ void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *
         .hosts = session->hosts,
         .option = option_find,
         .number = number_find,
+        .read_secret = dlt_read_secret,
     };
 }
 

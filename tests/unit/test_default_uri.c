@@ -74,37 +74,38 @@ Test(default_uri, a_uid_without_an_entry)
 
 Test(default_uri, directory_is_private)
 {
-    char file[80], parent[80];
+    char file[112], parent[80];
     struct stat st;
 
     (void)snprintf(file, sizeof file, "%s/a/b/c/locks.db", dir);
     (void)snprintf(parent, sizeof parent, "%s/a/b/c", dir);
     (void)umask(0);
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_OK, "%s", err.message);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_OK, "%s", err.message);
     cr_assert_eq(stat(parent, &st), 0);
     cr_expect_eq(st.st_mode & 07777, 0700);
     *strrchr(parent, '/') = '\0';
     cr_assert_eq(stat(parent, &st), 0);
     cr_expect_eq(st.st_mode & 07777, 0700);
     cr_expect_neq(stat(file, &st), 0, "the file itself is the plugin's");
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_OK, "a second time: %s", err.message);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_OK, "a second time: %s",
+                 err.message);
 }
 
 Test(default_uri, directory_that_is_not_safe)
 {
-    char file[80], parent[80];
+    char file[112], parent[80];
 
     (void)snprintf(file, sizeof file, "%s/a/locks.db", dir);
     (void)snprintf(parent, sizeof parent, "%s/a", dir);
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_OK);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_OK);
     cr_assert_eq(chmod(parent, 0770), 0);
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_CONFIG);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_CONFIG);
     cr_expect(strstr(err.message, "may be written by others (mode 0770)") != NULL, "%s",
               err.message);
     if (geteuid() == 0) {
         cr_assert_eq(chmod(parent, 0700), 0);
         cr_assert_eq(chown(parent, 65533, 65533), 0);
-        cr_assert_eq(dl_default_directory(file, &err), DLOCK_CONFIG);
+        cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_CONFIG);
         cr_expect(strstr(err.message, "belongs to uid 65533") != NULL, "%s", err.message);
     }
 }
@@ -118,23 +119,22 @@ Test(default_uri, directory_that_cannot_be)
     fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     cr_assert(fd >= 0 && close(fd) == 0);
     (void)snprintf(file, sizeof file, "%s/f/x/locks.db", dir);
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_CONFIG);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_CONFIG);
     cr_expect(strstr(err.message, "cannot make") != NULL &&
                   strstr(err.message, "Not a directory") != NULL,
               "%s", err.message);
     (void)snprintf(file, sizeof file, "%s/f/locks.db", dir);
-    cr_assert_eq(dl_default_directory(file, &err), DLOCK_CONFIG);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_CONFIG);
 }
 
 static void chosen(const char *uri, const char *text_expected, const char *what_expected)
 {
-    char *text = NULL, *what = NULL;
+    struct dl_uri_source source;
 
-    cr_assert_eq(dl_default_uri(uri, &text, &what, &err), DLOCK_OK, "%s", err.message);
-    cr_expect_str_eq(text, text_expected);
-    cr_expect_str_eq(what, what_expected);
-    dl_secret_free(text);
-    free(what);
+    cr_assert_eq(dl_default_uri(uri, true, &source, &err), DLOCK_OK, "%s", err.message);
+    cr_expect_str_eq(source.text, text_expected);
+    cr_expect_str_eq(source.what, what_expected);
+    dl_uri_source_fini(&source);
 }
 
 Test(default_uri, order)
@@ -159,9 +159,24 @@ Test(default_uri, a_file_named_by_the_environment)
 
 Test(default_uri, a_failure_leaves_nothing_behind)
 {
-    char *text = (char *)1, *what = (char *)1;
+    struct dl_uri_source source = {.text = (char *)1, .what = (char *)1, .file = (char *)1};
 
-    cr_assert_eq(dl_default_uri("@relative", &text, &what, &err), DLOCK_INVALID);
-    cr_expect_null(text);
-    cr_expect_null(what);
+    cr_assert_eq(dl_default_uri("@relative", true, &source, &err), DLOCK_INVALID);
+    cr_expect_null(source.text);
+    cr_expect_null(source.what);
+    cr_expect_null(source.file);
+}
+
+Test(default_uri, who_only_looks_makes_no_directory)
+{
+    char file[112], parent[80];
+    struct stat st;
+
+    (void)snprintf(parent, sizeof parent, "%s/none", dir);
+    (void)snprintf(file, sizeof file, "%s/locks.db", parent);
+    cr_assert_eq(dl_default_directory(file, false, &err), DLOCK_NO_STORE, "%s", err.message);
+    cr_expect_neq(stat(parent, &st), 0);
+    cr_assert_eq(dl_default_directory(file, true, &err), DLOCK_OK, "%s", err.message);
+    cr_expect_eq(dl_default_directory(file, false, &err), DLOCK_OK, "%s", err.message);
+    (void)rmdir(parent);
 }

@@ -10,16 +10,18 @@ Test(status, values_are_frozen)
     cr_assert_eq(DLOCK_BUSY, 1);
     cr_assert_eq(DLOCK_UNKNOWN, 6);
     cr_assert_eq(DLOCK_INTERNAL, 21);
+    cr_assert_eq(DLOCK_NO_STORE, 22);
 }
 
 Test(status, every_number_has_a_name_a_text_and_a_class)
 {
-    for (int s = 0; s <= DLOCK_INTERNAL; s++) {
+    for (int s = 0; s <= DLOCK_NO_STORE; s++) {
         cr_assert_str_neq(dlock_status_name(s), "?", "%d", s);
         cr_assert_gt(strlen(dlock_status_text(s)), 3, "%d", s);
     }
     cr_assert_eq(dlock_status_class(DLOCK_BUSY), DLOCK_CLASS_OUTCOME);
     cr_assert_eq(dlock_status_class(DLOCK_UNKNOWN), DLOCK_CLASS_BACKEND);
+    cr_assert_eq(dlock_status_class(DLOCK_NO_STORE), DLOCK_CLASS_BACKEND);
 }
 
 Test(status, a_foreign_number_is_answered)

@@ -107,20 +107,23 @@ static void tear_down(void)
 
 TestSuite(store, .init = set_up, .fini = tear_down);
 
-static void opens(const char *uri, const char *defaults)
+static enum dlock_status open_static(const char *uri, const char *defaults, enum dlock_tri create)
 {
+    struct dlock_client_options client = {.defaults = defaults, .create = create};
+
     dl_store_free(store);
     store = NULL;
-    cr_assert_eq(dl_store_open_static(&descriptor, uri, defaults, &host.table, &store, &err),
-                 DLOCK_OK, "%s: %s", uri, err.message);
+    return dl_store_open_static(&descriptor, uri, &client, &host.table, &store, &err);
+}
+
+static void opens(const char *uri, const char *defaults)
+{
+    cr_assert_eq(open_static(uri, defaults, DLOCK_DEFAULT), DLOCK_OK, "%s: %s", uri, err.message);
 }
 
 static void refused(const char *uri, const char *defaults, const char *words)
 {
-    dl_store_free(store);
-    store = NULL;
-    cr_expect_eq(dl_store_open_static(&descriptor, uri, defaults, &host.table, &store, &err),
-                 DLOCK_INVALID, "%s", uri);
+    cr_expect_eq(open_static(uri, defaults, DLOCK_DEFAULT), DLOCK_INVALID, "%s", uri);
     cr_expect_null(store);
     cr_expect(strstr(err.message, words) != NULL, "%s: \"%s\" is not in \"%s\"", uri, words,
               err.message);
@@ -260,7 +263,8 @@ Test(store, password_file_refused)
     refused(uri, NULL, "is too long");
     refused("x://h?pass_file=/nonexistent/hunter", NULL, "/nonexistent/hunter: No such file");
     refused("x://h?pass_file=relative", NULL, "absolute path");
-    refused("x://h?pass_file=/", NULL, "Is a directory");
+    refused("x://h?pass_file=/dev/zero", NULL, "/dev/zero is a device: want a regular file");
+    refused("x://h?pass_file=/", NULL, "is a directory: want a regular file");
 }
 
 Test(store, password_from_the_environment)
@@ -392,11 +396,25 @@ Test(store, a_descriptor_that_is_wrong)
 
 Test(store, by_scheme)
 {
-    cr_assert_eq(dl_store_open("redis://h", "/nonexistent", NULL, &host.table, &store, &err),
-                 DLOCK_NO_PLUGIN);
+    struct dlock_client_options client = {.plugin_dirs = "/nonexistent"};
+
+    cr_assert_eq(dl_store_open("redis://h", &client, &host.table, &store, &err), DLOCK_NO_PLUGIN);
     cr_expect(strstr(err.message, "is known") != NULL, "%s", err.message);
-    cr_assert_eq(dl_store_open("zzz://h", "/nonexistent", NULL, &host.table, &store, &err),
-                 DLOCK_INVALID);
-    cr_assert_eq(dl_store_open("redis://h", "relative", NULL, &host.table, &store, &err),
-                 DLOCK_INVALID);
+    cr_assert_eq(dl_store_open("zzz://h", &client, &host.table, &store, &err), DLOCK_INVALID);
+    client.plugin_dirs = "relative";
+    cr_assert_eq(dl_store_open("redis://h", &client, &host.table, &store, &err), DLOCK_INVALID);
+}
+
+/* Looking never creates. */
+Test(store, create_of_the_client_comes_first)
+{
+    cr_assert_eq(open_static("x:?create=on", "create=on", DLOCK_OFF), DLOCK_OK, "%s", err.message);
+    cr_expect_eq(store->target.number(&store->target, "create"), 0);
+    cr_expect_str_eq(store->target.option(&store->target, "create"), "off");
+    cr_assert_eq(open_static("x:?create=off", NULL, DLOCK_ON), DLOCK_OK, "%s", err.message);
+    cr_expect_eq(store->target.number(&store->target, "create"), 1);
+    cr_assert_eq(open_static("x:?create=off", NULL, DLOCK_DEFAULT), DLOCK_OK, "%s", err.message);
+    cr_expect_eq(store->target.number(&store->target, "create"), 0);
+    cr_expect_eq(open_static("x:", NULL, (enum dlock_tri)3), DLOCK_INVALID);
+    cr_expect(strstr(err.message, "create is 3") != NULL, "%s", err.message);
 }
