@@ -77,24 +77,34 @@ static void told(struct redlock_hub *hub, unsigned bit, const redisReply *text)
     attempt_wake(attempt);
 }
 
-/* With the mutex held: it is called by redlock_hub_advance. */
+static void subscribed(struct redlock_hub *hub, unsigned bit)
+{
+    hub->hears |= bit;
+    missed(hub, bit);
+}
+
+/* In ears_advance. Requests on these connections are pings alone: nothing becomes of them. */
 static void heard(struct redlock_node *node, const struct redlock_ask *ask, const redisReply *reply)
 {
     struct redlock_hub *hub = node->owner;
     const redisReply *kind = NULL, *text = NULL;
+    unsigned bit = 1u << node->index;
 
-    (void)ask;
+    if (ask != NULL)
+        return;
     if (redis_reply_array(reply, 3))
         kind = redis_reply_text(reply, 0);
-    if (kind != NULL && strcmp(kind->str, "subscribe") == 0) {
-        hub->hears |= 1u << node->index;
-        missed(hub, 1u << node->index);
-        return;
-    }
-    text = kind != NULL && strcmp(kind->str, "message") == 0 ? redis_reply_text(reply, 2) : NULL;
+    if (kind != NULL && strcmp(kind->str, "message") == 0)
+        text = redis_reply_text(reply, 2);
+    (void)pthread_mutex_lock(&hub->mutex);
     if (text != NULL)
-        told(hub, 1u << node->index, text);
+        told(hub, bit, text);
+    else if (kind != NULL && strcmp(kind->str, "subscribe") == 0)
+        subscribed(hub, bit);
     else
+        kind = NULL;
+    (void)pthread_mutex_unlock(&hub->mutex);
+    if (kind == NULL)
         redlock_node_drop(node, reply->type == REDIS_REPLY_ERROR ? DLOCK_AUTH : DLOCK_PROTOCOL,
                           "not what a subscriber is told");
 }
@@ -115,30 +125,48 @@ bool redlock_hub_listen(struct redlock_hub *hub)
     return true;
 }
 
-void redlock_hub_advance(struct redlock_hub *hub)
-{
-    int64_t now_ns = hub->host->now_ns(hub->host->ctx);
-
-    for (unsigned i = 0; i < hub->place.count; i++) {
-        struct redlock_node *ear = &hub->ears[i];
-
-        redlock_node_advance(ear, now_ns);
-        if (ear->state != NODE_READY && (hub->hears & 1u << i) != 0) {
-            hub->hears &= ~(1u << i);
-            missed(hub, 1u << i);
-        }
-    }
-}
-
-bool redlock_hub_settled(const struct redlock_hub *hub)
+/* Without the mutex: connecting takes its time, with TLS above all. The ears are ours by `reading`.
+ */
+static void ears_advance(struct redlock_hub *hub)
 {
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
 
     for (unsigned i = 0; i < hub->place.count; i++)
-        if ((hub->hears & 1u << i) == 0 &&
-            (hub->ears[i].state == NODE_READY || redlock_node_coming(&hub->ears[i], now_ns)))
-            return false;
-    return true;
+        redlock_node_advance(&hub->ears[i], now_ns);
+}
+
+/* Until when nothing better is to be had than what is heard now; 0: an ear is about to hear. */
+static int64_t settled_until(const struct redlock_hub *hub)
+{
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx), until_ns = INT64_MAX;
+
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        const struct redlock_node *ear = &hub->ears[i];
+
+        if ((hub->hears & 1u << i) != 0)
+            continue;
+        if (ear->state == NODE_READY || redlock_node_coming(ear, now_ns))
+            return 0;
+        if (ear->retry_ns < until_ns)
+            until_ns = ear->retry_ns;
+    }
+    return until_ns;
+}
+
+/* With the mutex. Threads that wait for ears are woken when there is nothing more to wait for. */
+static void ears_publish(struct redlock_hub *hub)
+{
+    bool was_settled = hub->settled_ns != 0;
+
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        if (hub->ears[i].state != NODE_READY && (hub->hears & 1u << i) != 0) {
+            hub->hears &= ~(1u << i);
+            missed(hub, 1u << i);
+        }
+    }
+    hub->settled_ns = settled_until(hub);
+    if (!was_settled && hub->settled_ns != 0)
+        missed(hub, 0);
 }
 
 /* Without the mutex; the ears are ours by `reading`. */
@@ -194,7 +222,8 @@ void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt,
     hub->reading = attempt->reading = true;
     (void)pthread_mutex_unlock(&hub->mutex);
     ears_poll(hub, until_ns);
+    ears_advance(hub);
     (void)pthread_mutex_lock(&hub->mutex);
-    redlock_hub_advance(hub);
+    ears_publish(hub);
     hub->reading = attempt->reading = false;
 }

@@ -23,7 +23,8 @@ struct redlock_hub {
     struct redlock_attempt *attempts[HUB_BUCKETS]; /* by token */
     struct redlock_node *ears; /* subscribed, one a node; NULL: nobody has waited yet */
     unsigned hears;            /* bits: nodes whose messages arrive */
-    bool reading;              /* a thread polls the ears, with the mutex released */
+    int64_t settled_ns;        /* until then no further ear is about to hear */
+    bool reading;              /* a thread has the ears, with the mutex released */
     struct redlock_lines spare[HUB_SPARE];
     _Atomic unsigned spare_count; /* a forked child looks at them without the mutex */
 };
@@ -35,14 +36,9 @@ struct redlock_attempt **redlock_hub_bucket(struct redlock_hub *hub, const unsig
 /* Makes the ears; false: no memory. */
 bool redlock_hub_listen(struct redlock_hub *hub);
 
-/* Takes in what has arrived, and reconnects what was lost. Waits for nothing. */
-void redlock_hub_advance(struct redlock_hub *hub);
-
-/* No ear is about to hear: each does, or has to wait before it is tried again. */
-bool redlock_hub_settled(const struct redlock_hub *hub);
-
 /* Sleeps until something may have changed for the attempt, or until_ns; releases the mutex
- * meanwhile. One thread reads for all. */
+ * meanwhile. One thread reads for all: it takes in what has arrived, and reconnects what was lost.
+ */
 void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns);
 
 /* Whoever stops reading wakes another one who watches and can. */

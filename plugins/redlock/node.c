@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "node.h"
+#include "node_private.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #define NS_PER_S       INT64_C(1000000000)
-#define LIMIT_NS       (5 * NS_PER_S) /* to become READY */
 #define STUCK_NS       (2 * NS_PER_S) /* without an answer */
+#define PING_NS        (5 * NS_PER_S) /* a subscriber that hears nothing for so long asks */
 #define RETRY_FIRST_NS (NS_PER_S / 20)
 #define RETRY_MOST_NS  NS_PER_S
 #define RETRY_DOUBLED  5                /* times at most */
 #define RESOLVING_NS   (NS_PER_S / 200) /* between two looks whether a name is known */
 #define CHUNK          4096
-#define REPLY_MAX      ((size_t)1024 * 1024) /* bytes of one answer: a page of a list */
 #define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
 
 void redlock_node_init(struct redlock_node *node, const struct redis_place *place, unsigned index,
@@ -115,7 +114,7 @@ static void drop_with(struct redlock_node *node, const struct dlock_error *err)
     redlock_node_drop(node, err->status, "%s", text != NULL ? text + 2 : err->message);
 }
 
-static void drop_stream(struct redlock_node *node, enum stream_result result, const char *why)
+void redlock_node_drop_stream(struct redlock_node *node, enum stream_result result, const char *why)
 {
     char text[NODE_WHY_SIZE];
 
@@ -126,7 +125,7 @@ static void drop_stream(struct redlock_node *node, enum stream_result result, co
 /* ---- sending ---- */
 
 /* False: it is dropped. */
-static bool flush(struct redlock_node *node)
+bool redlock_node_flush(struct redlock_node *node)
 {
     size_t sent = 0;
 
@@ -140,7 +139,7 @@ static bool flush(struct redlock_node *node)
             break;
         }
         if (result != STREAM_OK) {
-            drop_stream(node, result, step.why);
+            redlock_node_drop_stream(node, result, step.why);
             return false;
         }
         sent += step.done;
@@ -150,7 +149,7 @@ static bool flush(struct redlock_node *node)
     return true;
 }
 
-static bool out_add(struct redlock_node *node, const char *bytes, size_t len)
+bool redlock_node_add(struct redlock_node *node, const char *bytes, size_t len)
 {
     if (node->out_len + len > node->out_room) {
         size_t room = 2 * (node->out_len + len);
@@ -171,12 +170,12 @@ bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
 {
     if (node->state != NODE_READY)
         return false;
-    if (node->count == NODE_ASKS_MAX || !out_add(node, bytes, len)) {
+    if (node->count == NODE_ASKS_MAX || !redlock_node_add(node, bytes, len)) {
         (void)snprintf(node->why, sizeof node->why, "too many requests without an answer");
         return false;
     }
     node->asks[(node->first + node->count++) % NODE_ASKS_MAX] = *ask;
-    (void)flush(node); /* if it fails, a part may have left */
+    (void)redlock_node_flush(node); /* if it fails, a part may have left */
     return true;
 }
 
@@ -198,9 +197,9 @@ static bool subscribe(struct redlock_node *node)
     resp_command_text(&command, "SUBSCRIBE");
     resp_command_text(&command, node->channel);
     bytes = resp_command_format(&command, &len);
-    fine = bytes != NULL && out_add(node, bytes, len);
+    fine = bytes != NULL && redlock_node_add(node, bytes, len);
     free(bytes);
-    return fine && flush(node);
+    return fine && redlock_node_flush(node);
 }
 
 /* Whether the server may have a vote. A server without a run_id may be two of the nodes. */
@@ -228,6 +227,7 @@ static void become_ready(struct redlock_node *node)
     if (node->channel == NULL && !is_fit(node))
         return;
     node->state = NODE_READY;
+    node->heard_ns = now_ns;
     node->failures = 0;
     node->life++;
     node->votes_ns =
@@ -235,103 +235,6 @@ static void become_ready(struct redlock_node *node)
         redis_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * REDIS_NS_PER_MS;
     if (node->channel != NULL && !subscribe(node) && node->state == NODE_READY)
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
-}
-
-static void set_up_begin(struct redlock_node *node)
-{
-    if (!redis_setup_begin(&node->setup, node->place, true,
-                           node->channel == NULL ? &node->facts : NULL) ||
-        !out_add(node, node->setup.bytes, node->setup.len)) {
-        redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
-        return;
-    }
-    node->state = NODE_SETTING_UP;
-    (void)flush(node);
-}
-
-static void connected(struct redlock_node *node)
-{
-    const char *name = node->place->sni != NULL ? node->place->sni : node->place->address.host;
-
-    if (!resp_reader_init(&node->reader)) {
-        redlock_node_drop(node, DLOCK_NOMEM, "no memory for a reader of answers");
-        return;
-    }
-    node->reader.reply_max = REPLY_MAX;
-    if (!node->place->secure) {
-        set_up_begin(node);
-    } else if (stream_secure_begin(&node->stream, node->tls, name) != STREAM_OK) {
-        drop_stream(node, STREAM_FAILED, node->stream.why);
-    } else {
-        node->state = NODE_SECURING;
-        node->events = POLLOUT;
-    }
-}
-
-/* The next address, or the last one's failure. */
-static void connect_next(struct redlock_node *node)
-{
-    while (node->at != NULL) {
-        const struct addrinfo *to = node->at;
-
-        node->at = to->ai_next;
-        if (stream_connect_begin(&node->stream, to) == STREAM_OK) {
-            node->state = NODE_CONNECTING;
-            node->events = POLLOUT;
-            return;
-        }
-    }
-    drop_stream(node, STREAM_FAILED, node->stream.why);
-}
-
-static void connect_step(struct redlock_node *node)
-{
-    enum stream_result result = stream_connect_step(&node->stream, &node->events);
-
-    if (result == STREAM_OK)
-        connected(node);
-    else if (result != STREAM_TIMEOUT)
-        connect_next(node);
-}
-
-static void secure_step(struct redlock_node *node)
-{
-    const char *name = node->place->sni != NULL ? node->place->sni : node->place->address.host;
-    enum stream_result result = stream_secure_step(&node->stream, node->tls, name, &node->events);
-
-    if (result == STREAM_OK)
-        set_up_begin(node);
-    else if (result != STREAM_TIMEOUT)
-        drop_stream(node, result, node->stream.why);
-}
-
-static void resolved(struct redlock_node *node, int failure)
-{
-    node->job = NULL;
-    if (failure != 0) {
-        redlock_node_drop(node, DLOCK_UNAVAILABLE, "looking up the host: %s",
-                          gai_strerror(failure));
-        return;
-    }
-    node->at = node->addresses;
-    (void)snprintf(node->stream.why, sizeof node->stream.why, "the host has no address");
-    connect_next(node);
-}
-
-static void begin(struct redlock_node *node, int64_t now_ns)
-{
-    const struct address *address = &node->place->address;
-
-    node->limit_ns = now_ns + LIMIT_NS;
-    if (resolve_number(address->host, address->port, &node->addresses) == 0) {
-        resolved(node, 0);
-        return;
-    }
-    node->job = resolve_begin(address->host, address->port);
-    if (node->job == NULL)
-        redlock_node_drop(node, DLOCK_NOMEM, "no memory to look up the host");
-    else
-        node->state = NODE_RESOLVING;
 }
 
 /* ---- answers ---- */
@@ -346,6 +249,24 @@ static void set_up_take(struct redlock_node *node, const redisReply *reply)
         become_ready(node);
 }
 
+/* Of a subscriber: a server that refuses the ping is alive, too. */
+static bool is_pong(const struct redlock_node *node, const redisReply *reply)
+{
+    const redisReply *kind = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+
+    return node->count > 0 &&
+           (reply->type == REDIS_REPLY_ERROR || (kind != NULL && strcmp(kind->str, "pong") == 0));
+}
+
+static void message_take(struct redlock_node *node, const redisReply *reply)
+{
+    node->heard_ns = node->host->now_ns(node->host->ctx);
+    if (is_pong(node, reply))
+        (void)ask_next(node);
+    else
+        node->deliver(node, NULL, reply);
+}
+
 static void answer_take(struct redlock_node *node, const redisReply *reply)
 {
     struct redlock_ask ask;
@@ -353,7 +274,7 @@ static void answer_take(struct redlock_node *node, const redisReply *reply)
     if (node->state == NODE_SETTING_UP) {
         set_up_take(node, reply);
     } else if (node->channel != NULL) {
-        node->deliver(node, NULL, reply);
+        message_take(node, reply);
     } else if (node->count == 0) {
         redlock_node_drop(node, DLOCK_PROTOCOL, "an answer that nobody asked for");
     } else {
@@ -390,7 +311,7 @@ static void receive(struct redlock_node *node)
         if (result == STREAM_TIMEOUT)
             return;
         if (result != STREAM_OK) {
-            drop_stream(node, result, step.why);
+            redlock_node_drop_stream(node, result, step.why);
             return;
         }
         if (!resp_reader_feed(&node->reader, chunk, step.done)) {
@@ -420,7 +341,9 @@ int64_t redlock_node_due_ns(const struct redlock_node *node, int64_t now_ns)
     case NODE_RESOLVING:
         return now_ns + RESOLVING_NS;
     case NODE_READY:
-        return since_ns != 0 ? since_ns + STUCK_NS : INT64_MAX;
+        if (since_ns != 0)
+            return since_ns + STUCK_NS;
+        return node->channel != NULL ? node->heard_ns + PING_NS : INT64_MAX;
     default:
         return node->limit_ns;
     }
@@ -431,39 +354,47 @@ bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns)
     return node->state != NODE_READY || is_stuck(node, now_ns);
 }
 
+static bool is_silent(const struct redlock_node *node, int64_t now_ns)
+{
+    return node->channel != NULL && node->state == NODE_READY && node->count == 0 &&
+           now_ns - node->heard_ns >= PING_NS;
+}
+
 static void exchange(struct redlock_node *node, int64_t now_ns)
 {
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     int64_t since_ns = redlock_node_waiting_since(node);
 
-    if (node->out_len > 0 && !flush(node))
+    if (node->out_len > 0 && !redlock_node_flush(node))
         return;
     receive(node);
     if (is_stuck(node, now_ns) && redlock_node_waiting_since(node) == since_ns)
         redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
                           (long long)((now_ns - since_ns) / REDIS_NS_PER_MS));
+    if (is_silent(node, now_ns))
+        (void)redlock_node_send(node, ping, sizeof ping - 1,
+                                &(struct redlock_ask){.sent_ns = now_ns});
 }
 
 void redlock_node_advance(struct redlock_node *node, int64_t now_ns)
 {
     enum redlock_node_state before = NODE_READY;
-    int failure = 0;
 
     do {
         before = node->state;
         switch (node->state) {
         case NODE_DOWN:
             if (now_ns >= node->retry_ns)
-                begin(node, now_ns);
+                redlock_node_begin(node, now_ns);
             break;
         case NODE_RESOLVING:
-            if (resolve_look(node->job, &failure, &node->addresses))
-                resolved(node, failure);
+            redlock_node_resolve_step(node);
             break;
         case NODE_CONNECTING:
-            connect_step(node);
+            redlock_node_connect_step(node);
             break;
         case NODE_SECURING:
-            secure_step(node);
+            redlock_node_secure_step(node);
             break;
         case NODE_SETTING_UP:
         case NODE_READY:

@@ -53,7 +53,7 @@ struct redlock_ask {
 struct redlock_node;
 
 /* An answer to a request; freed by the caller. NULL: the connection ended without one. Subscribers:
- * a message, and ask is NULL. May send on the node. */
+ * a message, and ask is NULL; or reply is NULL, of a ping. May send on the node. */
 typedef void redlock_deliver_fn(struct redlock_node *node, const struct redlock_ask *ask,
                                 const redisReply *reply);
 
@@ -82,6 +82,7 @@ struct redlock_node {
     struct redis_setup setup;
     struct redis_facts facts;
     int64_t votes_ns; /* no new lock before [restart_guard] */
+    int64_t heard_ns; /* subscribers: when the server last said something */
 
     char *out; /* to be sent */
     size_t out_len, out_room;

@@ -9,7 +9,7 @@
  *   plugin.c   the slots, in the order of plugin.h
  *   place.c    what the URI says
  *   quorum.c   what the answers of N nodes mean together
- *   node.c     one connection
+ *   node.c     one connection, node_connect.c: how it is made
  *   round.c    one request to all nodes
  *   request.c  the requests: scripts with their keys and arguments
  *   session.c  connecting

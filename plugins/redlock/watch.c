@@ -104,12 +104,8 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 static void ears_await(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
 {
     while (!attempt->interrupted && count_bits(hub->hears) < hub->place.need &&
-           !redlock_hub_settled(hub) && now(hub) < until_ns) {
-        if (!hub->reading)
-            redlock_hub_advance(hub);
-        if (count_bits(hub->hears) < hub->place.need)
-            redlock_hub_sleep(hub, attempt, until_ns);
-    }
+           now(hub) >= hub->settled_ns && now(hub) < until_ns)
+        redlock_hub_sleep(hub, attempt, until_ns);
 }
 
 /* Some nodes are free, but too few: what was in our way there may be gone without a message. */

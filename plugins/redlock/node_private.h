@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* node_private.h - for node.c (requests and answers) and node_connect.c (connecting). */
+#ifndef REDLOCK_NODE_PRIVATE_H
+#define REDLOCK_NODE_PRIVATE_H
+
+#include "node.h"
+
+/* ---- node.c ---- */
+
+void redlock_node_drop_stream(struct redlock_node *node, enum stream_result result,
+                              const char *why);
+/* Adds to what is to be sent; false: no memory, or too much. */
+bool redlock_node_add(struct redlock_node *node, const char *bytes, size_t len);
+/* False: the connection is dropped. */
+bool redlock_node_flush(struct redlock_node *node);
+
+/* ---- node_connect.c: a step each, from DOWN to SETTING_UP; what fails is dropped ---- */
+
+void redlock_node_begin(struct redlock_node *node, int64_t now_ns);
+void redlock_node_resolve_step(struct redlock_node *node);
+void redlock_node_connect_step(struct redlock_node *node);
+void redlock_node_secure_step(struct redlock_node *node);
+
+#endif
