@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection of a client that grants arrive on. */
 #include "hub_private.h"
+#include "nap.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S   INT64_C(1000000000)
@@ -141,7 +141,7 @@ static enum stream_result take_in(struct redis_hub *hub)
 static void wait_readable(const struct redis_hub *hub, int64_t deadline_ns)
 {
     int64_t left_ns = deadline_ns - now(hub);
-    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    struct timespec timeout = nap_slice(left_ns);
     struct pollfd fds[2] = {
         {.fd = hub->link.stream.fd, .events = POLLIN},
         {.fd = hub->wake_fd, .events = POLLIN},

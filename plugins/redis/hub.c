@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
+#include "nap.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host *host,
@@ -64,14 +64,10 @@ void redis_hub_abandon(struct redis_hub *hub)
 static struct redis_waiter *waiter_new(void)
 {
     struct redis_waiter *waiter = calloc(1, sizeof *waiter);
-    pthread_condattr_t attr;
 
     if (waiter == NULL)
         return NULL;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&waiter->wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    nap_cond_init(&waiter->wake);
     return waiter;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
+
+#include "nap.h"
 #include "wire.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define NS_PER_S      INT64_C(1000000000)
 #define RETRY_NS      (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
@@ -19,8 +20,6 @@ static int64_t now(const struct redis_pool *pool)
 void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
                      const struct redis_place *place, const struct tls *tls, int64_t limit)
 {
-    pthread_condattr_t attr;
-
     pool->session = session;
     pool->host = host;
     pool->place = place;
@@ -29,10 +28,7 @@ void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_
     pool->limit = limit > 0 ? (unsigned)limit : 1;
     pool->processors = place->spin ? spin_processors() : 0;
     (void)pthread_mutex_init(&pool->mutex, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&pool->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    nap_cond_init(&pool->changed);
 }
 
 static void wires_close(struct redis_wire *wire)
@@ -166,20 +162,6 @@ static struct redis_wire *wire_find(const struct redis_pool *pool, unsigned *cou
     return found;
 }
 
-static void await_change(struct redis_pool *pool, int64_t left_ns)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left_ns / NS_PER_S;
-    until.tv_nsec += left_ns % NS_PER_S;
-    if (until.tv_nsec >= NS_PER_S) {
-        until.tv_nsec -= NS_PER_S;
-        until.tv_sec++;
-    }
-    (void)pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
-}
-
 /* Each time that none could be had the next one is tried later. With the mutex held. */
 static void retry_later(struct redis_pool *pool)
 {
@@ -261,7 +243,7 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
             (void)pthread_mutex_unlock(&pool->mutex);
             return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
         }
-        await_change(pool, deadline_ns - now_ns);
+        nap_until(&pool->changed, &pool->mutex, pool->host, deadline_ns);
     }
     (*out)->users++;
     (void)pthread_mutex_unlock(&pool->mutex);

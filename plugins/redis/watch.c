@@ -1,25 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a grant: one thread reads for all who wait in a client. */
 #include "hub_private.h"
-
-#include <time.h>
-
-#define NS_PER_S INT64_C(1000000000)
-
-/* A condition variable runs on another clock; whoever called looks again. */
-static void nap(struct redis_hub *hub, struct redis_waiter *waiter, int64_t left_ns)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left_ns / NS_PER_S;
-    until.tv_nsec += left_ns % NS_PER_S;
-    if (until.tv_nsec >= NS_PER_S) {
-        until.tv_nsec -= NS_PER_S;
-        until.tv_sec++;
-    }
-    (void)pthread_cond_timedwait(&waiter->wake, &hub->mutex, &until);
-}
+#include "nap.h"
 
 /* OK, or how the wait ends. INTERNAL: it does not. */
 static enum dlock_status verdict(struct redis_hub *hub, struct redis_waiter *waiter,
@@ -51,7 +33,7 @@ static enum dlock_status wait_locked(struct redis_hub *hub, struct redis_waiter 
         if (left_ns <= 0)
             return DLOCK_TIMEOUT;
         if (hub->reading) {
-            nap(hub, waiter, left_ns);
+            nap_until(&waiter->wake, &hub->mutex, hub->host, deadline_ns);
             continue;
         }
         waiter->reading = true;
@@ -76,7 +58,7 @@ static enum dlock_status wait_untold(struct redis_hub *hub, struct redis_waiter 
             return status;
         if (left_ns <= 0)
             return DLOCK_TIMEOUT;
-        nap(hub, waiter, left_ns);
+        nap_until(&waiter->wake, &hub->mutex, hub->host, deadline_ns);
     }
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "wire.h"
 
+#include "nap.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -41,7 +43,7 @@ static void futex_wake(_Atomic uint32_t *word)
 
 static void futex_sleep(_Atomic uint32_t *word, int64_t left_ns)
 {
-    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    struct timespec timeout = nap_slice(left_ns);
 
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, SLEEPS, &timeout, NULL, 0);
 }
@@ -252,7 +254,7 @@ static void leader_sleep(struct redis_wire *wire, short events, int64_t left_ns)
         {.fd = wire->link.stream.fd, .events = events},
         {.fd = wire->wake_fd, .events = POLLIN},
     };
-    struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    struct timespec timeout = nap_slice(left_ns);
     uint64_t count = 0;
 
     (void)pthread_mutex_lock(&wire->mutex);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "resolve.h"
 
+#include "nap.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -11,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-
-#define NS_PER_S INT64_C(1000000000)
 
 /* One look-up. The last of the two who know it frees it. */
 struct resolve_job {
@@ -110,28 +109,15 @@ static struct resolve_job *job_new(const char *host, const char *port)
     (void)snprintf(job->host, size - sizeof *job, "%s", host);
     (void)snprintf(job->port, sizeof job->port, "%s", port);
     (void)pthread_mutex_init(&job->mutex, NULL);
-    (void)pthread_cond_init(&job->done_changed, NULL);
+    nap_cond_init(&job->done_changed);
     return job;
 }
 
-/* With the mutex held. A condition variable runs on another clock: look again after each sleep. */
+/* With the mutex held. */
 static void job_wait(struct resolve_job *job, const struct dlock_host *clock, int64_t deadline_ns)
 {
-    while (!job->done) {
-        int64_t left_ns = deadline_ns - clock->now_ns(clock->ctx);
-        struct timespec until;
-
-        if (left_ns <= 0)
-            return;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += left_ns / NS_PER_S;
-        until.tv_nsec += left_ns % NS_PER_S;
-        if (until.tv_nsec >= NS_PER_S) {
-            until.tv_nsec -= NS_PER_S;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_clockwait(&job->done_changed, &job->mutex, CLOCK_MONOTONIC, &until);
-    }
+    while (!job->done && clock->now_ns(clock->ctx) < deadline_ns)
+        nap_until(&job->done_changed, &job->mutex, clock, deadline_ns);
 }
 
 static const char *service_of(char *out, size_t size, uint16_t port)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stream.h"
+#include "nap.h"
 #include "tls.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ enum stream_result stream_poll(struct stream *stream, short events, int64_t dead
             {.fd = stream->fd, .events = events},
             {.fd = stream->wake_fd, .events = POLLIN},
         };
-        struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+        struct timespec timeout = nap_slice(left_ns);
         int ready = 0;
 
         if (left_ns <= 0) {

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,4 +293,41 @@ Test(support, C8_look_ups_that_hang_are_few)
     /* When they have come back others may ask. */
     while (resolve_host("hangs", 1, &host.table, dlt_host_in(&host, 10000), &list) == EAI_AGAIN)
         (void)usleep(1000);
+}
+
+/* While the machine is suspended the host's clock goes on, and the kernel's waits do not. */
+static void *suspend(void *arg)
+{
+    (void)arg;
+    (void)usleep(100000);
+    host.now_ns += INT64_C(7200) * 1000000000;
+    return NULL;
+}
+
+/* C8: the deadline is an hour away when the wait begins; after a suspend of two hours it is over.
+ */
+Test(support, C8_a_wait_that_a_suspend_made_too_long_ends)
+{
+    struct addrinfo *list = NULL;
+    struct stream stream;
+    pthread_t suspender;
+    char byte = 0;
+    size_t received = 0;
+    int peer = -1;
+
+    dlt_host_init_running(&host);
+    atomic_store(&hanging, 1);
+    cr_assert_eq(pthread_create(&suspender, NULL, suspend, NULL), 0);
+    cr_assert_eq(resolve_host("hangs", 1, &host.table, dlt_host_in(&host, 3600000), &list),
+                 EAI_AGAIN);
+    atomic_store(&hanging, 0);
+    (void)pthread_join(suspender, NULL);
+
+    stream_pair(&stream, &peer);
+    cr_assert_eq(pthread_create(&suspender, NULL, suspend, NULL), 0);
+    cr_assert_eq(stream_receive(&stream, &byte, 1, dlt_host_in(&host, 3600000), &received),
+                 STREAM_TIMEOUT);
+    (void)pthread_join(suspender, NULL);
+    stream_close(&stream);
+    (void)close(peer);
 }
