@@ -55,11 +55,23 @@ bool cli_uri_is_secret(const char *uri)
     return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
 }
 
-char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client)
+/* Would the URI mean another store in another directory? */
+static bool uri_is_relative(const char *uri)
+{
+    const char *path = strchr(uri, ':');
+
+    return uri[0] != '@' && path != NULL && path[1] != '/';
+}
+
+bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri)
 {
     const char *shown = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
     bool in_file = given != NULL && given[0] == '@' && strstr(shown, "***") != NULL;
 
-    return strdup(in_file ? given : shown);
+    *uri = NULL;
+    if (cli->uri == NULL && (given == NULL || !uri_is_relative(given)))
+        return true;
+    *uri = strdup(in_file ? given : shown);
+    return *uri != NULL;
 }

@@ -17,10 +17,11 @@ enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
 bool cli_uri_is_secret(const char *uri);
 
 /*
- * The URI by which a child process finds the same store, wherever it changes its directory to; of
- * one with a password the form with ***, which the library refuses: no store is better than
- * another one. Caller frees. NULL: no memory.
+ * *uri: what DLOCK_URI has to be for a child process to find the same store, wherever the child
+ * changes its directory to; the caller frees it. NULL: DLOCK_URI stays as it is, because the URI
+ * came from there or is the default. If -u gave a URI with a password: the form with ***, which the
+ * library refuses, because no store is better than another one. False: no memory.
  */
-char *cli_uri_for_child(const struct cli *cli, struct dlock_client *client);
+bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri);
 
 #endif

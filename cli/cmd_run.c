@@ -156,7 +156,8 @@ static int acquire_failed(struct run *run)
 static char **command_environment(struct run *run)
 {
     char token[DLOCK_TOKEN_CHARS] = "";
-    char *uri = cli_uri_for_child(run->cli, run->acquire.client);
+    char *uri = NULL;
+    bool known = cli_uri_for_child(run->cli, run->acquire.client, &uri);
     char **env = NULL;
     struct environment_lock lock = {
         .name = run->name.bytes,
@@ -168,7 +169,7 @@ static char **command_environment(struct run *run)
 
     (void)dlock_token(run->acquire.lock, token, sizeof token);
     cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
-    if (uri != NULL)
+    if (known)
         env = environment_new(&lock);
     free(uri);
     return env;

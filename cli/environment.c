@@ -12,11 +12,11 @@
 static const char *const ours[] = {
     "DLOCK_NAME=", "DLOCK_FENCE=", "DLOCK_TOKEN=", "DLOCK_URI=", "DLOCK_HELD="};
 
-static bool is_ours(const char *entry)
+static bool is_replaced(const char *entry, const struct environment_lock *lock)
 {
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strncmp(entry, ours[i], strlen(ours[i])) == 0)
-            return true;
+            return lock->uri != NULL || strcmp(ours[i], "DLOCK_URI=") != 0;
     return false;
 }
 
@@ -66,7 +66,8 @@ static bool lock_add(char **env, size_t *n, const struct environment_lock *lock)
         return false;
     if (lock->fence != 0 && !env_add(env, n, entry_new("DLOCK_FENCE=", fence, strlen(fence))))
         return false;
-    if (!env_add(env, n, entry_new("DLOCK_URI=", lock->uri, strlen(lock->uri))))
+    if (lock->uri != NULL &&
+        !env_add(env, n, entry_new("DLOCK_URI=", lock->uri, strlen(lock->uri))))
         return false;
     return env_add(env, n, entry_new("DLOCK_TOKEN=", lock->token, strlen(lock->token))) &&
            env_add(env, n, held_entry(lock));
@@ -84,7 +85,7 @@ char **environment_new(const struct environment_lock *lock)
     if (env == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (!is_ours(environ[i]) && !env_add(env, &n, strdup(environ[i])))
+        if (!is_replaced(environ[i], lock) && !env_add(env, &n, strdup(environ[i])))
             goto no_memory;
     if (lock_add(env, &n, lock))
         return env;

@@ -5,8 +5,9 @@
  *   DLOCK_NAME   the name; absent if it has a NUL byte
  *   DLOCK_FENCE  the fencing token; absent if the store gives none
  *   DLOCK_TOKEN  the owner token
- *   DLOCK_URI    the store; *** in it stands for a password, and is refused
- *   DLOCK_HELD   "<name in hex>:<token>" of this and every enclosing run, separated by spaces
+ *   DLOCK_URI    the store, if -u named it; *** in it stands for a password, and is refused.
+ * Without -u it stays as it is DLOCK_HELD   "<name in hex>:<token>" of this and every enclosing
+ * run, separated by spaces
  */
 #ifndef CLI_ENVIRONMENT_H
 #define CLI_ENVIRONMENT_H
@@ -18,8 +19,8 @@ struct environment_lock {
     const void *name;
     size_t name_len;
     const char *token;
-    uint64_t fence; /* 0: none */
-    const char *uri;
+    uint64_t fence;  /* 0: none */
+    const char *uri; /* NULL: DLOCK_URI stays as it is */
 };
 
 /* Our own environment with these variables replaced; NULL: no memory. Free with environment_free.

@@ -119,7 +119,7 @@ password_is_asked_for_again() {
     # shellcheck disable=SC2016
     exits 0 "$DLOCK_BIN/with_server" redis --requirepass s3cr3t -- sh -c '
         cd "$1"
-        uri=redis://:s3cr3t@127.0.0.1:$2?restart_guard=0
+        uri="redis://:s3cr3t@127.0.0.1:$2?restart_guard=0"
         "$0" run -u "$uri" x -- sh -c '\''
             echo "$DLOCK_URI"
             for words in "run --nowait x -- true" "run --nowait y -- touch ran" "inspect x" list "break x --yes"; do
@@ -127,12 +127,34 @@ password_is_asked_for_again() {
             done
             "$0" -u "$1" inspect x
             exec "$0" -u "$1" run --nowait y -- touch told'\'' "$0" "$uri"' "$dlock" "$PWD" '{port}'
-    grep -qE '^redis://:\*\*\*@127.0.0.1:[0-9]+[?]restart_guard=0$' out || die "DLOCK_URI: $(cat out)"
+    grep -qE '^redis://:\*\*\*@127.0.0.1:[0-9]+\?restart_guard=0$' out || die "DLOCK_URI: $(cat out)"
     equal 5 "$(grep -cx 'exit code 64' out)" "refusals ($(cat out err))"
     equal 5 "$(grep -c '^dlock: DLOCK_URI: \*\*\* stands for a secret that was left out' err)" "lines ($(cat err))"
     ! grep -q s3cr3t out err || die "$(cat out err)"
     grep -q '^state *held' out || die "with -u: $(cat out err)"
     [ ! -e ran ] && [ -e told ]
+}
+
+# A run by DLOCK_URI tells its command nothing that the environment did not hold before (C17).
+uri_of_the_environment_stays() {
+    exits 0 "$DLOCK_BIN/with_server" redis --requirepass s3cr3t -- sh -c '
+        cd "$1"
+        export DLOCK_URI="redis://:s3cr3t@127.0.0.1:$2?restart_guard=0"
+        "$0" -v run x -- sh -c '\''
+            echo "$DLOCK_URI"
+            "$0" inspect x
+            exec "$0" run --nowait y -- "$0" run --nowait z -- touch nested'\'' "$0"' "$dlock" "$PWD" '{port}'
+    grep -qE '^redis://:s3cr3t@127.0.0.1:[0-9]+\?restart_guard=0$' out || die "DLOCK_URI: $(cat out err)"
+    grep -q '^state *held' out || die "inspect from within: $(cat out err)"
+    [ -e nested ]
+    ! grep -q s3cr3t err || die "$(cat err)"
+}
+
+uri_of_nobody_stays_unset() {
+    unset DLOCK_URI
+    exits 0 "$dlock" run --nowait "dlock-test-$$" -- sh -c 'echo "${DLOCK_URI-unset}"
+        exec "$0" run --nowait "dlock-test-inner-$$" -- true' "$dlock"
+    equal unset "$(cat out)" DLOCK_URI
 }
 
 relative_store_stays_the_same() {
@@ -142,6 +164,9 @@ relative_store_stays_the_same() {
         sh -c 'cd ../elsewhere; "$0" inspect x; exec "$0" run --nowait y -- touch there' "$dlock"
     grep -q '^state *held' out || die "$(cat out err)"
     [ -e rel.db ] && [ ! -e ../elsewhere/rel.db ] && [ -e ../elsewhere/there ]
+    DLOCK_URI=sqlite:rel.db exits 0 "$dlock" run x -- \
+        sh -c 'cd ../elsewhere; exec "$0" inspect x' "$dlock"
+    [ ! -e ../elsewhere/rel.db ]
 }
 
 no_descriptor_of_ours() {
@@ -232,6 +257,9 @@ shows "run: the environment of the command, and inspect from within" environment
 shows "run: -u wins over DLOCK_URI, and the command gets it" uri_option_wins_and_is_handed_on
 shows "run: a store with a password is asked for again inside, and no other one is taken (C1, C17)" \
     password_is_asked_for_again
+shows "run: DLOCK_URI stays as it is, its password included, and nested runs work (C17)" \
+    uri_of_the_environment_stays
+shows "run: DLOCK_URI stays unset where the store is the default" uri_of_nobody_stays_unset
 shows "run: a relative store is the same one after the command's cd" relative_store_stays_the_same
 shows "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
 shows "run: closed standard streams do no harm, and stay closed" closed_streams_are_no_trap

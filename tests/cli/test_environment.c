@@ -57,6 +57,20 @@ Test(environment, nothing_of_an_outer_run_shines_through)
     environment_free(env);
 }
 
+Test(environment, a_uri_that_is_not_ours_to_change_stays)
+{
+    char **env;
+
+    setenv("DLOCK_URI", "redis://:secret@h", 1);
+    env = env_of("job", 3, 42, NULL);
+    cr_assert_str_eq(value_of(env, "DLOCK_URI"), "redis://:secret@h");
+    environment_free(env);
+    unsetenv("DLOCK_URI");
+    env = env_of("job", 3, 42, NULL);
+    cr_assert_null(value_of(env, "DLOCK_URI"));
+    environment_free(env);
+}
+
 Test(environment, holders_of_all_levels_are_found)
 {
     char token[DLOCK_TOKEN_CHARS];
