@@ -38,7 +38,8 @@ static bool label_make(struct dl_terms *terms, const char *text)
     char host[65] = "";
 
     (void)gethostname(host, sizeof host - 1);
-    if (asprintf(&terms->label, "%s:%ld:%s", host, (long)getpid(), text) < 0) {
+    if (asprintf(&terms->label, "%s:%ld%s%s", host, (long)getpid(), text[0] != '\0' ? ":" : "",
+                 text) < 0) {
         terms->label = NULL;
         return false;
     }

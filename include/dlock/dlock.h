@@ -296,7 +296,7 @@ struct dlock_info {
     int64_t remaining_ms; /* of the lease, on the store's clock */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* token in hex, or the foreign text found there */
-    const char *label;    /* "host:pid:label", "": unknown. For people; proves nothing */
+    const char *label; /* "host:pid" or "host:pid:label", "": unknown. For people; proves nothing */
 };
 
 /* Non-zero ends the listing. May not call into the same client. */
