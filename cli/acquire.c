@@ -17,6 +17,9 @@
 /* A cancel that comes before the wait has begun is not remembered by the library. */
 #define CANCEL_AGAIN_MS 20
 
+/* What takes longer than this is a wait, and worth a line. */
+#define WAIT_TOLD_MS 250
+
 /* A second signal after this long ends the process at once; earlier ones are the same order, given
  * to the process and to its group. */
 #define IMPATIENT_MS 500
@@ -95,7 +98,10 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
     atomic_store(&acquire->waiting, acquire->lock);
-    return lock_take(acquire);
+    status = lock_take(acquire);
+    if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
+        (void)holder_describe(acquire->client, name, acquire->holder);
+    return status;
 }
 
 static void *acquire_main(void *arg)
@@ -107,6 +113,25 @@ static void *acquire_main(void *arg)
     while (write(acquire->done, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     return NULL;
+}
+
+static void *asker_main(void *arg)
+{
+    struct acquire *acquire = arg;
+    char holder[HOLDER_SIZE];
+
+    if (holder_describe(acquire->client, acquire->name, holder))
+        cli_say(acquire->cli, "%s: %s; waiting",
+                cli_printable(acquire->name->bytes, acquire->name->len), holder);
+    atomic_store(&acquire->asker_done, true);
+    return NULL;
+}
+
+/* In a thread of its own: the store may be slow, and signals and deadlines are not to wait. */
+static void asker_start(struct acquire *acquire)
+{
+    if (!acquire->asked && atomic_load(&acquire->waiting) != NULL)
+        acquire->asked = pthread_create(&acquire->asker, NULL, asker_main, acquire) == 0;
 }
 
 static void acquire_cancel(struct acquire *acquire)
@@ -123,14 +148,18 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
 {
     struct pollfd fds[2] = {{.fd = acquire->done, .events = POLLIN},
                             {.fd = signals->fd, .events = POLLIN}};
+    bool talks = acquire->cli->verbose > 0 && acquire->how != ACQUIRE_TRY;
     int first = 0;
     int64_t first_ms = 0;
 
     for (;;) {
-        int n;
+        int quiet_ms = talks && !acquire->asked ? WAIT_TOLD_MS : -1;
+        int n = poll(fds, 2, first != 0 ? CANCEL_AGAIN_MS : quiet_ms);
 
-        if (poll(fds, 2, first != 0 ? CANCEL_AGAIN_MS : -1) < 0 && errno != EINTR)
+        if (n < 0 && errno != EINTR)
             return first;
+        if (n == 0 && first == 0)
+            asker_start(acquire);
         while ((n = signals_next(signals)) != 0) {
             if (n == SIGCHLD)
                 continue;
@@ -174,7 +203,11 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
 void acquire_fini(struct acquire *acquire)
 {
     dlock_free(acquire->lock);
-    dlock_client_close(acquire->client);
+    if (!acquire->asked || acquire->status == DLOCK_OK || atomic_load(&acquire->asker_done)) {
+        if (acquire->asked)
+            (void)pthread_join(acquire->asker, NULL);
+        dlock_client_close(acquire->client);
+    }
     acquire->lock = NULL;
     acquire->client = NULL;
 }

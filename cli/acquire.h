@@ -7,6 +7,7 @@
 #define CLI_ACQUIRE_H
 
 #include "args.h"
+#include "holder.h"
 #include "signals.h"
 
 #include <pthread.h>
@@ -26,7 +27,8 @@ struct acquire {
     /* what came of it */
     enum dlock_status status;
     struct dlock_error err;
-    bool nested; /* INVALID because an enclosing run holds the name */
+    bool nested;              /* INVALID because an enclosing run holds the name */
+    char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: who held the name, "" if nobody can tell */
     struct dlock_client *client;
     struct dlock *lock;
 
@@ -34,6 +36,9 @@ struct acquire {
     int done; /* an eventfd */
     atomic_bool canceled;
     _Atomic(struct dlock *) waiting; /* to be cancelled */
+    pthread_t asker;                 /* of --verbose: says who holds the lock that is waited for */
+    bool asked;                      /* there is an asker */
+    atomic_bool asker_done;
 };
 
 /*
@@ -43,7 +48,8 @@ struct acquire {
  */
 int acquire_lock(struct acquire *acquire, const struct signals *signals);
 
-/* Frees what is left: unlocks, disconnects. */
+/* Frees what is left: unlocks, disconnects. If the asker still waits for an answer of the store,
+ * the client stays open: the process is about to end. */
 void acquire_fini(struct acquire *acquire);
 
 #endif

@@ -4,6 +4,7 @@
 #include "client.h"
 #include "exitcode.h"
 #include "output.h"
+#include "suggest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -28,11 +29,15 @@ static const char help[] =
     "      --max-hold D       hold the lock no longer than D; then CMD is ended\n"
     "      --label TEXT       shown by inspect and list\n"
     "      --conflict-exit-code N   instead of 75 when the lock is held by another\n"
+    "      --skip-quietly     exit 0 without a line if the lock is held by another\n"
+    "      --status-fd N      write what becomes of the lock and of CMD to descriptor N\n"
+    "      --outcome FILE     the same to a file\n"
     "  inspect NAME           who holds NAME; exits 0: held, 1: free\n"
     "  list [PREFIX]          every lock that is held\n"
     "  break NAME [--owner TOKEN] [--yes]   take NAME away from its holder\n"
     "  backends               the plugins that are installed\n"
-    "  doctor                 how the store is set up, what it gives, what to do about the rest\n"
+    "  doctor [--strict]      how the store is set up, what it gives, what to do about the rest;\n"
+    "                         --strict: exit 1 if there is something to do\n"
     "\n"
     "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
     "      --json             print JSON\n"
@@ -46,11 +51,12 @@ static const char help[] =
     "70 lock lost, 71 internal, 75 busy, 76 protocol, 77 authentication, 78 configuration,\n"
     "126 CMD cannot be executed, 127 CMD not found. See dlock(1).\n";
 
-#define OPTION_JSON 256 /* no short one */
+enum { OPTION_JSON = 256, OPTION_NAME_HEX }; /* no short ones */
 
 static const struct option globals[] = {
     {"uri", required_argument, NULL, 'u'},
     {"json", no_argument, NULL, OPTION_JSON},
+    {"name-hex", no_argument, NULL, OPTION_NAME_HEX},
     {"quiet", no_argument, NULL, 'q'},
     {"verbose", no_argument, NULL, 'v'},
     {"version", no_argument, NULL, 'V'},
@@ -86,9 +92,23 @@ static void tables_join(struct option *out, const struct option *own)
     out[n] = (struct option){0};
 }
 
+/* "unknown", with the option that was meant perhaps. */
+static const char *unknown_complaint(const struct option *table, const char *text, char begun[96])
+{
+    struct suggest suggest = {.typed = text, .len = strcspn(text, "=")};
+
+    for (; table->name != NULL; table++)
+        suggest_try(&suggest, table->name);
+    if (suggest.best == NULL)
+        return "unknown";
+    (void)snprintf(begun, 96, "--%s?", suggest.best);
+    return "unknown; did you mean ";
+}
+
 /* What is wrong with the long option `text`; begun holds the names that begin like it. */
 static const char *long_complaint(const struct option *table, const char *text, char begun[96])
 {
+    const struct option *all = table;
     size_t len = strcspn(text, "=");
     size_t used = 0;
     int count = 0;
@@ -104,7 +124,7 @@ static const char *long_complaint(const struct option *table, const char *text, 
                                      table->name);
     }
     if (count == 0 || len == 0)
-        return "unknown";
+        return unknown_complaint(all, text, begun);
     return count == 1 ? "takes no value" : "ambiguous: ";
 }
 
@@ -165,6 +185,9 @@ static bool global_take(struct cli *cli, int found)
     case OPTION_JSON:
         cli->json = true;
         return true;
+    case OPTION_NAME_HEX:
+        cli->name_hex = true;
+        return true;
     case 'q':
         cli->quiet = true;
         return true;
@@ -210,7 +233,7 @@ int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *o
 
 const struct cli_duration cli_ttl = {50, 7 * DAY_MS, "50ms..7d", false};
 const struct cli_duration cli_wait = {0, 365 * DAY_MS, "forever|0..365d", true};
-const struct cli_duration cli_max_hold = {1, 365 * DAY_MS, "1ms..365d", false};
+const struct cli_duration cli_max_hold = {0, 365 * DAY_MS, "0..365d", false};
 const struct cli_duration cli_kill_after = {0, 365 * DAY_MS, "0..365d", false};
 
 static bool refuse(char why[CLI_WHY], const char *text)

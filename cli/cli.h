@@ -11,6 +11,7 @@ struct cli {
     const char *uri;  /* NULL: $DLOCK_URI, then the default of the library */
     char *secret_uri; /* uri, when it had to be hidden in argv */
     bool json;
+    bool name_hex; /* NAME and PREFIX are given in hex */
     bool quiet;
     int verbose;
 };

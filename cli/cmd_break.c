@@ -10,12 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BREAK_OWNER = CLI_OPTION_OWN, BREAK_YES, BREAK_NAME_HEX };
+enum { BREAK_OWNER = CLI_OPTION_OWN, BREAK_YES };
 
 static const struct option break_options[] = {
     {"owner", required_argument, NULL, BREAK_OWNER},
     {"yes", no_argument, NULL, BREAK_YES},
-    {"name-hex", no_argument, NULL, BREAK_NAME_HEX},
     {NULL, 0, NULL, 0},
 };
 
@@ -28,7 +27,6 @@ struct breaking {
 /* -1: go on; else the exit code. */
 static int break_options_read(struct cli *cli, int argc, char **argv, struct breaking *what)
 {
-    bool hex = false;
     int exit_code;
     int option;
 
@@ -38,11 +36,10 @@ static int break_options_read(struct cli *cli, int argc, char **argv, struct bre
         if (option == BREAK_OWNER)
             what->owner = optarg;
         what->yes = what->yes || option == BREAK_YES;
-        hex = hex || option == BREAK_NAME_HEX;
     }
     if (argc - optind != 1)
         return cli_args_usage(cli, "break: exactly one NAME is needed");
-    if (!cli_args_name(argv[optind], hex, &what->name))
+    if (!cli_args_name(argv[optind], cli->name_hex, &what->name))
         return cli_args_usage(cli, "break: NAME is not hex, or too long");
     if (!what->yes && isatty(STDIN_FILENO) != 1)
         return cli_args_usage(cli, "break: without a terminal to ask at, --yes is needed");
@@ -100,6 +97,17 @@ static int break_print(const struct cli *cli, const struct breaking *what, bool 
     return cli_json_print(cli, root, broken ? CLI_EXIT_OK : CLI_EXIT_NO);
 }
 
+/* An owner that another library has written is any text, so that this is no error of use. */
+static const char *owner_remark(const char *owner)
+{
+    if (owner == NULL)
+        return "";
+    if (strlen(owner) != DLOCK_TOKEN_CHARS - 1 ||
+        strspn(owner, "0123456789abcdef") != DLOCK_TOKEN_CHARS - 1)
+        return " by that owner, which is not a token (32 hex digits, as inspect shows them)";
+    return " by that owner";
+}
+
 static int break_report(const struct cli *cli, const struct breaking *what,
                         enum dlock_status status, struct dlock_error *err)
 {
@@ -109,7 +117,7 @@ static int break_report(const struct cli *cli, const struct breaking *what,
     case DLOCK_OK:
         return break_print(cli, what, true);
     case DLOCK_NOT_HELD:
-        cli_fail(cli, "%s: not held%s", shown, what->owner != NULL ? " by that owner" : "");
+        cli_fail(cli, "%s: not held%s", shown, owner_remark(what->owner));
         return break_print(cli, what, false);
     case DLOCK_CANCELED:
         cli_fail(cli, "%s: left alone", shown);

@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct option no_options[] = {{NULL, 0, NULL, 0}};
+enum { DOCTOR_STRICT = CLI_OPTION_OWN };
+
+static const struct option doctor_options[] = {
+    {"strict", no_argument, NULL, DOCTOR_STRICT},
+    {NULL, 0, NULL, 0},
+};
 
 static json_t *text_json(const char *text)
 {
@@ -26,7 +31,21 @@ static void finding_take(void *arg, const struct dlock_finding *finding)
                          caps_json(finding->clears)));
 }
 
-static int doctor_print(const struct cli *cli, struct dlock_client *client, json_t *checks)
+static bool has_advice(json_t *checks)
+{
+    size_t i;
+    json_t *check;
+
+    json_array_foreach(checks, i, check)
+    {
+        if (json_is_string(json_object_get(check, "advice")))
+            return true;
+    }
+    return false;
+}
+
+static int doctor_print(const struct cli *cli, struct dlock_client *client, json_t *checks,
+                        int exit_code)
 {
     const char *server = dlock_client_server(client);
     size_t i;
@@ -45,20 +64,21 @@ static int doctor_print(const struct cli *cli, struct dlock_client *client, json
         if (advice != NULL)
             (void)printf("  advice   %s\n", advice);
     }
-    return cli_stdout_close(cli, CLI_EXIT_OK);
+    return cli_stdout_close(cli, exit_code);
 }
 
-static int doctor_report(const struct cli *cli, struct dlock_client *client, json_t *checks)
+static int doctor_report(const struct cli *cli, struct dlock_client *client, json_t *checks,
+                         int exit_code)
 {
     const char *server = dlock_client_server(client);
 
     if (!cli->json)
-        return doctor_print(cli, client, checks);
+        return doctor_print(cli, client, checks, exit_code);
     return cli_json_print(cli,
                           json_pack("{s:s, s:o, s:o, s:O}", "store", dlock_client_uri(client),
                                     "server", text_json(server), "caps",
                                     caps_json(dlock_client_caps(client)), "checks", checks),
-                          CLI_EXIT_OK);
+                          exit_code);
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)
@@ -67,10 +87,15 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     struct dlock_client *client = NULL;
     json_t *checks;
     enum dlock_status status;
+    bool strict = false;
     int exit_code;
+    int option;
 
-    if (cli_args_next(cli, argc, argv, no_options, false, &exit_code) == -2)
-        return exit_code;
+    while ((option = cli_args_next(cli, argc, argv, doctor_options, false, &exit_code)) != -1) {
+        if (option == -2)
+            return exit_code;
+        strict = true;
+    }
     if (optind < argc)
         return cli_args_usage(cli, "doctor takes no operand; -u names the store");
     checks = json_array();
@@ -79,7 +104,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
         status = dlock_probe(client, finding_take, checks, &err);
     err.status = status;
     if (status == DLOCK_OK || (status == DLOCK_UNSUPPORTED && client != NULL))
-        exit_code = doctor_report(cli, client, checks);
+        exit_code = doctor_report(cli, client, checks,
+                                  strict && has_advice(checks) ? CLI_EXIT_NO : CLI_EXIT_OK);
     else
         exit_code = cli_fail_status(cli, NULL, &err);
     dlock_client_close(client);

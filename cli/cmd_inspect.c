@@ -8,12 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_HEX = CLI_OPTION_OWN };
-
-static const struct option name_options[] = {
-    {"name-hex", no_argument, NULL, NAME_HEX},
-    {NULL, 0, NULL, 0},
-};
+static const struct option no_options[] = {{NULL, 0, NULL, 0}};
 
 typedef enum dlock_status query_fn(struct dlock_client *client, const void *name, size_t name_len,
                                    dlock_info_fn *fn, void *arg, struct dlock_error *err);
@@ -22,25 +17,28 @@ typedef enum dlock_status query_fn(struct dlock_client *client, const void *name
 static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name)
 {
     const char *what = min > 0 ? "NAME" : "PREFIX";
-    bool hex = false;
     int exit_code;
-    int option;
 
-    while ((option = cli_args_next(cli, argc, argv, name_options, false, &exit_code)) != -1) {
-        if (option == -2)
-            return exit_code;
-        hex = true;
-    }
+    if (cli_args_next(cli, argc, argv, no_options, false, &exit_code) == -2)
+        return exit_code;
     if (argc - optind < min)
         return cli_args_usage(cli, "%s: %s is missing", argv[0], what);
     if (argc - optind > 1)
         return cli_args_usage(cli, "%s: more than one %s", argv[0], what);
-    if (!cli_args_name(optind < argc ? argv[optind] : "", hex, name))
+    if (!cli_args_name(optind < argc ? argv[optind] : "", cli->name_hex, name))
         return cli_args_usage(cli, "%s: %s is not hex, or too long", argv[0], what);
     return -1;
 }
 
-/* 0, or the exit code; list is to be freed in either case. err: the call's, also if it is 0. */
+/* The exit code of a query. Nothing was to be changed, so that an unknown outcome is no conflict.
+ */
+static int query_exit(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN ? CLI_EXIT_UNAVAILABLE : cli_exit_of(status);
+}
+
+/* 0, or the exit code, about which nothing is printed yet; list is to be freed in either case. err:
+ * the call's, also if it is 0. */
 static int holders_query(struct cli *cli, query_fn *query, const struct cli_name *name,
                          struct info_list *list, struct dlock_error *err)
 {
@@ -58,7 +56,7 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     if (status == DLOCK_OK)
         return CLI_EXIT_OK;
     err->status = status;
-    return cli_fail_status(cli, NULL, err);
+    return query_exit(status);
 }
 
 /* What each server says, where there are several. */
@@ -145,7 +143,9 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     exit_code = holders_query(cli, dlock_inspect, &name, &list, &err);
-    if (exit_code == CLI_EXIT_OK) {
+    if (exit_code != CLI_EXIT_OK) {
+        (void)cli_fail_status(cli, NULL, &err);
+    } else {
         exit_code = list.count > 0 ? CLI_EXIT_OK : CLI_EXIT_NO;
         info_list_sort(&list);
         exit_code = cli->json ? inspect_print_json(cli, &name, &list, &err, exit_code)
@@ -155,7 +155,7 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
     return exit_code;
 }
 
-static int list_print_json(const struct cli *cli, const struct info_list *list)
+static int list_print_json(const struct cli *cli, const struct info_list *list, int exit_code)
 {
     json_t *root = json_object();
     json_t *locks = json_array();
@@ -172,11 +172,12 @@ static int list_print_json(const struct cli *cli, const struct info_list *list)
         (void)json_array_append_new(locks, lock);
     }
     (void)json_object_set_new(root, "locks", locks);
-    return cli_json_print(cli, root, CLI_EXIT_OK);
+    (void)json_object_set_new(root, "complete", json_boolean(exit_code == CLI_EXIT_OK));
+    return cli_json_print(cli, root, exit_code);
 }
 
 /* One line a holder; the name, which may be long, comes last but one. */
-static int list_print(const struct cli *cli, const struct info_list *list)
+static int list_print(const struct cli *cli, const struct info_list *list, int exit_code)
 {
     if (list->count > 0)
         (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", "MODE", "HELD", "REMAINING", "WAITERS",
@@ -197,7 +198,24 @@ static int list_print(const struct cli *cli, const struct info_list *list)
                      info->label[0] != '\0' ? cli_printable(info->label, strlen(info->label))
                                             : "-");
     }
-    return cli_stdout_close(cli, CLI_EXIT_OK);
+    return cli_stdout_close(cli, exit_code);
+}
+
+/* What was seen before the store failed has been printed. */
+static void list_complain(const struct cli *cli, const struct info_list *list,
+                          const struct dlock_error *err)
+{
+    char what[128];
+
+    if (list->count == 0) {
+        (void)cli_fail_status(cli, NULL, err);
+        return;
+    }
+    (void)snprintf(what, sizeof what,
+                   "the list ends early, after %zu locks; give a PREFIX, or a longer op_timeout= "
+                   "in the URI",
+                   list->count);
+    (void)cli_fail_status(cli, what, err);
 }
 
 int cli_list(struct cli *cli, int argc, char **argv)
@@ -210,10 +228,13 @@ int cli_list(struct cli *cli, int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     exit_code = holders_query(cli, dlock_list, &prefix, &list, &err);
-    if (exit_code == CLI_EXIT_OK) {
+    if (exit_code == CLI_EXIT_OK || list.count > 0) {
         info_list_sort(&list);
-        exit_code = cli->json ? list_print_json(cli, &list) : list_print(cli, &list);
+        exit_code =
+            cli->json ? list_print_json(cli, &list, exit_code) : list_print(cli, &list, exit_code);
     }
+    if (err.status != DLOCK_OK)
+        list_complain(cli, &list, &err);
     info_list_fini(&list);
     return exit_code;
 }

@@ -5,11 +5,13 @@
 #include "client.h"
 #include "environment.h"
 #include "exitcode.h"
+#include "outcome.h"
 #include "output.h"
 #include "supervise.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,9 @@ enum run_option {
     RUN_MAX_HOLD,
     RUN_LABEL,
     RUN_CONFLICT,
-    RUN_NAME_HEX
+    RUN_SKIP,
+    RUN_STATUS_FD,
+    RUN_OUTCOME
 };
 
 static const struct option run_options[] = {
@@ -39,7 +43,9 @@ static const struct option run_options[] = {
     {"max-hold", required_argument, NULL, RUN_MAX_HOLD},
     {"label", required_argument, NULL, RUN_LABEL},
     {"conflict-exit-code", required_argument, NULL, RUN_CONFLICT},
-    {"name-hex", no_argument, NULL, RUN_NAME_HEX},
+    {"skip-quietly", no_argument, NULL, RUN_SKIP},
+    {"status-fd", required_argument, NULL, RUN_STATUS_FD},
+    {"outcome", required_argument, NULL, RUN_OUTCOME},
     {NULL, 0, NULL, 0},
 };
 
@@ -48,11 +54,14 @@ struct run {
     struct cli_name name;
     char shown[CLI_PRINTABLE_SIZE]; /* the name, printable */
     char **command;
-    bool name_in_hex;
-    bool warn_only, nowait, timed;
+    bool warn_only, nowait, timed, skip_quietly;
     int64_t kill_after_ms;
     long conflict_code;
 
+    long status_fd;           /* -1: none */
+    const char *outcome_path; /* NULL: none */
+
+    struct outcome outcome;
     struct acquire acquire;
     struct signals signals;
     struct tty tty;
@@ -93,10 +102,74 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_CONFLICT:
         (void)snprintf(why, CLI_WHY, "is not in 0..255");
         return cli_args_number(optarg, 0, 255, &run->conflict_code);
+    case RUN_STATUS_FD:
+        (void)snprintf(why, CLI_WHY, "is not the number of a descriptor");
+        return cli_args_number(optarg, 0, INT_MAX, &run->status_fd);
+    case RUN_OUTCOME:
+        run->outcome_path = optarg;
+        return true;
     default:
-        run->name_in_hex = true;
+        run->skip_quietly = true;
         return true;
     }
+}
+
+/* -1: go on; else the exit code. */
+static int run_options_judge(struct run *run)
+{
+    if (run->cli->json && run->status_fd < 0 && run->outcome_path == NULL)
+        return cli_args_usage(run->cli, "--json is for --status-fd and --outcome: the output of "
+                                        "run is the command's");
+    if (run->timed && run->nowait)
+        return cli_args_usage(run->cli, "--wait and --nowait exclude each other");
+    if (run->skip_quietly && !run->timed)
+        run->acquire.how = ACQUIRE_TRY;
+    if (run->skip_quietly && run->conflict_code < 0)
+        run->conflict_code = CLI_EXIT_OK;
+    return -1;
+}
+
+static bool is_run_option(const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const struct option *option = run_options; option->name != NULL; option++)
+        if (len > 2 && strncmp(word, "--", 2) == 0 &&
+            strncmp(option->name, word + 2, strcspn(word + 2, "=")) == 0)
+            return true;
+    return false;
+}
+
+/* An option that stands after NAME. */
+static int option_misplaced(const struct run *run, const char *name, const char *word)
+{
+    if (!is_run_option(word))
+        return cli_args_usage(run->cli, "run: options go before NAME, or write -- before CMD");
+    return cli_args_usage(run->cli, "%s stands after NAME; write: dlock run %s ... %s -- CMD",
+                          cli_printable(word, strlen(word)), cli_printable(word, strlen(word)),
+                          cli_printable(name, strlen(name)));
+}
+
+/* NAME and CMD. -1: go on; else the exit code. */
+static int run_operands_read(struct run *run, int argc, char **argv)
+{
+    const char *name = argv[optind];
+
+    if (optind >= argc)
+        return cli_args_usage(run->cli, "run: NAME is missing");
+    if (!cli_args_name(name, run->cli->name_hex, &run->name))
+        return cli_args_usage(run->cli, "run: NAME is not hex, or too long");
+    (void)snprintf(run->shown, sizeof run->shown, "%s",
+                   cli_printable(run->name.bytes, run->name.len));
+    optind++;
+    if (optind < argc && strcmp(argv[optind], "--") == 0)
+        optind++;
+    else if (optind < argc && argv[optind][0] == '-')
+        return option_misplaced(run, name, argv[optind]);
+    if (optind >= argc)
+        return cli_args_usage(run->cli, "run: CMD is missing");
+    run->command = argv + optind;
+    return -1;
 }
 
 /* -1: go on; else the exit code. */
@@ -113,43 +186,78 @@ static int run_options_read(struct run *run, int argc, char **argv)
             return cli_args_usage(run->cli, "--%s=%s %s", run_options[option - CLI_OPTION_OWN].name,
                                   cli_printable(optarg, strlen(optarg)), why);
     }
-    if (run->cli->json)
-        return cli_args_usage(run->cli, "--json is not for run, whose output is the command's");
-    if (run->timed && run->nowait)
-        return cli_args_usage(run->cli, "--wait and --nowait exclude each other");
-    if (optind >= argc)
-        return cli_args_usage(run->cli, "run: NAME is missing");
-    if (!cli_args_name(argv[optind], run->name_in_hex, &run->name))
-        return cli_args_usage(run->cli, "run: NAME is not hex, or too long");
-    (void)snprintf(run->shown, sizeof run->shown, "%s",
-                   cli_printable(run->name.bytes, run->name.len));
-    optind++;
-    if (optind < argc && strcmp(argv[optind], "--") == 0)
-        optind++;
-    else if (optind < argc && argv[optind][0] == '-')
-        return cli_args_usage(run->cli, "run: options go before NAME, or write -- before CMD");
-    if (optind >= argc)
-        return cli_args_usage(run->cli, "run: CMD is missing");
-    run->command = argv + optind;
-    return -1;
+    exit_code = run_options_judge(run);
+    return exit_code >= 0 ? exit_code : run_operands_read(run, argc, argv);
+}
+
+/* -1: go on; else the exit code. */
+static int outcome_start(struct run *run)
+{
+    int error;
+
+    run->outcome.json = run->cli->json;
+    if (run->status_fd >= 0 && outcome_add_fd(&run->outcome, (int)run->status_fd) != 0)
+        return cli_args_usage(run->cli, "--status-fd=%ld is not open for writing", run->status_fd);
+    error = run->outcome_path != NULL ? outcome_add_file(&run->outcome, run->outcome_path) : 0;
+    if (error == 0)
+        return -1;
+    cli_fail(run->cli, "--outcome=%s: %s",
+             cli_printable(run->outcome_path, strlen(run->outcome_path)), strerror(error));
+    return CLI_EXIT_INTERNAL;
+}
+
+/* Held by another, and not merely out of reach, or for other reasons not to be had. */
+static bool is_conflict(const struct run *run)
+{
+    return run->acquire.status == DLOCK_BUSY || run->acquire.status == DLOCK_TIMEOUT;
+}
+
+static void refusal_tell(const struct run *run)
+{
+    enum dlock_status status = run->acquire.status;
+
+    if (is_conflict(run))
+        outcome_tell(&run->outcome, status == DLOCK_BUSY ? "busy" : "timeout", NULL);
+    else
+        outcome_tell(&run->outcome, "failed",
+                     json_pack("{s:s}", "status", dlock_status_name((int)status)));
 }
 
 static int acquire_failed(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
     struct dlock_error *err = &run->acquire.err;
+    const char *holder = run->acquire.holder;
 
     if (run->acquire.nested) {
         cli_fail(run->cli, "%s: an enclosing dlock run holds this lock: waiting would never end",
                  run->shown);
         return CLI_EXIT_USAGE;
     }
+    if (is_conflict(run) && run->skip_quietly)
+        return (int)run->conflict_code;
     err->status = status;
-    (void)cli_fail_status(
-        run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->shown : NULL, err);
-    if ((status == DLOCK_BUSY || status == DLOCK_TIMEOUT) && run->conflict_code >= 0)
+    if (is_conflict(run) && holder[0] != '\0')
+        cli_fail(run->cli, "%s: %s%s", run->shown,
+                 status == DLOCK_TIMEOUT ? "not acquired before the deadline: " : "", holder);
+    else
+        (void)cli_fail_status(
+            run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->shown : NULL, err);
+    if (is_conflict(run) && run->conflict_code >= 0)
         return (int)run->conflict_code;
     return cli_exit_of(status);
+}
+
+static void acquired_tell(const struct run *run, const char *token, uint64_t fence)
+{
+    if (fence != 0)
+        cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, fence, token);
+    else
+        cli_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens", run->shown,
+                token);
+    outcome_tell(
+        &run->outcome, "acquired",
+        json_pack("{s:o, s:s}", "fence", cli_json_number(fence, fence != 0), "token", token));
 }
 
 /* NULL: no memory. Caller frees with environment_free. */
@@ -168,11 +276,19 @@ static char **command_environment(struct run *run)
     };
 
     (void)dlock_token(run->acquire.lock, token, sizeof token);
-    cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, lock.fence, token);
+    acquired_tell(run, token, lock.fence);
     if (known)
         env = environment_new(&lock);
     free(uri);
     return env;
+}
+
+/* A whole command line in one word? */
+static const char *shell_hint(char *const *command)
+{
+    if (command[1] != NULL || strpbrk(command[0], " \t\n;|&<>$`*") == NULL)
+        return "";
+    return "; a command line needs a shell: sh -c '...'";
 }
 
 /* 0, or the exit code. */
@@ -190,6 +306,7 @@ static int command_start(struct run *run)
 
     if (dlock_state(run->acquire.lock) == DLOCK_STATE_LOST) {
         cli_fail(run->cli, "%s: lock lost before the command was started", run->shown);
+        supervise_loss_tell(&run->outcome, DLOCK_REASON_EXPIRED);
         environment_free(env);
         return CLI_EXIT_LOST;
     }
@@ -199,11 +316,24 @@ static int command_start(struct run *run)
     environment_free(env);
     if (error == 0)
         return 0;
-    cli_fail(run->cli, "%s: %s", cli_printable(run->command[0], strlen(run->command[0])),
-             strerror(error));
+    cli_fail(run->cli, "%s: %s%s", cli_printable(run->command[0], strlen(run->command[0])),
+             strerror(error), in_exec && error == ENOENT ? shell_hint(run->command) : "");
     if (!in_exec)
         return CLI_EXIT_INTERNAL;
     return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
+}
+
+static void command_tell(const struct run *run)
+{
+    int n = run->child.signal;
+
+    if (n != 0)
+        cli_say(run->cli, "%s: command ended by signal %d (%s)", run->shown, n, strsignal(n));
+    else
+        cli_say(run->cli, "%s: command exited %d", run->shown, run->child.code);
+    outcome_tell(&run->outcome, "exited",
+                 n != 0 ? json_pack("{s:i}", "signal", n)
+                        : json_pack("{s:i}", "code", run->child.code));
 }
 
 static int command_watch(struct run *run)
@@ -211,6 +341,7 @@ static int command_watch(struct run *run)
     int64_t max_hold_ms = run->acquire.options.max_hold_ms;
     struct supervise s = {
         .cli = run->cli,
+        .outcome = &run->outcome,
         .client = run->acquire.client,
         .lock = run->acquire.lock,
         .name = run->shown,
@@ -229,6 +360,7 @@ static int command_watch(struct run *run)
     child_reap(&run->child);
     if (error != 0)
         return CLI_EXIT_INTERNAL;
+    command_tell(run);
     return s.lost ? CLI_EXIT_LOST : run->child.code;
 }
 
@@ -238,15 +370,23 @@ static int run_release(struct run *run, int exit_code)
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = dlock_unlock(run->acquire.lock, &err);
 
-    if (status == DLOCK_OK || exit_code == CLI_EXIT_LOST)
+    if (status == DLOCK_OK) {
+        cli_say(run->cli, "%s: released", run->shown);
+        outcome_tell(&run->outcome, "released", NULL);
+        return exit_code;
+    }
+    if (exit_code == CLI_EXIT_LOST)
         return exit_code;
     if (status == DLOCK_LOST) {
         cli_fail(run->cli, "%s: lock lost: it was no longer ours when the command had ended",
                  run->shown);
+        supervise_loss_tell(&run->outcome, DLOCK_REASON_TAKEN);
         return CLI_EXIT_LOST;
     }
     err.status = status;
     (void)cli_fail_status(run->cli, "release (the lock ends with its lease)", &err);
+    outcome_tell(&run->outcome, "unreleased",
+                 json_pack("{s:s}", "status", dlock_status_name((int)status)));
     return exit_code;
 }
 
@@ -278,11 +418,16 @@ static int run_all(struct run *run)
     caught = acquire_lock(&run->acquire, &run->signals);
     run->acquired_ms = supervise_now_ms();
     if (caught != 0)
+        run->acquire.status = DLOCK_CANCELED;
+    if (run->acquire.status != DLOCK_OK)
+        refusal_tell(run);
+    if (caught != 0)
         exit_code = CLI_EXIT_SIGNAL + caught;
     else if (run->acquire.status != DLOCK_OK)
         exit_code = acquire_failed(run);
     else
         exit_code = run_locked(run);
+    outcome_tell(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
     acquire_fini(&run->acquire);
     return exit_code;
 }
@@ -293,6 +438,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
         .cli = cli,
         .kill_after_ms = KILL_AFTER_MS,
         .conflict_code = -1,
+        .status_fd = -1,
         .acquire = {.cli = cli, .options = {.struct_size = sizeof(struct dlock_options)}},
         .signals = {.fd = -1},
         .tty = {.fd = -1},
@@ -300,10 +446,13 @@ int cli_run(struct cli *cli, int argc, char **argv)
     int exit_code = run_options_read(&run, argc, argv);
     bool interrupted;
 
+    if (exit_code < 0)
+        exit_code = outcome_start(&run);
     if (exit_code >= 0)
         return exit_code;
     run.acquire.name = &run.name;
     exit_code = run_all(&run);
+    outcome_fini(&run.outcome);
     /* A shell that runs a loop in the foreground ends it only if it sees SIGINT itself. */
     interrupted =
         run.tty.fd >= 0 && run.child.signal == SIGINT && exit_code == CLI_EXIT_SIGNAL + SIGINT;

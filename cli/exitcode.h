@@ -7,7 +7,7 @@
 
 enum cli_exit {
     CLI_EXIT_OK = 0,
-    CLI_EXIT_NO = 1,           /* inspect: free; break: nothing to break */
+    CLI_EXIT_NO = 1,           /* inspect: free; break: nothing to break; doctor --strict: advice */
     CLI_EXIT_USAGE = 64,       /* command line, name, URI */
     CLI_EXIT_NO_STORE = 66,    /* the store does not exist, and is not to be made */
     CLI_EXIT_UNAVAILABLE = 69, /* store, quorum or plugin */

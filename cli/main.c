@@ -6,6 +6,7 @@
  */
 #include "args.h"
 #include "output.h"
+#include "suggest.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -27,6 +28,18 @@ static cli_command_fn *command_find(const char *name)
     return NULL;
 }
 
+static int command_unknown(const struct cli *cli, const char *name)
+{
+    struct suggest suggest = {.typed = name, .len = strlen(name)};
+
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        suggest_try(&suggest, commands[i].name);
+    return cli_args_usage(cli, "no command '%s'%s%s%s", cli_printable(name, strlen(name)),
+                          suggest.best != NULL ? "; did you mean " : "",
+                          suggest.best != NULL ? suggest.best : "",
+                          suggest.best != NULL ? "?" : "");
+}
+
 static int command_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option no_options[] = {{NULL, 0, NULL, 0}};
@@ -41,8 +54,7 @@ static int command_run(struct cli *cli, int argc, char **argv)
     if (command == NULL && strstr(argv[optind], "://") != NULL) /* it may tell a password (C17) */
         return cli_args_usage(cli, "a URI in place of a command: -u names the store");
     if (command == NULL)
-        return cli_args_usage(cli, "no command '%s'",
-                              cli_printable(argv[optind], strlen(argv[optind])));
+        return command_unknown(cli, argv[optind]);
     argc -= optind;
     argv += optind;
     optind = 0; /* glibc: begin anew */

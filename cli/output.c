@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PRINTABLE_SLOTS 8
@@ -34,13 +35,31 @@ const char *cli_printable(const void *bytes, size_t len)
     return out;
 }
 
+/* "2026-11-22T16:12:01.123Z " */
+static size_t time_put(char *out, size_t size)
+{
+    struct timespec now;
+    struct tm parts;
+    size_t len;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &parts) == NULL)
+        return 0;
+    len = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &parts);
+    return len + (size_t)snprintf(out + len, size - len, ".%03ldZ ", now.tv_nsec / 1000000);
+}
+
 /* One write a line: lines of several processes on one terminal do not mix. */
-__attribute__((format(printf, 1, 0))) static void line_write(const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void line_write(const struct cli *cli,
+                                                             const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES] = "dlock: ";
     size_t used = strlen(line);
-    int n = vsnprintf(line + used, sizeof line - used - 1, format, args);
+    int n;
 
+    if (cli->verbose > 1)
+        used += time_put(line + used, sizeof line - used);
+    n = vsnprintf(line + used, sizeof line - used - 1, format, args);
     if (n < 0)
         return;
     used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
@@ -56,7 +75,7 @@ void cli_fail(const struct cli *cli, const char *format, ...)
     if (cli->quiet)
         return;
     va_start(args, format);
-    line_write(format, args);
+    line_write(cli, format, args);
     va_end(args);
 }
 
@@ -67,7 +86,7 @@ void cli_say(const struct cli *cli, const char *format, ...)
     if (cli->verbose == 0 || cli->quiet)
         return;
     va_start(args, format);
-    line_write(format, args);
+    line_write(cli, format, args);
     va_end(args);
 }
 

@@ -19,7 +19,9 @@
 /* Escaped; the result lives until the eighth next call in this thread. */
 const char *cli_printable(const void *bytes, size_t len);
 
-/* One line "dlock: ..." on standard error, unless --quiet. */
+/* One line "dlock: ..." on standard error, unless --quiet; with the time if --verbose is given
+ * twice.
+ */
 __attribute__((format(printf, 2, 3))) void cli_fail(const struct cli *cli, const char *format, ...);
 
 /* The same with --verbose only. */

@@ -34,27 +34,39 @@ static enum dlock_reason reason_known(const struct supervise *s)
     return DLOCK_REASON_EXPIRED;
 }
 
-static const char *reason_text(enum dlock_reason reason)
+struct reason_words {
+    const char *word, *text;
+};
+
+static const struct reason_words reasons[] = {
+    [DLOCK_REASON_EXPIRED] = {"expired", "it was not renewed in time"},
+    [DLOCK_REASON_TAKEN] = {"taken", "it was broken or taken away"},
+    [DLOCK_REASON_MAX_HOLD] = {"max-hold", "it was held for as long as max_hold allows"},
+    [DLOCK_REASON_SESSION] = {"session", "the session that carried it ended"},
+};
+
+/* A newer library may know more of them. */
+static const struct reason_words *reason_words(enum dlock_reason reason)
 {
-    switch (reason) {
-    case DLOCK_REASON_TAKEN:
-        return "it was broken or taken away";
-    case DLOCK_REASON_MAX_HOLD:
-        return "it was held for as long as max_hold allows";
-    case DLOCK_REASON_SESSION:
-        return "the session that carried it ended";
-    case DLOCK_REASON_EXPIRED:
-    default:
-        return "it was not renewed in time";
-    }
+    size_t at = (size_t)reason;
+
+    return &reasons[at > 0 && at < sizeof reasons / sizeof reasons[0] ? at : DLOCK_REASON_EXPIRED];
+}
+
+void supervise_loss_tell(const struct outcome *outcome, enum dlock_reason reason)
+{
+    outcome_tell(outcome, "lost", json_pack("{s:s}", "reason", reason_words(reason)->word));
 }
 
 static void loss_report(struct supervise *s, const char *consequence)
 {
-    if (!s->lost)
-        cli_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_text(reason_known(s)),
-                 consequence);
+    enum dlock_reason reason = reason_known(s);
+
+    if (s->lost)
+        return;
     s->lost = true;
+    cli_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_words(reason)->text, consequence);
+    supervise_loss_tell(s->outcome, reason);
 }
 
 static void events_drain(struct supervise *s)

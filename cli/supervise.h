@@ -8,10 +8,12 @@
 
 #include "child.h"
 #include "cli.h"
+#include "outcome.h"
 #include "watch.h"
 
 struct supervise {
     const struct cli *cli;
+    const struct outcome *outcome;
     struct dlock_client *client;
     struct dlock *lock;
     const char *name; /* printable */
@@ -28,6 +30,9 @@ struct supervise {
     int64_t next_ms;          /* look at the lease again then, or WATCH_NEVER */
     int timer;
 };
+
+/* The line "lost" (outcome.h). */
+void supervise_loss_tell(const struct outcome *outcome, enum dlock_reason reason);
 
 /* Now, on the clock of the leases. */
 int64_t supervise_now_ms(void);

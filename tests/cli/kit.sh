@@ -5,11 +5,14 @@
 #
 #     DLOCK_BIN    directory of the programs, absolute; default: build/dev/bin
 #     DLOCK_LIGHT  1: fewer rounds (sanitizers)
+#     CLI_HALF     directory of the plugin dlock_half.so
 #
 # A test ends at its first failing command. What it printed is shown only if it failed. Processes
 # that it left in the background are ended by their numbers.
 
 : "${DLOCK_BIN:=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../build/dev/bin")}"
+: "${CLI_HALF:=$DLOCK_BIN/../tests/cli/half}"
+export CLI_HALF
 export light=${DLOCK_LIGHT:-0} store
 dlock=$DLOCK_BIN/dlock
 

@@ -37,10 +37,16 @@ usage_errors_tell_why() {
     said '--ttl=30 has no unit \(ms, s, m, h or d\)' run --ttl 30 x true
     said '--ttl=1ms is not in 50ms\.\.7d' run --ttl 1ms x true
     said '--wait=400d is not in forever\|0\.\.365d' run --wait 400d x true
-    said '--max-hold=0 is not in 1ms\.\.365d' run --max-hold 0 x true
+    said '--max-hold=366d is not in 0\.\.365d' run --max-hold 366d x true
     said '--conflict-exit-code=256 is not in 0\.\.255' run --conflict-exit-code 256 x true
     said '--on-lost=cry is not one of kill\|warn' run --on-lost cry x true
-    said 'option --tl: unknown' run --tl 30s x true
+    said 'option --tl: unknown; did you mean --ttl\?' run --tl 30s x true
+    said 'option --tll: unknown; did you mean --ttl\?' run --tll=30s x true
+    said 'option --frobnicate: unknown \(see' run --frobnicate x true
+    said "no command 'inspekt'; did you mean inspect\?" inspekt x
+    said "no command 'frob' \(see" frob x
+    said '--ttl stands after NAME; write: dlock run --ttl \.\.\. x -- CMD' run x --ttl 5s -- true
+    said 'options go before NAME' run x -z -- true
     said 'option --no: unknown' list --no
     said 'option --n: ambiguous: --nowait, --name-hex' run --n x true
     said 'option --nowait: takes no value' run --nowait=1 x true
@@ -54,6 +60,7 @@ usage_errors_tell_why() {
     said 'inspect: NAME is not hex' inspect --name-hex 6
     said '^dlock: a name has' run '' true
     exits 0 "$dlock" run --wait 0 x -- true
+    exits 0 "$dlock" run --max-hold 0 x -- true
     exits 0 "$dlock" run --wait forever x -- true
 }
 
@@ -89,6 +96,9 @@ name_in_hex() {
     equal none "$(head -1 out)"
     equal 00ff41 "$(tail -n +2 out | jq -r .name_hex)"
     exits 0 "$dlock" run --name-hex 78 -- "$dlock" inspect x
+    exits 0 "$dlock" run x -- "$dlock" --name-hex inspect 78
+    exits 0 "$dlock" --name-hex run 78 -- "$dlock" --name-hex list 78
+    exits 1 "$dlock" --name-hex break --yes 78
 }
 
 inspect_free_and_held() {
@@ -126,7 +136,18 @@ list_with_prefix() {
     exits 0 "$dlock" list nothing
     equal "" "$(cat out err)"
     exits 0 "$dlock" --json list nothing
-    jq -e '.locks == []' out
+    jq -e '.locks == [] and .complete' out
+}
+
+# A plugin that fails after two names (trials R6).
+list_that_ends_early() {
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    exits 69 "$dlock" -u half: list
+    equal 3 "$(wc -l <out)" "lines on standard output"
+    one_line 'ends early, after 2 locks; give a PREFIX, or a longer op_timeout=.*no answer in time'
+    exits 69 "$dlock" -u half: list --json
+    jq -e '.complete == false and (.locks | length) == 2' out
+    exits 69 "$dlock" -u half: list >/dev/null
 }
 
 break_by_owner() {
@@ -138,7 +159,9 @@ break_by_owner() {
     exits 64 "$dlock" break x
     one_line '--yes'
     exits 1 "$dlock" break x --yes --owner 00000000000000000000000000000000
-    one_line 'not held by that owner'
+    one_line 'not held by that owner$'
+    exits 1 "$dlock" break x --yes --owner zzz
+    one_line 'not held by that owner, which is not a token'
     held x
     exits 0 "$dlock" break --json --owner "$owner" --yes x
     jq -e '.broken and .name == "x"' out
@@ -175,6 +198,11 @@ doctor() {
     exits 0 "$dlock" doctor --json -u "$store?sync=full"
     jq -e '.store and .server and (.caps | index("fence-durable")) and
         (.checks[] | select(.name == "sync") | .found and .advice == null and .clears == [])' out
+    exits 0 "$dlock" doctor --strict -u "$store?sync=full"
+    exits 1 "$dlock" doctor --strict
+    grep -q '^  advice ' out
+    exits 1 "$dlock" doctor --strict --json
+    jq -e '[.checks[].advice | select(. != null)] | length > 0' out
     exits 64 "$dlock" doctor x
     exits 0 "$dlock" doctor -u memory://x # which nobody else could look at
     grep -q 'private$' out
@@ -303,6 +331,7 @@ shows "names: any bytes are held, shown escaped, and in JSON as name_hex (C11)" 
 shows "names: --name-hex for what a shell cannot pass" name_in_hex
 shows "inspect: 1 when free, 0 when held, with all that is known" inspect_free_and_held
 shows "list: sorted, by prefix, in text and JSON" list_with_prefix
+shows "list: what was seen before the store failed, and what to do" list_that_ends_early
 shows "break: by owner, without a terminal only with --yes, 1 when there is nothing" break_by_owner
 shows "backends: what loads, what does not and why" backends_good_and_bad
 shows "doctor: what is in force, what was found and what to do (C16)" doctor

@@ -22,7 +22,7 @@ nowait_is_busy() {
     "$dlock" run --nowait job -- sleep 30 &
     within 20 held job
     exits 75 "$dlock" run --nowait job -- touch ran
-    one_line 'job: .*held'
+    one_line "job: held by .*:$! for [0-9.]+s, [0-9.]+s left\$"
     exits 75 "$dlock" -q run --nowait job -- touch ran
     equal "" "$(cat err)" "with -q"
     exits 9 "$dlock" run --nowait --conflict-exit-code 9 job -- touch ran
@@ -44,7 +44,7 @@ wait_runs_out() {
     exits 75 "$dlock" run --wait 700ms job -- touch ran
     took=$(($(now_ms) - began))
     between 700 "$took" 10000 "time waited"
-    one_line 'job: '
+    one_line 'job: not acquired before the deadline: held by .*:[0-9]+ for '
     exits 75 "$dlock" run --wait 0s job -- touch ran
     exits 3 "$dlock" run --wait 0s --conflict-exit-code 3 job -- touch ran
     [ ! -e ran ]
@@ -87,7 +87,9 @@ fences_rise() {
 
 not_executable() {
     exits 127 "$dlock" run x -- ./nothing-here
-    one_line 'nothing-here: No such file'
+    one_line 'nothing-here: No such file or directory$'
+    exits 127 "$dlock" run x -- 'echo hi; ls'
+    one_line "echo hi; ls: No such file or directory; a command line needs a shell: sh -c '...'"
     exits 127 "$dlock" run x -- nothing-of-that-name
     exits 126 "$dlock" run x -- /
     one_line '/: Permission denied'

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "holder.h"
+
+#include "info.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void list_describe(const struct info_list *list, char out[HOLDER_SIZE])
+{
+    const struct info *first = &list->items[0];
+    const char *label = first->label[0] != '\0' ? first->label : first->owner;
+    char held[24];
+    char left[24];
+    char others[32] = "";
+
+    info_duration(held, first->held_ms);
+    info_duration(left, first->remaining_ms);
+    if (list->count > 1)
+        (void)snprintf(others, sizeof others, " and %zu more", list->count - 1);
+    (void)snprintf(out, HOLDER_SIZE, "held by %.300s%s%s%s, %s left",
+                   cli_printable(label, strlen(label)), others, first->held_ms >= 0 ? " for " : "",
+                   first->held_ms >= 0 ? held : "", left);
+}
+
+bool holder_describe(struct dlock_client *client, const struct cli_name *name,
+                     char out[HOLDER_SIZE])
+{
+    struct info_list list = {0};
+    enum dlock_status status =
+        dlock_inspect(client, name->bytes, name->len, info_list_add, &list, NULL);
+
+    out[0] = '\0';
+    if (status == DLOCK_OK && !list.no_memory && list.count > 0)
+        list_describe(&list, out);
+    info_list_fini(&list);
+    return out[0] != '\0';
+}

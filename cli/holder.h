@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* holder.h - who holds a name, in words for a message. */
+#ifndef CLI_HOLDER_H
+#define CLI_HOLDER_H
+
+#include "args.h"
+
+#define HOLDER_SIZE 512 /* size of a buffer for the words */
+
+/*
+ * "held by web1:4242:nightly for 12.0s, 18.0s left", by one dlock_inspect. False, and an empty
+ * text: nobody holds the name now, or the store cannot say.
+ */
+bool holder_describe(struct dlock_client *client, const struct cli_name *name,
+                     char out[HOLDER_SIZE]);
+
+#endif

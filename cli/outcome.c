@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "outcome.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Above the standard streams, which the command needs as they are. */
+#define FD_LEAST 3
+
+static int fd_add(struct outcome *outcome, int fd)
+{
+    if (fd < 0)
+        return errno;
+    if (outcome->count == OUTCOME_FILES) {
+        (void)close(fd);
+        return EMFILE;
+    }
+    outcome->fds[outcome->count++] = fd;
+    return 0;
+}
+
+int outcome_add_fd(struct outcome *outcome, int n)
+{
+    int flags = fcntl(n, F_GETFL);
+
+    if (flags < 0)
+        return errno;
+    if ((flags & O_ACCMODE) == O_RDONLY)
+        return EBADF;
+    if (n >= FD_LEAST && fcntl(n, F_SETFD, FD_CLOEXEC) < 0)
+        return errno;
+    return fd_add(outcome, fcntl(n, F_DUPFD_CLOEXEC, FD_LEAST));
+}
+
+int outcome_add_file(struct outcome *outcome, const char *path)
+{
+    return fd_add(outcome,
+                  open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
+}
+
+static char *line_json(const char *event, json_t *fields)
+{
+    json_t *line = json_pack("{s:s}", "event", event);
+    char *text = NULL;
+
+    if (fields == NULL || json_object_update(line, fields) == 0)
+        text = json_dumps(line, JSON_COMPACT);
+    json_decref(line);
+    return text;
+}
+
+static char *line_text(const char *event, json_t *fields)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    const char *name;
+    json_t *value;
+
+    if (out == NULL)
+        return NULL;
+    (void)fputs(event, out);
+    json_object_foreach(fields, name, value)
+    {
+        if (json_is_integer(value))
+            (void)fprintf(out, " %s=%" JSON_INTEGER_FORMAT, name, json_integer_value(value));
+        else
+            (void)fprintf(out, " %s=%s", name,
+                          json_is_string(value) ? json_string_value(value) : "-");
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* One write a line: a reader never sees half of one. */
+void outcome_tell(const struct outcome *outcome, const char *event, json_t *fields)
+{
+    char *text = NULL;
+    size_t len;
+
+    if (outcome->count > 0)
+        text = outcome->json ? line_json(event, fields) : line_text(event, fields);
+    json_decref(fields);
+    if (text == NULL)
+        return;
+    len = strlen(text);
+    text[len] = '\n';
+    for (int i = 0; i < outcome->count; i++)
+        if (write(outcome->fds[i], text, len + 1) < 0)
+            errno = 0; /* the reader has gone, and the command matters more */
+    free(text);
+}
+
+void outcome_fini(struct outcome *outcome)
+{
+    while (outcome->count > 0)
+        (void)close(outcome->fds[--outcome->count]);
+}

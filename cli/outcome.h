@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outcome.h - what became of `dlock run`, in lines for programs: `--status-fd` and `--outcome`.
+ *
+ * A line is an event and its fields, "event name=value ...", or with --json one object on one line.
+ * The lines are an interface: fields and events are added, never changed (dlock(1), OUTCOME).
+ */
+#ifndef CLI_OUTCOME_H
+#define CLI_OUTCOME_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#define OUTCOME_FILES 2
+
+struct outcome {
+    int fds[OUTCOME_FILES];
+    int count;
+    bool json;
+};
+
+/* Lines go to descriptor n, which the command does not inherit. 0 or an errno: n cannot be written
+ * to. */
+int outcome_add_fd(struct outcome *outcome, int n);
+
+/* Lines go to the file, which is made or emptied. 0 or an errno. */
+int outcome_add_file(struct outcome *outcome, const char *path);
+
+/* Writes a line. fields: an object of numbers, words without spaces and nulls, taken always, or
+ * NULL. */
+void outcome_tell(const struct outcome *outcome, const char *event, json_t *fields);
+
+void outcome_fini(struct outcome *outcome);
+
+#endif
