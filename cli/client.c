@@ -2,8 +2,8 @@
 #include "client.h"
 
 #include "output.h"
+#include "secret_words.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,27 +32,15 @@ enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
     return status;
 }
 
-/* An option with a telling name; pass_file and pass_env only say where the password is. */
-static bool query_is_secret(const char *query)
-{
-    static const char *const telling[] = {"pwd", "secret", "token", "credential", "node="};
-
-    for (const char *at = query; (at = strstr(at, "pass")) != NULL; at++)
-        if (strncmp(at, "pass_file=", 10) != 0 && strncmp(at, "pass_env=", 9) != 0)
-            return true;
-    for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
-        if (strstr(query, telling[i]) != NULL)
-            return true;
-    return false;
-}
-
+/* A URI in a URI that has a user (an option such as node=) has an '@', perhaps as %40. */
 bool cli_uri_is_secret(const char *uri)
 {
     const char *query = strchr(uri, '?');
 
     if (uri[0] == '@') /* the name of a file */
         return false;
-    return strchr(uri, '@') != NULL || (query != NULL && query_is_secret(query));
+    return strchr(uri, '@') != NULL || strstr(uri, "%40") != NULL ||
+           (query != NULL && lib_has_secret_word(query));
 }
 
 /* Would the URI mean another store in another directory? */

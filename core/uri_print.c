@@ -2,6 +2,8 @@
 /* uri_print.c - a parsed URI as text again, without its secrets. */
 #include "uri.h"
 
+#include "secret_words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +27,9 @@ static void put_encoded(FILE *out, const char *text, const char *plain)
     }
 }
 
-static bool name_is_telling(const char *name)
-{
-    static const char *const parts[] = {"passw", "passphrase", "secret", "token", "credential"};
-
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (strstr(name, parts[i]) != NULL)
-            return true;
-    return strcmp(name, "pass") == 0 || strcmp(name, "pwd") == 0;
-}
-
 static bool value_is_secret(const struct dl_uri_option *option)
 {
-    return name_is_telling(option->name) ||
+    return lib_has_secret_word(option->name) ||
            (strstr(option->value, "://") != NULL && strchr(option->value, '@') != NULL);
 }
 

@@ -234,6 +234,8 @@ Test(uri, printed_without_secrets)
     printed("memory://x?auth_token=hunter2&passphrase=x",
             "memory://x?auth_token=***&passphrase=***");
     printed("memory://x?pass_file=/run/p&pass_env=PW", "memory://x?pass_file=/run/p&pass_env=PW");
+    printed("memory://x?credfile=hunter2&userpwd=x&tls_keypass=y",
+            "memory://x?credfile=***&userpwd=***&tls_keypass=***");
     printed("redlock:?node=redis://u:hunter2@h", "redlock:?node=***");
     printed("redlock:?node=h:1&node=redis://u:hunter2@h", "redlock:?node=h:1&node=***");
     printed("sqlite:/a%20c", "sqlite:/a%20c");
