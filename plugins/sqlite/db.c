@@ -246,16 +246,32 @@ void sqlite_db_rollback(struct sqlite_db *db)
     gate_leave(db);
 }
 
-enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)
+/* 0: the file at the path is the one that is open; ESTALE: it is not; others: not known. */
+static int path_compare(const struct sqlite_db *db)
 {
     struct stat st;
 
-    if (stat(db->place->path, &st) == 0 && st.st_ino == db->inode && st.st_dev == db->device)
+    if (stat(db->place->path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? ESTALE : errno;
+    return st.st_ino == db->inode && st.st_dev == db->device ? 0 : ESTALE;
+}
+
+static enum dlock_status path_judge(const struct sqlite_db *db, int number, struct dlock_error *err)
+{
+    if (number == 0)
         return DLOCK_OK;
+    if (number != ESTALE)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, number, "cannot look at %.180s: %s",
+                          db->place->path, strerrordesc_np(number));
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                       "%.150s is not the file any more that this program opened: it was moved, "
                       "removed or replaced",
                       db->place->path);
+}
+
+enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)
+{
+    return path_judge(db, path_compare(db), err);
 }
 
 static enum dlock_status commit(struct sqlite_db *db, enum dlock_status status,
@@ -280,9 +296,12 @@ enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err
     return commit(db, status, err);
 }
 
+/* A waiter that this grants the name to compares the paths itself before it believes the grant. */
 enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_error *err)
 {
-    if (db->unmoved_ns != 0 && sqlite_clock_monotonic() - db->unmoved_ns < UNMOVED_NS)
-        return commit(db, DLOCK_OK, err);
-    return sqlite_db_commit(db, err);
+    int number = 0;
+
+    if (db->unmoved_ns == 0 || sqlite_clock_monotonic() - db->unmoved_ns >= UNMOVED_NS)
+        number = path_compare(db);
+    return commit(db, number == ESTALE ? path_judge(db, number, err) : DLOCK_OK, err);
 }

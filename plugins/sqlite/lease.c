@@ -324,7 +324,7 @@ enum dlock_status sqlite_lease_leave(struct sqlite_session *session,
     if (rc != SQLITE_OK)
         status = failed(session, rc, err);
     if (rc == SQLITE_OK && name.writes)
-        status = sqlite_db_commit(&session->db, err);
+        status = sqlite_db_commit_release(&session->db, err);
     else
         sqlite_db_rollback(&session->db);
     if (rc == SQLITE_OK)

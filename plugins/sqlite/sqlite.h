@@ -211,15 +211,17 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err);
 
 /* Ends it: committed on OK only; not known on UNKNOWN; CONFIG: the file was moved, so that what is
- * decided here binds nobody. Either wakes those in db->wakes: whatever came of it may be so. */
+ * decided here binds nobody; UNAVAILABLE: also if nobody can tell. All of them wake those in
+ * db->wakes: whatever came of it may be so. */
 enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err);
-/* The same where nobody gets anything that somebody at another file may have: that the file was
- * seen at the path 0.2 ms ago will do. To look takes as long as a twentieth of a lock and an
- * unlock. */
+/* The same where a lease or a place only ends: the file may have been seen at the path 0.2 ms ago,
+ * and if nobody can tell whether it was moved, it is committed. The comparison takes a twentieth of
+ * the time of a lock and an unlock. */
 enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_error *err);
 void sqlite_db_rollback(struct sqlite_db *db);
 
-/* The file that we have open is the one at the path; CONFIG: it is not. */
+/* OK: the file that is open is the one at the path. CONFIG: it is not. UNAVAILABLE: not known, as
+ * the path cannot be looked at now. */
 enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err);
 
 /* A statement, prepared when it is first used. An rc of SQLite; NULL: not SQLITE_OK. */

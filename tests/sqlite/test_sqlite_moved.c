@@ -196,6 +196,44 @@ Test(moved, CONFIG_the_file_is_mounted_in_another_directory_while_in_use)
     dlt_store_remove(elsewhere);
 }
 
+/* A directory of everybody's, and a user who holds `job` and `other` in it. */
+static void nobody_holds(struct dlt_peer *nobody)
+{
+    cr_assert_eq(chmod(directory, 0777), 0);
+    dlt_peer_start(nobody, "setpriv --reuid 65534 --regid 65534 --clear-groups");
+    cr_assert_eq(dlt_peer_ask(nobody, "open %s normal", in_directory("second.db")).status,
+                 DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(nobody, "try job a 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(nobody, "try other b 60000 1000").status, DLOCK_OK);
+}
+
+/* C5: the store did not say that the lock is not ours. */
+Test(moved, C5_a_path_that_cannot_be_looked_at_ends_no_lease)
+{
+    struct dlt_answer answer;
+    struct dlt_peer nobody;
+
+    if (geteuid() != 0)
+        cr_skip("becoming another user takes root");
+    nobody_holds(&nobody);
+    cr_assert_eq(chmod(directory, 0700), 0);
+    answer = dlt_peer_ask(&nobody, "renew a");
+    cr_assert_eq(answer.status, DLOCK_UNAVAILABLE, "%s", dlock_status_name((int)answer.status));
+    cr_assert_not_null(strstr(answer.message, "Permission denied"), "%s", answer.message);
+    answer = dlt_peer_ask(&nobody, "try third c 60000 1000");
+    cr_assert_eq(answer.status, DLOCK_UNAVAILABLE, "nobody knows whether it is the file");
+    cr_assert_eq(dlt_peer_ask(&nobody, "count *").status, DLOCK_UNAVAILABLE);
+    dlt_sleep_ms(1);
+    answer = dlt_peer_ask(&nobody, "unlock b");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    cr_assert_eq(chmod(directory, 0777), 0);
+    answer = dlt_peer_ask(&nobody, "renew a");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    answer = dlt_peer_ask(&nobody, "try other d 60000 1000");
+    cr_assert_eq(answer.status, DLOCK_OK, "the name was freed: %s", answer.message);
+    dlt_peer_kill(&nobody);
+}
+
 /* Another store is moved to the name, while the log of the one before is there. */
 Test(moved, replaced_by_another_store)
 {
