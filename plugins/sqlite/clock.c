@@ -37,19 +37,28 @@ int64_t sqlite_clock_wall_us(void)
     return clock_read(CLOCK_REALTIME) / SQ_NS_PER_US;
 }
 
-int64_t sqlite_clock_monotonic(void)
+int64_t sqlite_clock_boottime(void)
 {
-    return clock_read(CLOCK_MONOTONIC);
+    return clock_read(CLOCK_BOOTTIME);
 }
 
 int64_t sqlite_clock_until(int64_t left_ns)
 {
-    return sqlite_clock_monotonic() + (left_ns < LEFT_MOST_NS ? left_ns : LEFT_MOST_NS);
+    return sqlite_clock_boottime() + (left_ns < LEFT_MOST_NS ? left_ns : LEFT_MOST_NS);
+}
+
+struct timespec sqlite_clock_futex(int64_t until_ns)
+{
+    int64_t left_ns = sqlite_lesser(until_ns - sqlite_clock_boottime(), SQ_NS_PER_S);
+    int64_t ns = clock_read(CLOCK_MONOTONIC) + left_ns;
+
+    return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
+                             .tv_nsec = (long)(ns % SQ_NS_PER_S)};
 }
 
 int sqlite_clock_nap(int round, int64_t until_ns)
 {
-    int64_t left = until_ns - sqlite_clock_monotonic();
+    int64_t left = until_ns - sqlite_clock_boottime();
     int64_t nap = round < 7 ? NAP_FIRST_NS << round : NAP_MOST_NS;
 
     if (left <= 0)

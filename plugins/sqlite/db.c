@@ -18,6 +18,19 @@ static const struct dbconfig dbconfigs[] = {
     {SQLITE_DBCONFIG_DQS_DML, 0},        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
 };
 
+/* The configuration cannot be asked for, but a connection has no mutex then. */
+int sqlite_db_threadsafe(void)
+{
+    sqlite3 *handle = NULL;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+    int rc = sqlite3_threadsafe() == 0 ? SQLITE_MISUSE
+                                       : sqlite3_open_v2(":memory:", &handle, flags, NULL);
+    int safe = rc == SQLITE_NOMEM || (rc == SQLITE_OK && sqlite3_db_mutex(handle) != NULL);
+
+    (void)sqlite3_close_v2(handle);
+    return safe;
+}
+
 int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle)
 {
     /* The VFS by name: a program may have made another one its default. */
@@ -219,7 +232,7 @@ static void gate_leave(struct sqlite_db *db)
  * without it, so that a gate that is stuck stops nobody. */
 static int gate_enter(struct sqlite_db *db)
 {
-    int64_t now_ns = sqlite_clock_monotonic();
+    int64_t now_ns = sqlite_clock_boottime();
 
     return sqlite_gate_lock(&db->gate, now_ns + (db->until_ns - now_ns) / 2);
 }
@@ -292,7 +305,7 @@ enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err
 {
     enum dlock_status status = sqlite_db_unmoved(db, err);
 
-    db->unmoved_ns = status == DLOCK_OK ? sqlite_clock_monotonic() : 0;
+    db->unmoved_ns = status == DLOCK_OK ? sqlite_clock_boottime() : 0;
     return commit(db, status, err);
 }
 
@@ -301,7 +314,7 @@ enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_er
 {
     int number = 0;
 
-    if (db->unmoved_ns == 0 || sqlite_clock_monotonic() - db->unmoved_ns >= UNMOVED_NS)
+    if (db->unmoved_ns == 0 || sqlite_clock_boottime() - db->unmoved_ns >= UNMOVED_NS)
         number = path_compare(db);
     return commit(db, number == ESTALE ? path_judge(db, number, err) : DLOCK_OK, err);
 }

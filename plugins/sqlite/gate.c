@@ -9,10 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct timespec timespec_of(int64_t ns)
+#define NAP_NS                                                                            \
+    (50 * SQ_NS_PER_MS)     /* of a waiter without a gate, between two looks at the store \
+                             */
+#define MEND_NS SQ_NS_PER_S /* between two attempts to find a gate that can be used */
+
+void sqlite_gate_mend(struct sqlite_gate *gate, const struct sqlite_place *place,
+                      const struct sqlite_clock *clock, int64_t until_ns)
 {
-    return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
-                             .tv_nsec = (long)(ns % SQ_NS_PER_S)};
+    int64_t now_ns = sqlite_clock_boottime();
+
+    if (gate->mend_ns == 0 || now_ns < gate->mend_ns)
+        return;
+    sqlite_gate_close(gate);
+    sqlite_gate_open(gate, place, clock, sqlite_lesser(until_ns, now_ns + NAP_NS));
+    gate->mend_ns = gate->file != NULL ? 0 : now_ns + MEND_NS;
 }
 
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns)
@@ -37,7 +48,8 @@ static uint32_t bucket_of(const unsigned char *key, uint32_t key_len)
     return (hash ^ hash >> 16) % SQ_GATE_BUCKETS;
 }
 
-static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *until)
+static long futex(const _Atomic uint32_t *word, int op, uint32_t value,
+                  const struct timespec *until)
 {
     return syscall(SYS_futex, word, op, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
@@ -75,35 +87,55 @@ static int gate_is_shared(const struct sqlite_gate *gate, const struct sqlite_pl
     return shared;
 }
 
-enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
-                                    const struct sqlite_place *place,
-                                    const struct sqlite_watch *watch, const struct dlock_host *host,
-                                    int64_t deadline_ns)
+/* Nothing but an interrupt ends it. */
+static enum dlock_status nap(const struct sqlite_watch *watch, const struct dlock_host *host,
+                             int64_t deadline_ns)
 {
-    struct sqlite_gate_bucket *bucket = NULL;
+    int64_t left_ns = deadline_ns - host->now_ns(host->ctx);
+    struct timespec until = sqlite_clock_futex(sqlite_clock_until(sqlite_lesser(left_ns, NAP_NS)));
 
-    if (atomic_load(&watch->interrupted))
-        return DLOCK_CANCELED;
-    if (gate->file == NULL || !atomic_load(&watch->noted) || !gate_is_shared(gate, place))
-        return DLOCK_UNAVAILABLE;
-    if (watch->inode != gate->inode) /* noted by a session that was opened before */
-        return DLOCK_BUSY;
-    bucket = &gate->file->buckets[atomic_load(&watch->bucket)];
+    if (left_ns <= 0)
+        return DLOCK_TIMEOUT;
+    (void)futex(&watch->interrupted, FUTEX_WAIT_BITSET, 0, &until);
+    return atomic_load(&watch->interrupted) ? DLOCK_CANCELED : DLOCK_BUSY;
+}
+
+static enum dlock_status sleep_in(const struct sqlite_gate *gate, const struct sqlite_watch *watch,
+                                  const struct dlock_host *host, int64_t deadline_ns)
+{
+    struct sqlite_gate_bucket *bucket = &gate->file->buckets[atomic_load(&watch->bucket)];
+
     while (!atomic_load(&watch->interrupted)) {
-        int64_t left = deadline_ns - host->now_ns(host->ctx);
-        struct timespec until;
+        int64_t left_ns = deadline_ns - host->now_ns(host->ctx);
+        struct timespec until = sqlite_clock_futex(sqlite_clock_until(left_ns));
 
         if (atomic_load(&bucket->count) != watch->seen)
             return DLOCK_BUSY;
-        if (left <= 0)
+        if (left_ns <= 0)
             return DLOCK_TIMEOUT;
-        until = timespec_of(sqlite_clock_until(left));
         atomic_store(&bucket->sleepers, 1);
         (void)futex(&bucket->count, FUTEX_WAIT_BITSET, watch->seen, &until);
         if (!sqlite_gate_whole(gate))
-            return DLOCK_UNAVAILABLE;
+            return DLOCK_BUSY;
     }
     return DLOCK_CANCELED;
+}
+
+enum dlock_status sqlite_gate_sleep(struct sqlite_gate *gate, const struct sqlite_place *place,
+                                    const struct sqlite_watch *watch, const struct dlock_host *host,
+                                    int64_t deadline_ns)
+{
+    int usable = gate->file != NULL && gate_is_shared(gate, place);
+
+    if (atomic_load(&watch->interrupted))
+        return DLOCK_CANCELED;
+    if (!usable && gate->mend_ns == 0)
+        gate->mend_ns = 1;
+    if (!usable || !atomic_load(&watch->noted))
+        return nap(watch, host, deadline_ns);
+    if (watch->inode != gate->inode) /* noted by a session that was opened before */
+        return DLOCK_BUSY;
+    return sleep_in(gate, watch, host, deadline_ns);
 }
 
 void sqlite_wakes_add(struct sqlite_wakes *wakes, const unsigned char *key, uint32_t key_len)
@@ -135,6 +167,7 @@ void sqlite_gate_leave(struct sqlite_gate *gate, int entered, const struct sqlit
 void sqlite_gate_interrupt(const struct sqlite_gate *gate, struct sqlite_watch *watch)
 {
     atomic_store(&watch->interrupted, 1);
+    (void)futex(&watch->interrupted, FUTEX_WAKE, INT32_MAX, NULL);
     if (atomic_load(&watch->noted) && sqlite_gate_whole(gate))
         bucket_wake(&gate->file->buckets[atomic_load(&watch->bucket)]);
 }

@@ -8,7 +8,7 @@
  * others in that of the name until it is released.
  *
  * Nothing in it is needed for exclusion. Where it cannot be used, SQLite's lock does the work and
- * waiters poll.
+ * waiters look at the store 20 times a second.
  */
 #ifndef SQLITE_GATE_H
 #define SQLITE_GATE_H
@@ -29,7 +29,8 @@ struct sqlite_gate {
     int fd;                        /* of file */
     uint64_t inode;                /* of file */
     struct sqlite_ticket_pass pass;
-    char why[120]; /* it cannot be used; "": it can */
+    int64_t mend_ns; /* not 0: waiters need another one, and it is looked for from then on */
+    char why[120];   /* it cannot be used; "": it can */
 };
 
 /* The waiter of one attempt, in its slot. */
@@ -57,8 +58,13 @@ void sqlite_gate_open(struct sqlite_gate *gate, const struct sqlite_place *place
                       const struct sqlite_clock *clock, int64_t until_ns);
 void sqlite_gate_close(struct sqlite_gate *gate);
 
-/* 0: entered, most probably alone; ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC; others: there
- * is no gate. */
+/* Opens it again if a waiter found that it is not the gate that others use, or none; once a second
+ * at most. Not while somebody sleeps in it. */
+void sqlite_gate_mend(struct sqlite_gate *gate, const struct sqlite_place *place,
+                      const struct sqlite_clock *clock, int64_t until_ns);
+
+/* 0: entered, most probably alone; ETIMEDOUT: not until until_ns of sqlite_clock_boottime; others:
+ * there is no gate. */
 int sqlite_gate_lock(struct sqlite_gate *gate, int64_t until_ns);
 
 /* After a transaction, with one look at the file: leaves, if it was entered, and then ends the
@@ -71,9 +77,9 @@ void sqlite_gate_note(const struct sqlite_gate *gate, const unsigned char *key, 
                       struct sqlite_watch *watch);
 
 /* BUSY: somebody woke the key, or another one of its bucket. TIMEOUT: deadline_ns on the host's
- * clock. CANCELED. UNAVAILABLE: nothing was noted, or others may use another gate by now. */
-enum dlock_status sqlite_gate_sleep(const struct sqlite_gate *gate,
-                                    const struct sqlite_place *place,
+ * clock. CANCELED. If nothing was noted, or others may use another gate by now, it is BUSY after a
+ * nap of 50 ms: waiters look at the store by themselves, and the session goes on. */
+enum dlock_status sqlite_gate_sleep(struct sqlite_gate *gate, const struct sqlite_place *place,
                                     const struct sqlite_watch *watch, const struct dlock_host *host,
                                     int64_t deadline_ns);
 

@@ -198,6 +198,9 @@ static enum dlock_status renew_one(struct sqlite_session *session, struct dlock_
         return DLOCK_LOST;
     if (rc != SQLITE_OK)
         return failed(session, rc, err);
+    if (*torn)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_INTERNAL, 0,
+                          "%.180s: SQLite ended the transaction by itself", session->place.path);
     return held ? DLOCK_OK : DLOCK_LOST;
 }
 

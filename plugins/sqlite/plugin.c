@@ -67,9 +67,10 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
     session->host = host;
     session->waiter_lease_ms = target->number(target, "waiter_lease");
     session->full = sync != NULL && strcmp(sync, "full") == 0;
-    if (sqlite3_threadsafe() == 0)
+    if (!sqlite_db_threadsafe())
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "this SQLite was built without support for threads");
+                          "this SQLite was built or configured (SQLITE_CONFIG_SINGLETHREAD) for a "
+                          "single thread");
     status = sqlite_origin_init(err);
     if (status == DLOCK_OK)
         status = enter(session, deadline_ns, err);
@@ -100,9 +101,13 @@ static void sqlite_close(void *self, int is_forked)
 static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *req,
                                         struct dlock_grant *grant, struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, req->deadline_ns, err);
+    struct sqlite_session *session = self;
+    enum dlock_status status = enter(session, req->deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_lease_try(self, req, grant, err) : status;
+    if (status != DLOCK_OK)
+        return status;
+    sqlite_gate_mend(&session->db.gate, &session->place, &session->clock, session->db.until_ns);
+    return sqlite_lease_try(session, req, grant, err);
 }
 
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,

@@ -71,7 +71,7 @@ static int deadline_passed(void *arg)
 {
     const struct sqlite_db *db = arg;
 
-    return sqlite_clock_monotonic() >= db->until_ns;
+    return sqlite_clock_boottime() >= db->until_ns;
 }
 
 static enum dlock_status tell_integrity(struct sqlite_session *session, const struct report *report,

@@ -32,6 +32,7 @@
 
 #include <dlock/plugin.h>
 #include <sqlite3.h>
+#include <time.h>
 
 #define SQ_ORIGIN     "sqlite"
 #define SQ_NS_PER_US  INT64_C(1000)
@@ -62,14 +63,19 @@ int64_t sqlite_clock_now(const struct sqlite_clock *clock);
 
 int64_t sqlite_clock_wall_us(void);
 
-/* CLOCK_MONOTONIC, which waiting calls of the kernel run on. */
-int64_t sqlite_clock_monotonic(void);
+/* CLOCK_BOOTTIME of this process, for deadlines: it counts the time in which the machine is
+ * suspended. */
+int64_t sqlite_clock_boottime(void);
 
 /* The moment on it that is left_ns away, or as good as never. */
 int64_t sqlite_clock_until(int64_t left_ns);
 
-/* Sleeps for a while that grows with round (0, 1, ...), not past until_ns of CLOCK_MONOTONIC.
- * Zero: that has passed. */
+/* until_ns, or a second from now, as CLOCK_MONOTONIC has it, on which futexes wait. That clock
+ * stops while the machine is suspended: compare with sqlite_clock_boottime after each wait. */
+struct timespec sqlite_clock_futex(int64_t until_ns);
+
+/* Sleeps for a while that grows with round (0, 1, ...), not past until_ns of
+ * sqlite_clock_boottime. Zero: until_ns has passed. */
 int sqlite_clock_nap(int round, int64_t until_ns);
 
 static inline int64_t sqlite_lesser(int64_t a, int64_t b)
@@ -185,8 +191,8 @@ struct sqlite_db {
     struct sqlite_gate gate;
     struct sqlite_wakes wakes; /* at the end of the transaction */
     uint64_t device, inode;    /* of the file that is open */
-    int64_t unmoved_ns;        /* CLOCK_MONOTONIC: when it was last seen at the path */
-    int64_t until_ns;          /* CLOCK_MONOTONIC: a busy file is waited for until then */
+    int64_t unmoved_ns;        /* sqlite_clock_boottime: when it was last seen at the path */
+    int64_t until_ns;          /* sqlite_clock_boottime: a busy file is waited for until then */
     int gated;                 /* in a transaction, and the gate is ours */
 };
 
@@ -194,6 +200,10 @@ struct sqlite_db {
 enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place *place, int full,
                                  struct dlock_error *err);
 void sqlite_db_close(struct sqlite_db *db);
+
+/* Non-zero: connections may be used in several threads, as SQLite was built and as the application
+ * configured it. */
+int sqlite_db_threadsafe(void);
 
 /* Opens the connection alone, with settings that keep surprises out. */
 int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle);

@@ -45,17 +45,16 @@ static void wake(struct sqlite_ticket_lock *lock, uint32_t bits)
 static void sleep_until(struct sqlite_ticket_lock *lock, uint32_t state, int64_t until_ns,
                         uint32_t bits)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / SQ_NS_PER_S),
-                             .tv_nsec = (long)(until_ns % SQ_NS_PER_S)};
+    struct timespec until = sqlite_clock_futex(until_ns);
 
     (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_BITSET, state, &until, NULL, bits);
 }
 
 static void spin(const struct sqlite_ticket_lock *lock, uint32_t state)
 {
-    int64_t until_ns = sqlite_clock_monotonic() + SPIN_NS;
+    int64_t until_ns = sqlite_clock_boottime() + SPIN_NS;
 
-    while (atomic_load(&lock->state) == state && sqlite_clock_monotonic() < until_ns)
+    while (atomic_load(&lock->state) == state && sqlite_clock_boottime() < until_ns)
         continue;
 }
 
@@ -112,7 +111,7 @@ static int may_return(const struct sqlite_ticket_lock *lock, const struct sqlite
                       uint32_t state, uint32_t turn)
 {
     return state == pass->left && turn != atomic_load(&lock->awake) &&
-           sqlite_clock_monotonic() < pass->since_ns + SQ_TICKET_RUN_NS;
+           sqlite_clock_boottime() < pass->since_ns + SQ_TICKET_RUN_NS;
 }
 
 static int enter_without_ticket(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass)
@@ -128,7 +127,7 @@ static int enter_without_ticket(struct sqlite_ticket_lock *lock, struct sqlite_t
 
 static void look(const struct sqlite_ticket_lock *lock, struct view *view)
 {
-    int64_t now_ns = sqlite_clock_monotonic();
+    int64_t now_ns = sqlite_clock_boottime();
     uint32_t state = atomic_load(&lock->state), turn = atomic_load(&lock->turn);
     int first = view->turn_ns == 0;
 
@@ -151,7 +150,7 @@ static int stand_at_door(struct sqlite_ticket_lock *lock, struct sqlite_ticket_p
 {
     int64_t patience_ns = view->state_ns + SQ_TICKET_HOLDER_NS;
 
-    if ((view->state & 1) != 0 && sqlite_clock_monotonic() < patience_ns) {
+    if ((view->state & 1) != 0 && sqlite_clock_boottime() < patience_ns) {
         atomic_store(&lock->awake, view->turn);
         spin(lock, view->state);
         sleep_until(lock, view->state, sqlite_lesser(patience_ns, until_ns),
@@ -160,7 +159,7 @@ static int stand_at_door(struct sqlite_ticket_lock *lock, struct sqlite_ticket_p
     }
     if (!door_pass(lock, pass, view->state))
         return 0;
-    pass->since_ns = sqlite_clock_monotonic();
+    pass->since_ns = sqlite_clock_boottime();
     if (move(&lock->turn, ticket, ticket + 1)) {
         atomic_store(&lock->skips, 0);
         turn_settle(lock);
@@ -174,7 +173,7 @@ static void stand_in_line(struct sqlite_ticket_lock *lock, const struct view *vi
 {
     int64_t step_ns = sqlite_lesser((int32_t)(ticket - view->turn), DISTANT) * SQ_TICKET_WAITER_NS;
     int64_t patience_ns = view->turn_ns + step_ns + (view->blocked ? SQ_TICKET_HOLDER_NS : 0);
-    int64_t now_ns = sqlite_clock_monotonic();
+    int64_t now_ns = sqlite_clock_boottime();
 
     if (now_ns >= patience_ns)
         turn_skip(lock, view->turn, ticket);
@@ -206,7 +205,7 @@ int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pa
             return 0;
         if (gone(pass))
             return ENODATA;
-    } while (sqlite_clock_monotonic() < until_ns);
+    } while (sqlite_clock_boottime() < until_ns);
     pass->seen = view.state;
     pass->seen_ns = view.state_ns;
     ticket_give_up(lock, ticket);

@@ -60,7 +60,8 @@ struct sqlite_ticket_pass {
     const void *of;
 };
 
-/* 0: entered. ETIMEDOUT: not until until_ns of CLOCK_MONOTONIC. ENODATA: not there any more. */
+/* 0: entered. ETIMEDOUT: not until until_ns of sqlite_clock_boottime. ENODATA: not there any more.
+ */
 int sqlite_ticket_enter(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass,
                         int64_t until_ns);
 void sqlite_ticket_leave(struct sqlite_ticket_lock *lock, struct sqlite_ticket_pass *pass);

@@ -76,9 +76,6 @@ enum dlock_status sqlite_wait(struct sqlite_session *session, const struct dlock
     enum dlock_status status =
         slot->queued ? wait_for_grant(session, req, grant, err) : sleep_at_gate(session, req);
 
-    if (status == DLOCK_UNAVAILABLE && err->message[0] == '\0')
-        return dlock_fail(err, SQ_ORIGIN, status, 0, "no notification by %.100s-gate: %s",
-                          session->place.path, session->db.gate.why);
     if (status == DLOCK_CANCELED || status == DLOCK_TIMEOUT)
         return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");
     return status;

@@ -408,3 +408,49 @@ Test(faults, a_deadline_in_the_past_still_makes_one_attempt)
     b.req.deadline_ns = 0;
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
 }
+
+/* Non-zero: SQLite rolled back by itself in the nth renewal from now on. */
+static int rolled_back_at;
+
+int __real_sqlite3_get_autocommit(sqlite3 *db);
+int __wrap_sqlite3_get_autocommit(sqlite3 *db);
+int __wrap_sqlite3_get_autocommit(sqlite3 *db)
+{
+    if (rolled_back_at > 0 && --rolled_back_at == 0)
+        return 1;
+    return __real_sqlite3_get_autocommit(db);
+}
+
+/* [REN-4] An OK would be of a renewal that is gone, a LOST of a lease that may be there. */
+static void renewals_torn(enum dlock_status second)
+{
+    struct dlock_lease_op ops[3] = {{.req = &a.req, .status = DLOCK_INTERNAL},
+                                    {.req = &b.req, .status = DLOCK_INTERNAL},
+                                    {.req = &a.req, .status = DLOCK_INTERNAL}};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    b.req.name = (const unsigned char *)"other";
+    b.req.name_len = 5;
+    if (second == DLOCK_OK)
+        cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
+    rolled_back_at = 2;
+    status = s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err);
+    cr_assert_eq(status, DLOCK_INTERNAL, "%s", dlock_status_name((int)status));
+    cr_assert_eq(ops[0].status, DLOCK_INTERNAL);
+    cr_assert_eq(ops[1].status, DLOCK_INTERNAL);
+    cr_assert_neq(ops[2].status, DLOCK_OK);
+    cr_assert_eq(ops[0].grant.lease_ms, 0);
+    message_names_the_file();
+    cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(faults, INTERNAL_a_transaction_that_ended_by_itself_after_a_renewal)
+{
+    renewals_torn(DLOCK_OK);
+}
+
+Test(faults, INTERNAL_a_transaction_that_ended_by_itself_before_what_is_lost)
+{
+    renewals_torn(DLOCK_LOST);
+}

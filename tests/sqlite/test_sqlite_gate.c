@@ -239,7 +239,7 @@ Test(gate, one_cut_short_to_a_part_is_done_without)
 {
     cr_assert_eq(truncate(gate_path, 4096), 0);
     store_works();
-    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_BUSY);
 }
 
 Test(gate, one_cut_short_and_grown_again_is_done_without)
@@ -248,7 +248,7 @@ Test(gate, one_cut_short_and_grown_again_is_done_without)
     store_works();
     cr_assert_eq(truncate(gate_path, (off_t)sizeof(struct sqlite_gate_file)), 0);
     store_works();
-    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_BUSY);
 }
 
 Test(gate, one_cut_short_inside_a_transaction)
@@ -278,7 +278,7 @@ Test(gate, one_cut_short_under_a_sleeper)
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(pthread_create(&thread, NULL, cut_soon, NULL), 0);
-    cr_assert_eq(dlt_store_watch(&t, &b, 2000), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_watch(&t, &b, 2000), DLOCK_BUSY);
     cr_assert_eq(pthread_join(thread, NULL), 0);
     t.ops->interrupt(t.self, &b.req);
     cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
@@ -341,18 +341,48 @@ Test(gate, INT_2_an_interrupt_before_the_watch_is_remembered)
     cr_assert_lt(watched_ms(30000, DLOCK_CANCELED), 20000, "sticky");
 }
 
-Test(gate, UNAVAILABLE_without_a_trylock_before)
+Test(gate, BUSY_soon_without_a_trylock_before)
 {
     held_and_busy();
     memset(b.slot, 0, sizeof b.slot);
-    (void)watched_ms(30000, DLOCK_UNAVAILABLE);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
 }
 
-Test(gate, UNAVAILABLE_when_the_file_was_removed)
+/* [FAI-1]: UNAVAILABLE would cost this session, and all that idle. */
+Test(gate, WAT_1_a_waiter_whose_gate_was_removed_keeps_its_session_and_finds_another_gate)
 {
+    uint64_t inode = gate_of(&t)->inode;
+
     held_and_busy();
     cr_assert_eq(unlink(gate_path), 0);
-    (void)watched_ms(30000, DLOCK_UNAVAILABLE);
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
+    cr_assert_not_null(gate_of(&t)->file, "%s", gate_of(&t)->why);
+    cr_assert_neq(gate_of(&t)->inode, inode);
+    cr_assert_eq(gate_of(&t)->inode, gate_inode());
+    (void)watched_ms(20, DLOCK_TIMEOUT);
+}
+
+Test(gate, WAT_1_a_waiter_without_a_gate_keeps_its_session)
+{
+    struct dlt_request queued;
+
+    if (geteuid() != 0)
+        cr_skip("giving files away takes root");
+    dlt_store_request(&t, &queued, "job", 'q', 60000);
+    cr_assert_eq(chown(gate_path, 12345, (gid_t)-1), 0);
+    dlt_store_close(&t);
+    cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
+    held_and_busy();
+    cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
+    cr_assert_null(gate_of(&t)->file);
+    cr_assert_eq(dlt_store_enqueue(&t, &queued), DLOCK_BUSY);
+    cr_assert_eq(dlt_store_watch(&t, &queued, 120), DLOCK_TIMEOUT);
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_watch(&t, &queued, 30000), DLOCK_OK);
+    t.ops->interrupt(t.self, &b.req);
+    (void)watched_ms(30000, DLOCK_CANCELED);
 }
 
 Test(gate, BUSY_when_the_place_was_noted_at_another_gate)
@@ -362,6 +392,43 @@ Test(gate, BUSY_when_the_place_was_noted_at_another_gate)
     dlt_store_close(&t);
     cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
     cr_assert_lt(watched_ms(30000, DLOCK_BUSY), 20000);
+}
+
+/* The machine is suspended: CLOCK_BOOTTIME goes on, CLOCK_MONOTONIC, on which futexes wait, stops.
+ */
+static _Atomic int suspended_s;
+
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = __real_clock_gettime(id, ts);
+
+    if (id == CLOCK_BOOTTIME)
+        ts->tv_sec += atomic_load(&suspended_s);
+    return rc;
+}
+
+static void *suspend_soon(void *arg)
+{
+    (void)arg;
+    dlt_sleep_ms(50);
+    atomic_store(&suspended_s, 1000);
+    return NULL;
+}
+
+Test(gate, C8_a_sleep_ends_after_a_suspend)
+{
+    pthread_t thread;
+    struct timespec start, end;
+
+    held_and_busy();
+    (void)clock_gettime(CLOCK_MONOTONIC, &start);
+    cr_assert_eq(pthread_create(&thread, NULL, suspend_soon, NULL), 0);
+    cr_assert_eq(dlt_store_watch(&t, &b, 50000), DLOCK_TIMEOUT);
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_lt(end.tv_sec - start.tv_sec, 30);
 }
 
 static void on_signal(int number)

@@ -216,15 +216,15 @@ Test(grant, INT_2_CANCELED_unless_the_grant_came_first)
     cr_assert_eq(watched(&a), DLOCK_OK);
 }
 
-Test(grant, UNAVAILABLE_without_a_gate_and_REFRESH_brings_the_grant)
+Test(grant, WAT_1_without_a_gate_the_waiter_looks_for_its_grant)
 {
     char gate[80];
 
     (void)snprintf(gate, sizeof gate, "%s-gate", path);
     cr_assert_eq(unlink(gate), 0);
-    cr_assert_eq(watched(&a), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_store_watch(&t, &a, 120), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    cr_assert_eq(watched(&a), DLOCK_OK, "it looks before it sleeps");
+    cr_assert_eq(watched(&a), DLOCK_OK);
     cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
 }
 

@@ -116,7 +116,7 @@ Test(tickets, the_only_one_who_gives_up_leaves_nothing_behind)
 static void left_before_a_waiter(void)
 {
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
-    a.since_ns = sqlite_clock_monotonic();
+    a.since_ns = sqlite_clock_boottime();
     sqlite_ticket_leave(&door->lock, &a);
     vanish();
 }

@@ -257,3 +257,20 @@ Test(world, probe_finds_damage_and_a_moved_file)
     cr_assert_eq(s.ops->probe(s.self, dlt_host_in(&s.host, 2000), &s.info, NULL, NULL, &s.err),
                  DLOCK_CONFIG);
 }
+
+/* sqlite3_threadsafe tells how it was built only. */
+Test(world, CONFIG_an_application_that_made_SQLite_single_threaded)
+{
+    cr_assert_eq(sqlite3_shutdown(), SQLITE_OK);
+    cr_assert_eq(sqlite3_config(SQLITE_CONFIG_SINGLETHREAD), SQLITE_OK);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(s.err.message, "thread"), "%s", s.err.message);
+    cr_assert_neq(access(path, F_OK), 0);
+}
+
+Test(world, SQLite_for_several_threads_without_mutexes_of_its_own)
+{
+    cr_assert_eq(sqlite3_shutdown(), SQLITE_OK);
+    cr_assert_eq(sqlite3_config(SQLITE_CONFIG_MULTITHREAD), SQLITE_OK);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+}
