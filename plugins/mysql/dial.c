@@ -6,22 +6,44 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* What may be asked of us; mysql_clear_password, above all, may not. */
 #define AUTH_PLUGINS "mysql_native_password,client_ed25519,caching_sha2_password,sha256_password"
 
-enum dlock_status my_dial_init(struct dlock_error *err)
+/* The library runs code of a directory that the environment names, when it starts and when a server
+ * asks for a method of logging in. The user of a set-user-ID program chooses its environment. The
+ * names are taken out of it as the dynamic linker does with its own. */
+static void environment_clear(void)
+{
+    static const char *const names[] = {"LIBMYSQL_PLUGINS", "MARIADB_PLUGIN_DIR"};
+
+    for (size_t i = 0; getauxval(AT_SECURE) != 0 && i < sizeof names / sizeof names[0]; i++)
+        (void)unsetenv(names[i]);
+}
+
+/* The library ignores SIGPIPE for the whole process, which is not its business. What another thread
+ * sets meanwhile stays. */
+static int library_start(void)
 {
     long before[16] = {0}; /* as the kernel has it: sigaction() would add a flag of its own */
+    struct sigaction after = {.sa_handler = SIG_DFL};
     int failed = 0;
 
-    /* The library ignores SIGPIPE for the whole process, which is not its business. */
     (void)syscall(SYS_rt_sigaction, SIGPIPE, NULL, before, _NSIG / 8);
     failed = mysql_library_init(0, NULL, NULL);
-    (void)syscall(SYS_rt_sigaction, SIGPIPE, before, NULL, _NSIG / 8);
-    if (failed || my_drive_init() != 0 || my_aside_init() != 0)
+    (void)sigaction(SIGPIPE, NULL, &after);
+    if (after.sa_handler == SIG_IGN)
+        (void)syscall(SYS_rt_sigaction, SIGPIPE, before, NULL, _NSIG / 8);
+    return failed;
+}
+
+enum dlock_status my_dial_init(struct dlock_error *err)
+{
+    environment_clear();
+    if (library_start() != 0 || my_drive_init() != 0 || my_aside_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "libmariadb does not start");
     return DLOCK_OK;
 }
