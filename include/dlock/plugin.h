@@ -307,8 +307,9 @@ struct dlock_backend_ops {
      * [LCK-1] TIMEOUT and CANCELED are definite: not held and not queued any more. If in doubt, end
      *         the session in the store first; closing our end of a connection need not end a wait
      *         at the other. If that cannot be had in time, what is left must end by itself.
-     * [LCK-2] Only the wait for the holder lasts until deadline_ns; each exchange before and after
-     *         it lasts at most op_timeout_ms.
+     * [LCK-2] Each exchange before and after the wait for the holder lasts at most op_timeout_ms,
+     *         and ends by deadline_ns or, if it begins then, some tens of milliseconds later: the
+     *         100 ms of C8 are for all of it.
      */
     enum dlock_status (*lock)(void *self, const struct dlock_request *req,
                               struct dlock_grant *grant, struct dlock_error *err);

@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+/* What an exchange at the deadline has past it, within the 100 ms of C8. */
+#define GRACE_NS (40 * MY_NS_PER_MS)
+
 /* Time that the end of a wait at the server may take. */
 #define KILL_NS (50 * MY_NS_PER_MS)
 
@@ -223,9 +226,15 @@ enum dlock_status my_pinned_try(struct my_session *session, const struct dlock_r
     return DLOCK_OK;
 }
 
+/* [LCK-2] */
 static int64_t exchange_until(const struct my_conn *conn, const struct dlock_request *req)
 {
-    return now_ns(conn) + req->op_timeout_ms * MY_NS_PER_MS;
+    const int64_t begin_ns = now_ns(conn);
+    const int64_t least_ns = begin_ns + GRACE_NS;
+    const int64_t most_ns = begin_ns + req->op_timeout_ms * MY_NS_PER_MS;
+    const int64_t until_ns = req->deadline_ns > least_ns ? req->deadline_ns : least_ns;
+
+    return until_ns < most_ns ? until_ns : most_ns;
 }
 
 /* The server queues us. OK: the row is ours. */
@@ -252,15 +261,17 @@ static enum dlock_status row_wait(struct my_session *session, const struct dlock
     return status;
 }
 
-/* TIMEOUT and CANCELED are definite: the server is told to end the wait. */
+/* TIMEOUT and CANCELED are definite: the server is told to end the wait. held: it has said so. */
 static enum dlock_status wait_ended(struct my_session *session, const struct dlock_request *req,
-                                    enum dlock_status status, struct dlock_error *err)
+                                    int held, enum dlock_status status, struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
     const struct my_slot *slot = req->slot;
 
     conn->stop = NULL;
     if (status == DLOCK_OK || !conn->dead || my_fatal((unsigned)err->backend_code))
+        return status;
+    if (!held && atomic_load(&slot->stop) == 0)
         return status;
     wait_kill(session);
     if (atomic_load(&slot->stop) != 0)
@@ -278,13 +289,15 @@ enum dlock_status my_pinned_lock(struct my_session *session, const struct dlock_
     struct my_conn *conn = &session->conn;
     const struct my_slot *slot = req->slot;
     enum dlock_status status = DLOCK_INTERNAL;
+    int held = 0;
 
     my_conn_input(conn, req);
     conn->stop = &slot->stop;
     status = row_now(session, req, exchange_until(conn, req), err);
-    if (status == DLOCK_BUSY)
+    held = status == DLOCK_BUSY;
+    if (held)
         status = row_wait(session, req, err);
-    status = wait_ended(session, req, status, err);
+    status = wait_ended(session, req, held, status, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, exchange_until(conn, req), grant, err);
     if (status == DLOCK_UNAVAILABLE && my_contention((unsigned)err->backend_code) &&

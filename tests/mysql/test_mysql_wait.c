@@ -304,6 +304,19 @@ PINNED(C8_a_stopped_server_leaves_the_ping_UNKNOWN)
     dlt_maria_pause(&server, false);
 }
 
+/* The deadline of the wait bounds the exchanges before it, too; and nobody has said that the name
+ * is held. */
+PINNED(C8_LCK_2_a_wait_at_a_server_that_says_nothing)
+{
+    int64_t begin_ns = 0;
+
+    dlt_maria_pause(&server, true);
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_lock(&t, &b, 200), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 3000);
+    dlt_maria_pause(&server, false);
+}
+
 PINNED(LCK_1_TIMEOUT_is_definite)
 {
     struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300, .native = 1};
