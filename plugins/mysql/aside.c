@@ -155,7 +155,7 @@ static void *dial_run(void *arg)
     return NULL;
 }
 
-static struct dial *dial_new(struct my_conn *conn)
+static struct dial *dial_new(struct my_conn *conn, const char *password)
 {
     struct dial *dial = calloc(1, sizeof *dial);
 
@@ -164,7 +164,7 @@ static struct dial *dial_new(struct my_conn *conn)
     (void)pthread_mutex_init(&dial->mutex, NULL);
     (void)my_cond_init(&dial->ended);
     dial->user = strdup(conn->place->user);
-    dial->password = strdup(conn->place->password);
+    dial->password = strdup(password);
     if (dial->user == NULL || dial->password == NULL) {
         dial_free(dial);
         return NULL;
@@ -173,7 +173,6 @@ static struct dial *dial_new(struct my_conn *conn)
     dial->place = *conn->place;
     dial->place.target = NULL;
     dial->place.user = dial->user;
-    dial->place.password = dial->password;
     dial->conn = (struct my_conn){
         .mysql = conn->mysql,
         .place = &dial->place,
@@ -182,7 +181,8 @@ static struct dial *dial_new(struct my_conn *conn)
         .wake_fd = -1,
         .deadline_ns = clock_now(NULL) + (conn->deadline_ns - conn->host->now_ns(conn->host->ctx)),
     };
-    dial->call = (struct my_call){.what = MY_CONNECT, .seen = dial_seen, .seen_arg = dial};
+    dial->call = (struct my_call){
+        .what = MY_CONNECT, .text = dial->password, .seen = dial_seen, .seen_arg = dial};
     conn->mysql = NULL;
     return dial;
 }
@@ -213,7 +213,7 @@ enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
 
     if (alone_await(conn->place->endpoint, &until))
         return DLOCK_TIMEOUT;
-    dial = dial_new(conn);
+    dial = dial_new(conn, call->text);
     if (dial == NULL)
         return DLOCK_NOMEM;
     if (thread_start(dial) != 0) {

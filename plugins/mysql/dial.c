@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define SECRET_SIZE 4096
+
 /* What may be asked of us; mysql_clear_password, above all, may not. */
 #define AUTH_PLUGINS "mysql_native_password,client_ed25519,caching_sha2_password,sha256_password"
 
@@ -140,10 +142,11 @@ static enum dlock_status dial_fail(const struct my_conn *conn, struct dlock_erro
                       text);
 }
 
-enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
+static enum dlock_status connect_with(struct my_conn *conn, const char *password,
+                                      struct dlock_error *err)
 {
     const struct my_place *place = conn->place;
-    struct my_call call = {.what = MY_CONNECT};
+    struct my_call call = {.what = MY_CONNECT, .text = password};
     const int aside = place->tls || (place->socket == NULL && !place->numeric);
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -166,4 +169,35 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
         (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);
     conn->id = mysql_thread_id(conn->mysql);
     return DLOCK_OK;
+}
+
+/* secret has SECRET_SIZE bytes; "": there is none. */
+static enum dlock_status secret_read(const struct my_conn *conn, char *secret,
+                                     struct dlock_error *err)
+{
+    const struct dlock_target *target = conn->place->target;
+
+    secret[0] = '\0';
+    return target->read_secret(target, NULL, secret, SECRET_SIZE, err) == -2 ? err->status
+                                                                             : DLOCK_OK;
+}
+
+/* [SEC-1] The secret may be changed between the two readings. */
+enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    char secret[SECRET_SIZE], again[SECRET_SIZE];
+    enum dlock_status status = secret_read(conn, secret, err);
+
+    if (status == DLOCK_OK)
+        status = connect_with(conn, secret, err);
+    if (status == DLOCK_AUTH && conn->mysql != NULL &&
+        secret_read(conn, again, &ignored) == DLOCK_OK && strcmp(secret, again) != 0) {
+        my_drive_close(conn);
+        conn->dead = 0;
+        status = connect_with(conn, again, err);
+    }
+    explicit_bzero(secret, sizeof secret);
+    explicit_bzero(again, sizeof again);
+    return status;
 }

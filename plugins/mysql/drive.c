@@ -35,7 +35,7 @@ static int call_start(const struct my_conn *conn, struct my_call *call)
     case MY_CONNECT:
         wait =
             mysql_real_connect_start(&connected, mysql, place->socket == NULL ? place->host : NULL,
-                                     place->user, place->password, place->database, place->port,
+                                     place->user, call->text, place->database, place->port,
                                      place->socket, CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS);
         call->failed = wait == 0 && connected == NULL;
         return wait;

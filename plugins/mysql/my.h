@@ -82,8 +82,8 @@ struct my_place {
     char host[256];     /* "": the socket */
     const char *socket; /* NULL: TCP */
     unsigned port;
-    int numeric;                 /* host is an address */
-    const char *user, *password; /* never NULL */
+    int numeric; /* host is an address */
+    const char *user;
     char database[65];
     char prefix[MY_PREFIX_MAX + 1];
     char endpoint[64]; /* for messages */
@@ -299,7 +299,7 @@ enum my_what { MY_CONNECT, MY_QUERY, MY_NEXT, MY_STORE, MY_PREPARE, MY_EXECUTE, 
 
 struct my_call {
     enum my_what what;
-    const char *text;  /* QUERY, PREPARE */
+    const char *text;  /* QUERY, PREPARE; CONNECT: the password */
     MYSQL_STMT *stmt;  /* PREPARE, EXECUTE, STMT_STORE */
     int failed;        /* out: the library's own answer; ask it for the number */
     int pending;       /* of a call that was left: what the library waits for */

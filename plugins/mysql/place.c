@@ -159,7 +159,6 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
     *place = (struct my_place){
         .target = target,
         .user = target->user != NULL ? target->user : "",
-        .password = target->password != NULL ? target->password : "",
         .socket = target->option(target, "unix_socket"),
         .create = create == NULL || target->number(target, "create") != 0,
         .galera = target->number(target, "unsafe_galera") != 0,

@@ -126,6 +126,37 @@ Test(open, OPN_3_AUTH)
     want(DLOCK_AUTH, "denied");
 }
 
+/* The secret is another one from the second reading on. */
+static int readings;
+static const char *rotated;
+static int read_rotating(const struct dlock_target *target, const char *option, char *buf,
+                         size_t size, struct dlock_error *err)
+{
+    (void)option;
+    (void)err;
+    (void)snprintf(buf, size, "%s", ++readings > 1 ? rotated : target->password);
+    return (int)strlen(buf);
+}
+
+/* C14: with what the server accepted when the client was opened, and does not any more. */
+Test(open, SEC_1_a_password_that_was_rotated_is_tried_at_once)
+{
+    for (int named = 0; named < 2; named++) { /* a name is connected to in a thread of its own */
+        (void)snprintf(s.address, sizeof s.address, "%s:%u", named ? "localhost" : "127.0.0.1",
+                       server.port);
+        s.target.read_secret = read_rotating;
+        s.target.password = "secretly old";
+        readings = 0;
+        rotated = "secret";
+        want(DLOCK_OK, "");
+        cr_assert_eq(readings, 2);
+        readings = 0;
+        rotated = "secretly wrong";
+        want(DLOCK_AUTH, "denied");
+        cr_assert_eq(readings, 2);
+    }
+}
+
 Test(open, OPN_3_UNAVAILABLE_when_nobody_listens)
 {
     (void)snprintf(s.address, sizeof s.address, "127.0.0.1:1");
