@@ -9,6 +9,7 @@
 --         the last fence, question
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local lease = math.min(place, ttl) -- that a grant to the place lasts
 local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms that a queue lasts longer than its places
 local name = name_at(1)
 local owner = call('GET', name.lock)
@@ -110,7 +111,7 @@ local function keep_place()
     meta_keep(name.meta, place)
     local count = call('ZCARD', name.queue)
     call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
-               ARGV[5] .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
+               lease .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
     queue_keep(known[3], count == 1)
     rank = rank or count - 1
     if rank > 0 and queue_head_died(name) then

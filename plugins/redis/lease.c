@@ -116,9 +116,8 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
 
     redis_keys_make(&keys, &session->place, req->name, req->name_len);
     redis_hex(token, req->token);
-    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, 1, try_fits);
+    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_fits);
     call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
-    redis_call_keys(&call, &keys);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(&call.command, redis_number(ttl, req->ttl_ms));
@@ -206,8 +205,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, 1, release_fits);
-    redis_call_keys(&call, &keys);
+    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, &keys, 1, release_fits);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
     resp_command_text(&call.command, call.guarded);

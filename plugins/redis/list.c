@@ -65,12 +65,12 @@ static bool late(const struct listing *listing)
     return host->now_ns(host->ctx) >= listing->deadline_ns;
 }
 
-/* With key=raw whatever is a string is met: locks are those that end by themselves. */
+/* With key=raw every key is met: locks are the strings that end by themselves. */
 static int lease_tell(void *arg, const struct dlock_lease_info *lease)
 {
     struct listing *listing = arg;
 
-    if (listing->session->place.raw && lease->remaining_ms < 0)
+    if (listing->session->place.raw && (lease->remaining_ms < 0 || strcmp(lease->owner, "-") == 0))
         return 0;
     return listing->fn(listing->arg, lease);
 }

@@ -70,8 +70,7 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
     char most[REDIS_DIGITS], from[REDIS_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, 1, look_fits);
-    redis_call_keys(&call, keys);
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, 1, look_fits);
     resp_command_text(&call.command, redis_number(most, PAGE));
     resp_command_text(&call.command, redis_number(from, (int64_t)passed));
     call.reply_max = ANSWER_MAX_BYTES;
@@ -91,7 +90,7 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
     size_t count = PAGE;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    for (size_t passed = 0; status == DLOCK_OK && !looked->stopped && count == PAGE;
+    for (size_t passed = 0; status == DLOCK_OK && !looked->stopped && count >= PAGE;
          passed += PAGE) {
         redisReply *reply = NULL;
 

@@ -153,7 +153,8 @@ static const struct dlock_option_spec redis_options[] = {
      "number of the database; the path of a URI with a host says it, too"},
     {"prefix", "text", "dl:", "0..64", "what all keys begin with; no braces"},
     {"key", "enum", "name", "name|raw",
-     "raw: the key of a lock is its name as it stands, as other programs have it; no shared mode"},
+     "raw: the name as it stands is a key of the lock, too, as other programs have it; no shared "
+     "mode"},
     {"restart_guard", "duration", "30s", "0..7d",
      "no new lock in a server that is up for less, unless the server is durable: at least the "
      "longest ttl of any client. 0: off, a restart may make two holders"},

@@ -81,8 +81,8 @@ struct redis_pool;
 struct redis_question;
 typedef bool redis_fits_fn(const struct redis_question *question, const redisReply *reply);
 
-/* Begins a command that runs a script on so many names; their keys and arguments are added by
- * redis_call_keys and resp_command_add. */
+/* Begins a command that runs a script on n names, whose keys must stay where they are, or its twin
+ * for key=raw; arguments are added by resp_command_add. */
 struct redis_call {
     const struct redis_script *script;
     char count[REDIS_DIGITS];
@@ -90,15 +90,15 @@ struct redis_call {
     char guarded[2];           /* see pool.h: an argument of those that pass on */
     bool grants;               /* see pool.h */
     int64_t guard_left_ms;     /* set by redis_call_run with BUSY, of what grants */
+    size_t shown;              /* the word of the command that errors call the key */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
     redis_fits_fn *fits;       /* of the answer, see pool.h */
     size_t expects;            /* ... */
     bool foreign;              /* set by redis_call_run: a key is something else than ours */
     struct resp_command command;
 };
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned names,
-                      redis_fits_fn *fits);
-void redis_call_keys(struct redis_call *call, const struct redis_keys *keys);
+void redis_call_begin(struct redis_call *call, enum redis_script_id script,
+                      const struct redis_keys *keys, size_t n, redis_fits_fn *fits);
 
 /*
  * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE, BUSY or PROTOCOL of the

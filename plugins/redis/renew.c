@@ -63,12 +63,10 @@ struct batch {
 static void batch_fill(struct batch *batch, const struct redis_session *session,
                        const struct dlock_lease_op *ops, size_t n)
 {
-    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, (unsigned)n, renew_fits);
-    batch->call.expects = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         redis_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
-        redis_call_keys(&batch->call, &batch->keys[i]);
-    }
+    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_fits);
+    batch->call.expects = n;
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i].req;
 

@@ -5,28 +5,30 @@
 
 #define LOCK_WORD 3 /* of the command: the first name's key of the lock */
 
-void redis_call_begin(struct redis_call *call, enum redis_script_id script, unsigned names,
-                      redis_fits_fn *fits)
+void redis_call_begin(struct redis_call *call, enum redis_script_id script,
+                      const struct redis_keys *keys, size_t n, redis_fits_fn *fits)
 {
-    call->script = &redis_scripts[script];
+    bool raw = keys[0].raw != NULL;
+
+    call->script = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
     call->reply_max = RESP_REPLY_MAX;
     call->fits = fits;
     call->expects = 0;
     call->foreign = false;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     call->guard_left_ms = 0;
+    call->shown = raw ? LOCK_WORD + n * REDIS_KEY_COUNT : LOCK_WORD;
     memcpy(call->guarded, "0", sizeof call->guarded);
-    (void)redis_number(call->count, names * REDIS_KEY_COUNT);
+    (void)redis_number(call->count, (int64_t)(n * (raw ? REDIS_KEY_COUNT + 1 : REDIS_KEY_COUNT)));
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
     resp_command_text(&call->command, call->script->sha);
     resp_command_text(&call->command, call->count);
-}
-
-void redis_call_keys(struct redis_call *call, const struct redis_keys *keys)
-{
-    for (size_t i = 0; i < REDIS_KEY_COUNT; i++)
-        resp_command_add(&call->command, keys->bytes[i], keys->lens[i]);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < REDIS_KEY_COUNT; k++)
+            resp_command_add(&call->command, keys[i].bytes[k], keys[i].lens[k]);
+    for (size_t i = 0; raw && i < n; i++)
+        resp_command_add(&call->command, keys[i].raw, keys[i].raw_len);
 }
 
 /* A script that the server does not know has not been run: there is nothing to be unsure about. */
@@ -43,8 +45,8 @@ static enum dlock_status call_error(const struct redis_place *place, struct redi
 {
     call->foreign = redis_error_is(reply, "WRONGTYPE");
     if (call->foreign)
-        return redis_error_key(place, call->command.words[LOCK_WORD], call->command.lens[LOCK_WORD],
-                               err);
+        return redis_error_key(place, call->command.words[call->shown],
+                               call->command.lens[call->shown], err);
     return redis_error(place, reply, err);
 }
 

@@ -13,9 +13,13 @@ enum redis_script_id {
     REDIS_SCRIPT_ACQUIRE,
     REDIS_SCRIPT_RELEASE,
     REDIS_SCRIPT_RENEW,
-    REDIS_SCRIPT_INSPECT
+    REDIS_SCRIPT_INSPECT,
+    REDIS_SCRIPT_RAW_ACQUIRE, /* with key=raw, in the same order */
+    REDIS_SCRIPT_RAW_RELEASE,
+    REDIS_SCRIPT_RAW_RENEW,
+    REDIS_SCRIPT_RAW_INSPECT
 };
-#define REDIS_SCRIPT_COUNT 4
+#define REDIS_SCRIPT_COUNT 8
 
 extern const struct redis_script redis_scripts[REDIS_SCRIPT_COUNT];
 

@@ -4,7 +4,7 @@
  * are not plain text, and % { }, are written %XX, so that a name can neither be cut short nor look
  * like a key of another one, and so that the part in braces is what a cluster would hash.
  *
- * With key=raw the lock's key is the name, as other programs write it; the rest stays.
+ * With key=raw the name itself is one more key, as other programs write it.
  */
 #include "redis_peer.h"
 
@@ -50,10 +50,8 @@ void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,
         memcpy(keys->bytes[i] + len, ends[i], 2);
         keys->lens[i] = len + 2;
     }
-    if (place->raw) {
-        memcpy(base, name, name_len);
-        keys->lens[0] = name_len;
-    }
+    keys->raw = place->raw ? (const char *)name : NULL;
+    keys->raw_len = name_len;
 }
 
 static bool is_ours(const struct redis_place *place, const unsigned char *name, uint32_t name_len)

@@ -39,7 +39,7 @@ struct redis_place {
     struct tls_options tls;
     int64_t database;
     const char *prefix;
-    bool raw;  /* the lock's key is the name itself */
+    bool raw;  /* the name itself is a key, too */
     bool spin; /* look for an answer before sleeping for it */
     bool unsafe_eviction;
     int64_t restart_guard_ms;
@@ -201,6 +201,8 @@ enum dlock_status redis_tls_take(struct redis_place *places, unsigned count,
 struct redis_keys {
     char bytes[REDIS_KEY_COUNT][REDIS_KEY_MAX];
     size_t lens[REDIS_KEY_COUNT];
+    const char *raw; /* with key=raw the name, which is borrowed; NULL without */
+    size_t raw_len;
 };
 
 void redis_keys_make(struct redis_keys *keys, const struct redis_place *place,

@@ -1,0 +1,23 @@
+-- The token held the name if it held both keys; what it held of them is free afterwards.
+local raw, token, what, question = KEYS[3], ARGV[1], ARGV[2], tonumber(ARGV[#ARGV])
+local owner = raw_owner(raw)
+if what == 'BREAK' and type(owner) == 'table' then
+    return owner
+end
+local mine = owner == token or token == '*' and type(owner) == 'string'
+if mine then
+    redis.call('DEL', raw)
+end
+local result = lock_key()
+if type(result) == 'number' then
+    result = { 1, '', question }
+end
+if result.err then
+    return result
+end
+if what == 'BREAK' then
+    result[1] = mine and 1 or result[1]
+elseif not mine then
+    result[1] = 0
+end
+return result
