@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The connections on which a client is told of releases: one a node, read by one thread for all. */
 #include "hub_private.h"
+#include "nap.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static void attempt_wake(struct redlock_attempt *attempt)
@@ -176,7 +176,7 @@ static void ears_poll(const struct redlock_hub *hub, int64_t until_ns)
     struct timespec timeout;
     nfds_t count = 1;
     uint64_t wakes = 0;
-    int64_t now_ns = hub->host->now_ns(hub->host->ctx), left_ns = 0;
+    int64_t now_ns = hub->host->now_ns(hub->host->ctx);
 
     for (unsigned i = 0; i < hub->place.count; i++) {
         short events = redlock_node_events(&hub->ears[i]);
@@ -187,36 +187,17 @@ static void ears_poll(const struct redlock_hub *hub, int64_t until_ns)
         if (due_ns < until_ns)
             until_ns = due_ns;
     }
-    left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
-                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
+    timeout = nap_slice(until_ns - now_ns);
     if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
         (void)!read(hub->wake_fd, &wakes, sizeof wakes);
 }
 
-/* A condition variable runs on another clock; whoever called looks again. */
-static void nap(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t left_ns)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left_ns / REDLOCK_NS_PER_S;
-    until.tv_nsec += left_ns % REDLOCK_NS_PER_S;
-    if (until.tv_nsec >= REDLOCK_NS_PER_S) {
-        until.tv_nsec -= REDLOCK_NS_PER_S;
-        until.tv_sec++;
-    }
-    (void)pthread_cond_timedwait(&attempt->wake, &hub->mutex, &until);
-}
-
 void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
 {
-    int64_t left_ns = until_ns - hub->host->now_ns(hub->host->ctx);
-
-    if (left_ns <= 0)
+    if (hub->host->now_ns(hub->host->ctx) >= until_ns)
         return;
     if (hub->reading) {
-        nap(hub, attempt, left_ns);
+        nap_until(&attempt->wake, &hub->mutex, hub->host, until_ns);
         return;
     }
     hub->reading = attempt->reading = true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
+#include "nap.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct redlock_hub *hubs; /* of this process; under registry_mutex */
@@ -155,6 +155,11 @@ void redlock_hub_abandon(struct redlock_hub *hub)
     hub->wake_fd = -1;
 }
 
+bool redlock_hub_first(struct redlock_hub *hub)
+{
+    return !atomic_exchange(&hub->opened, true);
+}
+
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub)
 {
     return &hub->place;
@@ -238,12 +243,8 @@ static void attempt_list(struct redlock_hub *hub, struct redlock_attempt *attemp
                          const unsigned char *token)
 {
     struct redlock_attempt **bucket = redlock_hub_bucket(hub, token);
-    pthread_condattr_t attr;
 
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&attempt->wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    nap_cond_init(&attempt->wake);
     memcpy(attempt->token, token, sizeof attempt->token);
     attempt->hub = hub;
     attempt->next = *bucket;

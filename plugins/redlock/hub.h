@@ -47,6 +47,9 @@ void redlock_hub_leave(struct redlock_hub *hub);
 /* In a forked child, instead of leave: gives descriptors back, and no memory. */
 void redlock_hub_abandon(struct redlock_hub *hub);
 
+/* True once, of all sessions of the client. */
+bool redlock_hub_first(struct redlock_hub *hub);
+
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub);
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub);
 

@@ -18,6 +18,7 @@ struct redlock_hub {
     char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
     int wake_fd; /* eventfd: the reading thread has something else to do */
     _Atomic unsigned char busy[HUB_NAMES]; /* by names' hashes; a hint */
+    _Atomic bool opened;                   /* by redlock_hub_first */
 
     pthread_mutex_t mutex;                         /* guards the rest */
     struct redlock_attempt *attempts[HUB_BUCKETS]; /* by token */

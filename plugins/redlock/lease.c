@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
-#include "look.h"
 #include "redlock.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define ANY_HOLDER "*"
 #define LABEL_SIZE 512
 #define RIVAL_SIZE 40 /* a token, or the beginning of another program's */
-
-/* ---- trylock ---- */
 
 struct taking {
     struct redlock_session *session;
@@ -244,15 +240,20 @@ static bool take_settle(struct taking *taking)
     return unsettled(taking, &waiting) < session->place->need;
 }
 
-/* What is left until a majority could be free; -1: not known. */
+/* What is left until a majority could be free, and have a vote; -1: not known. */
 static int64_t holder_left(const struct redlock_round *round)
 {
     int64_t left[REDLOCK_NODES_MAX];
     size_t count = 0;
 
-    for (unsigned i = 0; i < round->session->place->count; i++)
-        if (said_no(round, i) && round->answers[i].number >= 0)
-            left[count++] = round->answers[i].number;
+    for (unsigned i = 0; i < round->session->place->count; i++) {
+        const struct redlock_answer *answer = &round->answers[i];
+
+        if (answer->guard_ms > 0)
+            left[count++] = answer->guard_ms;
+        else if (said_no(round, i) && answer->number >= 0)
+            left[count++] = answer->number;
+    }
     return quorum_latest(left, count, round->tally.need - round->tally.yes);
 }
 
@@ -284,35 +285,62 @@ static enum dlock_status refusal(const struct redlock_round *round)
     return common == DLOCK_AUTH || common == DLOCK_CONFIG ? common : DLOCK_NO_QUORUM;
 }
 
+/* How many nodes have no vote because of restart_guard, if all others that have none leave a
+ * majority; else 0. */
+static unsigned only_guarded(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+    unsigned guarded = 0;
+
+    for (unsigned i = 0; i < tally->nodes; i++)
+        guarded += round->answers[i].guard_ms > 0;
+    return tally->nodes - tally->refused + guarded >= tally->need ? guarded : 0;
+}
+
+/* [TRY-8] */
+static enum dlock_status guard_fail(const struct redlock_round *round, unsigned guarded,
+                                    int64_t left_ms, struct dlock_error *err)
+{
+    const struct redlock_place *place = round->session->place;
+    char rest[REDIS_GUARD_TEXT_SIZE];
+
+    redis_guard_rest(rest, sizeof rest, left_ms);
+    return redlock_fail(err, place, DLOCK_BUSY,
+                        "%u of %u nodes were started less than %g s ago; %s", guarded, place->count,
+                        (double)place->restart_guard_ms / 1000, rest);
+}
+
 static enum dlock_status take_failed(struct taking *taking, enum quorum_verdict verdict,
                                      struct dlock_grant *grant, struct dlock_error *err)
 {
     const struct redlock_round *round = &taking->round;
     const struct quorum_tally *tally = &round->tally;
     const struct redlock_place *place = taking->session->place;
+    enum dlock_status status = DLOCK_BUSY;
 
     if (round->no_memory)
         return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
     if (verdict == QUORUM_UNSURE && take_settle(taking)) {
-        bool busy = said_no_count(round) > 0;
-
-        (void)redlock_fail(err, place, busy ? DLOCK_BUSY : DLOCK_NO_QUORUM,
-                           "too many nodes answered too late");
+        if (said_no_count(round) == 0)
+            status = redlock_fail(err, place, DLOCK_NO_QUORUM, "too many nodes answered too late");
     } else if (verdict == QUORUM_LOST) {
         grant->holder_ms = holder_left(round);
-        (void)redlock_fail(err, place, DLOCK_BUSY, "held by another owner");
+    } else if (verdict == QUORUM_SHORT && only_guarded(round) > 0) {
+        grant->holder_ms = holder_left(round);
+        status = guard_fail(round, only_guarded(round), grant->holder_ms, err);
     } else if (verdict == QUORUM_SHORT) {
-        (void)redlock_fail(err, place, refusal(round),
-                           "%u of %u nodes could be asked for the lock, and it needs %u",
-                           tally->nodes - tally->refused, tally->nodes, tally->need);
+        status = redlock_fail(err, place, refusal(round),
+                              "%u of %u nodes could be asked for the lock, and it needs %u",
+                              tally->nodes - tally->refused, tally->nodes, tally->need);
     } else {
-        (void)redlock_fail(err, place, DLOCK_UNKNOWN,
-                           "%u of %u nodes granted the lock, which needs %u, and %u did not answer "
-                           "in time",
-                           tally->yes, tally->nodes, tally->need, tally->silent);
+        status =
+            redlock_fail(err, place, DLOCK_UNKNOWN,
+                         "%u of %u nodes granted the lock, which needs %u, and %u did not answer "
+                         "in time",
+                         tally->yes, tally->nodes, tally->need, tally->silent);
     }
     redlock_report(err, taking->session, round);
-    return err->status;
+    return status;
 }
 
 /* By chance, so that those who met do not meet again. False: no time. */
@@ -372,11 +400,9 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     struct taking *taking = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (place->restart_guard_ms > 0 && req->ttl_ms > place->restart_guard_ms)
-        return redlock_fail(err, place, DLOCK_CONFIG,
-                            "a ttl of %lld ms is longer than restart_guard, %lld ms: a node that "
-                            "restarts could grant the lock again while it is held",
-                            (long long)req->ttl_ms, (long long)place->restart_guard_ms);
+    status = redis_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms, req->ttl_ms, err);
+    if (status != DLOCK_OK)
+        return status;
     taking = malloc(sizeof *taking); /* most of it is room for words */
     if (taking == NULL)
         return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a request");
@@ -390,105 +416,5 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     status = take(taking, grant, err);
     redlock_round_end(&taking->round);
     free(taking);
-    return status;
-}
-
-/* ---- unlock, break ---- */
-
-/* 1: freed */
-static enum quorum_vote release_read(struct redlock_round *round, unsigned i,
-                                     const redisReply *reply)
-{
-    (void)round;
-    (void)i;
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0 || reply->integer > 1)
-        return QUORUM_REFUSED;
-    return reply->integer == 1 ? QUORUM_YES : QUORUM_NO;
-}
-
-static enum quorum_verdict release_judge(const struct redlock_round *round)
-{
-    return quorum_released(&round->tally);
-}
-
-/* Those that could not be told are told later. */
-static void release_rest(const struct redlock_round *round)
-{
-    struct redlock_session *session = round->session;
-
-    for (unsigned i = 0; i < session->place->count; i++)
-        if (round->answers[i].state == ANSWER_NOT_SENT || round->answers[i].state == ANSWER_REFUSED)
-            redlock_release_owe(session, i, &round->ask);
-}
-
-/* token: of owner; NULL: not one of ours. */
-static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
-                                 uint32_t name_len, const char *owner, const unsigned char *token,
-                                 int64_t deadline_ns, struct dlock_error *err)
-{
-    const struct redlock_place *place = session->place;
-    REDLOCK_NOT_ZEROED struct redlock_release_request request;
-    struct redlock_round round = {
-        .session = session,
-        .request = &request.request,
-        .node_timeout_ns = redlock_place_timeout_ns(place, 0),
-        .deadline_ns = deadline_ns,
-        .all = token == NULL,
-        .judge = release_judge,
-        .read = release_read,
-    };
-    enum quorum_verdict verdict = QUORUM_SHORT;
-    enum dlock_status status = DLOCK_OK;
-
-    redlock_release_make(&request, place, name, name_len, owner, REDLOCK_ALL_ROUNDS,
-                         REDLOCK_UNLOCK);
-    if (token != NULL)
-        redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
-    verdict = redlock_round_run(&round);
-    if (token != NULL)
-        release_rest(&round);
-    if (round.no_memory)
-        status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
-    else if (verdict == QUORUM_LOST)
-        status = redlock_fail(err, place, DLOCK_LOST, "not held by this owner on %u of %u nodes",
-                              round.tally.no, round.tally.nodes);
-    else if (verdict == QUORUM_SHORT)
-        status = redlock_fail(err, place, DLOCK_UNAVAILABLE, "no node could be told");
-    else if (verdict != QUORUM_WON)
-        status =
-            redlock_fail(err, place, DLOCK_UNKNOWN, "%u of %u nodes answered, and %u are needed",
-                         round.tally.yes + round.tally.no, round.tally.nodes, round.tally.need);
-    if (status != DLOCK_OK && status != DLOCK_LOST)
-        redlock_report(err, session, &round);
-    redlock_round_end(&round);
-    return status;
-}
-
-enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
-                                 struct dlock_error *err)
-{
-    struct redlock_session *session = self;
-    char token[REDIS_HEX_SIZE];
-
-    redlock_hub_end(req->slot); /* [UNL-4] */
-    redis_hex(token, req->token);
-    return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
-}
-
-enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
-                                const char *owner, int64_t deadline_ns, struct dlock_error *err)
-{
-    struct redlock_session *session = self;
-    enum dlock_status status = DLOCK_LOST;
-    char shown[REDLOCK_OWNER_SIZE];
-
-    (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
-    if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
-        status = release(session, name, name_len, shown, NULL, deadline_ns, err);
-    if (status == DLOCK_LOST && redlock_look_foreign(session, name, name_len, deadline_ns, err))
-        return DLOCK_CONFIG; /* not free either */
-    if (status == DLOCK_LOST)
-        return redlock_fail(err, session->place, DLOCK_NOT_HELD,
-                            owner != NULL ? "not held by this owner" : "the name is free");
     return status;
 }

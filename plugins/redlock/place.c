@@ -206,6 +206,15 @@ static enum dlock_status refuse_twice(const struct redis_place *node, struct dlo
     return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_INVALID, 0, "%s is there twice", endpoint);
 }
 
+static enum dlock_status count_refuse(unsigned count, struct dlock_error *err)
+{
+    if (count < 3)
+        return refuse(err, "at least 3 nodes, as in redlock://h1,h2,h3; for one server write "
+                           "redis://host (any_count=on takes any number)");
+    return refuse(err, "want 3, 5, 7 or 9 nodes: an even number survives no more failures than one "
+                       "node less (any_count=on takes any number)");
+}
+
 static enum dlock_status count_check(struct redlock_place *place, bool any_count,
                                      struct dlock_error *err)
 {
@@ -216,8 +225,7 @@ static enum dlock_status count_check(struct redlock_place *place, bool any_count
     if (place->count == 0)
         return refuse(err, "want nodes, as in redlock://h1,h2,h3");
     if (!any_count && (place->count < 3 || place->count % 2 == 0))
-        return refuse(err, "want 3, 5, 7 or 9 nodes: one more than an odd number bears no more "
-                           "failures (any_count=on takes any number)");
+        return count_refuse(place->count, err);
     place->need = quorum_need(place->count);
     return DLOCK_OK;
 }
@@ -245,6 +253,9 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
         status = count_check(place, target->number(target, "any_count") != 0, err);
     if (status == DLOCK_OK)
         status = redis_tls_take(place->nodes, place->count, target, err);
+    if (status == DLOCK_OK)
+        status = redis_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms,
+                                       target->number(target, "ttl"), err);
     for (unsigned i = 0; i < place->count; i++)
         address_format(&place->nodes[i].address, place->nodes[i].endpoint,
                        sizeof place->nodes[i].endpoint);

@@ -25,6 +25,20 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
     redlock_place_show(place, info->endpoint, sizeof info->endpoint);
 }
 
+#define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
+
+/* Once a client. */
+static void unguarded_tell(const struct redlock_session *session)
+{
+    char all[64], line[300];
+
+    if (session->place->restart_guard_ms > 0 || !redlock_hub_first(session->hub))
+        return;
+    redlock_place_show(session->place, all, sizeof all);
+    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", all, REDIS_UNGUARDED);
+    session->host->log(session->host->ctx, LOG_INFO, line);
+}
+
 static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
                                       const struct dlock_target *target, int64_t deadline_ns,
                                       struct dlock_session_info *info, struct dlock_error *err)
@@ -32,9 +46,11 @@ static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
     struct redlock_session *session = self;
     enum dlock_status status = redlock_session_open(session, host, target, deadline_ns, err);
 
-    if (status == DLOCK_OK)
-        redlock_info_fill(info, session);
-    return status;
+    if (status != DLOCK_OK)
+        return status;
+    redlock_info_fill(info, session);
+    unguarded_tell(session);
+    return DLOCK_OK;
 }
 
 static void redlock_close(void *self, int forked)
@@ -86,10 +102,9 @@ static const struct dlock_option_spec redlock_options[] = {
     {"prefix", "text", "rl:", "0..64", "what all keys begin with; no braces"},
     {"node_timeout", "duration", "0", "0..10s",
      "how long one node may take to answer; 0: ttl/20, between 5ms and 50ms"},
-    {"restart_guard", "duration", "60s", "0..7d",
-     "a node that is up for less has no vote: at least the longest ttl of any client. 0: off, "
-     "where "
-     "no node ever forgets"},
+    {"restart_guard", "duration", "30s", "0..7d",
+     "a node that is up for less has no vote on new locks: at least the longest ttl of any client. "
+     "0: off, a restart of a majority may make two holders"},
     {"retry_count", "int", "3", "0..100",
      "further rounds of one attempt when nobody got a majority because several tried at once"},
     {"retry_delay", "duration", "50ms", "1ms..10s", "a random time up to this goes between rounds"},

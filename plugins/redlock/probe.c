@@ -47,10 +47,7 @@ static void report(const struct redlock_session *session, dlock_check_fn *fn, vo
     const struct dlock_check checks[] = {
         {.name = "restart_guard",
          .found = guard,
-         .advice = place->restart_guard_ms > 0
-                       ? NULL
-                       : "a node that restarts forgets locks, and could grant them again: at least "
-                         "the longest ttl of any client",
+         .advice = place->restart_guard_ms > 0 ? NULL : REDIS_UNGUARDED,
          .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
         {.name = "unsafe_eviction",
          .found = eviction ? "on" : "off",

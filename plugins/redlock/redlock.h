@@ -15,7 +15,8 @@
  *   session.c  connecting
  *   release.c  giving back on a node what nobody waits for, and what becomes of late answers
  *   report.c   errors, with a line for each node
- *   lease.c    trylock, unlock, break
+ *   lease.c    trylock
+ *   unlock.c   unlock, break
  *   renew.c    renew, and putting back what a minority lost
  *   hub.c      what a client has once: its leases, and who waits
  *   channel.c  the connections on which those are told of releases
@@ -54,7 +55,7 @@ struct redlock_place {
     size_t text_lens[REDLOCK_NODES_MAX];
 };
 
-/* OK, INVALID or NOMEM. Only the files of certificates stay target's. */
+/* OK, INVALID, CONFIG or NOMEM. Only the files of certificates stay target's. */
 enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
                                      struct dlock_error *err);
 void redlock_place_free(struct redlock_place *place);
@@ -176,6 +177,7 @@ struct redlock_answer {
     uint64_t life;                  /* of the connection that it was sent on */
     char server[REDIS_RUN_ID_SIZE]; /* that it was sent to; "": to none */
     int64_t number;                 /* GIVEN: what `read` took from it */
+    int64_t guard_ms; /* REFUSED: the node has no vote on new locks for so long; 0: another cause */
     enum dlock_status status;
     char why[NODE_WHY_SIZE];
 };
@@ -259,7 +261,7 @@ redlock_fail(struct dlock_error *err, const struct redlock_place *place, enum dl
 void redlock_report(struct dlock_error *err, const struct redlock_session *session,
                     const struct redlock_round *round);
 
-/* ---- lease.c, renew.c, look.c, probe.c: slots of plugin.h ---- */
+/* ---- lease.c, unlock.c, renew.c, look.c, probe.c: slots of plugin.h ---- */
 
 enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);

@@ -56,6 +56,15 @@ static const struct redlock_node *twin_of(const struct redlock_round *round,
     return NULL;
 }
 
+/* [restart_guard] */
+static void refuse_guarded(struct redlock_answer *answer, const struct redlock_node *node,
+                           int64_t now_ns)
+{
+    answer->guard_ms = (node->votes_ns - now_ns) / REDIS_NS_PER_MS + 1;
+    refuse(answer, DLOCK_BUSY, "restart_guard is %g s; no vote for %lld s more",
+           (double)node->place->restart_guard_ms / 1000, (long long)answer->guard_ms / 1000 + 1);
+}
+
 /* Whether it is to be asked. */
 static bool may_be_asked(const struct redlock_round *round, const struct redlock_node *node,
                          struct redlock_answer *answer, int64_t now_ns)
@@ -65,10 +74,7 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
     if (twin != NULL)
         refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s", twin->place->endpoint);
     else if (round->new_lock && node->votes_ns > now_ns)
-        refuse(answer, DLOCK_UNAVAILABLE,
-               "refused: was up for %lld s, restart_guard is %g s; no vote for %lld s more",
-               (long long)node->facts.uptime_s, (double)node->place->restart_guard_ms / 1000,
-               (long long)((node->votes_ns - now_ns) / REDLOCK_NS_PER_S) + 1);
+        refuse_guarded(answer, node, now_ns);
     else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
     return answer->state != ANSWER_REFUSED;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
+#include "nap.h"
 #include "redlock.h"
 
 #include <poll.h>
@@ -52,7 +53,7 @@ static int64_t left_until(const struct redlock_session *session, int64_t until_n
 static void poll_all(struct redlock_session *session, int64_t left_ns)
 {
     struct pollfd fds[REDLOCK_NODES_MAX];
-    struct timespec timeout;
+    struct timespec timeout = nap_slice(left_ns);
 
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
@@ -62,8 +63,6 @@ static void poll_all(struct redlock_session *session, int64_t left_ns)
             events = 0;
         fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
     }
-    timeout = (struct timespec){.tv_sec = left_ns / REDLOCK_NS_PER_S,
-                                .tv_nsec = left_ns % REDLOCK_NS_PER_S};
     session->stirs = session->quiet;
     session->polled = true;
     if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)

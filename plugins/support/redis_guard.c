@@ -20,19 +20,28 @@ static int64_t seconds(int64_t ms)
     return (ms + 999) / 1000;
 }
 
-void redis_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms)
+void redis_guard_rest(char *out, size_t size, int64_t left_ms)
 {
-    int64_t up_ms = guard_ms + 1000 - left_ms;
     time_t until = time(NULL) + (time_t)seconds(left_ms);
     struct tm utc;
     char clock[16] = "";
 
     if (gmtime_r(&until, &utc) != NULL)
         (void)strftime(clock, sizeof clock, "%H:%M:%SZ", &utc);
-    (void)snprintf(out, size,
-                   "the server was started %lld s ago; a lock from before may still be in use for "
-                   "%lld s (until %s); see restart_guard",
-                   (long long)(up_ms > 0 ? up_ms / 1000 : 0), (long long)seconds(left_ms), clock);
+    (void)snprintf(
+        out, size,
+        "a lock from before may still be in use for %lld s (until %s); see restart_guard",
+        (long long)seconds(left_ms), clock);
+}
+
+void redis_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms)
+{
+    int64_t up_ms = guard_ms + 1000 - left_ms;
+    char rest[REDIS_GUARD_TEXT_SIZE];
+
+    redis_guard_rest(rest, sizeof rest, left_ms);
+    (void)snprintf(out, size, "the server was started %lld s ago; %s",
+                   (long long)(up_ms > 0 ? up_ms / 1000 : 0), rest);
 }
 
 enum dlock_status redis_guard_judge_ttl(const char *origin, int64_t guard_ms, int64_t ttl_ms,

@@ -148,6 +148,10 @@ bool redis_facts_durable(const struct redis_facts *facts);
  * whole seconds. 0: it takes them. */
 int64_t redis_guard_left_ms(int64_t guard_ms, int64_t uptime_s);
 
+/* "a lock from before may still be in use for 26 s (until 12:00:30Z); see restart_guard" */
+#define REDIS_GUARD_TEXT_SIZE 128
+void redis_guard_rest(char *out, size_t size, int64_t left_ms);
+
 /* The message of BUSY while left_ms of the guard remain. */
 void redis_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms);
 

@@ -78,9 +78,17 @@ too_few_nodes() {
         [ "$(grep -c 'Connection refused' err)" -eq 3 ] && grep -q '2 of 5 nodes' err
 }
 
-nodes_without_a_vote() {
-    ends 69 "$dlock" -u "$guarded" run --wait 1s job -- touch ran && [ ! -e ran ] &&
+says_how_long() {
+    [ ! -e ran ] &&
+        grep -q '5 of 5 nodes were started less than 3600 s ago; a lock from before may still' err &&
         [ "$(grep -c 'restart_guard is 3600 s; no vote for 3[0-9]* s more' err)" -eq 5 ]
+}
+
+nodes_without_a_vote() {
+    ends 75 "$dlock" -u "$guarded" run --nowait job -- touch ran && says_how_long &&
+        ends 75 "$dlock" -u "$guarded" run --wait 1s job -- touch ran && says_how_long &&
+        ends 78 "$dlock" -u "${guarded/=1h/=10s}" run job -- true &&
+        grep -q 'add restart_guard=30s to the URI of all clients' err
 }
 
 check "a command runs under the lock, which inspect shows" runs_under_the_lock
@@ -89,6 +97,6 @@ check "others are kept out" keeps_others_out
 check "readers run together" readers_together
 check "list shows it, break takes it away, and the command ends" lists_and_breaks
 check "with 3 of 5 dead it is 69 before the deadline, and a line a node" too_few_nodes
-check "nodes that were just started say for how long they have no vote" nodes_without_a_vote
+check "nodes that were just started are waited for, and say for how long; a longer ttl is refused" nodes_without_a_vote
 check "every key ends by itself" every_key_ends_by_itself "$@"
 tap_end

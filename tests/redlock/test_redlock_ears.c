@@ -5,7 +5,7 @@
  */
 #include "proxy_client.h"
 #include "redis_server.h"
-#include "session_kit.h"
+#include "redlock_slots.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -18,8 +18,6 @@
 #define TTL_MS  120000
 #define LONG_MS 90000 /* a watch that nothing ends */
 
-const struct dlock_plugin *dlock_plugin_redlock(void);
-
 static struct dlt_redis servers[NODES];
 static struct dlt_proxy proxies[NODES];
 static struct dlt_session holder, waiter; /* of two clients; the holder's is past the proxies */
@@ -27,19 +25,11 @@ static struct dlt_request held, wanted;
 
 static void open_at(struct dlt_session *session, bool direct)
 {
-    char nodes[128];
-    size_t used = 0;
+    const char *addresses[NODES];
 
     for (unsigned i = 0; i < NODES; i++)
-        used +=
-            (size_t)snprintf(nodes + used, sizeof nodes - used, "%sredis://%s", i > 0 ? "\n" : "",
-                             direct ? servers[i].address : proxies[i].address);
-    dlt_session_target(session, dlock_plugin_redlock(), "redlock", "");
-    session->hosts[0] = NULL;
-    session->call_ms = 10000;
-    dlt_session_option(session, "node", nodes);
-    dlt_session_option(session, "prefix", "rl:");
-    dlt_session_option(session, "node_timeout", "1000");
+        addresses[i] = direct ? servers[i].address : proxies[i].address;
+    dlt_redlock_target(session, addresses, NODES);
     cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
 }
 

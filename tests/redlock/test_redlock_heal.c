@@ -5,7 +5,7 @@
  */
 #include "proxy_client.h"
 #include "redis_server.h"
-#include "session_kit.h"
+#include "redlock_slots.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -16,8 +16,6 @@
 #define TTL_MS 60000
 #define TRIES  100 /* 50 ms apart */
 #define KEPT   4   /* as HUB_SPARE */
-
-const struct dlock_plugin *dlock_plugin_redlock(void);
 
 static struct dlt_redis servers[NODES];
 static struct dlt_proxy proxy;
@@ -33,15 +31,9 @@ static void another_open(struct dlt_session *session)
 
 static void sessions_open(void)
 {
-    char nodes[128];
+    const char *const addresses[] = {servers[0].address, servers[1].address, proxy.address};
 
-    (void)snprintf(nodes, sizeof nodes, "redis://%s\nredis://%s\nredis://127.0.0.1:%u",
-                   servers[0].address, servers[1].address, proxy.port);
-    dlt_session_target(&one, dlock_plugin_redlock(), "redlock", "");
-    one.hosts[0] = NULL;
-    one.call_ms = 10000;
-    dlt_session_option(&one, "node", nodes);
-    dlt_session_option(&one, "prefix", "rl:");
+    dlt_redlock_target(&one, addresses, NODES);
     dlt_session_option(&one, "node_timeout", "500");
     cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
     another_open(&two);

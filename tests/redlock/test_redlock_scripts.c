@@ -4,7 +4,7 @@
  * trouble? The slots of the plugin, three real servers (C14, REN-1, UNL-1).
  */
 #include "redis_server.h"
-#include "session_kit.h"
+#include "redlock_slots.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -13,27 +13,18 @@
 #define TTL_MS 60000
 #define TRIES  100 /* 20 ms apart */
 
-const struct dlock_plugin *dlock_plugin_redlock(void);
-
 static struct dlt_redis servers[NODES];
 static struct dlt_session session;
 
 static void set_up(void)
 {
-    char nodes[128] = "";
-    size_t used = 0;
+    const char *addresses[NODES];
 
     for (unsigned i = 0; i < NODES; i++) {
         cr_assert(dlt_redis_start(&servers[i], NULL), "%s", servers[i].why);
-        used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%sredis://%s",
-                                 i > 0 ? "\n" : "", servers[i].address);
+        addresses[i] = servers[i].address;
     }
-    dlt_session_target(&session, dlock_plugin_redlock(), "redlock", "");
-    session.hosts[0] = NULL;
-    session.call_ms = 10000;
-    dlt_session_option(&session, "node", nodes);
-    dlt_session_option(&session, "prefix", "rl:");
-    dlt_session_option(&session, "node_timeout", "1000");
+    dlt_redlock_target(&session, addresses, NODES);
     cr_assert_eq(dlt_session_open(&session), DLOCK_OK, "%s", session.err.message);
 }
 
