@@ -14,6 +14,8 @@ static struct dlock_client *adopting_client(const struct dlt_run *run)
 
     if (dlt_session_lives(client))
         dlt_skip("leases live in sessions");
+    if (!dlt_can_inspect(client))
+        dlt_skip("this store cannot inspect");
     return client;
 }
 
@@ -193,7 +195,7 @@ void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
     struct dlock *holder = NULL, *heir = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
-    if (!dlt_session_lives(client)) {
+    if (!dlt_session_lives(client) && dlt_can_inspect(client)) {
         refusals(run, client);
     } else {
         holder = dlt_lock(run, client, "x", 0);

@@ -139,7 +139,8 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
     DLT_OK(dlock_renew(lock, 100, &dlt_err));
     DLT_CHECK(dlock_remaining_ms(lock) > 10000, "a renewal shortened it to %" PRId64 " ms",
               dlock_remaining_ms(lock));
-    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > 10000, "the store shortened it");
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms > 10000,
+              "the store shortened it");
     DLT_STATUS(dlock_renew(lock, 49, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_renew(lock, -1, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_renew(lock, INT64_MAX, &dlt_err), DLOCK_INVALID);
@@ -164,7 +165,7 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
     }
     DLT_TAKE(next);
     dlt_sleep_ms(450);
-    DLT_CHECK(dlt_inspect_expired(client, &name).count == 0,
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
               "somebody renews a lock that was given back");
     DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a loss of a lock that was given back");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);

@@ -206,13 +206,15 @@ void dlt_case_handoff_between_ttls(struct dlt_run *run)
     hand_on(first, brief);
     DLT_CHECK(dlock_remaining_ms(brief) <= 20000, "%" PRId64 " ms of 20000 remain",
               dlock_remaining_ms(brief));
-    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms <= 20000, "the store keeps it longer");
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 20000,
+              "the store keeps it longer");
     hand_on(brief, first);
     DLT_OK(dlock_renew(first, 600000, &dlt_err));
     hand_on(first, same);
     DLT_CHECK(dlock_remaining_ms(same) <= 60000, "%" PRId64 " ms of 60000 remain",
               dlock_remaining_ms(same));
-    DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms <= 60000, "the store keeps it longer");
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 60000,
+              "the store keeps it longer");
     dlock_free(first);
     dlock_free(brief);
     dlock_free(same);

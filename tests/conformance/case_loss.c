@@ -195,7 +195,8 @@ void dlt_case_loss_is_not_renewed_away(struct dlt_run *run)
     DLT_TAKE(lock);
     dlt_sleep_ms(450);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
-    DLT_CHECK(dlt_inspect_expired(client, &name).count == 0, "the renewal made a new lease");
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
+              "the renewal made a new lease");
     DLT_OK(dlock_trylock(next, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);

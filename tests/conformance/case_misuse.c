@@ -99,7 +99,8 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
     DLT_OK(dlock_trylock(lock, &dlt_err));
     if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
         DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50, "a week is cut short");
-        DLT_CHECK(dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
+        DLT_CHECK(!dlt_can_inspect(client) ||
+                      dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
                   "the store cuts a week short");
     }
     DLT_OK(dlock_unlock(lock, &dlt_err));

@@ -104,6 +104,7 @@ void dlt_case_names_are_bytes(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, "connections=256"); /* all are held at once */
     struct dlock *locks[2 * TAILS] = {NULL};
     struct dlock *second = NULL;
+    int shown = dlt_can_inspect(client);
     char name[DLOCK_NAME_MAX];
 
     for (size_t i = 0; i < 2 * TAILS; i++) {
@@ -118,8 +119,10 @@ void dlt_case_names_are_bytes(struct dlt_run *run)
         struct expectation want = {.name = name,
                                    .len = name_build(run, &tails[i / 2], i % 2 == 1, name)};
 
-        DLT_OK(dlock_inspect(client, name, want.len, name_expect, &want, &dlt_err));
-        DLT_CHECK(want.calls == 1, "name %zu: %d holders", i / 2, want.calls);
+        if (shown) {
+            DLT_OK(dlock_inspect(client, name, want.len, name_expect, &want, &dlt_err));
+            DLT_CHECK(want.calls == 1, "name %zu: %d holders", i / 2, want.calls);
+        }
         DLT_OK(dlock_new(client, name, want.len, NULL, &second, &dlt_err));
         DLT_STATUS(dlock_trylock(second, &dlt_err), DLOCK_BUSY);
         dlock_free(second);
@@ -186,6 +189,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, "op_timeout=15s");
     struct dlock **locks = calloc(MANY, sizeof(struct dlock *));
     struct dlt_name prefix = dlt_name(run, "many-");
+    enum dlock_status status = DLOCK_INTERNAL;
     int listed = 0;
 
     if (dlt_session_lives(client))
@@ -198,8 +202,11 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         locks[i] = dlt_lock(run, client, suffix, i % 20 == 0 ? 3000 : 60000);
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
-    DLT_OK(dlock_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err));
-    DLT_CHECK(listed == MANY, "%d of %d names are listed", listed, MANY);
+    status = dlock_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err);
+    if (!dlt_may_lack(run, status)) {
+        DLT_OK(status);
+        DLT_CHECK(listed == MANY, "list shows %d names, want %d", listed, MANY);
+    }
     dlt_sleep_ms(3500);
     for (int i = 0; i < MANY; i++)
         DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "name %d was not renewed", i);

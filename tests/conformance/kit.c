@@ -175,12 +175,33 @@ static int holder_note(void *arg, const struct dlock_info *info)
     return 0;
 }
 
+/* Of this URI a plugin may leave out what is optional. */
+static int may_lack(const char *uri, enum dlock_status status)
+{
+    uint32_t caps = DLOCK_CAP_SESSION;
+
+    (void)dlt_expected_caps(uri, &caps);
+    return status == DLOCK_UNSUPPORTED && (caps & DLOCK_CAP_SESSION) != 0;
+}
+
 struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name)
 {
     struct dlt_holder holder = {0};
+    enum dlock_status status =
+        dlock_inspect(client, name->text, name->len, holder_note, &holder, &dlt_err);
 
-    DLT_OK(dlock_inspect(client, name->text, name->len, holder_note, &holder, &dlt_err));
+    if (may_lack(dlock_client_uri(client), status))
+        dlt_skip("this store cannot inspect");
+    DLT_OK(status);
     return holder;
+}
+
+int dlt_can_inspect(struct dlock_client *client)
+{
+    struct dlt_holder holder = {0};
+
+    return !may_lack(dlock_client_uri(client),
+                     dlock_inspect(client, "x", 1, holder_note, &holder, &dlt_err));
 }
 
 int dlt_session_lives(struct dlock_client *client)
@@ -201,10 +222,7 @@ struct dlt_holder dlt_inspect_expired(struct dlock_client *client, const struct 
 
 int dlt_may_lack(const struct dlt_run *run, enum dlock_status status)
 {
-    uint32_t caps = DLOCK_CAP_SESSION;
-
-    (void)dlt_expected_caps(run->uri, &caps);
-    return status == DLOCK_UNSUPPORTED && (caps & DLOCK_CAP_SESSION) != 0;
+    return may_lack(run->uri, status);
 }
 
 int dlt_can_break(const struct dlt_run *run, struct dlock_client *client)

@@ -101,6 +101,10 @@ struct dlt_holder {
 };
 struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name);
 
+/* False: the store has no inspect, which is optional. A case that calls dlt_inspect is skipped then; a
+ * case for which inspect is only one of its checks asks here first. */
+int dlt_can_inspect(struct dlock_client *client);
+
 /* Non-zero: a lock lives in the session that took it, and ends with it or with the claim. */
 int dlt_session_lives(struct dlock_client *client);
 
