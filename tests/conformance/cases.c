@@ -22,6 +22,7 @@ static const struct dlt_case cases[] = {
     CASE(exclusion_handles, "C1 TRY-1 TRY-3", 0, 0, 0),
     CASE(exclusion_threads, "C1 C13 TRY-1", 0, 0, 60),
     CASE(exclusion_expiry, "C1 C2 TRY-2", 0, 0, 0),
+    CASE(lease_ends_on_time, "C1 TRY-2", 0, 0, 0),
     CASE(exclusion_processes, "C1 C6", 0, DLT_PROCESSES, 60),
     CASE(race_of_threads, "C1 C3 C6 C12", 0, 0, 60),
     CASE(race_of_processes, "C1 C2 C5 C6 C12", 0, DLT_PROCESSES, 60),

@@ -75,6 +75,9 @@ void dlt_case_exclusion_threads(struct dlt_run *run);
 void dlt_case_exclusion_expiry(struct dlt_run *run);
 void dlt_case_exclusion_processes(struct dlt_run *run);
 
+/* case_expiry.c */
+void dlt_case_lease_ends_on_time(struct dlt_run *run);
+
 /* case_fence.c */
 void dlt_case_fence_rises(struct dlt_run *run);
 void dlt_case_fence_rises_for_waiters(struct dlt_run *run);

@@ -26,6 +26,8 @@ struct dlt_run {
     int has_expected;
     int is_private;   /* the store lives in one process */
     int64_t slack_ms; /* what the machine may add to a time; 100 on an idle one */
+    int64_t grid_ms;  /* the step of the store's clock: a lease may end so much later. 0: finer
+                         than a second */
     char prefix[40];  /* of lock names, different in every run of every case */
 };
 
@@ -101,8 +103,8 @@ struct dlt_holder {
 };
 struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name *name);
 
-/* False: the store has no inspect, which is optional. A case that calls dlt_inspect is skipped then; a
- * case for which inspect is only one of its checks asks here first. */
+/* False: the store has no inspect, which is optional. A case that calls dlt_inspect is skipped
+ * then; a case for which inspect is only one of its checks asks here first. */
 int dlt_can_inspect(struct dlock_client *client);
 
 /* Non-zero: a lock lives in the session that took it, and ends with it or with the claim. */

@@ -49,6 +49,7 @@ static int case_main(const struct dlt_table *table, const struct dlt_options *op
         .expected = options->expect,
         .has_expected = options->has_expect,
         .slack_ms = options->slack_ms,
+        .grid_ms = options->grid_ms,
         .is_private = options->is_private,
     };
 

@@ -13,6 +13,7 @@ enum {
     OPTION_ONLY,
     OPTION_EXPECT,
     OPTION_SLACK,
+    OPTION_GRID,
     OPTION_FORMAT,
     OPTION_PRIVATE,
     OPTION_CASE,
@@ -26,6 +27,7 @@ static const struct option long_options[] = {
     {"jobs", required_argument, NULL, 'j'},
     {"expect", required_argument, NULL, OPTION_EXPECT},
     {"slack", required_argument, NULL, OPTION_SLACK},
+    {"grid", required_argument, NULL, OPTION_GRID},
     {"format", required_argument, NULL, OPTION_FORMAT},
     {"private", no_argument, NULL, OPTION_PRIVATE},
     {"help", no_argument, NULL, 'h'},
@@ -49,6 +51,8 @@ static const char help[] =
     "  --expect CAPS    capabilities the stores must have, no more and no less: FENCE,WATCH\n"
     "                   (known for the schemes that come with dlock)\n"
     "  --slack MS       what this machine may add to a time (100; more under load)\n"
+    "  --grid MS        the step of the store's clock, if it is coarse (0): a lease may end so\n"
+    "                   much later than 1 s, or a twentieth of its ttl, after its time\n"
     "  --private        the store lives in one process: cases with more are skipped\n"
     "\n"
     "Exit status: 0 all passed or skipped, 1 a failure, 64 usage.\n";
@@ -94,6 +98,8 @@ static int option_take(int option, struct dlt_options *options)
         return caps_option(optarg, options);
     case OPTION_SLACK:
         return number_parse(optarg, 1, 60000, &options->slack_ms);
+    case OPTION_GRID:
+        return number_parse(optarg, 0, 60000, &options->grid_ms);
     case OPTION_FORMAT:
         options->format = optarg;
         return strcmp(optarg, "tap") == 0 || strcmp(optarg, "table") == 0 ||

@@ -32,7 +32,7 @@ struct plan {
     const struct dlt_table *table;
     const struct dlt_options *options;
     char program[4096];
-    char slack_text[24];
+    char slack_text[24], grid_text[24];
     struct target *targets;
     struct dlt_job *jobs;
     struct dlt_result *results;
@@ -132,6 +132,8 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
     job->args[n++] = c->name;
     job->args[n++] = "--slack";
     job->args[n++] = plan->slack_text;
+    job->args[n++] = "--grid";
+    job->args[n++] = plan->grid_text;
     if (target->is_private)
         job->args[n++] = "--private";
     if (target->has_expected) {
@@ -215,6 +217,7 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     DLT_CHECK(readlink("/proc/self/exe", plan.program, sizeof plan.program - 1) > 0,
               "no /proc/self/exe");
     (void)snprintf(plan.slack_text, sizeof plan.slack_text, "%" PRId64, options->slack_ms);
+    (void)snprintf(plan.grid_text, sizeof plan.grid_text, "%" PRId64, options->grid_ms);
     plan.targets = calloc(options->uri_count, sizeof *plan.targets);
     plan.jobs = calloc(room, sizeof *plan.jobs);
     plan.results = calloc(room, sizeof *plan.results);
