@@ -207,15 +207,17 @@ void dlt_race_check(const struct dlt_run *run, char (*paths)[300], int count)
                                         .report = finding_print,
                                         .arg = &finding};
     struct dlt_check_figures figures;
-    char why[512];
+    char why[512], failures[160];
 
     for (int i = 0; i < count; i++)
         DLT_CHECK(dlt_log_read(paths[i], &history, why, sizeof why) == 0, "%s", why);
     dlt_history_sort(&history);
     DLT_CHECK(dlt_check(&history, &options, &figures) == 0, "no memory");
     dlt_report_figures(stdout, &figures);
-    DLT_CHECK(figures.acquired >= 5, "only %" PRIu64 " of %" PRIu64 " calls of lock were OK",
-              figures.acquired, figures.locks);
-    DLT_CHECK(figures.total == 0, "%" PRIu64 " violations", figures.total);
+    dlt_failures_text(&history, failures, sizeof failures);
+    DLT_CHECK(figures.acquired >= 5, "%" PRIu64 " of %" PRIu64 " calls of lock were OK, want 5%s",
+              figures.acquired, figures.locks, failures);
+    DLT_CHECK(figures.total == 0, "the history breaks a rule of locks %" PRIu64 " times%s",
+              figures.total, failures);
     dlt_history_fini(&history);
 }

@@ -3,6 +3,7 @@
 
 #include <dlock/status.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 void dlt_history_fini(struct dlt_history *history)
@@ -57,14 +58,48 @@ const char *dlt_event_name(unsigned event)
     return event < DLT_EVENT_COUNT ? names[event] : "?";
 }
 
+/* What the member status means in this event; "": nothing. */
+static const char *status_text(const struct dlt_record *record)
+{
+    static const char *const calls[] = {" one attempt", " waits", " one attempt, renewed",
+                                        " waits, renewed"};
+
+    switch (record->event) {
+    case DLT_INV_LOCK:
+        return calls[record->status & (DLT_CALL_WAITS | DLT_CALL_KEPT)];
+    case DLT_LEFT:
+        return record->status != 0 ? " first in the process" : "";
+    case DLT_INV_RENEW:
+        return record->status != 0 ? " by the application" : "";
+    case DLT_HELD_STAMP:
+        return record->status != 0 ? " held" : " not held";
+    case DLT_NEMESIS_FAULT:
+        return record->status != 0 ? " goes on" : "";
+    default:
+        return "";
+    }
+}
+
+static bool is_answer(const struct dlt_record *record)
+{
+    return record->event == DLT_RET_LOCK || record->event == DLT_RET_RENEW ||
+           record->event == DLT_RET_UNLOCK;
+}
+
 void dlt_record_print(FILE *out, const struct dlt_record *record)
 {
     (void)fprintf(out,
                   "%" PRId64 ".%09" PRId64 " pid %" PRId32 " name %" PRId32 " attempt %" PRIx64
-                  " %s %s status %u (%s) fence %" PRIu64 " until %" PRId64 ".%09" PRId64 "\n",
+                  " %s %s%s%s",
                   record->clock_ns / 1000000000, record->clock_ns % 1000000000, record->pid,
                   (int32_t)record->name_id, record->attempt_id, dlt_event_name(record->event),
-                  record->mode == DLOCK_SHARED ? "shared" : "exclusive", record->status,
-                  dlock_status_name(record->status), record->fence, record->until_ns / 1000000000,
-                  record->until_ns % 1000000000);
+                  record->mode == DLOCK_SHARED ? "shared" : "exclusive",
+                  is_answer(record) ? " " : status_text(record),
+                  is_answer(record) ? dlock_status_name(record->status) : "");
+    if (record->fence != 0)
+        (void)fprintf(out, " fence %" PRIu64, record->fence);
+    if (record->until_ns != 0)
+        (void)fprintf(out, " until %" PRId64 ".%09" PRId64, record->until_ns / 1000000000,
+                      record->until_ns % 1000000000);
+    (void)fputc('\n', out);
 }

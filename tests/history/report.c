@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 
+#include <dlock/status.h>
 #include <inttypes.h>
 
 #define LINES_MOST 60
@@ -55,4 +56,32 @@ void dlt_report_figures(FILE *out, const struct dlt_check_figures *figures)
     if (figures->smallest_gap_ns != INT64_MAX)
         (void)fprintf(out, ", smallest gap %" PRId64 " ns", figures->smallest_gap_ns);
     (void)fputc('\n', out);
+}
+
+static bool says_failure(unsigned status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM ||
+           status == DLOCK_AUTH || status == DLOCK_CONFIG || status == DLOCK_PROTOCOL;
+}
+
+void dlt_failures_text(const struct dlt_history *history, char *text, size_t size)
+{
+    size_t calls = 0, failed = 0;
+    unsigned last = 0;
+
+    for (size_t i = 0; i < history->count; i++) {
+        const struct dlt_record *r = &history->records[i];
+
+        calls += r->event == DLT_RET_LOCK;
+        if (r->event == DLT_RET_LOCK && says_failure(r->status)) {
+            failed++;
+            last = r->status;
+        }
+    }
+    text[0] = '\0';
+    if (failed > 0)
+        (void)snprintf(text, size,
+                       "; the store failed in %zu of %zu calls of lock, the last time with %s: "
+                       "did the server run all the time?",
+                       failed, calls, dlock_status_name((int)last));
 }
