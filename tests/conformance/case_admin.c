@@ -26,8 +26,11 @@ static void finding_check(void *arg, const struct dlock_finding *finding)
 {
     const uint32_t *caps = arg;
 
-    DLT_CHECK(finding->name[0] != '\0' && finding->found[0] != '\0', "a finding without words");
-    DLT_CHECK((finding->clears & *caps) == 0, "\"%s\" costs what is in force", finding->name);
+    DLT_CHECK(finding->name[0] != '\0' && finding->found[0] != '\0',
+              "a finding has name \"%s\" and found \"%s\", want text in both", finding->name,
+              finding->found);
+    DLT_CHECK((finding->clears & *caps) == 0,
+              "finding \"%s\" says that it clears a capability that is in force", finding->name);
 }
 
 void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)
@@ -38,7 +41,8 @@ void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)
     if (dlt_may_lack(run, dlock_probe(client, NULL, NULL, &dlt_err)))
         dlt_skip("this store has no probe");
     DLT_OK(dlock_probe(client, finding_check, &caps, &dlt_err));
-    DLT_CHECK(dlock_client_caps(client) == caps, "the capabilities have changed");
+    DLT_CHECK(dlock_client_caps(client) == caps,
+              "the capabilities are others after the probe, want the same");
     dlock_client_close(client);
 }
 
@@ -46,9 +50,12 @@ void dlt_case_client_names_its_store(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
 
-    DLT_CHECK(dlock_client_uri(client)[0] != '\0', "no URI");
-    DLT_CHECK(dlock_client_server(client)[0] != '\0', "no server");
-    DLT_CHECK(dlock_client_event_fd(client) >= 0, "no event fd");
+    DLT_CHECK(dlock_client_uri(client)[0] != '\0',
+              "dlock_client_uri is empty, want the URI without secrets");
+    DLT_CHECK(dlock_client_server(client)[0] != '\0',
+              "dlock_client_server is empty: the plugin leaves info->server empty");
+    DLT_CHECK(dlock_client_event_fd(client) >= 0, "dlock_client_event_fd is %d, want a descriptor",
+              dlock_client_event_fd(client));
     dlock_client_close(client);
 }
 
@@ -61,27 +68,31 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder = dlt_inspect(other, &name);
 
-    DLT_CHECK(holder.count == 0, "a holder of a free name");
+    DLT_CHECK(holder.count == 0, "inspect shows %u holders of a free name, want 0", holder.count);
     DLT_OK(dlock_trylock(lock, &dlt_err));
     dlt_sleep_ms(300);
     holder = dlt_inspect(other, &name);
-    DLT_CHECK(holder.count == 1, "%u holders", holder.count);
-    DLT_CHECK(holder.info.struct_size == sizeof holder.info, "struct_size %zu",
-              holder.info.struct_size);
+    DLT_CHECK(holder.count == 1, "inspect shows %u holders, want 1", holder.count);
+    DLT_CHECK(holder.info.struct_size == sizeof holder.info, "struct_size is %zu, want %zu",
+              holder.info.struct_size, sizeof holder.info);
     DLT_CHECK(holder.info.name_len == name.len && memcmp(holder.name, name.text, name.len) == 0,
-              "another name");
-    DLT_CHECK(holder.info.mode == DLOCK_EXCLUSIVE, "mode %d", (int)holder.info.mode);
+              "inspect shows another name, want %s", name.text);
+    DLT_CHECK(holder.info.mode == DLOCK_EXCLUSIVE, "inspect shows mode %d, want EXCLUSIVE",
+              (int)holder.info.mode);
     DLT_CHECK(holder.info.fence == dlock_fence(lock), "fence %" PRIu64 ", the holder has %" PRIu64,
               holder.info.fence, dlock_fence(lock));
     DLT_CHECK(holder.info.remaining_ms > (dlt_session_lives(client) ? 0 : 10000) &&
                   holder.info.remaining_ms <= 20001,
-              "%" PRId64 " ms left", holder.info.remaining_ms);
+              "inspect shows %" PRId64 " ms left of a lease of 20000", holder.info.remaining_ms);
     DLT_CHECK(holder.info.held_ms == -1 ||
                   (holder.info.held_ms >= 299 && holder.info.held_ms < 10000),
-              "held for %" PRId64 " ms", holder.info.held_ms);
-    DLT_CHECK(strstr(holder.label, "nightly report") != NULL, "label \"%s\"", holder.label);
+              "inspect shows it held for %" PRId64 " ms, want about 300, or -1 for not known",
+              holder.info.held_ms);
+    DLT_CHECK(strstr(holder.label, "nightly report") != NULL,
+              "inspect shows label \"%s\", want \"nightly report\" in it", holder.label);
     DLT_OK(dlock_unlock(lock, &dlt_err));
-    DLT_CHECK(dlt_inspect(other, &name).count == 0, "still shown after unlock");
+    DLT_CHECK(dlt_inspect(other, &name).count == 0,
+              "inspect shows a holder after the unlock, want none");
     dlock_free(lock);
     dlock_client_close(client);
     dlock_client_close(other);
@@ -94,9 +105,11 @@ void dlt_case_inspect_forgets_the_expired(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_TAKE(lock);
-    DLT_CHECK(dlt_inspect(client, &name).count <= 1, "one holder at most");
+    DLT_CHECK(dlt_inspect(client, &name).count <= 1,
+              "inspect shows more than one holder of an exclusive lock");
     dlt_sleep_ms(160);
-    DLT_CHECK(dlt_inspect_expired(client, &name).count == 0, "an expired lease is shown");
+    DLT_CHECK(dlt_inspect_expired(client, &name).count == 0,
+              "inspect shows a lease that ran out, want no holder");
     dlock_free(lock);
     dlock_client_close(client);
 }
@@ -114,7 +127,7 @@ static int listing_note(void *arg, const struct dlock_info *info)
 
     DLT_CHECK(info->name_len > strlen(listing->run->prefix) &&
                   memcmp(name, listing->run->prefix, strlen(listing->run->prefix)) == 0,
-              "a name without the prefix");
+              "list shows a name that does not begin with the prefix");
     listing->calls++;
     listing->seen |= 1u << (name[info->name_len - 1] - '0');
     return listing->calls == listing->stop_after;
@@ -137,18 +150,21 @@ void dlt_case_list_by_prefix(struct dlt_run *run)
         dlt_skip("this store cannot list");
     listing = (struct listing){.run = run};
     DLT_OK(dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
-    DLT_CHECK(listing.calls == 4 && listing.seen == 0x17, "all: %u calls, seen %#x", listing.calls,
-              listing.seen);
+    DLT_CHECK(listing.calls == 4 && listing.seen == 0x17,
+              "list of all 4 names that are held: %u calls of fn, names %#x, want 4 and 0x17",
+              listing.calls, listing.seen);
     listing = (struct listing){.run = run};
     DLT_OK(dlock_list(client, some.text, some.len, listing_note, &listing, &dlt_err));
-    DLT_CHECK(listing.calls == 2 && listing.seen == 0x3, "a-: %u calls, seen %#x", listing.calls,
+    DLT_CHECK(listing.calls == 2 && listing.seen == 0x3,
+              "list of prefix a-: %u calls of fn, names %#x, want 2 and 0x3", listing.calls,
               listing.seen);
     listing = (struct listing){.run = run};
     DLT_OK(dlock_list(client, none.text, none.len, listing_note, &listing, &dlt_err));
-    DLT_CHECK(listing.calls == 0, "_ is no wildcard");
+    DLT_CHECK(listing.calls == 0, "list of prefix _: %u names, want 0: _ is a byte", listing.calls);
     listing = (struct listing){.run = run, .stop_after = 1};
     DLT_OK(dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
-    DLT_CHECK(listing.calls == 1, "non-zero does not stop it");
+    DLT_CHECK(listing.calls == 1, "fn returned non-zero and was called %u times, want 1",
+              listing.calls);
     for (int i = 0; i < 5; i++)
         dlock_free(locks[i]);
     dlock_client_close(client);

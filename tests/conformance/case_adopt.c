@@ -21,7 +21,8 @@ static struct dlock_client *adopting_client(const struct dlt_run *run)
 
 static void token_of(const struct dlock *lock, char token[DLOCK_TOKEN_CHARS])
 {
-    DLT_CHECK(dlock_token(lock, token, DLOCK_TOKEN_CHARS) == DLOCK_TOKEN_CHARS - 1, "no token");
+    DLT_CHECK(dlock_token(lock, token, DLOCK_TOKEN_CHARS) == DLOCK_TOKEN_CHARS - 1,
+              "dlock_token of a held lock does not give %d characters", DLOCK_TOKEN_CHARS - 1);
 }
 
 /* From a handle that does not renew: only who adopted it can have kept it. */
@@ -40,13 +41,14 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
         token_of(giver, token[0]);
         DLT_OK(dlock_adopt(heir, token[0], &dlt_err));
         token_of(heir, token[1]);
-        DLT_CHECK(strcmp(token[0], token[1]) == 0, "another token was adopted");
+        DLT_CHECK(strcmp(token[0], token[1]) == 0, "after dlock_adopt the token is %s, want %s",
+                  token[1], token[0]);
         DLT_CHECK(dlock_fence(heir) >= dlock_fence(giver), "fence %" PRIu64 " after %" PRIu64,
                   dlock_fence(heir), dlock_fence(giver));
         fence = dlock_fence(heir);
         dlt_sleep_ms(4000);
-        DLT_CHECK(dlock_state(heir) == DLOCK_STATE_HELD, "it was not renewed");
-        DLT_CHECK(dlock_state(giver) == DLOCK_STATE_LOST, "the giver still holds it");
+        DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
+        DLT_STATE(giver, DLOCK_STATE_LOST, "the first handle still holds what another one adopted");
         DLT_OK(dlock_renew(heir, 0, &dlt_err));
         DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
         DLT_STATUS(dlock_unlock(giver, &dlt_err), DLOCK_LOST);
@@ -82,7 +84,7 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run)
     DLT_CHECK(dlock_fence(heir) >= fence, "fence %" PRIu64 " after %" PRIu64, dlock_fence(heir),
               fence);
     dlt_sleep_ms(3400);
-    DLT_CHECK(dlock_state(heir) == DLOCK_STATE_HELD, "it was not renewed");
+    DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(heir, &dlt_err));
     DLT_OK(dlock_trylock(late, &dlt_err));
@@ -178,11 +180,10 @@ static void refusals(const struct dlt_run *run, struct dlock_client *client)
     DLT_STATUS(dlock_adopt(heir, "0123456789abcdef0123456789abcdef", &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_adopt(elsewhere, token, &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_adopt(holder, token, &dlt_err), DLOCK_ALREADY);
-    DLT_CHECK(dlock_state(holder) == DLOCK_STATE_HELD, "a refusal cost the lock");
+    DLT_STATE(holder, DLOCK_STATE_HELD, "a refusal cost the lock");
     DLT_OK(dlock_unlock(holder, &dlt_err));
     DLT_STATUS(dlock_adopt(heir, token, &dlt_err), DLOCK_NOT_HELD);
-    DLT_CHECK(dlock_state(heir) == DLOCK_STATE_FREE, "a refusal made it %s",
-              dlt_state_name(dlock_state(heir)));
+    DLT_STATE(heir, DLOCK_STATE_FREE, "a refusal made it %s", dlt_state_name(dlock_state(heir)));
     DLT_OK(dlock_trylock(heir, &dlt_err)); /* none of them took the name */
     dlock_free(holder);
     dlock_free(heir);

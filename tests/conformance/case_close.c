@@ -30,7 +30,8 @@ static void queue_ends(struct queue *queue, int64_t start_ns)
     for (int i = 0; i < WAITERS; i++) {
         DLT_STATUS(dlt_waiter_join(&queue->waiters[i]), DLOCK_CLOSED);
         DLT_CHECK(queue->waiters[i].done_ns - start_ns < DLT_PATIENT_MS * DLT_NS_PER_MS,
-                  "a waiter needed %.0f ms", (double)(queue->waiters[i].done_ns - start_ns) / 1e6);
+                  "a waiter ended after %.0f ms, want 5000 at most",
+                  (double)(queue->waiters[i].done_ns - start_ns) / 1e6);
     }
 }
 
@@ -48,7 +49,7 @@ void dlt_case_shutdown_ends_waits(struct dlt_run *run)
         DLT_STATUS(dlock_lock(queue.waiters[i].lock, &dlt_err), DLOCK_CLOSED);
         dlock_free(queue.waiters[i].lock);
     }
-    DLT_CHECK(dlock_state(queue.holder) == DLOCK_STATE_HELD, "shutdown ended a lock that is held");
+    DLT_STATE(queue.holder, DLOCK_STATE_HELD, "shutdown ended a lock that is held");
     DLT_OK(dlock_unlock(queue.holder, &dlt_err));
     dlock_client_shutdown(queue.client);
     dlock_free(queue.holder);
@@ -94,8 +95,8 @@ void dlt_case_free_ends_a_wait(struct dlt_run *run)
     }
     start_ns = dlt_now_ns();
     dlock_free(waiters[0].lock);
-    DLT_CHECK(dlt_ms_since(start_ns) < 500 + (double)run->slack_ms, "free took %.0f ms",
-              dlt_ms_since(start_ns));
+    DLT_CHECK(dlt_ms_since(start_ns) < 500 + (double)run->slack_ms,
+              "dlock_free took %.0f ms, want 500 and the slack at most", dlt_ms_since(start_ns));
     DLT_OK(dlock_unlock(holder, &dlt_err));
     DLT_OK(dlt_waiter_join(&waiters[1])); /* the other waiter is none the wiser */
     dlock_free(waiters[1].lock);
@@ -158,8 +159,10 @@ void dlt_case_close_leaves_nothing(struct dlt_run *run)
     threads = entries("/proc/self/task");
     for (int i = 0; i < 30; i++)
         open_use_close(run);
-    DLT_CHECK(entries("/proc/self/fd") == files, "%d descriptors became %d", files,
+    DLT_CHECK(entries("/proc/self/fd") == files,
+              "%d descriptors are open before and %d after 30 clients came and went", files,
               entries("/proc/self/fd"));
-    DLT_CHECK(entries("/proc/self/task") == threads, "%d threads became %d", threads,
+    DLT_CHECK(entries("/proc/self/task") == threads,
+              "%d threads run before and %d after 30 clients came and went", threads,
               entries("/proc/self/task"));
 }

@@ -26,8 +26,9 @@ void dlt_case_downgrade_lets_readers_in(struct dlt_run *run)
     DLT_OK(dlt_waiter_join(&near));
     dlt_child_want(&far, "OK", "waited 0");
     holder = dlt_inspect(client, &name);
-    DLT_CHECK(holder.count == 3 && holder.info.mode == DLOCK_SHARED, "%u holders, mode %d",
-              holder.count, (int)holder.info.mode);
+    DLT_CHECK(holder.count == 3 && holder.info.mode == DLOCK_SHARED,
+              "inspect shows %u holders in mode %d, want 3 in SHARED (1)", holder.count,
+              (int)holder.info.mode);
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD && dlock_fence(lock) == fence,
               "it is not the same claim any more");
     DLT_STATUS(dlock_trylock(writer, &dlt_err), DLOCK_BUSY);
@@ -62,7 +63,8 @@ static void *gap_hammer(void *arg)
     while (!gap->stop) {
         enum dlock_status status = dlock_trylock(lock, &dlt_err);
 
-        DLT_CHECK(status == DLOCK_OK || status == DLOCK_BUSY, "trylock is %s",
+        DLT_CHECK(status == DLOCK_OK || status == DLOCK_BUSY,
+                  "trylock beside a downgrade is %s, want OK or BUSY",
                   dlock_status_name((int)status));
         if (status != DLOCK_OK) {
             dlt_sleep_until(dlt_now_ns() + 100000);
@@ -109,7 +111,7 @@ void dlt_case_downgrade_leaves_no_gap(struct dlt_run *run)
         dlt_sleep_ms(i % 5);
         DLT_OK(dlock_downgrade(lock, &dlt_err));
         dlt_sleep_ms(i % 3 * 4);
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "round %d: not held any more", i);
+        DLT_STATE(lock, DLOCK_STATE_HELD, "round %d: not held any more", i);
         gap.ours = 0;
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
@@ -160,7 +162,7 @@ void dlt_case_downgrade_is_renewed(struct dlt_run *run)
     DLT_TAKE(lock);
     DLT_OK(dlock_downgrade(lock, &dlt_err));
     dlt_sleep_ms(4000);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_tryrdlock(late, &dlt_err));
@@ -183,7 +185,7 @@ void dlt_case_downgrade_or_a_refusal(struct dlt_run *run)
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_STATUS(dlock_downgrade(lock, &dlt_err), can ? DLOCK_OK : DLOCK_UNSUPPORTED);
     DLT_STATUS(dlock_downgrade(lock, &dlt_err), can ? DLOCK_OK : DLOCK_UNSUPPORTED);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "a refusal cost the lock");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "a refusal cost the lock");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     if (can) {
         DLT_OK(dlock_tryrdlock(lock, &dlt_err));
@@ -192,7 +194,7 @@ void dlt_case_downgrade_or_a_refusal(struct dlt_run *run)
         DLT_OK(dlock_trylock(lock, &dlt_err));
         dlt_break(run, client, &name);
         DLT_STATUS(dlock_downgrade(lock, &dlt_err), DLOCK_LOST);
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST before unlock");
+        DLT_STATE(lock, DLOCK_STATE_LOST, "not LOST before unlock");
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
         DLT_STATUS(dlock_downgrade(lock, &dlt_err), DLOCK_NOT_HELD);
     }

@@ -51,7 +51,7 @@ static void *crowd_member(void *arg)
         int seen = 0;
 
         DLT_OK(dlock_timedlock(lock, 60000, &dlt_err));
-        DLT_CHECK(atomic_fetch_add(&crowd->inside, 1) == 0, "two are inside");
+        DLT_CHECK(atomic_fetch_add(&crowd->inside, 1) == 0, "two threads hold the lock at once");
         seen = atomic_load(&crowd->number);
         (void)sched_yield();
         atomic_store(&crowd->number, seen + 1);
@@ -71,7 +71,8 @@ void dlt_case_exclusion_threads(struct dlt_run *run)
         threads[i] = dlt_thread(crowd_member, &crowd);
     for (int i = 0; i < THREADS; i++)
         (void)dlt_join(threads[i]);
-    DLT_CHECK(crowd.number == THREADS * TURNS, "%d of %d updates", crowd.number, THREADS * TURNS);
+    DLT_CHECK(crowd.number == THREADS * TURNS, "the number is %d after %d additions under the lock",
+              crowd.number, THREADS * TURNS);
     dlock_client_close(crowd.clients[0]);
     dlock_client_close(crowd.clients[1]);
 }
@@ -88,7 +89,7 @@ void dlt_case_exclusion_expiry(struct dlt_run *run)
 
         DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
         DLT_CHECK(dlock_state(holder) == DLOCK_STATE_LOST && dlock_remaining_ms(holder) == 0,
-                  "round %d: both hold it", i);
+                  "round %d: the first handle is still HELD when the second one acquired", i);
         DLT_STATUS(dlock_unlock(holder, &dlt_err), DLOCK_LOST);
     }
     dlock_free(a);
@@ -111,10 +112,12 @@ static void fences_check(const char *path, int rising)
     for (; fgets(line, sizeof line, file) != NULL; count++) {
         uint64_t fence = strtoull(line, NULL, 10);
 
-        DLT_CHECK(!rising || fence > last, "fence %" PRIu64 " came after %" PRIu64, fence, last);
+        DLT_CHECK(!rising || fence > last,
+                  "fence %" PRIu64 " came after %" PRIu64 ", want a greater one", fence, last);
         last = fence;
     }
-    DLT_CHECK(count == PROCESSES * PROCESS_TURNS, "%d turns were noted", count);
+    DLT_CHECK(count == PROCESSES * PROCESS_TURNS, "%d fences were noted, want one for each turn",
+              count);
     (void)fclose(file);
 }
 
@@ -139,9 +142,11 @@ void dlt_case_exclusion_processes(struct dlt_run *run)
         dlt_child_stop(&children[i]);
     }
     number = fopen(path, "re");
-    DLT_CHECK(number != NULL && fgets(text, sizeof text, number) != NULL, "no number");
+    DLT_CHECK(number != NULL && fgets(text, sizeof text, number) != NULL,
+              "the file of the number is empty");
     (void)fclose(number);
-    DLT_CHECK(strtol(text, NULL, 10) == PROCESSES * PROCESS_TURNS, "%s of %d updates", text,
+    DLT_CHECK(strtol(text, NULL, 10) == PROCESSES * PROCESS_TURNS,
+              "the number is %s after %d additions under the lock", text,
               PROCESSES * PROCESS_TURNS);
     fences_check(fences, (dlock_client_caps(client) & DLOCK_CAP_FENCE) != 0);
     dlt_tempdir_remove(dir);

@@ -9,8 +9,8 @@
 
 static void fence_rise(uint64_t *last, uint64_t fence, const char *after)
 {
-    DLT_CHECK(fence > *last, "fence %" PRIu64 " came after %" PRIu64 " and %s", fence, *last,
-              after);
+    DLT_CHECK(fence > *last, "fence %" PRIu64 " came after %" PRIu64 " and %s, want a greater one",
+              fence, *last, after);
     *last = fence;
 }
 
@@ -79,10 +79,11 @@ void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
     fence = dlock_fence(lock);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     dlt_sleep_ms(4000);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
-    DLT_CHECK(dlock_fence(lock) == fence, "a renewal changed the fence");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
+    DLT_CHECK(dlock_fence(lock) == fence, "the fence is %" PRIu64 " after renewals, want %" PRIu64,
+              dlock_fence(lock), fence);
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.fence == fence,
-              "inspect shows another fence");
+              "inspect shows another fence than the handle, want %" PRIu64, fence);
     dlock_free(lock);
     dlock_client_close(client);
 }

@@ -81,10 +81,10 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
     if (pid == 0)
         _exit(forked_calls(client, lock));
     wrong = child_status(pid);
-    DLT_CHECK(wrong == 0, "%d calls in the child did not answer FORKED", wrong);
+    DLT_CHECK(wrong == 0, "%d calls in the child did not answer FORKED, want 0", wrong);
     /* The child freed and closed; here it goes on, renewals included. */
     dlt_sleep_ms(4000);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "the child took the lock along");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "the child took the lock along");
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
@@ -159,9 +159,9 @@ void dlt_case_exec_closes_descriptors(struct dlt_run *run)
         used += (size_t)got;
     }
     (void)close(output[0]);
-    DLT_CHECK(child_status(pid) == 0, "the program did not run");
-    DLT_CHECK(text[0] == '\0', "open after exec: %s", text);
-    DLT_CHECK(dlt_ran_out(dlt_waiter_join(&waiter)), "the end of a wait is %s",
+    DLT_CHECK(child_status(pid) == 0, "the program after exec did not run");
+    DLT_CHECK(text[0] == '\0', "descriptors are open after exec, want none: %s", text);
+    DLT_CHECK(dlt_ran_out(dlt_waiter_join(&waiter)), "the wait ended with %s, want TIMEOUT",
               dlock_status_name((int)waiter.status));
     dlock_free(waiter.lock);
     dlock_free(lock);
@@ -267,7 +267,7 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run)
     lock = dlt_lock(run, client, "x", 3000);
     DLT_TAKE(lock);
     dlt_sleep_ms(1200);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "the keeper did not run");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "the keeper did not run");
     threads_check(known, known_count);
     dispositions_read(after, &mask_after);
     for (int i = 1; i < 65; i++) {

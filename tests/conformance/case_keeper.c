@@ -13,12 +13,12 @@ void dlt_case_keeper_renews(struct dlt_run *run)
 
     DLT_TAKE(lock);
     for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < 5500;) {
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "state %d after %.0f ms",
-                  (int)dlock_state(lock), dlt_ms_since(start_ns));
+        DLT_STATE(lock, DLOCK_STATE_HELD, "after %.0f ms", dlt_ms_since(start_ns));
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
         dlt_sleep_ms(20);
     }
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a loss was told");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+              "a loss event came though the lock is held");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
     dlock_free(lock);
@@ -43,8 +43,7 @@ void dlt_case_keeper_keeps_many(struct dlt_run *run)
     }
     dlt_sleep_ms(5500);
     for (int i = 0; i < 6; i++) {
-        DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "the lock of %" PRId64 " ms is lost",
-                  ttls_ms[i]);
+        DLT_STATE(locks[i], DLOCK_STATE_HELD, "the lock with a ttl of %" PRId64 " ms", ttls_ms[i]);
         DLT_OK(dlock_unlock(locks[i], &dlt_err));
         dlock_free(locks[i]);
     }
@@ -63,15 +62,17 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
 
     DLT_TAKE(lock);
     start_ns = dlt_now_ns();
-    DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
-    DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
-    DLT_CHECK(dlt_ms_since(start_ns) >= 2400, "ended after %.0f ms", dlt_ms_since(start_ns));
-    DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + (double)run->slack_ms, "ended after %.0f ms",
-              dlt_ms_since(start_ns));
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST");
+    DLT_CHECK(dlt_event_await(client, &event, 10000), "no loss event came, want one");
+    DLT_REASON(event.reason, DLOCK_REASON_MAX_HOLD);
+    DLT_CHECK(dlt_ms_since(start_ns) >= 2400,
+              "the loss came after %.0f ms, want max_hold and little more", dlt_ms_since(start_ns));
+    DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + (double)run->slack_ms,
+              "the loss came after %.0f ms, want max_hold and little more", dlt_ms_since(start_ns));
+    DLT_STATE(lock, DLOCK_STATE_LOST, "after max_hold");
     DLT_OK(dlock_timedlock(next, 5000, &dlt_err));
     DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + 1000 + (double)run->slack_ms,
-              "the next one got it after %.0f ms", dlt_ms_since(start_ns));
+              "the next handle acquired after %.0f ms, want max_hold and a ttl at most",
+              dlt_ms_since(start_ns));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
     dlock_free(next);
@@ -91,12 +92,12 @@ void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     start_ns = dlt_now_ns();
-    DLT_CHECK(dlock_remaining_ms(lock) <= 500, "%" PRId64 " ms left of 500",
-              dlock_remaining_ms(lock));
-    DLT_CHECK(dlt_event_await(client, &event, 10000), "nobody was told");
-    DLT_CHECK(event.reason == DLOCK_REASON_MAX_HOLD, "reason %d", (int)event.reason);
-    DLT_CHECK(dlt_ms_since(start_ns) <= 500 + 1500 + (double)run->slack_ms, "ended after %.0f ms",
-              dlt_ms_since(start_ns));
+    DLT_CHECK(dlock_remaining_ms(lock) <= 500,
+              "%" PRId64 " ms are left, want 500 (max_hold) at most", dlock_remaining_ms(lock));
+    DLT_CHECK(dlt_event_await(client, &event, 10000), "no loss event came, want one");
+    DLT_REASON(event.reason, DLOCK_REASON_MAX_HOLD);
+    DLT_CHECK(dlt_ms_since(start_ns) <= 500 + 1500 + (double)run->slack_ms,
+              "the loss came after %.0f ms, want max_hold and little more", dlt_ms_since(start_ns));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     /* The store frees the name with the lease at the latest. */
     DLT_OK(dlock_timedlock(lock, 6000, &dlt_err));
@@ -116,7 +117,7 @@ void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run)
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     }
     DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "it was renewed though renew=off");
+    DLT_STATE(lock, DLOCK_STATE_LOST, "it was renewed though renew=off");
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
     dlock_free(next);
@@ -140,11 +141,11 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
     DLT_CHECK(dlock_remaining_ms(lock) > 10000, "a renewal shortened it to %" PRId64 " ms",
               dlock_remaining_ms(lock));
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms > 10000,
-              "the store shortened it");
+              "inspect shows 10 s or less after a renewal to 20 s and one to 100 ms");
     DLT_STATUS(dlock_renew(lock, 49, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_renew(lock, -1, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_renew(lock, INT64_MAX, &dlt_err), DLOCK_INVALID);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "a refused renewal ended it");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "a refused renewal ended it");
     dlock_free(lock);
     dlock_client_close(client);
 }
@@ -165,9 +166,11 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
     }
     DLT_TAKE(next);
     dlt_sleep_ms(450);
-    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
-              "somebody renews a lock that was given back");
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a loss of a lock that was given back");
+    DLT_CHECK(
+        !dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
+        "inspect shows a holder after the lease of 300 ms: a lock that was unlocked is renewed");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+              "a loss event came for a lock that was unlocked");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
     dlock_free(next);

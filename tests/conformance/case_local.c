@@ -52,12 +52,13 @@ void dlt_case_local_line_is_not_passed(struct dlt_run *run)
     for (int i = 0; i < 20; i++) {
         start_ns = dlt_now_ns();
         DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
-        DLT_CHECK(dlt_ms_since(start_ns) < SOON_MS, "BUSY took %.0f ms", dlt_ms_since(start_ns));
+        DLT_CHECK(dlt_ms_since(start_ns) < SOON_MS, "trylock took %.0f ms to say BUSY",
+                  dlt_ms_since(start_ns));
     }
     start_ns = dlt_now_ns();
     DLT_STATUS(dlock_timedlock(late, 60, &dlt_err), DLOCK_TIMEOUT);
     DLT_CHECK(dlt_ms_since(start_ns) >= 60 && dlt_ms_since(start_ns) < 60 + SOON_MS,
-              "a timeout of 60 ms took %.0f ms", dlt_ms_since(start_ns));
+              "a timeout of 60 ms ended after %.0f ms", dlt_ms_since(start_ns));
     DLT_OK(dlock_unlock(holder, &dlt_err));
     DLT_OK(dlt_waiter_join(&waiter));
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
@@ -119,7 +120,8 @@ void dlt_case_local_given_up_at_the_handoff(struct dlt_run *run)
         if (i % 2 != 0)
             dlock_cancel(locks[0]);
         status = dlt_waiter_join(&waiters[0]);
-        DLT_CHECK(status == DLOCK_OK || status == DLOCK_CANCELED, "round %d: it is %s", i,
+        DLT_CHECK(status == DLOCK_OK || status == DLOCK_CANCELED,
+                  "round %d: the cancelled call is %s, want OK or CANCELED", i,
                   dlock_status_name((int)status));
         DLT_OK(dlt_waiter_join_within(&waiters[1], SOON_MS));
     }
@@ -174,7 +176,8 @@ void dlt_case_handoff_fences_rise(struct dlt_run *run)
         threads[i] = dlt_thread(ledger_member, &ledger);
     for (int i = 0; i < MEMBERS; i++)
         (void)dlt_join(threads[i]);
-    DLT_CHECK(ledger.count == TAKEN, "%d of %d turns", atomic_load(&ledger.count), TAKEN);
+    DLT_CHECK(ledger.count == TAKEN, "the threads counted %d acquisitions, want %d",
+              atomic_load(&ledger.count), TAKEN);
     for (int i = 1; i < TAKEN; i++)
         DLT_CHECK(ledger.fences[i] > ledger.fences[i - 1], "fence %" PRIu64 " came after %" PRIu64,
                   ledger.fences[i], ledger.fences[i - 1]);
@@ -204,17 +207,17 @@ void dlt_case_handoff_between_ttls(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(first, &dlt_err));
     hand_on(first, brief);
-    DLT_CHECK(dlock_remaining_ms(brief) <= 20000, "%" PRId64 " ms of 20000 remain",
-              dlock_remaining_ms(brief));
+    DLT_CHECK(dlock_remaining_ms(brief) <= 20000,
+              "%" PRId64 " ms are left of a handle with ttl 20000", dlock_remaining_ms(brief));
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 20000,
-              "the store keeps it longer");
+              "inspect shows more time than the ttl of the handle");
     hand_on(brief, first);
     DLT_OK(dlock_renew(first, 600000, &dlt_err));
     hand_on(first, same);
-    DLT_CHECK(dlock_remaining_ms(same) <= 60000, "%" PRId64 " ms of 60000 remain",
-              dlock_remaining_ms(same));
+    DLT_CHECK(dlock_remaining_ms(same) <= 60000,
+              "%" PRId64 " ms are left of a handle with ttl 60000", dlock_remaining_ms(same));
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 60000,
-              "the store keeps it longer");
+              "inspect shows more time than the ttl of the handle");
     dlock_free(first);
     dlock_free(brief);
     dlock_free(same);
@@ -240,13 +243,12 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     (void)dlock_token(locks[2], token, sizeof token);
     dlt_break_owner(run, client, &name, token);
     DLT_STATUS(dlock_renew(locks[2], 0, &dlt_err), DLOCK_LOST);
-    DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
+    DLT_CHECK(dlt_event_await(client, &event, 5000), "no loss event came, want one");
     DLT_CHECK(event.lock == locks[2] && event.fence == dlock_fence(locks[2]),
-              "another handle was told");
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "more than one handle was told");
+              "the loss event is of another handle or fence than the holder's");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "a second loss event came, want one");
     for (int i = 0; i < 2; i++) {
-        DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_FREE, "handle %d is %s", i,
-                  dlt_state_name(dlock_state(locks[i])));
+        DLT_STATE(locks[i], DLOCK_STATE_FREE, "handle %d, which handed the lock on", i);
         DLT_STATUS(dlock_unlock(locks[i], &dlt_err), DLOCK_NOT_HELD);
     }
     DLT_OK(dlock_trylock(locks[0], &dlt_err));
@@ -277,12 +279,11 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
         hand_on(from[i], to[i]);
     }
     dlt_sleep_ms(4500);
-    DLT_CHECK(dlock_state(to[0]) == DLOCK_STATE_HELD, "not held: the keeper did not renew");
-    DLT_CHECK(dlock_state(to[1]) == DLOCK_STATE_LOST, "held on without renewals");
-    DLT_CHECK(dlock_state(to[2]) == DLOCK_STATE_LOST, "held for longer than max_hold");
+    DLT_STATE(to[0], DLOCK_STATE_HELD, "renewals have to keep it");
+    DLT_STATE(to[1], DLOCK_STATE_LOST, "a handle with renew=off, after its ttl");
+    DLT_STATE(to[2], DLOCK_STATE_LOST, "a handle with max_hold, after max_hold");
     for (int i = 0; i < 3; i++) {
-        DLT_CHECK(dlock_state(from[i]) == DLOCK_STATE_FREE, "the giver is %s",
-                  dlt_state_name(dlock_state(from[i])));
+        DLT_STATE(from[i], DLOCK_STATE_FREE, "a handle that handed the lock on");
         dlock_free(from[i]);
         dlock_free(to[i]);
     }
@@ -310,7 +311,9 @@ static int turns_until_foreign(const struct dlt_run *run, struct dlock_client *c
         dlt_sleep_ms(40);
     }
     for (;; turns++) {
-        DLT_CHECK(turns <= HANDOFF_TURNS, "it was handed on %d times", turns);
+        DLT_CHECK(turns <= HANDOFF_TURNS,
+                  "it was handed on %d times past a waiter of another client, want 30 at most",
+                  turns);
         dlt_waiter_enter(&near, locks[(turns + 1) % 2], DLOCK_EXCLUSIVE, 20000, -1);
         dlt_sleep_ms(1);
         DLT_OK(dlock_unlock(locks[turns % 2], &dlt_err));
@@ -319,7 +322,8 @@ static int turns_until_foreign(const struct dlt_run *run, struct dlock_client *c
             break;
     }
     DLT_OK(dlt_waiter_join(&far));
-    DLT_CHECK(far.done_ns < near.done_ns, "he got it beside another one");
+    DLT_CHECK(far.done_ns < near.done_ns,
+              "the waiter of the other client acquired beside a holder");
     DLT_OK(dlock_unlock(near.lock, &dlt_err));
     dlock_free(far.lock);
     dlock_free(locks[1]);
@@ -339,10 +343,12 @@ void dlt_case_handoff_lets_others_in(struct dlt_run *run)
     (void)turns_until_foreign(run, client, lock, 0);
     DLT_OK(dlock_trylock(lock, &dlt_err));
     turns = turns_until_foreign(run, client, lock, 1);
-    DLT_CHECK(turns == 0, "more than 20 ms after the store told of him it was handed on");
+    DLT_CHECK(turns == 0,
+              "it was handed on %d times more than 20 ms after the store told of a waiter, want 0",
+              turns);
     DLT_OK(dlock_trylock(none, &dlt_err));
     turns = turns_until_foreign(run, never, none, 0);
-    DLT_CHECK(turns == 0, "with handoff=0 it was handed on %d times", turns);
+    DLT_CHECK(turns == 0, "with handoff=0 it was handed on %d times, want 0", turns);
     dlock_free(lock);
     dlock_free(none);
     dlock_client_close(client);

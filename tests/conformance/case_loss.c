@@ -11,20 +11,21 @@ static void nothing_more(struct dlock_client *client)
     struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
     struct dlock_event event;
 
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "told twice");
-    DLT_CHECK(poll(&fd, 1, 0) == 0, "readable, and nothing is queued");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+              "a second loss event came, want one for each acquisition");
+    DLT_CHECK(poll(&fd, 1, 0) == 0, "the event descriptor is readable and no event is queued");
 }
 
 static void lost_calls_answer_lost(struct dlock *lock)
 {
     for (int i = 0; i < 2; i++) {
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "not LOST before unlock");
+        DLT_STATE(lock, DLOCK_STATE_LOST, "after the loss, before the unlock that acknowledges it");
         DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_LOST);
         DLT_STATUS(dlock_timedlock(lock, 10, &dlt_err), DLOCK_LOST);
         DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     }
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE, "unlock does not acknowledge");
+    DLT_STATE(lock, DLOCK_STATE_FREE, "after the unlock that acknowledges the loss");
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
 }
 
@@ -42,16 +43,22 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
 
     DLT_TAKE(lock);
     latest_ns = dlt_now_ns() + (400 + 1500 + run->slack_ms) * DLT_NS_PER_MS;
-    DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
-    DLT_CHECK(dlt_now_ns() < latest_ns, "told %.0f ms late", dlt_ms_since(latest_ns));
-    DLT_CHECK(event.lock == lock && event.user == &options, "the event is of another handle");
-    DLT_CHECK(event.reason == DLOCK_REASON_EXPIRED, "reason %d", (int)event.reason);
-    DLT_CHECK(event.fence == dlock_fence(lock), "fence %" PRIu64, event.fence);
+    DLT_CHECK(dlt_event_await(client, &event, 5000), "no loss event came, want one");
+    DLT_CHECK(dlt_now_ns() < latest_ns,
+              "the loss event came %.0f ms too late (400 ms of ttl and 1500)",
+              dlt_ms_since(latest_ns));
+    DLT_CHECK(event.lock == lock && event.user == &options,
+              "the loss event has another handle or user pointer");
+    DLT_REASON(event.reason, DLOCK_REASON_EXPIRED);
+    DLT_CHECK(event.fence == dlock_fence(lock),
+              "the loss event has fence %" PRIu64 ", want %" PRIu64, event.fence,
+              dlock_fence(lock));
     lost_calls_answer_lost(lock);
     nothing_more(client);
     /* The store keeps the lease for a little longer than we believe in it. */
     DLT_TAKE(lock);
-    DLT_CHECK(dlt_event_await(client, &event, 5000), "the second loss was not told");
+    DLT_CHECK(dlt_event_await(client, &event, 5000),
+              "no loss event came for the second acquisition");
     nothing_more(client);
     dlock_free(lock);
     dlock_client_close(client);
@@ -70,10 +77,11 @@ void dlt_case_loss_by_break(struct dlt_run *run)
     start_ns = dlt_now_ns();
     dlt_break(run, other, &name);
     DLT_OK(dlock_trylock(next, &dlt_err));
-    DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
-    DLT_CHECK(dlt_ms_since(start_ns) < 2300 + (double)run->slack_ms, "told after %.0f ms",
+    DLT_CHECK(dlt_event_await(client, &event, 5000), "no loss event came, want one");
+    DLT_CHECK(dlt_ms_since(start_ns) < 2300 + (double)run->slack_ms,
+              "the loss event came after %.0f ms, want 2300 and the slack at most",
               dlt_ms_since(start_ns));
-    DLT_CHECK(event.reason == DLOCK_REASON_TAKEN, "reason %d", (int)event.reason);
+    DLT_REASON(event.reason, DLOCK_REASON_TAKEN);
     lost_calls_answer_lost(lock);
     nothing_more(client);
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
@@ -94,9 +102,10 @@ void dlt_case_loss_found_by_renew(struct dlt_run *run)
     DLT_OK(dlock_trylock(lock, &dlt_err));
     dlt_break(run, client, &name);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
-    DLT_CHECK(dlock_remaining_ms(lock) == 0, "time is left after LOST");
-    DLT_CHECK(dlt_event_await(client, &event, 5000), "nobody was told");
-    DLT_CHECK(event.reason == DLOCK_REASON_TAKEN, "reason %d", (int)event.reason);
+    DLT_CHECK(dlock_remaining_ms(lock) == 0, "%" PRId64 " ms are left after LOST, want 0",
+              dlock_remaining_ms(lock));
+    DLT_CHECK(dlt_event_await(client, &event, 5000), "no loss event came, want one");
+    DLT_REASON(event.reason, DLOCK_REASON_TAKEN);
     lost_calls_answer_lost(lock);
     nothing_more(client);
     dlock_free(lock);
@@ -150,16 +159,19 @@ void dlt_case_loss_callback(struct dlt_run *run)
     struct dlock *lock = NULL;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
-    DLT_CHECK(dlock_client_event_fd(client) == -1, "an event fd beside the callback");
+    DLT_CHECK(dlock_client_event_fd(client) == -1,
+              "dlock_client_event_fd is %d beside a callback, want -1",
+              dlock_client_event_fd(client));
     lock = dlt_lease(run, client, "x", 300);
     for (int turn = 1; turn <= 2; turn++) {
         DLT_TAKE(lock);
         for (int i = 0; i < 500 && told.calls < turn; i++)
             dlt_sleep_ms(10);
         dlt_sleep_ms(100);
-        DLT_CHECK(told.calls == turn, "%d calls after %d losses", told.calls, turn);
-        DLT_CHECK(told.reason == DLOCK_REASON_EXPIRED, "reason %d", told.reason);
-        DLT_CHECK(told.wrong == 0, "%d wrong answers in the callback", told.wrong);
+        DLT_CHECK(told.calls == turn, "the callback was called %d times after %d losses",
+                  told.calls, turn);
+        DLT_REASON(told.reason, DLOCK_REASON_EXPIRED);
+        DLT_CHECK(told.wrong == 0, "%d wrong answers in the callback, want 0", told.wrong);
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
     }
     dlock_free(lock);
@@ -196,7 +208,7 @@ void dlt_case_loss_is_not_renewed_away(struct dlt_run *run)
     dlt_sleep_ms(450);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
-              "the renewal made a new lease");
+              "inspect shows a holder: a renewal after the end made a new lease");
     DLT_OK(dlock_trylock(next, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
@@ -211,7 +223,7 @@ void dlt_case_loss_dies_with_the_handle(struct dlt_run *run)
     struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
 
     DLT_TAKE(lock);
-    DLT_CHECK(poll(&fd, 1, 5000) == 1, "nobody was told");
+    DLT_CHECK(poll(&fd, 1, 5000) == 1, "no loss event came, want one");
     dlock_free(lock);
     nothing_more(client);
     dlock_client_close(client);

@@ -2,6 +2,7 @@
 /* Is a mistake of the caller answered, and harmless? */
 #include "conformance.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void dlt_case_misuse_of_a_handle(struct dlt_run *run)
@@ -15,7 +16,7 @@ void dlt_case_misuse_of_a_handle(struct dlt_run *run)
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_ALREADY);
     DLT_STATUS(dlock_timedlock(lock, 1000, &dlt_err), DLOCK_ALREADY);
     DLT_STATUS(dlock_lock(lock, &dlt_err), DLOCK_ALREADY);
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "a second acquire ended the first");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "after a second acquire was refused");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_NOT_HELD);
@@ -51,8 +52,8 @@ static void options_refused(struct dlock_client *client, const struct dlock_opti
 
     DLT_CHECK(status == DLOCK_INVALID, "%s: %s, want INVALID", what,
               dlock_status_name((int)status));
-    DLT_CHECK(lock == NULL, "%s: a handle came out", what);
-    DLT_CHECK(dlt_err.message[0] != '\0', "%s: no text", what);
+    DLT_CHECK(lock == NULL, "%s: the refused call made a handle", what);
+    DLT_CHECK(dlt_err.message[0] != '\0', "%s: the error has no text", what);
 }
 
 #define REFUSED(client, ...)                                                                       \
@@ -98,10 +99,11 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
-        DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50, "a week is cut short");
+        DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50,
+                  "%" PRId64 " ms are left of a ttl of a week", dlock_remaining_ms(lock));
         DLT_CHECK(!dlt_can_inspect(client) ||
                       dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
-                  "the store cuts a week short");
+                  "inspect shows less than a ttl of a week");
     }
     DLT_OK(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);
@@ -109,7 +111,8 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
     shortest = dlt_lock(run, client, "y", 50);
     for (int i = 0; i < 50 && status != DLOCK_OK; i++)
         status = dlock_timedlock(shortest, 2000, &dlt_err);
-    DLT_CHECK(status == DLOCK_OK, "a ttl of 50 ms: %s", dlock_status_name((int)status));
+    DLT_CHECK(status == DLOCK_OK, "50 tries with a ttl of 50 ms: the last is %s, want one OK",
+              dlock_status_name((int)status));
     dlock_free(shortest);
     dlock_client_close(client);
 }
@@ -130,7 +133,7 @@ void dlt_case_misuse_of_pointers(struct dlt_run *run)
     DLT_STATUS(dlock_probe(NULL, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_CHECK(dlock_state(NULL) == DLOCK_STATE_FREE && dlock_remaining_ms(NULL) == 0 &&
                   dlock_fence(NULL) == 0,
-              "a state of nothing");
+              "a call on NULL does not say FREE, 0 or nothing");
     dlock_cancel(NULL);
     dlock_free(NULL);
     dlock_client_shutdown(NULL);
@@ -181,11 +184,13 @@ void dlt_case_errors_keep_to_their_size(struct dlt_run *run)
     memset(memory, 0, size);
     small->struct_size = size;
     DLT_STATUS(dlock_unlock(lock, small), DLOCK_NOT_HELD);
-    DLT_CHECK(small->status == DLOCK_NOT_HELD && small->message[0] != '\0', "no detail");
+    DLT_CHECK(small->status == DLOCK_NOT_HELD && small->message[0] != '\0',
+              "the error detail of the first size was not filled");
     for (size_t i = size; i < sizeof memory; i++)
         DLT_CHECK(memory[i] == 0xa5, "byte %zu past the struct was written", i - size);
     DLT_STATUS(dlock_unlock(lock, &full), DLOCK_NOT_HELD);
-    DLT_CHECK(full.origin[0] != '\0' && strchr(full.message, '\n') == NULL, "origin or text");
+    DLT_CHECK(full.origin[0] != '\0' && strchr(full.message, '\n') == NULL,
+              "the error has no origin, or a newline in its text");
     dlock_free(lock);
     dlock_client_close(client);
 }

@@ -14,7 +14,9 @@ void dlt_case_modes_or_a_refusal(struct dlt_run *run)
     DLT_STATUS(dlock_timedrdlock(b, 1000, &dlt_err), want);
     if (!shared)
         DLT_STATUS(dlock_rdlock(b, &dlt_err), DLOCK_UNSUPPORTED);
-    DLT_CHECK((dlock_state(a) == DLOCK_STATE_HELD) == shared, "state %d", (int)dlock_state(a));
+    DLT_CHECK((dlock_state(a) == DLOCK_STATE_HELD) == shared,
+              "the handle is %s, want HELD only if shared mode is there",
+              dlt_state_name(dlock_state(a)));
     (void)dlock_unlock(a, &dlt_err);
     (void)dlock_unlock(b, &dlt_err);
     DLT_OK(dlock_trylock(a, &dlt_err));

@@ -95,7 +95,7 @@ static int name_expect(void *arg, const struct dlock_info *info)
 
     want->calls++;
     DLT_CHECK(info->name_len == want->len && memcmp(info->name, want->name, want->len) == 0,
-              "inspect shows another name");
+              "inspect shows another name than the one asked for");
     return 0;
 }
 
@@ -121,7 +121,8 @@ void dlt_case_names_are_bytes(struct dlt_run *run)
 
         if (shown) {
             DLT_OK(dlock_inspect(client, name, want.len, name_expect, &want, &dlt_err));
-            DLT_CHECK(want.calls == 1, "name %zu: %d holders", i / 2, want.calls);
+            DLT_CHECK(want.calls == 1, "name %zu: inspect shows %d holders, want 1", i / 2,
+                      want.calls);
         }
         DLT_OK(dlock_new(client, name, want.len, NULL, &second, &dlt_err));
         DLT_STATUS(dlock_trylock(second, &dlt_err), DLOCK_BUSY);
@@ -144,7 +145,7 @@ void dlt_case_names_have_limits(struct dlt_run *run)
     DLT_STATUS(dlock_new(client, name, sizeof name, NULL, &none, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_new(client, name, SIZE_MAX, NULL, &none, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_new(client, NULL, 3, NULL, &none, &dlt_err), DLOCK_INVALID);
-    DLT_CHECK(none == NULL, "a handle came out of a failure");
+    DLT_CHECK(none == NULL, "a refused dlock_new made a handle");
     /* Full length, one byte different at the end, one byte shorter: three names. */
     DLT_OK(dlock_new(client, name, DLOCK_NAME_MAX, NULL, &locks[0], &dlt_err));
     name[DLOCK_NAME_MAX - 1] = 'N';
@@ -209,7 +210,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
     }
     dlt_sleep_ms(3500);
     for (int i = 0; i < MANY; i++)
-        DLT_CHECK(dlock_state(locks[i]) == DLOCK_STATE_HELD, "name %d was not renewed", i);
+        DLT_STATE(locks[i], DLOCK_STATE_HELD, "name %d of 2000: not renewed", i);
     for (int i = 0; i < MANY; i++) {
         DLT_OK(dlock_unlock(locks[i], &dlt_err));
         dlock_free(locks[i]);

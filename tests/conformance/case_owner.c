@@ -22,9 +22,9 @@ void dlt_case_owner_tokens_differ(struct dlt_run *run)
     for (int i = 0; i < ACQUISITIONS; i++) {
         DLT_OK(dlock_trylock(locks[i % 2], &dlt_err));
         DLT_CHECK(dlock_token(locks[i % 2], tokens[i], DLOCK_TOKEN_CHARS) == DLOCK_TOKEN_CHARS - 1,
-                  "no token");
-        DLT_CHECK(strspn(tokens[i], "0123456789abcdef") == DLOCK_TOKEN_CHARS - 1, "token \"%s\"",
-                  tokens[i]);
+                  "dlock_token of a held lock gives no token");
+        DLT_CHECK(strspn(tokens[i], "0123456789abcdef") == DLOCK_TOKEN_CHARS - 1,
+                  "the token is \"%s\", want hexadecimal digits", tokens[i]);
         DLT_OK(dlock_unlock(locks[i % 2], &dlt_err));
     }
     qsort(tokens, ACQUISITIONS, DLOCK_TOKEN_CHARS, token_compare);
@@ -45,7 +45,8 @@ void dlt_case_owner_is_who_inspect_says(struct dlt_run *run)
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     (void)dlock_token(lock, token, sizeof token);
-    DLT_CHECK(strcmp(dlt_inspect(client, &name).owner, token) == 0, "inspect shows another owner");
+    DLT_CHECK(strcmp(dlt_inspect(client, &name).owner, token) == 0,
+              "inspect shows another owner than %s", token);
     DLT_CHECK(dlock_token(lock, small, sizeof small) == 0 && strcmp(small, "unchanged") == 0,
               "a token was written to a buffer without room");
     dlock_free(lock);

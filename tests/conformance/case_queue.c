@@ -106,7 +106,7 @@ static void waiters_listed(struct line *line, uint32_t want)
 
     DLT_OK(dlock_list(line->client, line->name.text, line->name.len, waiters_note, &waiters,
                       &dlt_err));
-    DLT_CHECK(waiters == want, "list shows %" PRIu32 " waiters of %" PRIu32, waiters, want);
+    DLT_CHECK(waiters == want, "list shows %" PRIu32 " waiters, want %" PRIu32, waiters, want);
 }
 
 void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
@@ -150,7 +150,8 @@ static int places_left(struct line *line)
     for (int i = 0; i < 4; i += 2) {
         enum dlock_status status = dlt_waiter_join(&waiters[i]);
 
-        DLT_CHECK(dlt_ran_out(status), "the end of a wait is %s", dlock_status_name((int)status));
+        DLT_CHECK(dlt_ran_out(status), "the wait ended with %s, want TIMEOUT",
+                  dlock_status_name((int)status));
     }
     start_ns = dlt_now_ns();
     while (!left && dlt_ms_since(start_ns) < 1500) {
@@ -176,7 +177,8 @@ void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run)
             left++;
         else
             late++;
-        DLT_CHECK(late < 3, "%d times of %d the places were left behind", late, late + left);
+        DLT_CHECK(late < 3, "%d times of %d the places of waiters that timed out were not given up",
+                  late, late + left);
     }
     line_close(&line);
 }
@@ -237,12 +239,14 @@ void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run)
         dlt_break(run, line.client, &line.name);
         DLT_OK(dlt_waiter_join(&waiters[0]));
         DLT_OK(dlt_waiter_join(&waiters[1]));
-        DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns, "the order changed");
+        DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns,
+                  "the second waiter acquired before the first");
         if ((double)(waiters[0].done_ns - start_ns) / 1e6 < best)
             best = (double)(waiters[0].done_ns - start_ns) / 1e6;
         DLT_STATUS(dlock_unlock(line.holder, &dlt_err), DLOCK_LOST);
     }
-    DLT_CHECK(best < 400, "the first waiter got it after %.0f ms at best", best);
+    DLT_CHECK(best < 400,
+              "the first waiter acquired %.0f ms after the break at best, want 400 at most", best);
     line_close(&line);
 }
 
@@ -266,7 +270,8 @@ void dlt_case_queue_off_is_woken(struct dlt_run *run)
             best = (double)(waiter.done_ns - start_ns) / 1e6;
         DLT_OK(dlock_unlock(line.locks[0], &dlt_err));
     }
-    DLT_CHECK(best < 400, "the waiter got it after %.0f ms at best", best);
+    DLT_CHECK(best < 400, "the waiter acquired %.0f ms after the unlock at best, want 400 at most",
+              best);
     line_close(&line);
 }
 
@@ -290,7 +295,7 @@ static void *crowd_member(void *arg)
         int seen = 0;
 
         DLT_OK(dlock_timedlock(lock, 50000, &dlt_err));
-        DLT_CHECK(atomic_fetch_add(&crowd->inside, 1) == 0, "two are inside");
+        DLT_CHECK(atomic_fetch_add(&crowd->inside, 1) == 0, "two threads hold the lock at once");
         seen = crowd->number;
         dlt_sleep_until(dlt_now_ns() + 200000);
         crowd->number = seen + 1;
@@ -313,6 +318,7 @@ void dlt_case_queue_off_among_queued(struct dlt_run *run)
         threads[i] = dlt_thread(crowd_member, &crowd);
     for (int i = 0; i < 8; i++)
         (void)dlt_join(threads[i]);
-    DLT_CHECK(crowd.number == 8 * TURNS, "%d of %d updates", crowd.number, 8 * TURNS);
+    DLT_CHECK(crowd.number == 8 * TURNS, "the number is %d after %d additions under the lock",
+              crowd.number, 8 * TURNS);
     line_close(&line);
 }

@@ -43,7 +43,7 @@ static void halt_outside(const struct dlt_child *child, const struct dlt_run *ru
 
     dlt_child_signal(child, SIGSTOP);
     for (int i = 0; dlock_trylock(probe, &dlt_err) != DLOCK_OK; i++) {
-        DLT_CHECK(i < 5, "the store stands still: %s", dlt_err.message);
+        DLT_CHECK(i < 5, "5 calls in a row got no answer from the store: %s", dlt_err.message);
         dlt_child_signal(child, SIGCONT);
         dlt_sleep_ms(5);
         dlt_child_signal(child, SIGSTOP);
@@ -132,7 +132,8 @@ void dlt_case_queue_with_the_stopped(struct dlt_run *run)
     unlocked_ns = dlt_now_ns();
     dlt_child_want(&parties[1], "OK", "unlock 0");
     first = dlt_child_waited(&parties[0], "OK");
-    DLT_CHECK(first.done_ns > unlocked_ns, "two held it");
+    DLT_CHECK(first.done_ns > unlocked_ns,
+              "the stopped waiter and the next one held the lock at once");
     DLT_CHECK(first.fence == 0 || first.fence > second.fence,
               "fence %" PRIu64 " came after %" PRIu64, first.fence, second.fence);
     dlt_child_want(&parties[0], "HELD", "state 0");
@@ -196,7 +197,8 @@ void dlt_case_queue_with_the_cancelled(struct dlt_run *run)
     DLT_OK(dlock_unlock(bench.holder, &dlt_err));
     DLT_OK(dlt_waiter_join_within(&bench.waiters[1], SOON_MS));
     DLT_OK(dlt_waiter_join_within(&bench.waiters[3], SOON_MS));
-    DLT_CHECK(bench.waiters[3].done_ns > bench.waiters[1].done_ns, "the order changed");
+    DLT_CHECK(bench.waiters[3].done_ns > bench.waiters[1].done_ns,
+              "the last waiter acquired before an earlier one");
     bench_close(&bench);
 }
 
@@ -238,11 +240,12 @@ void dlt_case_queue_cancelled_at_the_grant(struct dlt_run *run)
         grant_and_cancel(&bench, i);
         start_ns = dlt_now_ns();
         status = dlt_waiter_join(&bench.waiters[0]);
-        DLT_CHECK(status == DLOCK_OK || status == DLOCK_CANCELED, "round %d: it is %s", i,
+        DLT_CHECK(status == DLOCK_OK || status == DLOCK_CANCELED,
+                  "round %d: the call is %s, want OK or what was asked for", i,
                   dlock_status_name((int)status));
         slow += next_is_slow(&bench, i, status, start_ns, SOON_MS);
     }
-    DLT_CHECK(slow < ROUNDS / 10, "in %d of %d rounds nobody told the next waiter", slow, ROUNDS);
+    DLT_CHECK(slow < ROUNDS / 10, "in %d of %d rounds the next waiter was not woken", slow, ROUNDS);
     bench_close(&bench);
 }
 
@@ -280,11 +283,12 @@ void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run)
         grant_and_timeout(&bench, i);
         start_ns = dlt_now_ns();
         status = dlt_waiter_join(&bench.waiters[0]);
-        DLT_CHECK(status == DLOCK_OK || dlt_ran_out(status), "round %d: it is %s", i,
+        DLT_CHECK(status == DLOCK_OK || dlt_ran_out(status),
+                  "round %d: the call is %s, want OK or what was asked for", i,
                   dlock_status_name((int)status));
         slow += next_is_slow(&bench, i, status, start_ns, most_ms);
     }
-    DLT_CHECK(slow < TIMED_ROUNDS / 2, "in %d of %d rounds nobody told the next waiter", slow,
+    DLT_CHECK(slow < TIMED_ROUNDS / 2, "in %d of %d rounds the next waiter was not woken", slow,
               TIMED_ROUNDS);
     bench_close(&bench);
 }

@@ -3,6 +3,8 @@
 #include "child.h"
 #include "conformance.h"
 
+#include <inttypes.h>
+
 #include <string.h>
 
 static struct dlock *recursive_lock(const struct dlt_run *run, struct dlock_client *client)
@@ -37,14 +39,14 @@ void dlt_case_recursive_counts(struct dlt_run *run)
     acquire_thrice(lock);
     (void)dlock_token(lock, token[1], sizeof token[1]);
     DLT_CHECK(dlock_fence(lock) == fence && strcmp(token[0], token[1]) == 0,
-              "acquiring again made another claim");
+              "acquiring again made another claim: fence or token changed");
     for (int i = 0; i < 4; i++) {
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "unlock %d of 4 released it", i);
+        DLT_STATE(lock, DLOCK_STATE_HELD, "after unlock %d of 4", i);
         DLT_STATUS(dlock_trylock(other, &dlt_err), DLOCK_BUSY);
         dlt_child_want(&far, "BUSY", "try 0");
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE, "the last unlock did not release it");
+    DLT_STATE(lock, DLOCK_STATE_FREE, "after the last unlock");
     dlt_child_want(&far, "OK", "try 0");
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
@@ -68,14 +70,17 @@ void dlt_case_recursive_loss(struct dlt_run *run)
     dlt_break(run, client, &name);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
     for (int i = 0; i < 3; i++) {
-        DLT_CHECK(dlock_state(lock) == DLOCK_STATE_LOST, "unlock %d of 3 acknowledged it", i);
+        DLT_STATE(lock, DLOCK_STATE_LOST, "after unlock %d of 3 of a lost lock", i);
         DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_LOST);
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     }
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0, "told after the acknowledgement");
+    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+              "a loss event came after the loss was acknowledged");
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    DLT_CHECK(fence == 0 || dlock_fence(lock) > fence, "the fence did not rise");
+    DLT_CHECK(fence == 0 || dlock_fence(lock) > fence,
+              "fence %" PRIu64 " came after %" PRIu64 ", want a greater one", dlock_fence(lock),
+              fence);
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(other, &dlt_err));
     dlock_free(lock);
@@ -106,7 +111,7 @@ void dlt_case_recursive_modes(struct dlt_run *run)
     DLT_STATUS(dlock_downgrade(lock, &dlt_err), downgrade ? DLOCK_INVALID : DLOCK_UNSUPPORTED);
     DLT_STATUS(dlock_tryrdlock(reader, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lock, &dlt_err));
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "the inner unlock released it");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "after the inner unlock");
     DLT_STATUS(dlock_tryrdlock(reader, &dlt_err), DLOCK_BUSY);
     if (downgrade) {
         DLT_OK(dlock_downgrade(lock, &dlt_err));
@@ -135,7 +140,7 @@ void dlt_case_recursive_and_others(struct dlt_run *run)
     for (int i = 0; i < 3; i++)
         DLT_OK(dlock_unlock(lock, &dlt_err));
     dlt_sleep_ms(30);
-    DLT_CHECK(!near.done, "another handle got it beside its holder");
+    DLT_CHECK(!near.done, "another handle acquired the lock beside its holder");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlt_waiter_join(&near));
 

@@ -9,8 +9,9 @@ static void count_holders(struct dlock_client *client, const struct dlt_name *na
 {
     struct dlt_holder holder = dlt_inspect(client, name);
 
-    DLT_CHECK(holder.count == want, "inspect shows %u holders of %u", holder.count, want);
-    DLT_CHECK(holder.info.mode == DLOCK_SHARED, "inspect shows mode %d", (int)holder.info.mode);
+    DLT_CHECK(holder.count == want, "inspect shows %u holders, want %u", holder.count, want);
+    DLT_CHECK(holder.info.mode == DLOCK_SHARED, "inspect shows mode %d, want SHARED (1)",
+              (int)holder.info.mode);
 }
 
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run)
@@ -70,7 +71,7 @@ void dlt_case_shared_by_many(struct dlt_run *run)
     count_holders(clients[0], &name, MANY);
     writer = dlt_lock(run, clients[0], "x", 0);
     for (int i = 0; i < MANY; i++) {
-        DLT_CHECK(dlock_state(readers[i]) == DLOCK_STATE_HELD, "reader %d lost it", i);
+        DLT_STATE(readers[i], DLOCK_STATE_HELD, "reader %d", i);
         DLT_STATUS(dlock_trylock(writer, &dlt_err), DLOCK_BUSY);
         DLT_OK(dlock_unlock(readers[i], &dlt_err));
     }
@@ -91,7 +92,7 @@ static void holders_await(struct dlock_client *client, const struct dlt_name *na
         dlt_sleep_ms(5);
         seen = dlt_inspect(client, name).count;
     }
-    DLT_CHECK(seen == count, "inspect shows %u holders of %u", seen, count);
+    DLT_CHECK(seen == count, "inspect shows %u holders, want %u", seen, count);
 }
 
 /* The end of one reader neither comes with the renewals of another, nor takes it along. */
@@ -106,10 +107,11 @@ void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
     DLT_OK(dlock_timedrdlock(lasting, 10000, &dlt_err));
     DLT_OK(dlock_timedrdlock(brief, 10000, &dlt_err));
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));
-    DLT_CHECK(dlt_event_await(one, &event, 5000) && event.lock == brief, "no loss was told");
+    DLT_CHECK(dlt_event_await(one, &event, 5000) && event.lock == brief,
+              "no loss event came for the reader whose lease ran out");
     holders_await(one, &name, 1);
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));
-    DLT_CHECK(dlock_state(lasting) == DLOCK_STATE_HELD, "the other reader lost it, too");
+    DLT_STATE(lasting, DLOCK_STATE_HELD, "the reader that is renewed");
     DLT_STATUS(dlock_trylock(writer, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lasting, &dlt_err));
     DLT_OK(dlock_trylock(writer, &dlt_err));
@@ -174,7 +176,7 @@ static void *stream_member(void *arg)
 
         DLT_OK(dlock_timedrdlock(lock, 20000, &dlt_err));
         pass = atomic_fetch_add(&stream->pass_count, 1);
-        DLT_CHECK(pass < PASSES, "too many passes");
+        DLT_CHECK(pass < PASSES, "more than %d reads in one run of the case", PASSES);
         stream->passes[pass].got_ns = dlt_now_ns();
         stream->passes[pass].called_ns = called_ns;
         dlt_sleep_ms(15);
@@ -315,7 +317,7 @@ static void line_of_readers(struct dlt_run *run, const char *defaults)
     }
     DLT_OK(dlock_tryrdlock(none, &dlt_err));
     for (int i = 0; i < 2; i++) {
-        DLT_CHECK(dlock_state(readers[i].lock) == DLOCK_STATE_HELD, "reader %d lost it", i);
+        DLT_STATE(readers[i].lock, DLOCK_STATE_HELD, "reader %d", i);
         dlock_free(readers[i].lock);
     }
     dlock_free(writer.lock);

@@ -14,17 +14,19 @@ void dlt_case_state_walk(struct dlt_run *run)
     struct dlock *lock = dlt_lock(run, client, "x", 5000);
     uint64_t fence = 0;
 
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE, "not free at first");
-    DLT_CHECK(dlock_remaining_ms(lock) == 0 && dlock_fence(lock) == 0, "a new handle has a lease");
+    DLT_STATE(lock, DLOCK_STATE_FREE, "a new handle");
+    DLT_CHECK(dlock_remaining_ms(lock) == 0 && dlock_fence(lock) == 0,
+              "a new handle has time left or a fence, want 0");
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    DLT_CHECK(dlock_state(lock) == DLOCK_STATE_HELD, "not held after OK");
-    DLT_CHECK(dlock_remaining_ms(lock) > 3000, "%" PRId64 " ms left of 5 s",
+    DLT_STATE(lock, DLOCK_STATE_HELD, "after OK");
+    DLT_CHECK(dlock_remaining_ms(lock) > 3000,
+              "%" PRId64 " ms are left of 5000 right after OK, want more than 3000",
               dlock_remaining_ms(lock));
     fence = dlock_fence(lock);
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE && dlock_remaining_ms(lock) == 0,
-              "not free after unlock");
-    DLT_CHECK(dlock_fence(lock) == fence, "the fence of the last acquisition is gone");
+              "the handle is not FREE, or has time left, after the unlock");
+    DLT_CHECK(dlock_fence(lock) == fence, "the fence after the unlock is another one");
     dlock_free(lock);
     dlock_client_close(client);
 }
@@ -46,11 +48,12 @@ void dlt_case_state_ends_with_the_lease(struct dlt_run *run)
         last_ms = left_ms;
         if (state == DLOCK_STATE_LOST)
             break;
-        DLT_CHECK(state == DLOCK_STATE_HELD, "state %d while it lasts", (int)state);
-        DLT_CHECK(now_ns < latest_ns, "held for longer than its ttl");
+        DLT_CHECK(state == DLOCK_STATE_HELD, "the handle is %s, want HELD or LOST",
+                  dlt_state_name(state));
+        DLT_CHECK(now_ns < latest_ns, "the handle says HELD for longer than its ttl");
     }
-    DLT_CHECK(dlock_remaining_ms(lock) == 0, "lost, and %" PRId64 " ms left",
-              dlock_remaining_ms(lock));
+    DLT_CHECK(dlock_remaining_ms(lock) == 0,
+              "the handle is LOST and has %" PRId64 " ms left, want 0", dlock_remaining_ms(lock));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
     dlock_client_close(client);

@@ -147,7 +147,7 @@ static void callback_await(const _Atomic int *flag)
     int64_t start_ns = dlt_now_ns();
 
     while (!*flag) {
-        DLT_CHECK(dlt_ms_since(start_ns) < 10000, "no callback");
+        DLT_CHECK(dlt_ms_since(start_ns) < 10000, "no loss callback came within 10 s");
         dlt_sleep_ms(1);
     }
 }
@@ -166,8 +166,9 @@ void dlt_case_teardown_in_a_callback(struct dlt_run *run)
     DLT_TAKE(lock);
     callback_await(&callback.left);
     DLT_STATUS(dlt_waiter_join_within(&waiter, SOON_MS), DLOCK_CANCELED);
-    DLT_CHECK(callback.refusals == 2, "%d refusals were logged", callback.refusals);
-    DLT_CHECK(callback.wrong == 0, "%d wrong answers in the callback", callback.wrong);
+    DLT_CHECK(callback.refusals == 2,
+              "%d refusals of free and close in a callback were logged, want 2", callback.refusals);
+    DLT_CHECK(callback.wrong == 0, "%d wrong answers in the callback, want 0", callback.wrong);
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
     DLT_OK(dlock_timedlock(lock, 10000, &dlt_err));
     dlock_free(callback.waiting);
@@ -258,7 +259,8 @@ void dlt_case_teardown_at_the_handoff(struct dlt_run *run)
             (void)dlt_join(waiters[k].thread);
             DLT_CHECK(waiters[k].status == DLOCK_OK || waiters[k].status == DLOCK_CLOSED ||
                           (k == 0 && waiters[k].status == DLOCK_CANCELED),
-                      "round %d: waiter %d is %s", i, k, dlock_status_name((int)waiters[k].status));
+                      "round %d: waiter %d ended with %s, want OK or CLOSED", i, k,
+                      dlock_status_name((int)waiters[k].status));
         }
         DLT_OK(dlock_timedlock(next, SOON_MS, &dlt_err));
         DLT_OK(dlock_unlock(next, &dlt_err));
@@ -295,7 +297,8 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
     start_ns = dlt_now_ns();
     dlt_child_tell(&child, "exit 0");
     dlt_child_stop(&child);
-    DLT_CHECK(dlt_ms_since(start_ns) < SOON_MS, "exit took %.0f ms", dlt_ms_since(start_ns));
+    DLT_CHECK(dlt_ms_since(start_ns) < SOON_MS, "exit took %.0f ms, want 6000 at most",
+              dlt_ms_since(start_ns));
     DLT_OK(dlock_unlock(holder, &dlt_err));
     DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
     DLT_OK(dlock_timedlock(holder, 10000, &dlt_err));
@@ -342,13 +345,16 @@ void dlt_case_teardown_in_a_forked_child(struct dlt_run *run)
     DLT_CHECK(pid >= 0, "no process");
     if (pid == 0)
         _exit(forked_waiters(clients, waiters, 2));
-    DLT_CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child died: %#x", status);
-    DLT_CHECK(WEXITSTATUS(status) == 0, "%d calls did not answer FORKED", WEXITSTATUS(status));
+    DLT_CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status),
+              "the forked child died, status %#x", status);
+    DLT_CHECK(WEXITSTATUS(status) == 0, "%d calls in the child did not answer FORKED, want 0",
+              WEXITSTATUS(status));
     dlt_waiters_await(client, &name, 2, 2);
     DLT_OK(dlock_unlock(holder, &dlt_err));
     for (int i = 0; i < 2; i++)
         DLT_OK(dlt_waiter_join_within(&waiters[i], SOON_MS));
-    DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns, "the order changed");
+    DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns,
+              "the second waiter acquired before the first");
     for (int i = 0; i < 2; i++) {
         dlock_free(waiters[i].lock);
         dlock_client_close(clients[i]);

@@ -113,9 +113,10 @@ void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
     /* A session ends with the claim, which is shorter than the lease. */
     if (dlt_session_lives(one))
         earliest_ns -= (900 / 100 + 2) * DLT_NS_PER_MS;
-    DLT_CHECK(waiter.done_ns >= earliest_ns, "taken %.1f ms before the lease ran out",
+    DLT_CHECK(waiter.done_ns >= earliest_ns, "the waiter acquired %.1f ms before the lease ran out",
               (double)(earliest_ns - waiter.done_ns) / 1e6);
-    DLT_CHECK(waiter.done_ns <= latest_ns, "taken %.0f ms too late",
+    DLT_CHECK(waiter.done_ns <= latest_ns,
+              "the waiter acquired %.0f ms too late: 2000 ms after the end of the lease",
               (double)(waiter.done_ns - latest_ns) / 1e6);
     dlock_free(waiter.lock);
     dlock_free(holder);
@@ -211,11 +212,12 @@ void dlt_case_wait_can_be_cancelled(struct dlt_run *run)
         start_ns = dlt_now_ns();
         dlock_cancel(locks[i % 2]);
         DLT_STATUS(dlt_waiter_join(&waiter), DLOCK_CANCELED);
-        DLT_CHECK(waiter.done_ns - start_ns < DLT_PATIENT_MS * DLT_NS_PER_MS, "it took %.0f ms",
+        DLT_CHECK(waiter.done_ns - start_ns < DLT_PATIENT_MS * DLT_NS_PER_MS,
+                  "dlock_cancel ended the wait after %.0f ms, want 5000 at most",
                   (double)(waiter.done_ns - start_ns) / 1e6);
     }
     dlock_cancel(holder); /* nobody waits: nothing happens */
-    DLT_CHECK(dlock_state(holder) == DLOCK_STATE_HELD, "cancel touched a lock that is held");
+    DLT_STATE(holder, DLOCK_STATE_HELD, "after dlock_cancel on a lock that is held");
     DLT_OK(dlock_unlock(holder, &dlt_err));
     dlock_cancel(locks[0]);
     DLT_OK(dlock_timedlock(locks[0], 10000, &dlt_err));
@@ -251,8 +253,10 @@ void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
 
     while (none < 5) {
         DLT_OK(dlock_trylock(holder, &dlt_err));
-        DLT_CHECK(dlt_ran_out(dlock_timedlock(lock, 250, &dlt_err)), "it got it");
-        DLT_CHECK(dlt_ran_out(dlock_timedlock(third, 150, &dlt_err)), "it got it");
+        DLT_CHECK(dlt_ran_out(dlock_timedlock(lock, 250, &dlt_err)),
+                  "a waiter acquired a lock that is held");
+        DLT_CHECK(dlt_ran_out(dlock_timedlock(third, 150, &dlt_err)),
+                  "a waiter acquired a lock that is held");
         DLT_OK(dlock_unlock(holder, &dlt_err));
         if (free_at_once(third))
             none++;
@@ -262,7 +266,9 @@ void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
             none++;
         else
             traces++;
-        DLT_CHECK(traces < 5, "%d times of %d somebody was kept waiting", traces, traces + none);
+        DLT_CHECK(traces < 5,
+                  "%d times of %d the name was not free at once after waiters timed out", traces,
+                  traces + none);
     }
     dlock_free(holder);
     dlock_free(lock);

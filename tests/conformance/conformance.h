@@ -23,6 +23,7 @@ struct dlt_case {
     unsigned flags;
     int limit_s; /* 0: 20 */
     void (*run)(struct dlt_run *run);
+    const char *sentence; /* what it does, for --list and for reports of failures */
 };
 
 struct dlt_table {

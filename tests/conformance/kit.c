@@ -59,6 +59,43 @@ const char *dlt_state_name(enum dlock_state state)
     return names[state];
 }
 
+void dlt_state(const char *file, int line, enum dlock_state got, enum dlock_state want,
+               const char *format, ...)
+{
+    char when[256];
+    va_list args;
+
+    if (got == want)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(when, sizeof when, format, args);
+    va_end(args);
+    dlt_fail(file, line, "the handle is %s, want %s: %s", dlt_state_name(got), dlt_state_name(want),
+             when);
+}
+
+static const char *reason_name(int reason)
+{
+    switch ((enum dlock_reason)reason) {
+    case DLOCK_REASON_EXPIRED:
+        return "EXPIRED";
+    case DLOCK_REASON_TAKEN:
+        return "TAKEN";
+    case DLOCK_REASON_MAX_HOLD:
+        return "MAX_HOLD";
+    case DLOCK_REASON_SESSION:
+        return "SESSION";
+    }
+    return "no reason";
+}
+
+void dlt_reason(const char *file, int line, int got, int want)
+{
+    if (got != want)
+        dlt_fail(file, line, "the loss has the reason %s, want %s", reason_name(got),
+                 reason_name(want));
+}
+
 void dlt_run_init(struct dlt_run *run)
 {
     unsigned char bytes[8] = {0};

@@ -56,6 +56,19 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
 void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
                 enum dlock_status want);
 
+/* The handle has to be in the state `want`; the text says when: "after the unlock". */
+#define DLT_STATE(lock, want, ...) \
+    dlt_state(__FILE__, __LINE__, dlock_state(lock), (want), __VA_ARGS__)
+
+__attribute__((format(printf, 5, 6))) void dlt_state(const char *file, int line,
+                                                     enum dlock_state got, enum dlock_state want,
+                                                     const char *format, ...);
+
+/* A loss has to have the reason `want`. */
+#define DLT_REASON(got, want) dlt_reason(__FILE__, __LINE__, (int)(got), (int)(want))
+
+void dlt_reason(const char *file, int line, int got, int want);
+
 /* "HELD" */
 const char *dlt_state_name(enum dlock_state state);
 

@@ -32,8 +32,8 @@ static int list_print(const struct dlt_table *table, const char *only)
         (void)printf("%-34s [%s]", c->name, c->clauses);
         if (c->caps != 0)
             (void)printf(" needs %s", dlt_caps_format(c->caps, caps, sizeof caps));
-        (void)printf("%s%s\n", c->flags & DLT_PROCESSES ? " processes" : "",
-                     c->flags & DLT_SERIAL ? " alone" : "");
+        (void)printf("%s%s\n    %s\n", c->flags & DLT_PROCESSES ? " processes" : "",
+                     c->flags & DLT_SERIAL ? " alone" : "", c->sentence);
     }
     return 0;
 }

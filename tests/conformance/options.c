@@ -43,7 +43,7 @@ static const char help[] =
     "Proves the stores behind the URIs against the contract of dlock. {tmp} in a URI\n"
     "stands for a new directory that is removed at the end: sqlite://{tmp}/locks.db\n"
     "\n"
-    "  --list           the cases with their clauses and needs; runs nothing\n"
+    "  --list           the cases: clauses, needs and a sentence on each; runs nothing\n"
     "  --only PATTERN   cases whose name matches (shell pattern), or with this clause: C5, TRY-1\n"
     "  --format FORM    tap (of several stores with the table below), table (a line\n"
     "                   a clause, a column a store) or json (tap)\n"

@@ -99,6 +99,8 @@ static void failure_print(const struct dlt_report *report, const struct dlt_resu
 
     line_print("not ok", report->printed + 1, result);
     (void)putchar('\n');
+    if (result->c != NULL)
+        (void)printf("# wanted: %s\n", result->c->sentence);
     if (job == NULL || job->timed_out)
         (void)printf("# %s\n", result->text);
     else if (job->signal != 0)

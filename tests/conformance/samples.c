@@ -56,16 +56,16 @@ static void leaves_early(struct dlt_run *run)
 }
 
 static const struct dlt_case cases[] = {
-    {"passes", "C1", 0, 0, 0, passes},
-    {"fails", "C2", 0, 0, 0, fails},
-    {"answers_wrong", "C2 C3", 0, 0, 0, answers_wrong},
-    {"skips", "C4", 0, 0, 0, skips},
-    {"hangs", "C5", 0, 0, 1, hangs},
-    {"crashes", "C6", 0, 0, 0, crashes},
-    {"leaves_early", "C7", 0, 0, 0, leaves_early},
-    {"needs_much", "C8", DLOCK_CAP_SESSION | DLOCK_CAP_FENCE, 0, 0, passes},
-    {"needs_processes", "C8 C9", 0, DLT_PROCESSES, 0, passes},
-    {"alone", "C10", 0, DLT_SERIAL, 0, passes},
+    {"passes", "C1", 0, 0, 0, passes, "It passes."},
+    {"fails", "C2", 0, 0, 0, fails, "It does not fail."},
+    {"answers_wrong", "C2 C3", 0, 0, 0, answers_wrong, "Unlock answers OK."},
+    {"skips", "C4", 0, 0, 0, skips, "It is skipped."},
+    {"hangs", "C5", 0, 0, 1, hangs, "It ends."},
+    {"crashes", "C6", 0, 0, 0, crashes, "It does not crash."},
+    {"leaves_early", "C7", 0, 0, 0, leaves_early, "It returns."},
+    {"needs_much", "C8", DLOCK_CAP_SESSION | DLOCK_CAP_FENCE, 0, 0, passes, "It passes."},
+    {"needs_processes", "C8 C9", 0, DLT_PROCESSES, 0, passes, "It passes."},
+    {"alone", "C10", 0, DLT_SERIAL, 0, passes, "It passes."},
 };
 
 int main(int argc, char **argv)

@@ -44,6 +44,7 @@ check "the table with failures ends with 1" run 1 "$store"
 check "the plan is first" out_has '^1\.\.10$'
 check "a case that returns has passed" out_has '^ok 1 - memory://samples passes \[C1\]'
 check "a failed check is told, with its place" out_has '^# samples\.c:[0-9]+: a # in the reason'
+check "and what the case wanted" out_has '^# wanted: It does not fail\.$'
 check "a wrong status is told by its name" \
     out_has 'dlock_unlock\(lock, &dlt_err\) is NOT_HELD, want OK'
 check "a skip at run time shows its reason" \
@@ -67,6 +68,7 @@ check "a pattern without a case is a mistake in use" run 64 --only 'nothing*' "$
 check "no URI is a mistake in use" run 64
 check "an unknown option, too" run 64 --nonsense "$store"
 check "an unknown capability, too" run 64 --expect FENCE,NONSENSE "$store"
+check "a bad step of the store's clock, too" run 64 --grid -1 "$store"
 check "a bad number, too" run 64 -j 0 "$store"
 check "a store that does not open is a failure" run 1 --only passes nonsense://x "$store"
 check "it has a line of its own" out_has '^not ok 1 - nonsense: opens$'
@@ -87,6 +89,8 @@ check "and has a result a case" same 10 "$(grep -c '"case": ' "$tap_tmp/out")"
 check "another form is a mistake in use" run 64 --format xml "$store"
 check "--list runs nothing and ends with 0" run 0 --list
 check "and names needs" out_has 'needs_much +\[C8\] needs FENCE,SESSION$'
+
+check "and says in a sentence what a case does" out_has '^    It passes\.$'
 
 TMPDIR=$tap_tmp
 export TMPDIR
