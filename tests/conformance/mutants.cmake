@@ -51,15 +51,11 @@ dlt_add_mutant(shortens_a_lease queue.c renew_with_another_ttl
 dlt_add_mutant(ends_leases_early queue.c wait_ends_by_expiry
   "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + lease_ms * MEMORY_NS_PER_MS / 2")
 dlt_add_mutant(ends_leases_late queue.c wait_ends_by_expiry
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;"
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
-    ((struct memory_claim *)(uintptr_t)claim)->expires_ns += 3000 * MEMORY_NS_PER_MS;")
+  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + (lease_ms + 3000) * MEMORY_NS_PER_MS")
 dlt_add_mutant(ends_leases_on_whole_seconds queue.c lease_ends_on_time
   "if (claim->expires_ns <= now_ns)" "if (claim->expires_ns / 1000000000 * 1000000000 <= now_ns)")
 dlt_add_mutant(ends_leases_a_little_late queue.c lease_ends_on_time
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;"
-  "    grant->lease_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
-    ((struct memory_claim *)(uintptr_t)claim)->expires_ns += 1200 * MEMORY_NS_PER_MS;")
+  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + (lease_ms + 1200) * MEMORY_NS_PER_MS")
 dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
 dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock
