@@ -78,7 +78,8 @@ static enum dlock_status lock_take(struct acquire *acquire)
 static enum dlock_status acquire_steps(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
-    enum dlock_status status = cli_client_open(acquire->cli, &acquire->client, &acquire->err);
+    enum dlock_status status =
+        cli_client_open(acquire->cli, CLI_TO_LOCK, &acquire->client, &acquire->err);
 
     if (status != DLOCK_OK)
         return status;

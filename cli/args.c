@@ -47,9 +47,10 @@ static const char help[] =
     "      --version, --help\n"
     "\n"
     "Durations: 500ms, 30s, 5m, 2h, 7d.\n"
-    "CMD's own exit code, 128+n when signal n ended it; 64 usage, 69 store unavailable,\n"
-    "70 lock lost, 71 internal, 75 busy, 76 protocol, 77 authentication, 78 configuration,\n"
-    "126 CMD cannot be executed, 127 CMD not found. See dlock(1).\n";
+    "CMD's own exit code, 128+n when signal n ended it; 64 usage, 66 no such store,\n"
+    "69 store unavailable, 70 lock lost, 71 internal, 75 busy, 76 protocol,\n"
+    "77 authentication, 78 configuration, 126 CMD cannot be executed, 127 CMD not found.\n"
+    "See dlock(1).\n";
 
 enum { OPTION_JSON = 256, OPTION_NAME_HEX }; /* no short ones */
 

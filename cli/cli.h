@@ -5,6 +5,7 @@
 
 #include <dlock/dlock.h>
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct cli {
@@ -14,6 +15,7 @@ struct cli {
     bool name_hex; /* NAME and PREFIX are given in hex */
     bool quiet;
     int verbose;
+    atomic_bool holds; /* run has the lock and reports a loss itself */
 };
 
 /* One command. argv[0] is its name. Returns the exit code of the program. */

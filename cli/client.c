@@ -13,17 +13,20 @@ static void log_line(void *arg, int level, const char *message)
 {
     const struct cli *cli = arg;
 
-    if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
+    if (level <= DLOCK_LOG_WARNING && !atomic_load(&cli->holds))
+        cli_fail(cli, "%s", message);
+    else if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
         cli_say(cli, "%s", message);
 }
 
-enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
-                                  struct dlock_error *err)
+enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
+                                  struct dlock_client **out, struct dlock_error *err)
 {
     struct dlock_client_options options = {
         .struct_size = sizeof options,
-        .log = cli->verbose > 0 ? log_line : NULL,
+        .log = log_line,
         .log_arg = cli,
+        .create = purpose == CLI_TO_LOOK ? DLOCK_OFF : DLOCK_DEFAULT,
     };
     enum dlock_status status = dlock_client_open(cli->uri, &options, out, err);
 

@@ -5,10 +5,15 @@
 
 #include "cli.h"
 
-/* As dlock_client_open, with the library's log on standard error as far as --verbose asks for it;
- * cli must outlive the client. */
-enum dlock_status cli_client_open(struct cli *cli, struct dlock_client **out,
-                                  struct dlock_error *err);
+enum cli_purpose {
+    CLI_TO_LOCK, /* the store is made if it does not exist */
+    CLI_TO_LOOK  /* NO_STORE if it does not exist */
+};
+
+/* As dlock_client_open, with the library's log on standard error: warnings until run has
+ * the lock, the rest as far as --verbose asks for it. cli must outlive the client. */
+enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
+                                  struct dlock_client **out, struct dlock_error *err);
 
 /*
  * Does the text of a URI hold a password, as far as one can tell without its plugin? Errs on the

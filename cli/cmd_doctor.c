@@ -99,7 +99,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (optind < argc)
         return cli_args_usage(cli, "doctor takes no operand; -u names the store");
     checks = json_array();
-    status = cli_client_open(cli, &client, &err);
+    status = cli_client_open(cli, CLI_TO_LOOK, &client, &err);
     if (status == DLOCK_OK)
         status = dlock_probe(client, finding_take, checks, &err);
     err.status = status;

@@ -398,6 +398,7 @@ static int run_locked(struct run *run)
         cli_fail(run->cli, "signals: %s", strerror(errno));
         return run_release(run, CLI_EXIT_INTERNAL);
     }
+    atomic_store(&run->cli->holds, true);
     tty_init(&run->tty);
     exit_code = command_start(run);
     if (exit_code == 0)

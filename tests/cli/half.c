@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A plugin whose list breaks off after two names, as that of a store with too many of them, and
- * whose locks are given to everybody, without fencing tokens. */
+/*
+ * A plugin whose list breaks off after two names, as that of a store with too many of them, and
+ * whose locks are given to everybody, without fencing tokens. A store with a path does not exist
+ * until it is made.
+ */
 #include <dlock/plugin.h>
 
 static enum dlock_status half_open(void *self, const struct dlock_host *host,
                                    const struct dlock_target *target, int64_t deadline_ns,
                                    struct dlock_session_info *info, struct dlock_error *err)
 {
-    (void)self, (void)host, (void)target, (void)deadline_ns, (void)err;
+    (void)self, (void)host, (void)deadline_ns;
+    if (target->path[0] != '\0' && target->number(target, "create") == 0)
+        return dlock_fail(err, "half", DLOCK_NO_STORE, 0, "%s does not exist", target->path);
     info->caps = 0;
     (void)snprintf(info->server, sizeof info->server, "half");
     (void)snprintf(info->endpoint, sizeof info->endpoint, "here");
@@ -70,7 +75,10 @@ static enum dlock_status half_list(void *self, const unsigned char *prefix, uint
 }
 
 static const char *const half_schemes[] = {"half", NULL};
-static const struct dlock_option_spec half_options[] = {{NULL, NULL, NULL, NULL, NULL}};
+static const struct dlock_option_spec half_options[] = {
+    {"create", "bool", "on", NULL, "make the store if it does not exist"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
 
 static const struct dlock_backend_ops half_ops = {
     .struct_size = sizeof half_ops,

@@ -101,7 +101,20 @@ name_in_hex() {
     exits 1 "$dlock" --name-hex break --yes 78
 }
 
+looking_never_creates() {
+    local words
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    for words in 'inspect x' list doctor 'break x --yes'; do
+        # shellcheck disable=SC2086 # they are words
+        exits 66 "$dlock" -u half:path $words
+        one_line 'path does not exist'
+        equal "" "$(cat out)" "standard output of $words"
+    done
+    exits 0 "$dlock" -u half:path run x -- true
+}
+
 inspect_free_and_held() {
+    exits 0 "$dlock" run y -- true # makes the store
     exits 1 "$dlock" inspect x
     grep -q '^state  *free' out
     equal "" "$(cat err)"
@@ -189,6 +202,7 @@ backends_good_and_bad() {
 }
 
 doctor() {
+    exits 0 "$dlock" run x -- true # makes the store
     exits 0 "$dlock" doctor
     grep -qx "store      $store" out
     grep -qE '^server     SQLite [0-9.]+$' out
@@ -285,6 +299,16 @@ secrets_stay_secret() {
     done
 }
 
+warnings_show_unasked() {
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    echo s3cr3t >pw
+    chmod 644 pw
+    exits 0 "$dlock" -u "half:?pass_file=$PWD/pw" run x -- true
+    one_line "all users may read the secret in $PWD/pw"
+    exits 0 "$dlock" -q -u "half:?pass_file=$PWD/pw" run x -- true
+    equal "" "$(cat err)" "with -q"
+}
+
 # completed WORD...: what bash offers for the last of the words
 completed() {
     bash -c 'source "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _dlock &&
@@ -329,6 +353,7 @@ shows "usage errors: what is wrong, in the words that a URI has for it" usage_er
 shows "names: empty or too long is 64" empty_name
 shows "names: any bytes are held, shown escaped, and in JSON as name_hex (C11)" names_are_bytes
 shows "names: --name-hex for what a shell cannot pass" name_in_hex
+shows "inspect, list, doctor and break make no store, and exit 66" looking_never_creates
 shows "inspect: 1 when free, 0 when held, with all that is known" inspect_free_and_held
 shows "list: sorted, by prefix, in text and JSON" list_with_prefix
 shows "list: what was seen before the store failed, and what to do" list_that_ends_early
@@ -341,6 +366,7 @@ shows "without a URI: the store of this user, which -v names" default_store
 shows "-v, --version, --help" verbose_and_version
 shows "output that cannot be written is told" full_disk_is_told
 shows "passwords show nowhere (C17)" secrets_stay_secret
+shows "a warning of the library shows without -v" warnings_show_unasked
 shows "bash completion offers commands, options and held names" completion
 shows "the manual page has every option of --help, and every scheme" manual_page
 shows "-u @file reads the URI from a file" uri_in_a_file
