@@ -22,10 +22,11 @@ struct acquire {
     struct dl_attempt attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
     struct dl_acquire_text text;
-    int64_t now_ns; /* when the last step ended; the first one: began */
-    bool begun;     /* the request has a token that is not used up */
-    bool patient;   /* has not asked the store yet */
-    bool placed;    /* counted in the name's places */
+    int64_t now_ns;            /* when the last step ended; the first one: began */
+    bool begun;                /* the request has a token that is not used up */
+    bool patient;              /* has not asked the store yet */
+    bool placed;               /* counted in the name's places */
+    enum dlock_status failing; /* what those who wait behind us were told of the store last */
 };
 
 static int64_t now(struct acquire *a)
@@ -43,8 +44,8 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
 
     if (client->shutdown)
         return dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    if (mode == DLOCK_SHARED && (dl_pool_caps(&client->pool) & DLOCK_CAP_RWLOCK) == 0)
-        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
+    if (dl_lock_supported(lock, mode, err) != DLOCK_OK)
+        return DLOCK_UNSUPPORTED;
     if (lock->phase != DL_PHASE_IDLE)
         return dl_error(err, DLOCK_ALREADY, "another thread is using this handle");
     switch (dl_lease_state(&lock->lease, a->now_ns)) {
@@ -80,17 +81,6 @@ static enum dlock_status request_begin(struct acquire *a)
     (void)pthread_mutex_unlock(&a->client->mutex);
     a->begun = true;
     return DLOCK_OK;
-}
-
-/* OK, or what to return instead of waiting. */
-static enum dlock_status cancel_status(struct acquire *a)
-{
-    enum dlock_status cancel;
-
-    (void)pthread_mutex_lock(&a->client->mutex);
-    cancel = a->waiting.cancel;
-    (void)pthread_mutex_unlock(&a->client->mutex);
-    return cancel;
 }
 
 /* Where dlock_cancel finds the session to interrupt. OK, or what to return instead of waiting. */
@@ -132,6 +122,19 @@ static void place_note(struct acquire *a)
         return;
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_name_note_waiters(name, a->grant.waiters, name->places - 1, a->now_ns);
+    (void)pthread_mutex_unlock(&a->client->mutex);
+}
+
+/* How the store failed us, for those who wait behind us. */
+static void failure_note(struct acquire *a)
+{
+    enum dlock_status failing = a->attempt.failures > 0 ? a->attempt.failure : DLOCK_OK;
+
+    if (a->failing == failing)
+        return;
+    a->failing = failing;
+    (void)pthread_mutex_lock(&a->client->mutex);
+    a->lock->name->failure = failing;
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
@@ -182,7 +185,7 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
 {
     struct dlock_request *req = &a->lock->claim->req;
     bool blocks = a->attempt.step == DL_STEP_LOCK;
-    enum dlock_status status;
+    enum dlock_status status, cancel;
 
     req->flags = try_flags(a);
     if (req->flags != 0)
@@ -190,8 +193,9 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
     req->deadline_ns = blocks ? a->attempt.until_ns : dl_attempt_answer_until(&a->attempt, sent_ns);
     status = blocks ? call_lock(a, session) : call_trylock(a, session);
     dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
-    if (status == DLOCK_CANCELED && cancel_status(a) != DLOCK_OK)
-        status = dl_error(a->err, cancel_status(a), "%s", dlock_status_text((int)cancel_status(a)));
+    cancel = status == DLOCK_CANCELED ? watched_set(a, NULL) : DLOCK_OK;
+    if (cancel != DLOCK_OK)
+        status = dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
     return status;
 }
 
@@ -219,6 +223,7 @@ static void step_try(struct acquire *a)
     }
     if (status != DLOCK_OK) {
         dl_attempt_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+        failure_note(a);
         return;
     }
     sent_ns = now(a);
@@ -228,9 +233,48 @@ static void step_try(struct acquire *a)
                      status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
     if (a->attempt.step != DL_STEP_DONE)
         dl_acquire_text_waits(&a->text, &a->client->host.log);
+    failure_note(a);
     place_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
+}
+
+static struct dl_attempt_rules rules_of(const struct dlock *lock, bool wait)
+{
+    const struct dlock_client *client = lock->client;
+
+    return (struct dl_attempt_rules){
+        .connected = dl_pool_first(&client->pool) != NULL,
+        .op_timeout_ns = lock->terms->op_timeout_ms * DL_NS_PER_MS,
+        .poll_max_ns = lock->terms->poll_max_ms * DL_NS_PER_MS,
+        .wait = wait,
+        .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
+        .watch = dl_client_has(client, DLOCK_CAP_WATCH),
+        .queue = wait && lock->terms->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
+        .session = dl_client_has(client, DLOCK_CAP_SESSION),
+    };
+}
+
+/* A client that is opened lazily knows only now what its store can do. */
+static void step_connect(struct acquire *a)
+{
+    struct dl_pool *pool = &a->client->pool;
+    struct dl_session *session = NULL;
+    enum dlock_status status =
+        dl_pool_take(pool, DL_USE_ACQUIRE, a->attempt.until_ns, &session, a->err);
+
+    if (status == DLOCK_OK) {
+        dl_pool_put(pool, DL_USE_ACQUIRE, session, DLOCK_OK);
+        status = dl_lock_supported(a->lock, a->lock->claim->req.mode, a->err);
+    }
+    if (status == DLOCK_OK) {
+        struct dl_attempt_rules rules = rules_of(a->lock, a->attempt.rules.wait);
+
+        dl_attempt_connected(&a->attempt, now(a), &rules);
+    } else {
+        dl_attempt_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+    }
+    failure_note(a);
 }
 
 /* Another handle's claim is ours, with what is left of its lease. */
@@ -251,13 +295,10 @@ static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
     return dl_turn_park(a->lock, until_ns, held, !a->attempt.uncertain);
 }
 
-/* What a watch says of its session. UNAVAILABLE says that it cannot watch now [WAT-1], and not that
- * the session is broken: the next call on it finds that out. */
-static enum dlock_status watched_how(enum dlock_status status)
+/* UNAVAILABLE says that it cannot watch now [WAT-1], not that the session is broken. */
+static bool watch_leaves_intact(enum dlock_status status)
 {
-    bool works = status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
-
-    return works ? DLOCK_OK : status;
+    return status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
 }
 
 static enum dlock_status watch_call(struct acquire *a)
@@ -279,7 +320,8 @@ static enum dlock_status watch_call(struct acquire *a)
     } else {
         status = DLOCK_CANCELED;
     }
-    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session, watched_how(status));
+    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session,
+                         watch_leaves_intact(status) ? DLOCK_OK : status);
     return status;
 }
 
@@ -344,6 +386,9 @@ static void step(struct acquire *a)
         return;
     }
     switch (a->attempt.step) {
+    case DL_STEP_CONNECT:
+        step_connect(a);
+        break;
     case DL_STEP_TRY:
     case DL_STEP_LOCK:
     case DL_STEP_REFRESH:
@@ -404,29 +449,12 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
         dl_acquire_text_end(&a->text, status, a->err);
     }
     (void)pthread_mutex_lock(&a->client->mutex);
-    if (status != DLOCK_OK && a->attempt.silent)
-        lock->name->silent_ns = now(a);
     dl_turn_leave_locked(lock);
     dl_lock_idle_locked(lock);
     if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
         granted_locked(a);
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
-}
-
-static void rules_make(const struct dlock *lock, bool wait, struct dl_attempt_rules *rules)
-{
-    const struct dlock_client *client = lock->client;
-
-    *rules = (struct dl_attempt_rules){
-        .op_timeout_ns = lock->terms->op_timeout_ms * DL_NS_PER_MS,
-        .poll_max_ns = lock->terms->poll_max_ms * DL_NS_PER_MS,
-        .wait = wait,
-        .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
-        .watch = dl_client_has(client, DLOCK_CAP_WATCH),
-        .queue = wait && lock->terms->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
-        .session = dl_client_has(client, DLOCK_CAP_SESSION),
-    };
 }
 
 enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
@@ -436,7 +464,6 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     struct acquire a = {.lock = lock, .client = client, .err = err, .waiting.lock = lock};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
     int64_t deadline_ns = dl_clock_after_ms(now(&a), timeout_ms);
-    struct dl_attempt_rules rules;
     enum dlock_status status;
     bool begun;
 
@@ -448,14 +475,16 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     if (begun) {
         status = dl_turn_take_locked(lock, mode, wait, deadline_ns, &a.now_ns);
         a.patient = wait && dl_name_held_against(lock->name, mode);
+        a.failing = lock->name->failure;
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (!begun)
         return status;
-    if (status == DLOCK_UNAVAILABLE)
+    if (dlock_status_class((int)status) == DLOCK_CLASS_BACKEND)
         (void)dl_error(err, status, "the store did not answer the thread before this one");
     if (status == DLOCK_OK) {
-        rules_make(lock, wait, &rules);
+        struct dl_attempt_rules rules = rules_of(lock, wait);
+
         dl_attempt_start(&a.attempt, &rules, a.now_ns, deadline_ns);
         status = attempt_run(&a);
     }

@@ -73,12 +73,22 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
     return status;
 }
 
+static enum dlock_status adopt_supported(const struct dlock *lock, struct dlock_error *err)
+{
+    if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
+        return dl_error(err, DLOCK_UNSUPPORTED,
+                        "the leases of this store live in the session that took them");
+    return DLOCK_OK;
+}
+
 static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
                                     struct dlock_error *err)
 {
     enum dlock_status status =
         dl_query_inspect(lock->client, lock->name->bytes, lock->name->len, find_owner, found, err);
 
+    if (status == DLOCK_OK) /* a lazy client knows now */
+        status = adopt_supported(lock, err);
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
     if (status == DLOCK_OK && lock->terms->must_fence && found->fence == 0 &&
@@ -141,10 +151,9 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     if (!token_parse(token, bytes))
         return dl_error(err, DLOCK_INVALID, "a token has %d hexadecimal digits in lower case",
                         DLOCK_TOKEN_CHARS - 1);
-    if (dl_client_has(client, DLOCK_CAP_SESSION))
-        return dl_error(err, DLOCK_UNSUPPORTED,
-                        "the leases of this store live in the session that took them");
-    status = adopt_begin(lock, err);
+    status = adopt_supported(lock, err);
+    if (status == DLOCK_OK)
+        status = adopt_begin(lock, err);
     if (status != DLOCK_OK)
         return status;
     status = adopt_find(lock, &found, err);

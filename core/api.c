@@ -90,7 +90,9 @@ const char *dlock_client_uri(struct dlock_client *client)
 
 const char *dlock_client_server(struct dlock_client *client)
 {
-    return client == NULL ? "" : client->info.server;
+    const struct dlock_session_info *first = client == NULL ? NULL : dl_pool_first(&client->pool);
+
+    return first == NULL ? "" : first->server;
 }
 
 int dlock_client_event_fd(struct dlock_client *client)

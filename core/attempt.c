@@ -26,7 +26,10 @@ int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_n
 
 static void go_try(struct dl_attempt *attempt, int64_t now_ns)
 {
-    if (attempt->rules.native && attempt->rules.wait) {
+    if (!attempt->rules.connected) {
+        attempt->step = DL_STEP_CONNECT;
+        attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+    } else if (attempt->rules.native && attempt->rules.wait) {
         attempt->step = DL_STEP_LOCK;
         attempt->until_ns = dl_earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
     } else {
@@ -75,28 +78,34 @@ void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules 
     go_try(attempt, now_ns);
 }
 
-/* Once more after a pause, as long as there is reason to hope (see dlock_lock in dlock.h). */
+/* Once more after a pause; the last time so early that an answer is possible by the deadline. */
 static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
                             uint64_t random)
 {
-    int64_t limit = attempt->deadline_ns;
+    int64_t last_ns = attempt->deadline_ns - DL_GRACE_NS;
     int64_t next =
         now_ns + dl_backoff_delay(attempt->failures++, FAILURE_FIRST_NS, FAILURE_MOST_NS, random);
 
     attempt->failure = status;
-    if (!attempt->answered)
-        limit = dl_earlier(limit, attempt->start_ns + attempt->rules.op_timeout_ns);
-    attempt->silent = next >= limit && limit < attempt->deadline_ns;
-    if (next >= limit)
+    if (now_ns >= last_ns)
         finish(attempt, now_ns, status);
     else
-        go_sleep(attempt, next);
+        go_sleep(attempt, dl_earlier(next, last_ns));
+}
+
+void dl_attempt_connected(struct dl_attempt *attempt, int64_t now_ns,
+                          const struct dl_attempt_rules *rules)
+{
+    attempt->rules = *rules;
+    attempt->failures = 0;
+    go_try(attempt, now_ns);
 }
 
 void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
                            uint64_t random)
 {
-    bool passing = status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+    bool passing =
+        status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM || status == DLOCK_UNKNOWN;
 
     if (attempt->step == DL_STEP_RETURN)
         dl_attempt_returned(attempt, now_ns);
@@ -104,7 +113,7 @@ void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dloc
         go_try(attempt, now_ns);
     else if (status == DLOCK_BUSY)
         finish(attempt, now_ns, attempt->rules.wait ? DLOCK_TIMEOUT : DLOCK_UNAVAILABLE);
-    else if (passing && (attempt->answered || attempt->uncertain))
+    else if (passing && (attempt->rules.wait || attempt->uncertain))
         again_or_finish(attempt, now_ns, status, random);
     else
         finish(attempt, now_ns, status);
@@ -177,20 +186,16 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
 
     if (attempt->rules.queue && status != DLOCK_UNAVAILABLE)
         attempt->enqueued = true;
-    /* Who was made to wait in the server for longer than an answer may take had found it there. */
-    if (attempt->step == DL_STEP_LOCK && now_ns - sent_ns >= attempt->rules.op_timeout_ns)
-        attempt->answered = true;
     switch (status) {
     case DLOCK_OK:
         granted(attempt, now_ns, dl_validity_until_ns(base_ns, grant->lease_ms), grant->lease_ms);
         break;
     case DLOCK_BUSY:
-        attempt->answered = true;
         attempt->failures = 0;
         busy(attempt, sent_ns, now_ns, grant, random);
         break;
     case DLOCK_TIMEOUT: /* of LOCK; definite */
-        attempt->answered = true;
+        attempt->failures = 0;
         if (now_ns < attempt->deadline_ns)
             go_try(attempt, now_ns);
         else

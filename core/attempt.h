@@ -6,11 +6,15 @@
  * acquire.c asks for the step, does it, tells how it went, and so on until DL_STEP_DONE. No clock,
  * no random source and no I/O in here: moments and random numbers are arguments.
  *
+ *   CONNECT (a client that has reached its store never yet) --> TRY
  *   TRY ----OK, enough left----------------------------------> DONE OK
  *    |  `---OK, too little left-----> RETURN -------> TRY with a new token, or DONE TIMEOUT   (C3)
  *    |----BUSY, no wait--------------------------------------> DONE BUSY
  *    |----BUSY, wait--> WATCH or SLEEP --> TRY --> ...         DONE TIMEOUT at the deadline   (C13)
  *    `----UNKNOWN, UNAVAILABLE--> SLEEP --> TRY, same token    (C4)
+ *
+ * A store that cannot be reached, or does not answer, is waited for like a lock that is held: the
+ * deadline alone ends that, with the status of the last failure (C8, C13).
  *
  * Whenever a request may have been executed without our knowing, the way out leads through RETURN
  * (a release by token) and ends with UNKNOWN instead of anything definite.
@@ -38,6 +42,7 @@
 #define DL_GRACE_NS INT64_C(40000000)
 
 enum dl_step {
+    DL_STEP_CONNECT, /* makes the first session of the client, by until_ns */
     DL_STEP_TRY,     /* trylock; until_ns is for getting a session */
     DL_STEP_REFRESH, /* the same, with a place in the queue */
     DL_STEP_LOCK,    /* the server blocks for us, until until_ns */
@@ -52,6 +57,7 @@ enum dl_step {
 struct dl_attempt_rules {
     int64_t op_timeout_ns; /* one exchange */
     int64_t poll_max_ns;   /* longest sleep between two looks */
+    bool connected;        /* the rest of the rules is known: a session was made once */
     bool wait;             /* false: one attempt */
     bool native;           /* the backend has `lock` */
     bool watch;            /* the backend has `watch` */
@@ -67,14 +73,12 @@ struct dl_attempt {
     int64_t until_ns;         /* of the step */
     enum dlock_status result; /* at DONE */
     int64_t valid_until_ns;   /* at DONE with OK */
-    bool silent;              /* at DONE: given up early, since nothing was answered at all */
 
     enum dl_step after_return;
-    bool answered;             /* the store gave a conclusive answer in this call */
     bool uncertain;            /* a request of this token may have been executed unseen */
     bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
     unsigned failures, looks;  /* in a row; for the back-off */
-    enum dlock_status failure; /* the last one */
+    enum dlock_status failure; /* the last one; counts while failures > 0 */
 
     bool enqueued;         /* a request that asks for a place was sent with this token */
     bool placed;           /* the store answered "queued", and has not said otherwise */
@@ -92,6 +96,10 @@ int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_
 /* Until when a TRY or REFRESH that was sent at sent_ns may wait for its answer. Near the deadline
  * the wait for a session is part of what the step may take (C8). */
 int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns);
+
+/* CONNECT has made a session, and these are the rules that follow from it. */
+void dl_attempt_connected(struct dl_attempt *attempt, int64_t now_ns,
+                          const struct dl_attempt_rules *rules);
 
 /* No session could be had for a step. BUSY: all of our own are in use, which says nothing about the
  * store: a waiter goes on waiting. */

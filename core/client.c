@@ -17,7 +17,9 @@ bool dl_client_forked(const struct dlock_client *client)
 
 bool dl_client_has(const struct dlock_client *client, uint32_t cap)
 {
-    return (client->info.caps & cap) != 0;
+    const struct dlock_session_info *first = dl_pool_first(&client->pool);
+
+    return first != NULL && (first->caps & cap) != 0;
 }
 
 int64_t dl_client_now(const struct dlock_client *client)
@@ -137,11 +139,27 @@ static void client_sync_fini(struct dlock_client *client)
     (void)pthread_mutex_destroy(&client->mutex);
 }
 
-/* The first session: an open client is one that has reached its store. */
+/* The first session. */
+static enum dlock_status client_reach(struct dlock_client *client, struct dlock_error *err)
+{
+    const struct dl_settings *settings = &client->store->settings;
+    int64_t most_ms = settings->connect_timeout_ms;
+    struct dl_session *session;
+    enum dlock_status status;
+
+    if (settings->wait_ms > 0 && settings->wait_ms < most_ms)
+        most_ms = settings->wait_ms;
+    status = dl_pool_take(&client->pool, DL_USE_HOLDER,
+                          dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
+    if (status == DLOCK_OK)
+        dl_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+    return status;
+}
+
+/* An open client is one that has reached its store, unless it is to be lazy. */
 static enum dlock_status client_connect(struct dlock_client *client, struct dlock_error *err)
 {
     const struct dl_settings *settings = &client->store->settings;
-    struct dl_session *session;
     enum dlock_status status = client_sync_init(client, err);
 
     if (status != DLOCK_OK)
@@ -156,17 +174,13 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
         client_sync_fini(client);
         return status;
     }
-    status = dl_pool_take(&client->pool, DL_USE_HOLDER,
-                          dl_clock_after_ms(dl_client_now(client), settings->connect_timeout_ms),
-                          &session, err);
+    if (!settings->lazy)
+        status = client_reach(client, err);
     if (status != DLOCK_OK) {
         dl_pool_fini(&client->pool, false);
         client_sync_fini(client);
-        return status;
     }
-    dl_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
-    client->info = client->pool.info;
-    return DLOCK_OK;
+    return status;
 }
 
 static enum dlock_status client_finish(struct dlock_client *client, struct dlock_client **out,

@@ -25,7 +25,6 @@ struct dlock_client {
     const struct dl_plugin *plugin;
     dlock_event_fn *on_lost;
     void *on_lost_arg;
-    struct dlock_session_info info;
 
     struct dl_host host;
     struct dl_pool pool;
@@ -67,7 +66,7 @@ void dl_client_release(struct dlock_client *client);
 /* The same in a forked child, where nothing can be locked. */
 void dl_client_release_forked(struct dlock_client *client);
 
-/* One of the bits that are the same in all sessions [OPN-5]. */
+/* One of the bits that are the same in all sessions [OPN-5]; not known before the first one. */
 bool dl_client_has(const struct dlock_client *client, uint32_t cap);
 
 bool dl_client_forked(const struct dlock_client *client);

@@ -98,6 +98,18 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     return lock;
 }
 
+enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mode,
+                                    struct dlock_error *err)
+{
+    uint32_t caps = dl_pool_caps(&lock->client->pool);
+
+    if (lock->terms->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
+    if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, size_t name_len,
                               const struct dlock_options *options, struct dlock **out,
                               struct dlock_error *err)
@@ -109,12 +121,12 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
 
     if (status != DLOCK_OK)
         return status;
-    if (settings.fence == DLOCK_ON && (dl_pool_caps(&client->pool) & DLOCK_CAP_FENCE) == 0)
-        return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
     lock = lock_make(client, name, name_len, &settings);
     if (lock == NULL)
         return dl_error(err, DLOCK_NOMEM, "no memory for a handle");
-    status = lock_link(lock, err);
+    status = dl_lock_supported(lock, DLOCK_EXCLUSIVE, err);
+    if (status == DLOCK_OK)
+        status = lock_link(lock, err);
     if (status != DLOCK_OK) {
         lock_discard(lock);
         return status;

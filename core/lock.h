@@ -72,6 +72,11 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
                               struct dlock_error *err);
 void dl_lock_free(struct dlock *lock);
 
+/* Whether the store has what the handle and the mode ask for: OK or UNSUPPORTED. Before the first
+ * session the store is taken to have all that its plugin can do. */
+enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mode,
+                                    struct dlock_error *err);
+
 /* In a forked child: memory, and the descriptors of a session of its own. */
 void dl_lock_free_forked(struct dlock *lock);
 

@@ -16,7 +16,7 @@
 
 struct dl_name {
     struct dl_queue queue;
-    int64_t silent_ns;  /* when an attempt last ended for want of any answer; 0: never */
+    enum dlock_status failure; /* how the store failed the first in line just now; OK: not */
     int64_t crowded_ns; /* since when the store is taken to have other waiters; DL_NEVER: not */
     unsigned refs;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */

@@ -22,6 +22,7 @@ enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plu
         .host = host,
         .connect_timeout_ms = connect_timeout_ms,
         .limit = (unsigned)connections,
+        .info = {.caps = plugin->caps},
     };
     if (pthread_mutex_init(&pool->mutex, NULL) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
@@ -111,6 +112,10 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
     session->caps = info.caps;
     (void)pthread_mutex_lock(&pool->mutex);
     pool->info = info;
+    if (!atomic_load(&pool->connected)) {
+        pool->first = info;
+        atomic_store(&pool->connected, true);
+    }
     (void)pthread_mutex_unlock(&pool->mutex);
     *out = session;
     return DLOCK_OK;
@@ -467,6 +472,11 @@ void dl_pool_trim(struct dl_pool *pool)
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     sessions_close(pool, old, false);
+}
+
+const struct dlock_session_info *dl_pool_first(const struct dl_pool *pool)
+{
+    return atomic_load(&pool->connected) ? &pool->first : NULL;
 }
 
 uint32_t dl_pool_caps(struct dl_pool *pool)

@@ -62,7 +62,9 @@ struct dl_pool {
     struct dl_session *_Atomic shared; /* CONCURRENT: the one session, once it is made */
     bool connecting;                   /* CONCURRENT: somebody makes it */
     unsigned used[DL_USE_COUNT];
-    struct dlock_session_info info; /* of the session opened last */
+    struct dlock_session_info info; /* of the session opened last; before: what the plugin can do */
+    struct dlock_session_info first; /* of the first session, constant once `connected` is set */
+    _Atomic bool connected;
 };
 
 /* 0, or NOMEM. connections >= 2. */
@@ -98,7 +100,10 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
 void dl_pool_trim(struct dl_pool *pool);
 int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 
-/* What the session opened last gives. */
+/* What the first session said; NULL: none was made so far. */
+const struct dlock_session_info *dl_pool_first(const struct dl_pool *pool);
+
+/* What the session opened last gives; before the first one, what the plugin can do at most. */
 uint32_t dl_pool_caps(struct dl_pool *pool);
 
 /* It gives no more durability than that from now on. */

@@ -16,10 +16,12 @@ const struct dlock_option_spec dl_settings_options[] = {
     {"ttl", "duration", "30s", "50ms..7d",
      "lease: how long the store keeps a lock that nobody renews"},
     {"wait", "duration", "forever", "forever|0..365d",
-     "how long to wait for a lock that is held; 0: one attempt"},
+     "how long to wait for a lock, and for the store; 0: one attempt"},
     {"op_timeout", "duration", NULL, "10ms..1h",
      "bound of one exchange with the store; unset: min(ttl/4, 2s)"},
     {"connect_timeout", "duration", "5s", "10ms..1h", "bound of making one connection"},
+    {"open", "enum", "now", "now|lazy",
+     "lazy: opening does not connect, and the first call says what is wrong with the store"},
     {"max_hold", "duration", "0", "0..365d", "a lock is renewed no longer than this; 0: no bound"},
     {"poll_max", "duration", "1s", "10ms..60s",
      "longest sleep of a waiter between two looks at the store"},
@@ -87,6 +89,8 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
         settings->recursive = number != 0 ? DLOCK_ON : DLOCK_OFF;
     else if (strcmp(name, "queue") == 0)
         settings->queue = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "open") == 0)
+        settings->lazy = strcmp(text, "lazy") == 0;
     else if (strcmp(name, "handoff") == 0)
         settings->handoff = (int)number;
     else if (strcmp(name, "label") == 0) {

@@ -21,6 +21,7 @@ struct dl_settings {
     int64_t connect_timeout_ms; /* connect_timeout=5s */
     int64_t max_hold_ms;        /* max_hold=: 0: no bound */
     int64_t poll_max_ms;        /* poll_max=1s: longest sleep of a waiter between two looks */
+    bool lazy;                  /* open=now; lazy: dlock_client_open does not connect */
     int connections;            /* connections=16: sessions a client may have for operations */
     enum dlock_tri renew;       /* renew=on */
     enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */

@@ -7,10 +7,16 @@ struct dl_waiting *dl_turn_waiting(struct dl_turn *turn)
     return (struct dl_waiting *)(void *)((char *)turn - offsetof(struct dl_waiting, turn));
 }
 
+static enum dlock_status timed_out(const struct dl_name *name)
+{
+    if (name->failure == DLOCK_OK)
+        return DLOCK_TIMEOUT;
+    return name->failure == DLOCK_NO_QUORUM ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE;
+}
+
 static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int64_t *now_ns)
 {
     struct dl_waiting *waiting = lock->waiting;
-    int64_t joined_ns = *now_ns;
     enum dlock_status status = DLOCK_OK;
 
     while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
@@ -22,9 +28,7 @@ static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int
     else if (waiting->cancel != DLOCK_OK)
         status = waiting->cancel;
     else if (!waiting->turn.admitted)
-        status = DLOCK_TIMEOUT;
-    else if (lock->name->silent_ns > joined_ns)
-        status = DLOCK_UNAVAILABLE;
+        status = timed_out(lock->name);
     if (status != DLOCK_OK)
         waiting->ready = false;
     return status;
@@ -38,6 +42,8 @@ enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, 
 
     if (!wait)
         return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
+    if (queue->first == NULL)
+        lock->name->failure = DLOCK_OK;
     dl_queue_push(queue, &waiting->turn, mode);
     waiting->ready = true;
     return waiting->turn.admitted ? DLOCK_OK : turn_await(lock, deadline_ns, now_ns);

@@ -16,9 +16,9 @@ struct dl_waiting *dl_turn_waiting(struct dl_turn *turn);
 
 /*
  * In line, if `wait`, until it is our turn. OK: let in, or handed a claim. BUSY: others are in
- * line, and we are not to wait. TIMEOUT, CANCELED, CLOSED. UNAVAILABLE: the store has not answered
- * somebody before us since *now_ns, when we came into the line: one has found out for all. *now_ns
- * is kept up. With the mutex held, which it gives up while it waits.
+ * line, and we are not to wait. CANCELED, CLOSED. At the deadline TIMEOUT, or UNAVAILABLE or
+ * NO_QUORUM if the store fails the first in line. *now_ns is kept up. With the mutex held, which it
+ * gives up while it waits.
  */
 enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
                                       int64_t deadline_ns, int64_t *now_ns);

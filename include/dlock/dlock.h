@@ -116,7 +116,8 @@ struct dlock_options {
     int64_t op_timeout_ms; /* one exchange with the store; 0: min(ttl/4, 2 s) */
     int64_t max_hold_ms;   /* renewed no longer than this; 0: no bound */
     enum dlock_tri renew;  /* default on: the client's keeper renews at ttl/3 */
-    enum dlock_tri fence;  /* on: DLOCK_UNSUPPORTED from dlock_new where there is none */
+    enum dlock_tri fence;  /* on: DLOCK_UNSUPPORTED where there is none, from dlock_new, or from the
+                              first acquire if the client is not connected yet (open=lazy) */
     const char *label;     /* for inspect; copied; at most 64 printable bytes */
     void *user;            /* returned in events */
     enum dlock_tri
@@ -125,7 +126,9 @@ struct dlock_options {
 };
 
 /*
- * Opens the store of `uri`, loading its plugin and connecting to it. `uri` NULL: the environment's
+ * Opens the store of `uri`, loading its plugin and connecting to it: within connect_timeout, or
+ * the URI's `wait` if that is shorter; the first refusal is the answer. With the option open=lazy
+ * it does not connect: errors of the store come from the first call. `uri` NULL: the environment's
  * DLOCK_URI, else the embedded default, a SQLite file whose path depends on the effective user
  * only. "@/path" reads the URI from that file. Grammar and options: docs/uri.md.
  *
@@ -149,14 +152,15 @@ DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
  */
 DLOCK_API void dlock_client_close(struct dlock_client *client);
 
-/* DLOCK_CAP_* in force: what this URI and this server give. */
+/* DLOCK_CAP_* in force: what this URI and this server give. With open=lazy, and until the first
+ * connection: the most that the plugin can give. */
 DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
 
 /* The URI with *** for each secret, a relative path made absolute; borrowed until close. With ***
  * in it no store can be opened: INVALID. */
 DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
 
-/* "SQLite 3.40.1", for messages; borrowed until close. */
+/* "SQLite 3.40.1", for messages; borrowed until close. "": open=lazy, and not connected yet. */
 DLOCK_API const char *dlock_client_server(struct dlock_client *client);
 
 /*
@@ -201,10 +205,12 @@ DLOCK_API void dlock_free(struct dlock *lock);
  *   LOST         the handle lost its lock and nobody acknowledged that yet: dlock_unlock first
  *   UNAVAILABLE AUTH CONFIG PROTOCOL NO_QUORUM UNSUPPORTED FORKED NOMEM INTERNAL: not acquired
  *
- * A store that answers nothing at all is waited for during op_timeout only, whatever the timeout,
- * and as long again to take the request back, by the first of the threads that wait in line for
- * the name: the others are told, too. One that answered once in this call, and then went away,
- * until the deadline.
+ * The timeout covers the store, too: refused connections, host names that are not found, missing
+ * nodes, guard times and requests without an answer are repeated until the deadline, each for
+ * op_timeout at most. The deadline alone ends the wait, and the status says what was waited for:
+ * TIMEOUT: the store answered, and others had the lock (or a guard time was not over: the text says
+ * so); UNAVAILABLE, NO_QUORUM, UNKNOWN: the store failed, with its words. A failure that a person
+ * has to mend ends the wait at once: AUTH, CONFIG, PROTOCOL, INVALID and all others.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err);
 DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err);

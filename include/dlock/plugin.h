@@ -33,12 +33,13 @@
  * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
  * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, NO_QUORUM, AUTH, CONFIG,
  * NO_STORE, PROTOCOL or INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core
- * and replaced by a new one; after UNAVAILABLE so are those that idle. The plugin does not
- * reconnect. [FAI-2] With it other calls run in that session, so that core keeps it until the
- * client closes, and the plugin drops the one connection that failed. The next call in need of one
- * makes it inside its own deadline, set up and checked from the start as by `open` [OPN-1]; until
- * that works calls answer UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single
- * connections of a session that talks to several servers.
+ * and replaced by a new one; after UNAVAILABLE so are those that idle. UNAVAILABLE of `watch` is
+ * not such a failure [WAT-1]: that session goes on. The plugin does not reconnect. [FAI-2] With it
+ * other calls run in that session, so that core keeps it until the client closes, and the plugin
+ * drops the one connection that failed. The next call in need of one makes it inside its own
+ * deadline, set up and checked from the start as by `open` [OPN-1]; until that works calls answer
+ * UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single connections of a session that
+ * talks to several servers.
  *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */

@@ -230,21 +230,26 @@ Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
     free_line(&line, 1);
 }
 
-/* See dlock_lock in dlock.h: a thread that finds out finds out for the line. */
-Test(queue, C8_a_store_that_does_not_answer_is_waited_for_once)
+/* A store that fails is asked by the first in line alone, and told to those whose time is over. */
+Test(queue, C8_a_store_that_fails_is_waited_for_until_each_ones_deadline)
 {
+    struct dlock *timed = dlt_engine_lock(&engine, "a", NULL);
+    struct dlt_call call;
     struct line line;
 
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_REFUSE,
               (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000});
-    line_up(&line, "wwr");
-    cr_assert_eq(dlt_call_finish(&line.calls[0], 2100), DLOCK_UNAVAILABLE);
-    for (size_t i = 1; i < 3; i++)
-        cr_assert_eq(dlt_call_finish(&line.calls[i], 20), DLOCK_UNAVAILABLE, "waiter %zu", i);
+    line_up(&line, "w");
+    dlt_call_start(&call, &engine, DLT_TIMEDLOCK, timed, 3000);
+    cr_assert_eq(dlt_call_finish(&call, 3010), DLOCK_UNAVAILABLE);
+    cr_assert_geq(dlt_call_ms(&call), 3000);
+    cr_assert_str_eq(call.err.message, "the store did not answer the thread before this one");
     memory_hooks_heal("queue", MEMORY_TRYLOCK);
-    cr_assert_eq(dlt_do(&engine, DLT_LOCK, line.locks[1], 0), DLOCK_OK, "who comes later asks");
-    give(line.locks[1]);
-    free_line(&line, 3);
+    got_it(&line, 0);
+    dlt_call_start(&call, &engine, DLT_TIMEDLOCK, timed, 100);
+    cr_assert_eq(dlt_call_finish(&call, 200), DLOCK_TIMEOUT, "the store is well again");
+    dlock_free(timed);
+    free_line(&line, 1);
 }
 
 Test(queue, C8_a_place_that_cannot_be_left_ends_the_wait_nevertheless)

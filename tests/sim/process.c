@@ -89,9 +89,10 @@ static void client_open(struct sim_process *process)
         options.on_lost = on_lost;
         options.on_lost_arg = process;
     }
-    (void)snprintf(uri, sizeof uri, "sim://s?ttl=%lldms&poll_max=%lldms&handoff=%u&connections=%u",
+    (void)snprintf(uri, sizeof uri,
+                   "sim://s?ttl=%lldms&poll_max=%lldms&handoff=%u&connections=%u&open=%s",
                    (long long)choice->ttl_ms, (long long)choice->poll_max_ms, choice->handoff,
-                   choice->connections);
+                   choice->connections, process->pid % 4 == 0 ? "lazy" : "now");
     while (dl_client_open_static(sim_plugin(), uri, &options, &host, &process->client, &err) !=
            DLOCK_OK) {
         if (err.status != DLOCK_UNAVAILABLE)

@@ -88,7 +88,8 @@ enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
     sim_slot_enter(session, req);
     if (!sim_world.quiet && sim_chance(sim_world.profile->refuse)) {
         sim_record_nemesis(DLT_NEMESIS_FAULT, 0, (uint32_t)(req->name[0] - 'a'));
-        return sim_slot_leave(session, DLOCK_UNAVAILABLE, err);
+        (void)sim_slot_leave(session, DLOCK_OK, err); /* and works on [FAI-1] */
+        return dlock_fail(err, "sim", DLOCK_UNAVAILABLE, 0, "the simulation cannot watch now");
     }
     if (sim_chance(2000)) { /* [WAT-3] */
         sim_pause(sim_between(1, SIM_MS));

@@ -6,16 +6,26 @@
 
 #define MS INT64_C(1000000)
 
-static const struct dl_attempt_rules try_once = {
-    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = false, .watch = true};
-static const struct dl_attempt_rules wait_watching = {
-    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true, .watch = true};
+static const struct dl_attempt_rules try_once = {.connected = true,
+                                                 .op_timeout_ns = 2000 * MS,
+                                                 .poll_max_ns = 1000 * MS,
+                                                 .wait = false,
+                                                 .watch = true};
+static const struct dl_attempt_rules wait_watching = {.connected = true,
+                                                      .op_timeout_ns = 2000 * MS,
+                                                      .poll_max_ns = 1000 * MS,
+                                                      .wait = true,
+                                                      .watch = true};
 static const struct dl_attempt_rules wait_polling = {
-    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
-static const struct dl_attempt_rules wait_native = {
-    .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true, .native = true};
+    .connected = true, .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
+static const struct dl_attempt_rules wait_native = {.connected = true,
+                                                    .op_timeout_ns = 2000 * MS,
+                                                    .poll_max_ns = 1000 * MS,
+                                                    .wait = true,
+                                                    .native = true};
 
-static const struct dl_attempt_rules wait_queued = {.op_timeout_ns = 2000 * MS,
+static const struct dl_attempt_rules wait_queued = {.connected = true,
+                                                    .op_timeout_ns = 2000 * MS,
                                                     .poll_max_ns = 1000 * MS,
                                                     .wait = true,
                                                     .watch = true,
@@ -199,50 +209,6 @@ Test(attempt, an_answer_that_cannot_be_read_is_cleaned_up_and_named)
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_attempt_returned(&a, 1002 * MS);
     cr_assert_eq(a.result, DLOCK_PROTOCOL);
-}
-
-Test(attempt, a_store_that_never_answers_is_given_op_timeout)
-{
-    struct dl_attempt a = begin(&wait_watching, -1);
-    int64_t now_ms = 1000;
-
-    while (a.step != DL_STEP_DONE && now_ms < 10000) {
-        if (a.step == DL_STEP_TRY)
-            tried(&a, ++now_ms, DLOCK_UNAVAILABLE, nothing);
-        else
-            dl_attempt_slept(&a, now_ms * MS);
-        if (a.step == DL_STEP_SLEEP)
-            now_ms = a.until_ns / MS;
-    }
-    cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
-    cr_assert_lt(now_ms, 3001);
-    cr_assert_gt(now_ms, 1500);
-}
-
-Test(attempt, a_store_that_answered_is_waited_for)
-{
-    struct dl_attempt a = begin(&wait_watching, -1);
-    int64_t now_ms = 1001;
-
-    tried(&a, now_ms, DLOCK_BUSY, nothing);
-    dl_attempt_watched(&a, now_ms * MS, DLOCK_UNAVAILABLE, &nothing, 0);
-    for (int i = 0; i < 100; i++) {
-        cr_assert_eq(a.step, DL_STEP_SLEEP);
-        now_ms = a.until_ns / MS;
-        dl_attempt_slept(&a, a.until_ns);
-        cr_assert_eq(a.step, DL_STEP_TRY);
-        dl_attempt_no_session(&a, now_ms * MS, DLOCK_UNAVAILABLE, 0);
-    }
-    cr_assert_gt(now_ms, 60000);
-}
-
-Test(attempt, a_store_that_cannot_be_reached_at_all_is_told_at_once)
-{
-    struct dl_attempt a = begin(&wait_watching, -1);
-
-    dl_attempt_no_session(&a, 1001 * MS, DLOCK_UNAVAILABLE, 0);
-    cr_assert_eq(a.step, DL_STEP_DONE);
-    cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
 }
 
 Test(attempt, refusals_are_final)
