@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define UNMOVED_NS (200 * SQ_NS_PER_US)
 
@@ -31,14 +32,41 @@ int sqlite_db_threadsafe(void)
     return safe;
 }
 
+/* "file:<path>?immutable=1": SQLite makes no -wal and -shm. NULL: no memory. Caller frees. */
+static char *snapshot_uri(const char *path)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char escaped[3 * SQ_REAL_MAX + 1], *end = escaped, *uri = NULL;
+
+    for (; *path != '\0'; path++) {
+        if (strchr("%?#", *path) == NULL) {
+            *end++ = *path;
+        } else {
+            *end++ = '%';
+            *end++ = digits[*path >> 4];
+            *end++ = digits[*path & 15];
+        }
+    }
+    *end = '\0';
+    return asprintf(&uri, "file:%s?immutable=1", escaped) < 0 ? NULL : uri;
+}
+
 int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle)
 {
-    /* The VFS by name: a program may have made another one its default. */
-    int rc = sqlite3_open_v2(place->real, handle,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
-                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                             "unix");
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
+                SQLITE_OPEN_NOFOLLOW;
+    char *uri = NULL;
+    int rc = SQLITE_NOMEM;
 
+    flags |= place->access == SQ_ACCESS_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+    if (place->access == SQ_ACCESS_SNAPSHOT) {
+        uri = snapshot_uri(place->real);
+        flags |= SQLITE_OPEN_URI;
+    }
+    /* The VFS by name: a program may have made another one its default. */
+    if (place->access != SQ_ACCESS_SNAPSHOT || uri != NULL)
+        rc = sqlite3_open_v2(uri != NULL ? uri : place->real, handle, flags, "unix");
+    free(uri);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof dbconfigs / sizeof dbconfigs[0]; i++)
         rc = sqlite3_db_config(*handle, dbconfigs[i].option, dbconfigs[i].value, NULL);
     return rc;
@@ -56,6 +84,14 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
     if (primary == SQLITE_NOTADB)
         return dlock_fail(err, SQ_ORIGIN, status, rc, "%.200s is not a SQLite database",
                           place->path);
+    if ((primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN) &&
+        faccessat(AT_FDCWD, place->real, W_OK, AT_EACCESS) == 0 &&
+        sqlite_place_closed(place) != 0) {
+        number = sqlite_place_closed(place);
+        return dlock_fail(err, SQ_ORIGIN, sqlite_status_of_errno(number), rc,
+                          "cannot make -wal and -shm in directory %.180s: %s", place->directory,
+                          strerrordesc_np(number));
+    }
     if (number != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR))
         return dlock_fail(
             err, SQ_ORIGIN, primary == SQLITE_CANTOPEN ? sqlite_status_of_errno(number) : status,
@@ -67,7 +103,7 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
 enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
                                      struct dlock_error *err)
 {
-    if (sqlite3_db_readonly(handle, "main") == 0)
+    if (place->access != SQ_ACCESS_WRITE || sqlite3_db_readonly(handle, "main") == 0)
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY,
                       "%.200s may only be read: it or its file system is read-only", place->path);
@@ -106,8 +142,7 @@ static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err
     if (stat(db->place->real, &real) == 0 && stat(db->place->path, &asked) == 0 &&
         sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
         !moved && real.st_ino == asked.st_ino && real.st_dev == asked.st_dev) {
-        db->device = real.st_dev;
-        db->inode = real.st_ino;
+        db->opened = real;
         return DLOCK_OK;
     }
     return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
@@ -121,10 +156,13 @@ static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *er
 
     if (status != DLOCK_OK)
         return status;
+    if (empty && !db->place->create)
+        return sqlite_place_no_store(db->place, err);
     if (empty)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%.200s was emptied while it was opened", db->place->path);
-    status = sqlite_layout_is_wal(db->handle, db->place, err);
+    if (db->place->access != SQ_ACCESS_SNAPSHOT) /* of that SQLite does not say it */
+        status = sqlite_layout_is_wal(db->handle, db->place, err);
     return status == DLOCK_OK ? file_note(db, err) : status;
 }
 
@@ -186,6 +224,8 @@ enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place
     status = file_check(db, err);
     if (status != DLOCK_OK)
         return status;
+    if (place->access != SQ_ACCESS_WRITE)
+        return sqlite_layout_is_present(db->handle, place, err);
     rc = sqlite_layout_upgrade(db->handle);
     if (rc == SQLITE_OK)
         rc = statements_prepare(db);
@@ -266,7 +306,7 @@ static int path_compare(const struct sqlite_db *db)
 
     if (stat(db->place->path, &st) != 0)
         return errno == ENOENT || errno == ENOTDIR ? ESTALE : errno;
-    return st.st_ino == db->inode && st.st_dev == db->device ? 0 : ESTALE;
+    return st.st_ino == db->opened.st_ino && st.st_dev == db->opened.st_dev ? 0 : ESTALE;
 }
 
 static enum dlock_status path_judge(const struct sqlite_db *db, int number, struct dlock_error *err)
@@ -282,9 +322,29 @@ static enum dlock_status path_judge(const struct sqlite_db *db, int number, stru
                       db->place->path);
 }
 
+/* Changes are in -wal first, and in the file when that is gone. */
+static int snapshot_holds(const struct sqlite_db *db)
+{
+    char *wal = sqlite_place_sibling(db->place, "-wal");
+    struct stat st;
+    int holds = wal != NULL && access(wal, F_OK) != 0 && stat(db->place->real, &st) == 0 &&
+                st.st_size == db->opened.st_size &&
+                st.st_mtim.tv_sec == db->opened.st_mtim.tv_sec &&
+                st.st_mtim.tv_nsec == db->opened.st_mtim.tv_nsec;
+
+    free(wal);
+    return holds;
+}
+
 enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)
 {
-    return path_judge(db, path_compare(db), err);
+    enum dlock_status status = path_judge(db, path_compare(db), err);
+
+    if (status == DLOCK_OK && db->place->access == SQ_ACCESS_SNAPSHOT && !snapshot_holds(db))
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                          "%.180s was opened by others while it was read; try again",
+                          db->place->path);
+    return status;
 }
 
 static enum dlock_status commit(struct sqlite_db *db, enum dlock_status status,

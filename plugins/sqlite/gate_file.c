@@ -68,8 +68,21 @@ static int same_but_version(struct sqlite_gate_identity found, struct sqlite_gat
     return memcmp(&found, &wanted, sizeof found) == 0;
 }
 
+/* Of the database's owner; or of a user of its group, all of which may write the database, too. In
+ * a directory of everybody's a file of the group may be of anybody. */
+static int owner_trusted(const struct stat *gate, const struct stat *db, const char *directory)
+{
+    struct stat parent;
+
+    if (gate->st_uid == db->st_uid)
+        return 1;
+    return gate->st_gid == db->st_gid && (db->st_mode & S_IWGRP) != 0 &&
+           (gate->st_mode & S_IWGRP) != 0 && stat(directory, &parent) == 0 &&
+           (parent.st_mode & S_IWOTH) == 0;
+}
+
 /* 0; ESTALE: it has to be made anew; others: it cannot be used. */
-static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db,
+static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db, const char *directory,
                     const struct sqlite_clock *clock)
 {
     struct sqlite_gate_identity found, wanted;
@@ -77,7 +90,7 @@ static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db,
 
     if (fstat(fd, &st) != 0)
         return sqlite_gate_cannot(gate, "look at", errno);
-    if (!S_ISREG(st.st_mode) || st.st_uid != db->st_uid || st.st_nlink != 1)
+    if (!S_ISREG(st.st_mode) || !owner_trusted(&st, db, directory) || st.st_nlink != 1)
         return sqlite_gate_cannot(gate, "trust", EPERM);
     if (pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
         return ESTALE;
@@ -93,21 +106,21 @@ static int file_use(struct sqlite_gate *gate, int fd, const struct stat *db,
 
 /* 0; ESTALE, ENOENT: it has to be made; others: it cannot be used. */
 static int gate_join(struct sqlite_gate *gate, const char *path, const struct stat *db,
-                     const struct sqlite_clock *clock)
+                     const char *directory, const struct sqlite_clock *clock)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int rc = 0;
 
     if (fd < 0)
         return errno == ENOENT ? ENOENT : sqlite_gate_cannot(gate, "open", errno);
-    rc = file_use(gate, fd, db, clock);
+    rc = file_use(gate, fd, db, directory, clock);
     (void)close(fd);
     return rc;
 }
 
-/* Owned and allowed as the database. All of it is allocated now: a page that the disk has no room
- * for would be a SIGBUS later. */
-static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db,
+/* Owned and allowed as the database, as far as this user can. All of it is allocated now: a page
+ * that the disk has no room for would be a SIGBUS later. */
+static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db, const char *directory,
                      const struct sqlite_clock *clock)
 {
     struct stat st;
@@ -118,10 +131,12 @@ static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db,
     if (fstat(fd, &st) != 0)
         return sqlite_gate_cannot(gate, "look at", errno);
     if ((st.st_uid != db->st_uid || st.st_gid != db->st_gid) &&
-        fchown(fd, db->st_uid, db->st_gid) != 0)
+        fchown(fd, db->st_uid, db->st_gid) != 0 && fchown(fd, (uid_t)-1, db->st_gid) != 0)
         return sqlite_gate_cannot(gate, "give away", errno);
     if (fchmod(fd, db->st_mode & 0666) != 0)
         return sqlite_gate_cannot(gate, "change the mode of", errno);
+    if (fstat(fd, &st) != 0 || !owner_trusted(&st, db, directory))
+        return sqlite_gate_cannot(gate, "give away", EPERM);
     rc = file_map(gate, fd);
     if (rc != 0)
         return rc;
@@ -132,7 +147,7 @@ static int file_fill(struct sqlite_gate *gate, int fd, const struct stat *db,
 
 /* It appears under its name complete, or not at all. */
 static int gate_make(struct sqlite_gate *gate, const char *path, const struct stat *db,
-                     const struct sqlite_clock *clock)
+                     const char *directory, const struct sqlite_clock *clock)
 {
     char *fresh = NULL;
     int fd = -1, rc = 0;
@@ -143,7 +158,7 @@ static int gate_make(struct sqlite_gate *gate, const char *path, const struct st
     if (fd < 0) {
         rc = sqlite_gate_cannot(gate, "make", errno);
     } else {
-        rc = file_fill(gate, fd, db, clock);
+        rc = file_fill(gate, fd, db, directory, clock);
         if (rc == 0 && rename(fresh, path) != 0)
             rc = sqlite_gate_cannot(gate, "rename", errno);
         if (rc != 0)
@@ -162,17 +177,17 @@ static int gate_find(struct sqlite_gate *gate, const struct sqlite_place *place,
 
     if (stat(place->real, &db) != 0)
         return sqlite_gate_cannot(gate, "find the database of", errno);
-    rc = gate_join(gate, path, &db, clock);
+    rc = gate_join(gate, path, &db, place->directory, clock);
     if (rc != ESTALE && rc != ENOENT)
         return rc;
     directory_fd = sqlite_directory_lock(place->directory, until_ns);
     if (directory_fd < 0)
         return sqlite_gate_cannot(gate, "lock the directory of", errno);
-    rc = gate_join(gate, path, &db, clock);
+    rc = gate_join(gate, path, &db, place->directory, clock);
     if (rc == ESTALE) /* rather none than one that misleads, if there is no room for another */
         (void)unlink(path);
     if (rc == ESTALE || rc == ENOENT)
-        rc = gate_make(gate, path, &db, clock);
+        rc = gate_make(gate, path, &db, place->directory, clock);
     sqlite_directory_unlock(directory_fd);
     return rc;
 }

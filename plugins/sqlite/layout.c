@@ -97,6 +97,21 @@ static int upgrade_inside(sqlite3 *handle)
     return rc == SQLITE_OK ? run(handle, sqlite_upgrade) : rc;
 }
 
+enum dlock_status sqlite_layout_is_present(sqlite3 *handle, const struct sqlite_place *place,
+                                           struct dlock_error *err)
+{
+    int rc = SQLITE_OK;
+    int64_t version = version_of(handle, &rc);
+
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+    if (version == SQ_SCHEMA_VERSION)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                      "%.150s has layout %lld; a user who may write has to open it once",
+                      place->path, (long long)version);
+}
+
 int sqlite_layout_upgrade(sqlite3 *handle)
 {
     int rc = SQLITE_OK;

@@ -2,13 +2,14 @@
 #include "sqlite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
-#define REAL_MAX     500             /* SQLite takes 512 bytes, a suffix included */
 #define NAME_LEN_MAX (NAME_MAX - 16) /* file systems take NAME_MAX, a suffix included */
 
 struct fs_name {
@@ -64,40 +65,102 @@ static enum dlock_status absolute(const struct dlock_target *target, char **path
     return *path != NULL ? DLOCK_OK : out_of_memory(err);
 }
 
+enum dlock_status sqlite_place_no_store(const struct sqlite_place *place, struct dlock_error *err)
+{
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_NO_STORE, ENOENT, "there is no store at %.200s",
+                      place->path);
+}
+
 /* Of a file that is not there: of its directory, which must be. */
+static enum dlock_status directory_find(struct sqlite_place *place, const char *path,
+                                        struct dlock_error *err)
+{
+    int number = sqlite_links_resolve(path, &place->directory, err);
+
+    if (number == ENOENT && !place->create)
+        return sqlite_place_no_store(place, err);
+    if (number == ENOENT)
+        return sqlite_fail_errno(err, path, "enter directory", number);
+    return number == 0 ? DLOCK_OK : err->status;
+}
+
 static enum dlock_status resolve_new(struct sqlite_place *place, struct dlock_error *err)
 {
     char *slash = strrchr(place->path, '/');
     char *parent = strndup(place->path, (size_t)(slash - place->path) + 1);
-    enum dlock_status status = DLOCK_OK;
+    enum dlock_status status = DLOCK_INTERNAL;
 
     if (parent == NULL)
         return out_of_memory(err);
-    place->directory = realpath(parent, NULL);
-    if (place->directory == NULL)
-        status = sqlite_fail_errno(err, parent, "enter directory", errno);
-    else if (asprintf(&place->real, "%s/%s",
-                      strcmp(place->directory, "/") == 0 ? "" : place->directory, slash + 1) < 0) {
+    status = directory_find(place, parent, err);
+    free(parent);
+    if (status == DLOCK_OK &&
+        asprintf(&place->real, "%s/%s", strcmp(place->directory, "/") == 0 ? "" : place->directory,
+                 slash + 1) < 0) {
         place->real = NULL;
         status = out_of_memory(err);
     }
-    free(parent);
     return status;
 }
 
 static enum dlock_status resolve(struct sqlite_place *place, struct dlock_error *err)
 {
     const char *slash = NULL;
+    int number = sqlite_links_resolve(place->path, &place->real, err);
 
-    place->real = realpath(place->path, NULL);
-    if (place->real == NULL && errno == ENOENT)
+    if (number == ENOENT)
         return resolve_new(place, err);
-    if (place->real == NULL)
-        return sqlite_fail_errno(err, place->path, "find", errno);
+    if (number != 0)
+        return err->status;
     slash = strrchr(place->real, '/');
     place->directory =
         strndup(place->real, slash == place->real ? 1 : (size_t)(slash - place->real));
     return place->directory != NULL ? DLOCK_OK : out_of_memory(err);
+}
+
+static int permitted(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
+}
+
+int sqlite_place_closed(const struct sqlite_place *place)
+{
+    return permitted(place->directory, W_OK | X_OK) ? 0 : errno;
+}
+
+static int sibling_there(const struct sqlite_place *place, const char *suffix)
+{
+    char *path = sqlite_place_sibling(place, suffix);
+    int there = path != NULL && access(path, F_OK) == 0;
+
+    free(path);
+    return there;
+}
+
+/* Of a file that is there. Who may write it, but not make -wal and -shm, reads as well. */
+static enum sqlite_access access_found(const struct sqlite_place *place)
+{
+    int wal = sibling_there(place, "-wal"), shm = sibling_there(place, "-shm");
+
+    if (permitted(place->real, W_OK) && ((wal && shm) || sqlite_place_closed(place) == 0))
+        return SQ_ACCESS_WRITE;
+    return wal || shm ? SQ_ACCESS_READ : SQ_ACCESS_SNAPSHOT;
+}
+
+static enum dlock_status file_judge(struct sqlite_place *place, const struct stat *st,
+                                    struct dlock_error *err)
+{
+    if (!S_ISREG(st->st_mode))
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
+                          place->path);
+    if (st->st_nlink > 1) /* each name would have a log of its own */
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                          "%.180s has %lu hard links; a store has one name", place->path,
+                          (unsigned long)st->st_nlink);
+    if (place->create)
+        return DLOCK_OK;
+    place->access = access_found(place);
+    return st->st_size == 0 ? sqlite_place_no_store(place, err) : DLOCK_OK;
 }
 
 enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlock_target *target,
@@ -107,25 +170,19 @@ enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlo
     struct stat st;
 
     memset(place, 0, sizeof *place);
+    place->create = target->number(target, "create") != 0;
     status = absolute(target, &place->path, err);
     if (status == DLOCK_OK)
         status = resolve(place, err);
     if (status != DLOCK_OK)
         return status;
-    if (strlen(place->real) > REAL_MAX || strlen(strrchr(place->real, '/') + 1) > NAME_LEN_MAX)
+    if (strlen(place->real) > SQ_REAL_MAX || strlen(strrchr(place->real, '/') + 1) > NAME_LEN_MAX)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, ENAMETOOLONG,
                           "%.150s... is too long: at most %d bytes, and %d after the last /",
-                          place->real, REAL_MAX, NAME_LEN_MAX);
+                          place->real, SQ_REAL_MAX, NAME_LEN_MAX);
     if (stat(place->real, &st) != 0)
-        return DLOCK_OK;
-    if (!S_ISREG(st.st_mode))
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
-                          place->path);
-    if (st.st_nlink > 1) /* each name would have a log of its own */
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.180s has %lu hard links; a store has one name", place->path,
-                          (unsigned long)st.st_nlink);
-    return DLOCK_OK;
+        return place->create ? DLOCK_OK : sqlite_place_no_store(place, err);
+    return file_judge(place, &st, err);
 }
 
 void sqlite_place_fini(struct sqlite_place *place)

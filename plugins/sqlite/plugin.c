@@ -35,6 +35,16 @@ static enum dlock_status enter(struct sqlite_session *session, int64_t deadline_
     return DLOCK_OK;
 }
 
+/* The same of those that write. */
+static enum dlock_status enter_to_write(struct sqlite_session *session, int64_t deadline_ns,
+                                        struct dlock_error *err)
+{
+    if (session->place.access == SQ_ACCESS_WRITE)
+        return enter(session, deadline_ns, err);
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0, "this user may only read %.200s",
+                      session->place.path);
+}
+
 static void info_fill(struct dlock_session_info *info, const struct sqlite_session *session)
 {
     info->caps = SQ_CAPS_ALWAYS | (session->full ? DLOCK_CAP_FENCE_DURABLE : 0);
@@ -45,9 +55,12 @@ static void info_fill(struct dlock_session_info *info, const struct sqlite_sessi
 static enum dlock_status store_open(struct sqlite_session *session, struct dlock_error *err)
 {
     struct sqlite_setup setup = {.fd = -1};
-    enum dlock_status status =
-        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
+    enum dlock_status status = DLOCK_INTERNAL;
 
+    if (session->place.access != SQ_ACCESS_WRITE)
+        return sqlite_db_open(&session->db, &session->place, session->full, err);
+    status =
+        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
     if (status == DLOCK_OK)
         status = sqlite_db_open(&session->db, &session->place, session->full, err);
     sqlite_setup_end(&setup);
@@ -102,7 +115,7 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
                                         struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    enum dlock_status status = enter(session, req->deadline_ns, err);
+    enum dlock_status status = enter_to_write(session, req->deadline_ns, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -113,7 +126,7 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, deadline_ns, err);
+    enum dlock_status status = enter_to_write(self, deadline_ns, err);
 
     return status == DLOCK_OK ? sqlite_lease_renew(self, ops, n, err) : status;
 }
@@ -121,7 +134,7 @@ static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, si
 static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *req,
                                        struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, req->deadline_ns, err);
+    enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
 
     return status == DLOCK_OK ? sqlite_lease_unlock(self, req, err) : status;
 }
@@ -129,7 +142,7 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
 static enum dlock_status sqlite_leave(void *self, const struct dlock_request *req,
                                       struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, req->deadline_ns, err);
+    enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
 
     return status == DLOCK_OK ? sqlite_lease_leave(self, req, err) : status;
 }
@@ -177,7 +190,7 @@ static enum dlock_status sqlite_break(void *self, const unsigned char *name, uin
                                       const char *owner, int64_t deadline_ns,
                                       struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, deadline_ns, err);
+    enum dlock_status status = enter_to_write(self, deadline_ns, err);
 
     return status == DLOCK_OK ? sqlite_lease_break(self, name, name_len, owner, err) : status;
 }
@@ -223,6 +236,7 @@ static const struct dlock_option_spec sqlite_options[] = {
      "how long a place in the queue lasts without a sign of life, and a lock that was granted to a "
      "waiter until the waiter renews it (not longer than the ttl): a dead waiter delays the others "
      "by this time"},
+    {"create", "bool", "on", NULL, "make the file if it is not there; off: NO_STORE"},
     {"unsafe_network_fs", "bool", "off", NULL,
      "accept a network file system, on which locks of other hosts may not be seen"},
     {NULL, NULL, NULL, NULL, NULL},

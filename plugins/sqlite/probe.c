@@ -60,9 +60,13 @@ static void tell_guarantees(const struct sqlite_session *session, const struct r
              : "after a power failure the wall clock alone keeps fences rising; sync=full "
                "writes them down first",
          session->full ? 0 : DLOCK_CAP_FENCE_DURABLE, "%s", session->full ? "full" : "normal");
-    tell(report, "gate",
-         gate->why[0] == '\0' ? NULL : "waiters poll; locking works, but slower under contention",
-         0, "%s", gate->why[0] == '\0' ? "in use" : gate->why);
+    if (session->place.access != SQ_ACCESS_WRITE)
+        tell(report, "access", "this user may look, and not lock", 0, "reading only");
+    else
+        tell(report, "gate",
+             gate->why[0] == '\0' ? NULL
+                                  : "waiters poll; locking works, but slower under contention",
+             0, "%s", gate->why[0] == '\0' ? "in use" : gate->why);
     tell(report, "time namespace", NULL, 0, "%lld s from the host's",
          (long long)(session->clock.offset_ns / SQ_NS_PER_S));
 }

@@ -141,6 +141,8 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_place *place
     rc = take_alone(handle);
     if (rc == SQLITE_OK)
         status = sqlite_layout_identify(handle, place, &empty, err);
+    if (rc == SQLITE_OK && status == DLOCK_OK && empty && !place->create)
+        return sqlite_place_no_store(place, err);
     if (rc == SQLITE_OK && status == DLOCK_OK && empty)
         rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
@@ -168,6 +170,8 @@ static enum dlock_status setup_alone(const struct sqlite_place *place,
 {
     enum dlock_status status = DLOCK_OK;
 
+    if (file_empty(place) && !place->create)
+        return sqlite_place_no_store(place, err);
     if (file_empty(place))
         status = file_make(place, siblings, directory_fd, err);
     if (status != DLOCK_OK)

@@ -7,6 +7,7 @@
  *
  *   plugin.c      the slots, in the order of plugin.h
  *   place.c       from the URI to a file, and which file systems can hold it
+ *   links.c       symbolic links on the way there
  *   setup.c       the first open: making the file, proving that a half-there one is not in use
  *   layout.c      recognising a store, making one, upgrading one
  *   db.c          connection, settings, transactions; notices a file that was moved away
@@ -32,6 +33,7 @@
 
 #include <dlock/plugin.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define SQ_ORIGIN     "sqlite"
@@ -41,6 +43,7 @@
 #define SQ_BOOT_SIZE  16
 #define SQ_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
 #define SQ_LABEL_SIZE 256 /* what is kept of a waiter's */
+#define SQ_REAL_MAX   500 /* of a path: SQLite takes 512 bytes, a suffix included */
 
 #ifdef __clang_analyzer__
 /* It cannot see through a variadic call what that returns. */
@@ -85,13 +88,23 @@ static inline int64_t sqlite_lesser(int64_t a, int64_t b)
 
 /* ---- place.c ---- */
 
+/* How the file may be used. */
+enum sqlite_access {
+    SQ_ACCESS_WRITE,
+    SQ_ACCESS_READ,    /* with the -wal and -shm of others */
+    SQ_ACCESS_SNAPSHOT /* there are none: nobody has it open, and nobody may open it meanwhile */
+};
+
 struct sqlite_place {
     char *path;      /* absolute, as asked for */
     char *real;      /* the same without symbolic links */
     char *directory; /* of real */
+    int create;      /* zero: nothing is made, what is not there is NO_STORE */
+    enum sqlite_access access;
 };
 
-/* The parent directory must be there; the file need not. INVALID, CONFIG, AUTH, NOMEM. */
+/* The parent directory must be there; the file need not, with `create`. Without, who may not write
+ * gets access to read. INVALID, CONFIG, AUTH, NOMEM, NO_STORE. */
 enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlock_target *target,
                                     struct dlock_error *err);
 void sqlite_place_fini(struct sqlite_place *place);
@@ -102,11 +115,22 @@ enum dlock_status sqlite_place_check(const struct sqlite_place *place, struct dl
 /* Non-zero: not on a file system that is known to be shared with other hosts. */
 int sqlite_place_local(const struct sqlite_place *place);
 
+enum dlock_status sqlite_place_no_store(const struct sqlite_place *place, struct dlock_error *err);
+
+/* 0, or the errno for which this process may not make files in the directory. */
+int sqlite_place_closed(const struct sqlite_place *place);
+
 /* The name of the file system, "ext4", or its number in hex in buf. */
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size);
 
 /* Writes "<real><suffix>" to a new string; NULL: no memory. Caller frees. */
 char *sqlite_place_sibling(const struct sqlite_place *place, const char *suffix);
+
+/* ---- links.c ---- */
+
+/* As realpath(3), but a link that another user may have put there is AUTH. An errno; err is filled,
+ * but for ENOENT. Caller frees *real. */
+int sqlite_links_resolve(const char *path, char **real, struct dlock_error *err);
 
 /* ---- errmap.c ---- */
 
@@ -190,7 +214,7 @@ struct sqlite_db {
     const struct sqlite_place *place;        /* borrowed */
     struct sqlite_gate gate;
     struct sqlite_wakes wakes; /* at the end of the transaction */
-    uint64_t device, inode;    /* of the file that is open */
+    struct stat opened;        /* the file that is open */
     int64_t unmoved_ns;        /* sqlite_clock_boottime: when it was last seen at the path */
     int64_t until_ns;          /* sqlite_clock_boottime: a busy file is waited for until then */
     int gated;                 /* in a transaction, and the gate is ours */
@@ -208,7 +232,7 @@ int sqlite_db_threadsafe(void);
 /* Opens the connection alone, with settings that keep surprises out. */
 int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle);
 
-/* CONFIG: SQLite could open it for reading only. */
+/* CONFIG: SQLite could open it for reading only, though it is to be written. */
 enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
                                      struct dlock_error *err);
 
@@ -231,7 +255,7 @@ enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_er
 void sqlite_db_rollback(struct sqlite_db *db);
 
 /* OK: the file that is open is the one at the path. CONFIG: it is not. UNAVAILABLE: not known, as
- * the path cannot be looked at now. */
+ * the path cannot be looked at now; or it is a snapshot, and somebody writes by now. */
 enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err);
 
 /* A statement, prepared when it is first used. An rc of SQLite; NULL: not SQLITE_OK. */
@@ -252,6 +276,10 @@ enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_pl
 /* CONFIG: it is not in WAL mode. */
 enum dlock_status sqlite_layout_is_wal(sqlite3 *handle, const struct sqlite_place *place,
                                        struct dlock_error *err);
+
+/* CONFIG: it has an earlier layout. */
+enum dlock_status sqlite_layout_is_present(sqlite3 *handle, const struct sqlite_place *place,
+                                           struct dlock_error *err);
 
 /* SQLite's codes. An empty file becomes a store. */
 int sqlite_layout_make(sqlite3 *handle);

@@ -5,10 +5,10 @@
  *
  *     STATUS fence lease_ms holder_ms queued message
  *
- *   open PATH normal|full            close                      origin
+ *   open PATH normal|full|look       close                      probe
  *   try NAME OWNER TTL TIMEOUT FLAGS watch OWNER TIMEOUT        count PREFIX
  *   renew OWNER                      unlock OWNER               break NAME
- *   quit OWNER                       leaves the queue
+ *   quit OWNER                       leaves the queue           gate
  *   line FILE NAME OWNER             waits in the queue, adds OWNER to FILE, releases
  *   enter                            goes into a transaction and stays there until "leave"
  *   race FILE NAME COUNT FLAGS       takes the name COUNT times, counting in FILE without a lock
@@ -56,6 +56,7 @@ static enum dlock_status do_open(const char *where, const char *sync)
     (void)snprintf(path, sizeof path, "%s", where);
     dlt_store_init(&store, path);
     store.target.sync = strcmp(sync, "full") == 0 ? "full" : "normal";
+    store.target.create_off = strcmp(sync, "look") == 0;
     return dlt_store_open(&store);
 }
 
@@ -241,6 +242,22 @@ static enum dlock_status do_count(const char *prefix)
     return status;
 }
 
+/* Whether there is one, and why not. */
+static enum dlock_status do_gate(void)
+{
+    const struct sqlite_session *session = store.self;
+    const struct sqlite_gate *gate = &session->db.gate;
+
+    (void)snprintf(store.err.message, sizeof store.err.message, "%s", gate->why);
+    return gate->file != NULL ? DLOCK_OK : DLOCK_UNAVAILABLE;
+}
+
+static enum dlock_status do_probe(void)
+{
+    return store.ops->probe(store.self, dlt_host_in(&store.host, 2000), &store.info, NULL, NULL,
+                            &store.err);
+}
+
 static enum dlock_status do_enter(void)
 {
     struct sqlite_session *session = store.self;
@@ -281,6 +298,10 @@ static enum dlock_status obey(const struct line *line)
         return dlt_store_break(&store, line->words[0], NULL);
     if (strcmp(verb, "count") == 0)
         return do_count(line->words[0]);
+    if (strcmp(verb, "gate") == 0)
+        return do_gate();
+    if (strcmp(verb, "probe") == 0)
+        return do_probe();
     if (strcmp(verb, "enter") == 0)
         return do_enter();
     if (strcmp(verb, "leave") == 0)

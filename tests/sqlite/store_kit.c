@@ -43,6 +43,8 @@ static int64_t target_number(const struct dlock_target *target, const char *name
 {
     if (strcmp(name, "waiter_lease") == 0)
         return store_target(target)->waiter_lease_ms;
+    if (strcmp(name, "create") == 0)
+        return !store_target(target)->create_off;
     return strcmp(name, "unsafe_network_fs") == 0 ? store_target(target)->unsafe_network_fs : 0;
 }
 

@@ -13,6 +13,7 @@ struct dlt_store_target {
     const char *hosts[2];
     const char *sync; /* NULL: as if not given */
     int unsafe_network_fs;
+    int create_off;
     int64_t waiter_lease_ms;
 };
 

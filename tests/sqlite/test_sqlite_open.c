@@ -276,6 +276,142 @@ Test(open, AUTH_permissions)
     cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not enter the directory");
 }
 
+/* He may write the file, and not make what SQLite needs beside it. */
+Test(open, AUTH_a_file_that_may_be_written_in_a_directory_that_may_not)
+{
+    struct dlt_answer answer;
+
+    if (geteuid() != 0)
+        cr_skip("becoming another user takes root");
+    cr_assert_eq(chmod(directory, 0755), 0);
+    file_write(path, "", 0);
+    cr_assert_eq(chmod(path, 0666), 0);
+    answer = as_nobody(path);
+    cr_assert_eq(answer.status, DLOCK_AUTH, "empty: %s", answer.message);
+    cr_assert_not_null(strstr(answer.message, "directory"), "%s", answer.message);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    answer = as_nobody(path);
+    cr_assert_eq(answer.status, DLOCK_AUTH, "a store: %s", answer.message);
+    cr_assert_not_null(strstr(answer.message, "directory"), "%s", answer.message);
+}
+
+/* ---- symbolic links, as fs.protected_symlinks has it, which need not be on ---- */
+
+static void protected_links(const char *what, uid_t owner, enum dlock_status expected)
+{
+    char link[96], file[128];
+    enum dlock_status got = DLOCK_INTERNAL;
+
+    (void)snprintf(link, sizeof link, "%s/link", directory);
+    (void)snprintf(file, sizeof file, "%s%s", link, what);
+    cr_assert_eq(symlink(what[0] == '/' ? directory : path, link), 0);
+    cr_assert_eq(lchown(link, owner, owner), 0);
+    s.target.target.path = file;
+    got = dlt_store_open(&s);
+    cr_assert_eq(got, expected, "%s: %s", dlock_status_name((int)got), s.err.message);
+    if (expected != DLOCK_OK)
+        cr_assert_not_null(strstr(s.err.message, link), "%s", s.err.message);
+    dlt_store_close(&s);
+    cr_assert_eq(unlink(link), 0);
+}
+
+Test(open, AUTH_a_link_of_another_user_in_a_directory_of_everybodys)
+{
+    if (geteuid() != 0)
+        cr_skip("giving links away takes root");
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    dlt_store_close(&s);
+    cr_assert_eq(chmod(directory, 01777), 0);
+    protected_links("", 65534, DLOCK_AUTH);
+    protected_links("/locks.db", 65534, DLOCK_AUTH);
+    protected_links("/new.db", 65534, DLOCK_AUTH);
+    cr_assert_neq(access(in_directory("new.db"), F_OK), 0);
+    protected_links("", 0, DLOCK_OK);
+    protected_links("/locks.db", 0, DLOCK_OK);
+    cr_assert_eq(chown(directory, 65534, 65534), 0);
+    protected_links("", 65534, DLOCK_OK);
+    cr_assert_eq(chown(directory, 0, 0), 0);
+    cr_assert_eq(chmod(directory, 0777), 0);
+    protected_links("", 65534, DLOCK_OK);
+}
+
+Test(open, a_path_with_links_dots_and_slashes)
+{
+    char file[160];
+
+    cr_assert_eq(mkdir(in_directory("sub"), 0700), 0);
+    cr_assert_eq(symlink("../sub/./", in_directory("sub/self")), 0);
+    cr_assert_eq(symlink("sub//self", in_directory("link")), 0);
+    (void)snprintf(file, sizeof file, "%s/./link//../sub/self/x.db", directory);
+    s.target.target.path = file;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(mode_of(in_directory("sub/x.db")), 0600u);
+    dlt_store_close(&s);
+    cr_assert_eq(unlink(in_directory("link")), 0);
+    cr_assert_eq(symlink("link", in_directory("link")), 0);
+    s.target.target.path = in_directory("link");
+    refused(DLOCK_CONFIG, "link");
+    dlt_store_remove(in_directory("sub"));
+}
+
+/* ---- shared among users of a group ---- */
+
+Test(open, users_of_one_group_share_a_store_and_its_gate)
+{
+    struct dlt_peer peers[2];
+    struct dlt_answer answer;
+
+    if (geteuid() != 0)
+        cr_skip("becoming other users takes root");
+    cr_assert_eq(chown(directory, 0, 65510), 0);
+    cr_assert_eq(chmod(directory, 02770), 0);
+    file_write(path, "", 0);
+    cr_assert_eq(chown(path, 0, 65510), 0);
+    cr_assert_eq(chmod(path, 0660), 0);
+    dlt_peer_start(&peers[0], "setpriv --reuid 65501 --regid 65501 --groups 65510");
+    dlt_peer_start(&peers[1], "setpriv --reuid 65502 --regid 65502 --groups 65510");
+    for (int i = 0; i < 2; i++) {
+        answer = dlt_peer_ask(&peers[i], "open %s normal", path);
+        cr_assert_eq(answer.status, DLOCK_OK, "%d: %s", i, answer.message);
+        answer = dlt_peer_ask(&peers[i], "gate");
+        cr_assert_eq(answer.status, DLOCK_OK, "%d: %s", i, answer.message);
+    }
+    cr_assert_eq(mode_of(in_directory("locks.db-gate")), 0660u);
+    cr_assert_eq(dlt_peer_ask(&peers[0], "try job a 60000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&peers[1], "try job b 60000 1000 e").status, DLOCK_BUSY);
+    cr_assert_eq(dlt_peer_ask(&peers[0], "unlock a").status, DLOCK_OK);
+    answer = dlt_peer_ask(&peers[1], "watch b 20000");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    dlt_peer_kill(&peers[0]);
+    dlt_peer_kill(&peers[1]);
+}
+
+/* Who may put files of that group there need not be of the group. */
+Test(open, a_gate_of_the_group_in_a_directory_of_everybodys_is_not_trusted)
+{
+    struct dlt_peer peer;
+    struct dlt_answer answer;
+
+    if (geteuid() != 0)
+        cr_skip("giving files away takes root");
+    file_write(path, "", 0);
+    cr_assert_eq(chown(path, 0, 65510), 0);
+    cr_assert_eq(chmod(path, 0660), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_eq(chown(in_directory("locks.db-gate"), 65501, 65510), 0);
+    cr_assert_eq(chmod(directory, 02777), 0);
+    dlt_peer_start(&peer, NULL);
+    cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
+    answer = dlt_peer_ask(&peer, "gate");
+    cr_assert_eq(answer.status, DLOCK_UNAVAILABLE);
+    cr_assert_not_null(strstr(answer.message, "trust"), "%s", answer.message);
+    cr_assert_eq(chmod(directory, 02770), 0);
+    cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&peer, "gate").status, DLOCK_OK);
+    dlt_peer_kill(&peer);
+}
+
 /* Mounts that go away with this process. */
 static void mount_here(const char *type, unsigned long flags, const char *data)
 {
