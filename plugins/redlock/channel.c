@@ -119,7 +119,7 @@ bool redlock_hub_listen(struct redlock_hub *hub)
     if (hub->ears == NULL)
         return false;
     for (unsigned i = 0; i < hub->place.count; i++) {
-        redlock_node_init(&hub->ears[i], &hub->place.nodes[i], i, hub->tls, hub->host, heard, hub);
+        redlock_node_init(&hub->ears[i], &hub->place, i, hub->tls, hub->host, heard, hub);
         hub->ears[i].channel = hub->channel;
     }
     return true;
@@ -127,12 +127,14 @@ bool redlock_hub_listen(struct redlock_hub *hub)
 
 /* Without the mutex: connecting takes its time, with TLS above all. The ears are ours by `reading`.
  */
-static void ears_advance(struct redlock_hub *hub)
+static void ears_advance(struct redlock_hub *hub, const struct dlock_target *target)
 {
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
 
-    for (unsigned i = 0; i < hub->place.count; i++)
+    for (unsigned i = 0; i < hub->place.count; i++) {
+        hub->ears[i].target = target;
         redlock_node_advance(&hub->ears[i], now_ns);
+    }
 }
 
 /* Until when nothing better is to be had than what is heard now; 0: an ear is about to hear. */
@@ -192,8 +194,11 @@ static void ears_poll(const struct redlock_hub *hub, int64_t until_ns)
         (void)!read(hub->wake_fd, &wakes, sizeof wakes);
 }
 
-void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
+void redlock_hub_sleep(const struct redlock_session *session, struct redlock_attempt *attempt,
+                       int64_t until_ns)
 {
+    struct redlock_hub *hub = session->hub;
+
     if (hub->host->now_ns(hub->host->ctx) >= until_ns)
         return;
     if (hub->reading) {
@@ -203,7 +208,7 @@ void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt,
     hub->reading = attempt->reading = true;
     (void)pthread_mutex_unlock(&hub->mutex);
     ears_poll(hub, until_ns);
-    ears_advance(hub);
+    ears_advance(hub, session->target);
     (void)pthread_mutex_lock(&hub->mutex);
     ears_publish(hub);
     hub->reading = attempt->reading = false;

@@ -40,7 +40,8 @@ bool redlock_hub_listen(struct redlock_hub *hub);
 /* Sleeps until something may have changed for the attempt, or until_ns; releases the mutex
  * meanwhile. One thread reads for all: it takes in what has arrived, and reconnects what was lost.
  */
-void redlock_hub_sleep(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns);
+void redlock_hub_sleep(const struct redlock_session *session, struct redlock_attempt *attempt,
+                       int64_t until_ns);
 
 /* Whoever stops reading wakes another one who watches and can. */
 void redlock_hub_hand_over(struct redlock_hub *hub);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "node_private.h"
+#include "redlock.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -16,12 +17,13 @@
 #define CHUNK          4096
 #define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
 
-void redlock_node_init(struct redlock_node *node, const struct redis_place *place, unsigned index,
+void redlock_node_init(struct redlock_node *node, const struct redlock_place *all, unsigned index,
                        const struct tls *tls, const struct dlock_host *host,
                        redlock_deliver_fn *deliver, void *owner)
 {
     *node = (struct redlock_node){
-        .place = place,
+        .all = all,
+        .place = &all->nodes[index],
         .index = index,
         .tls = tls,
         .host = host,
@@ -40,7 +42,7 @@ static void connection_end(struct redlock_node *node)
     if (node->addresses != NULL)
         freeaddrinfo(node->addresses);
     node->addresses = node->at = NULL;
-    redis_setup_end(&node->setup);
+    redlock_node_set_up_end(node);
     stream_close(&node->stream);
     resp_reader_fini(&node->reader);
     node->out_len = 0;
@@ -51,6 +53,8 @@ void redlock_node_close(struct redlock_node *node)
 {
     connection_end(node);
     node->count = 0;
+    if (node->out != NULL)
+        explicit_bzero(node->out, node->out_room); /* passwords */
     free(node->out);
     node->out = NULL;
     node->out_room = 0;
@@ -107,7 +111,7 @@ void redlock_node_drop(struct redlock_node *node, enum dlock_status status, cons
 }
 
 /* "<endpoint>: why" without the endpoint, which stands beside it. */
-static void drop_with(struct redlock_node *node, const struct dlock_error *err)
+void redlock_node_drop_with(struct redlock_node *node, const struct dlock_error *err)
 {
     const char *text = strstr(err->message, ": ");
 
@@ -209,7 +213,7 @@ static bool is_fit(struct redlock_node *node)
     uint32_t caps = 0;
 
     if (redis_facts_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK)
-        drop_with(node, &err);
+        redlock_node_drop_with(node, &err);
     else if (node->facts.run_id[0] == '\0')
         redlock_node_drop(node, DLOCK_CONFIG,
                           "INFO has no run_id: the server cannot be told apart from other nodes");
@@ -223,7 +227,7 @@ static void become_ready(struct redlock_node *node)
 {
     int64_t now_ns = node->host->now_ns(node->host->ctx);
 
-    redis_setup_end(&node->setup);
+    redlock_node_set_up_end(node);
     if (node->channel == NULL && !is_fit(node))
         return;
     node->state = NODE_READY;
@@ -239,12 +243,24 @@ static void become_ready(struct redlock_node *node)
 
 /* ---- answers ---- */
 
+/* A password that was changed meanwhile is tried at once [SEC-1]. */
+static void set_up_failed(struct redlock_node *node, const struct dlock_error *err)
+{
+    bool rotated = err->status == DLOCK_AUTH && redlock_node_is_rotated(node);
+
+    redlock_node_drop_with(node, err);
+    if (rotated) {
+        node->failures = 0;
+        node->retry_ns = 0;
+    }
+}
+
 static void set_up_take(struct redlock_node *node, const redisReply *reply)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     if (redis_setup_take(&node->setup, reply, &err) != DLOCK_OK)
-        drop_with(node, &err);
+        set_up_failed(node, &err);
     else if (redis_setup_done(&node->setup))
         become_ready(node);
 }

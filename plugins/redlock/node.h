@@ -51,6 +51,7 @@ struct redlock_ask {
 #define REDLOCK_NOT_ZEROED __attribute__((uninitialized))
 
 struct redlock_node;
+struct redlock_place;
 
 /* An answer to a request; freed by the caller. NULL: the connection ended without one. Subscribers:
  * a message, and ask is NULL; or reply is NULL, of a ping. May send on the node. */
@@ -58,7 +59,9 @@ typedef void redlock_deliver_fn(struct redlock_node *node, const struct redlock_
                                 const redisReply *reply);
 
 struct redlock_node {
-    const struct redis_place *place;
+    const struct redlock_place *all;
+    const struct redis_place *place;   /* in it */
+    const struct dlock_target *target; /* to read passwords of; valid while it is advanced */
     const struct tls *tls;
     const struct dlock_host *host;
     redlock_deliver_fn *deliver;
@@ -80,6 +83,7 @@ struct redlock_node {
     struct resp_reader reader;
     short events; /* of a handshake, or of what is left to send */
     struct redis_setup setup;
+    char *secret; /* the password that the server was told; until READY */
     struct redis_facts facts;
     int64_t votes_ns; /* no new lock before [restart_guard] */
     int64_t heard_ns; /* subscribers: when the server last said something */
@@ -90,7 +94,7 @@ struct redlock_node {
     unsigned first, count; /* of asks */
 };
 
-void redlock_node_init(struct redlock_node *node, const struct redis_place *place, unsigned index,
+void redlock_node_init(struct redlock_node *node, const struct redlock_place *all, unsigned index,
                        const struct tls *tls, const struct dlock_host *host,
                        redlock_deliver_fn *deliver, void *owner);
 /* Says nothing to the server. */

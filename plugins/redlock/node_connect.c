@@ -1,17 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 /* A node's way to a connection: the host's name, TCP, TLS, and what a new connection is told. */
 #include "node_private.h"
+#include "redlock.h"
 
 #include <poll.h>
+#include <string.h>
 
 #define REPLY_MAX ((size_t)1024 * 1024)     /* bytes of one answer: a page of a list */
 #define LIMIT_NS  (5 * INT64_C(1000000000)) /* to become READY */
 
+void redlock_node_set_up_end(struct redlock_node *node)
+{
+    redis_setup_end(&node->setup);
+    redlock_secret_free(node->secret);
+    node->secret = NULL;
+}
+
+bool redlock_node_is_rotated(const struct redlock_node *node)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    const char *told = node->secret != NULL ? node->secret : "";
+    char *secret = NULL;
+    bool rotated =
+        redlock_place_secret(node->all, node->index, node->target, &secret, &err) == DLOCK_OK &&
+        strcmp(secret != NULL ? secret : "", told) != 0;
+
+    redlock_secret_free(secret);
+    return rotated;
+}
+
+/* With the password as it is now. */
 static void set_up_begin(struct redlock_node *node)
 {
-    if (!redis_setup_begin(&node->setup, node->place, true,
-                           node->channel == NULL ? &node->facts : NULL) ||
-        !redlock_node_add(node, node->setup.bytes, node->setup.len)) {
+    struct redis_place place = *node->place;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    bool begun = false;
+
+    if (redlock_place_secret(node->all, node->index, node->target, &node->secret, &err) !=
+        DLOCK_OK) {
+        redlock_node_drop(node, err.status, "%.95s", err.message);
+        return;
+    }
+    place.password = node->secret;
+    begun =
+        redis_setup_begin(&node->setup, &place, true, node->channel == NULL ? &node->facts : NULL);
+    node->setup.place = node->place;
+    if (!begun || !redlock_node_add(node, node->setup.bytes, node->setup.len)) {
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
         return;
     }

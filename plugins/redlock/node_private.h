@@ -7,6 +7,8 @@
 
 /* ---- node.c ---- */
 
+/* err: "<endpoint>: why" */
+void redlock_node_drop_with(struct redlock_node *node, const struct dlock_error *err);
 void redlock_node_drop_stream(struct redlock_node *node, enum stream_result result,
                               const char *why);
 /* Adds to what is to be sent; false: no memory, or too much. */
@@ -20,5 +22,9 @@ void redlock_node_begin(struct redlock_node *node, int64_t now_ns);
 void redlock_node_resolve_step(struct redlock_node *node);
 void redlock_node_connect_step(struct redlock_node *node);
 void redlock_node_secure_step(struct redlock_node *node);
+/* SETTING_UP is over. */
+void redlock_node_set_up_end(struct redlock_node *node);
+/* Its password is not the one that the server was told. */
+bool redlock_node_is_rotated(const struct redlock_node *node);
 
 #endif

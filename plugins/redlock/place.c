@@ -38,7 +38,6 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
     *node = (struct redis_place){
         .origin = REDLOCK_ORIGIN,
         .user = target->user,
-        .password = target->password,
         .prefix = prefix != NULL ? prefix : "",
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
         .restart_guard_ms = target->number(target, "restart_guard"),
@@ -55,7 +54,7 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
 static enum dlock_status common_keep(struct redlock_place *place, struct redis_place *common,
                                      struct dlock_error *err)
 {
-    const char **texts[] = {&common->user, &common->password, &common->prefix};
+    const char **texts[] = {&common->user, &common->prefix};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (*texts[i] == NULL)
@@ -167,6 +166,8 @@ static enum dlock_status lines_init(struct redlock_place *place, const struct re
             return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a node");
         place->text_lens[place->count] = len;
         place->nodes[place->count] = *common;
+        if (strrchr(place->texts[place->count], '@') != NULL)
+            place->named |= 1u << place->count;
         if (!node_parse(&place->nodes[place->count], place->texts[place->count]))
             return refuse(err, "node: want redis://[user:password@]host[:port][/db], or rediss://, "
                                "percent-encoded as a whole");
@@ -197,6 +198,66 @@ static bool same_address(const struct redis_place *one, const struct redis_place
     return one->address.port == other->address.port &&
            strcasecmp(one->address.host, other->address.host) == 0;
 }
+
+/* ---- passwords ---- */
+
+#define SECRET_ROOM ((size_t)16 * 1024) /* of all lines of node= */
+
+void redlock_secret_free(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static bool same_text(const char *one, const char *other)
+{
+    return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
+}
+
+/* The password in the line of lines that is for this node, NULL: there is none; or the one that the
+ * node had when the client was opened. lines are taken apart. */
+static const char *line_password(const struct redis_place *node, char *lines)
+{
+    char *rest = NULL;
+
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        struct redis_place now = {.user = NULL};
+
+        if (node_parse(&now, line) && same_address(&now, node) && same_text(now.user, node->user))
+            return now.password;
+    }
+    return node->password;
+}
+
+enum dlock_status redlock_place_secret(const struct redlock_place *place, unsigned node,
+                                       const struct dlock_target *target, char **secret,
+                                       struct dlock_error *err)
+{
+    bool named = (place->named & 1u << node) != 0;
+    char *room = malloc(SECRET_ROOM);
+    const char *found = NULL;
+    int len = -2;
+
+    *secret = NULL;
+    if (room == NULL)
+        return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a password");
+    len = target->read_secret(target, named ? "node" : NULL, room, SECRET_ROOM, err);
+    if (len >= 0)
+        found = named ? line_password(&place->nodes[node], room) : room;
+    if (found != NULL)
+        *secret = strdup(found);
+    explicit_bzero(room, SECRET_ROOM);
+    free(room);
+    if (len == -2)
+        return err->status;
+    return found == NULL || *secret != NULL
+               ? DLOCK_OK
+               : dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a password");
+}
+
+/* ---- counting ---- */
 
 static enum dlock_status refuse_twice(const struct redis_place *node, struct dlock_error *err)
 {

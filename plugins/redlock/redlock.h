@@ -50,7 +50,8 @@ struct redlock_place {
     int64_t retry_delay_ms;
     unsigned retry_count;
     bool spin;
-    char *common[3];                /* owned: user, password and prefix of the URI */
+    unsigned named;                 /* bits: nodes whose node= has a user of its own */
+    char *common[2];                /* owned: user and prefix of the URI */
     char *texts[REDLOCK_NODES_MAX]; /* owned: node= taken apart */
     size_t text_lens[REDLOCK_NODES_MAX];
 };
@@ -61,6 +62,16 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
 void redlock_place_free(struct redlock_place *place);
 /* "h1:6379 and 2 more" */
 void redlock_place_show(const struct redlock_place *place, char *out, size_t size);
+
+/*
+ * The present password of a node, from the URI's or from its line of node=, read again. NULL: there
+ * is none. The caller gives it to redlock_secret_free.
+ */
+enum dlock_status redlock_place_secret(const struct redlock_place *place, unsigned node,
+                                       const struct dlock_target *target, char **secret,
+                                       struct dlock_error *err);
+/* Wipes it; NULL is fine. */
+void redlock_secret_free(char *secret);
 
 /* How long one node may take to answer, for a lease of ttl_ms; 0: not for one lease. */
 int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms);
@@ -81,6 +92,7 @@ struct redlock_debt {
 
 struct redlock_session {
     const struct dlock_host *host;
+    const struct dlock_target *target;
     struct redlock_hub *hub;
     const struct redlock_place *place; /* the hub's */
     struct redlock_node *nodes;        /* place->count; NULL: lent, while it watches */

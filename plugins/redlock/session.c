@@ -181,8 +181,9 @@ static void nodes_init(struct redlock_session *session)
 {
     for (unsigned i = 0; i < session->place->count; i++) {
         session->debts[i].knowing_life = 0;
-        redlock_node_init(&session->nodes[i], &session->place->nodes[i], i,
-                          redlock_hub_tls(session->hub), session->host, deliver, session);
+        redlock_node_init(&session->nodes[i], session->place, i, redlock_hub_tls(session->hub),
+                          session->host, deliver, session);
+        session->nodes[i].target = session->target;
     }
 }
 
@@ -225,8 +226,10 @@ static void lines_use(struct redlock_session *session, const struct redlock_line
     session->debts = lines->debts;
     session->calls = lines->calls;
     session->polled = false;
-    for (unsigned i = 0; lines->nodes != NULL && i < session->place->count; i++)
+    for (unsigned i = 0; lines->nodes != NULL && i < session->place->count; i++) {
         session->nodes[i].owner = session;
+        session->nodes[i].target = session->target;
+    }
 }
 
 /* Nothing is under way, and nobody has to be told of anything. */
@@ -289,6 +292,7 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
     enum dlock_status status = DLOCK_INTERNAL;
 
     session->host = host;
+    session->target = target;
     session->hub = redlock_hub_join(host, target, err);
     if (session->hub == NULL)
         return err->status;

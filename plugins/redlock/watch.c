@@ -101,11 +101,14 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 /* ---- sleeping ---- */
 
 /* A majority hears, or nothing better is to be had soon. */
-static void ears_await(struct redlock_hub *hub, struct redlock_attempt *attempt, int64_t until_ns)
+static void ears_await(const struct redlock_session *session, struct redlock_attempt *attempt,
+                       int64_t until_ns)
 {
+    const struct redlock_hub *hub = session->hub;
+
     while (!attempt->interrupted && count_bits(hub->hears) < hub->place.need &&
            now(hub) >= hub->settled_ns && now(hub) < until_ns)
-        redlock_hub_sleep(hub, attempt, until_ns);
+        redlock_hub_sleep(session, attempt, until_ns);
 }
 
 /* Some nodes are free, but too few: what was in our way there may be gone without a message. */
@@ -119,9 +122,10 @@ static int64_t look_at(struct redlock_hub *hub, const struct redlock_attempt *at
     return now(hub) + whole_ns / 2 + chance % (whole_ns / 2);
 }
 
-static enum dlock_status sleep_locked(struct redlock_hub *hub, struct redlock_attempt *attempt,
-                                      int64_t deadline_ns)
+static enum dlock_status sleep_locked(const struct redlock_session *session,
+                                      struct redlock_attempt *attempt, int64_t deadline_ns)
 {
+    struct redlock_hub *hub = session->hub;
     int64_t look_ns = INT64_MAX;
 
     for (;;) {
@@ -142,7 +146,7 @@ static enum dlock_status sleep_locked(struct redlock_hub *hub, struct redlock_at
             attempt->looks++;
             return DLOCK_BUSY;
         }
-        redlock_hub_sleep(hub, attempt, look_ns < deadline_ns ? look_ns : deadline_ns);
+        redlock_hub_sleep(session, attempt, look_ns < deadline_ns ? look_ns : deadline_ns);
     }
 }
 
@@ -159,7 +163,7 @@ static enum dlock_status watch_locked(struct redlock_session *session,
     if (attempt->hub == NULL || !redlock_hub_listen(hub))
         return DLOCK_UNAVAILABLE;
     attempt->watching = true;
-    ears_await(hub, attempt, hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
+    ears_await(session, attempt, hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
     attempt->free = 0;
     if (!attempt->interrupted) {
         (void)pthread_mutex_unlock(&hub->mutex);
@@ -169,7 +173,7 @@ static enum dlock_status watch_locked(struct redlock_session *session,
         (void)pthread_mutex_lock(&hub->mutex);
         attempt->free |= free_nodes;
     }
-    return sleep_locked(hub, attempt, req->deadline_ns);
+    return sleep_locked(session, attempt, req->deadline_ns);
 }
 
 enum dlock_status redlock_watch(void *self, const struct dlock_request *req,

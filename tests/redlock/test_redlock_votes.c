@@ -46,7 +46,8 @@ static void expect_try(enum dlock_status status, const char *text)
 {
     cr_expect_eq(dlt_try(&session, &request), status, "%s", session.err.message);
     cr_expect_not_null(strstr(session.err.message, text), "%s", session.err.message);
-    session.ops->forget(session.self, &request.req);
+    if (status != DLOCK_OK)
+        session.ops->forget(session.self, &request.req);
 }
 
 /* Nobody may hold the name, and it cannot be had: like one that is held, and why. */
@@ -137,4 +138,32 @@ Test(redlock_votes, OPN_2_no_guard)
     cr_assert_eq(dlt_session_open(&other), DLOCK_OK, "%s", other.err.message);
     cr_expect_eq(log_lines, 1u);
     dlt_session_close(&other);
+}
+
+static unsigned secrets_read;
+
+/* It is changed between the reading and the server's answer. */
+static int secret_rotates(const struct dlock_target *target, const char *option, char *buf,
+                          size_t size, struct dlock_error *err)
+{
+    (void)target;
+    (void)option;
+    (void)err;
+    return snprintf(buf, size, "%s", secrets_read++ == 0 ? "before" : "after");
+}
+
+/* SEC-1: a refused password that is another one by now is tried at once. */
+Test(redlock_votes, SEC_1_a_password_that_was_just_changed)
+{
+    const char *addresses[] = {servers[0].address};
+
+    (void)dlt_redis_ask(&servers[0], "ACL SETUSER ann on >after ~* &* +@all");
+    dlt_redlock_target(&session, addresses, 1);
+    dlt_session_option(&session, "any_count", "1");
+    session.target.user = "ann";
+    session.target.read_secret = secret_rotates;
+    open_it();
+    cr_expect_eq(secrets_read, 3u);
+    expect_try(DLOCK_OK, "");
+    cr_expect_eq(dlt_unlock(&session, &request), DLOCK_OK, "%s", session.err.message);
 }
