@@ -41,6 +41,7 @@ static void hub_free(struct redlock_hub *hub)
     for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
         redlock_node_close(&hub->ears[i]);
     free(hub->ears);
+    free(hub->debts);
     for (unsigned i = 0; i < hub->spare_count; i++)
         redlock_lines_close(&hub->spare[i], hub->place.count);
     if (hub->wake_fd >= 0)
@@ -230,6 +231,26 @@ bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines)
     }
     (void)pthread_mutex_unlock(&hub->mutex);
     return taken;
+}
+
+void redlock_hub_debts_leave(struct redlock_hub *hub, struct redlock_debt *debts)
+{
+    (void)pthread_mutex_lock(&hub->mutex);
+    if (hub->debts == NULL)
+        hub->debts = calloc(hub->place.count, sizeof *hub->debts);
+    if (hub->debts != NULL)
+        hub->indebted |= redlock_debts_move(hub->debts, debts, hub->place.count);
+    (void)pthread_mutex_unlock(&hub->mutex);
+}
+
+void redlock_hub_debts_take(struct redlock_hub *hub, struct redlock_debt *debts)
+{
+    if (!hub->indebted)
+        return;
+    (void)pthread_mutex_lock(&hub->mutex);
+    (void)redlock_debts_move(debts, hub->debts, hub->place.count);
+    hub->indebted = false;
+    (void)pthread_mutex_unlock(&hub->mutex);
 }
 
 /* ---- attempts ---- */

@@ -72,6 +72,11 @@ bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines
 /* False: none are there. */
 bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines);
 
+/* What nodes have to be told survives the session that knows of it: left by one that is closed, and
+ * taken by the next one that is used. debts: of all nodes. */
+void redlock_hub_debts_leave(struct redlock_hub *hub, struct redlock_debt *debts);
+void redlock_hub_debts_take(struct redlock_hub *hub, struct redlock_debt *debts);
+
 /* The attempt lives until redlock_hub_end, which is harmless twice. */
 void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
                        const unsigned char *token);

@@ -27,6 +27,8 @@ struct redlock_hub {
     int64_t settled_ns;        /* until then no further ear is about to hear */
     bool reading;              /* a thread has the ears, with the mutex released */
     struct redlock_lines spare[HUB_SPARE];
+    struct redlock_debt *debts;   /* of no session, one a node; NULL: there were none yet */
+    _Atomic bool indebted;        /* there are some */
     _Atomic unsigned spare_count; /* a forked child looks at them without the mutex */
 };
 

@@ -245,6 +245,11 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
                              const unsigned char *token, uint32_t last_round,
                              enum redlock_release what);
 
+/* One more; the oldest is forgotten, if there are too many. */
+void redlock_debt_add(struct redlock_debt *debt, const struct redlock_ask *ask);
+/* Those of all nodes. False: there were none. */
+bool redlock_debts_move(struct redlock_debt *to, struct redlock_debt *from, unsigned nodes);
+
 /* The node is to be told by its next connection, before anything else. */
 void redlock_release_owe(struct redlock_session *session, unsigned node,
                          const struct redlock_ask *ask);

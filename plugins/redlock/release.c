@@ -19,10 +19,8 @@ void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32
 
 /* ---- owed ---- */
 
-void redlock_release_owe(struct redlock_session *session, unsigned node,
-                         const struct redlock_ask *ask)
+void redlock_debt_add(struct redlock_debt *debt, const struct redlock_ask *ask)
 {
-    struct redlock_debt *debt = &session->debts[node];
     struct redlock_ask *to = debt->owed;
 
     while (to < debt->owed + debt->count &&
@@ -38,6 +36,25 @@ void redlock_release_owe(struct redlock_session *session, unsigned node,
     }
     *to = *ask;
     to->call = 0;
+}
+
+bool redlock_debts_move(struct redlock_debt *to, struct redlock_debt *from, unsigned nodes)
+{
+    bool moved = false;
+
+    for (unsigned node = 0; node < nodes; node++) {
+        for (unsigned i = 0; i < from[node].count; i++)
+            redlock_debt_add(&to[node], &from[node].owed[i]);
+        moved |= from[node].count > 0;
+        from[node].count = 0;
+    }
+    return moved;
+}
+
+void redlock_release_owe(struct redlock_session *session, unsigned node,
+                         const struct redlock_ask *ask)
+{
+    redlock_debt_add(&session->debts[node], ask);
 }
 
 void redlock_release_refused(struct redlock_session *session, unsigned node,

@@ -79,6 +79,7 @@ void redlock_session_advance(struct redlock_session *session)
     if (!session->polled)
         poll_all(session, 0);
     session->polled = false;
+    redlock_hub_debts_take(session->hub, session->debts);
     for (unsigned i = 0; i < session->place->count; i++) {
         if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
@@ -203,11 +204,20 @@ static enum dlock_status connections_check(struct redlock_session *session, stru
     return err->status;
 }
 
+/* What was sent and not answered is owed, or needs no answer. */
+static void nodes_close(struct redlock_session *session)
+{
+    for (unsigned i = 0; i < session->place->count; i++) {
+        if (session->nodes[i].count > 0)
+            redlock_node_drop(&session->nodes[i], DLOCK_UNAVAILABLE, "not connected");
+        redlock_node_close(&session->nodes[i]);
+    }
+}
+
 enum dlock_status redlock_session_connect(struct redlock_session *session, int64_t deadline_ns,
                                           struct dlock_error *err)
 {
-    for (unsigned i = 0; i < session->place->count; i++)
-        redlock_node_close(&session->nodes[i]);
+    nodes_close(session);
     nodes_init(session);
     connect_all(session, deadline_ns);
     return connections_check(session, err);
@@ -305,19 +315,31 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
     return status;
 }
 
+static void lines_end(struct redlock_session *session)
+{
+    struct redlock_lines lines = lines_of(session), none = {.nodes = NULL};
+
+    if (lines.nodes == NULL)
+        return;
+    nodes_close(session);
+    redlock_hub_debts_leave(session->hub, session->debts);
+    redlock_lines_close(&lines, session->place->count);
+    lines_use(session, &none);
+}
+
 void redlock_session_close(struct redlock_session *session)
 {
-    struct redlock_lines lines = lines_of(session);
+    struct redlock_lines lines;
     bool failed = false;
 
     if (session->hub == NULL)
         return;
-    failed = lines.nodes != NULL && !is_done(session);
-    redlock_lines_close(&lines, session->place->count);
-    while (failed && redlock_hub_take(session->hub, &lines)) /* they may be just as dead */
-        redlock_lines_close(&lines, session->place->count);
-    session->nodes = NULL;
-    session->debts = NULL;
+    failed = session->nodes != NULL && !is_done(session);
+    lines_end(session);
+    while (failed && redlock_hub_take(session->hub, &lines)) { /* they may be just as dead */
+        lines_use(session, &lines);
+        lines_end(session);
+    }
     redlock_hub_leave(session->hub);
     session->hub = NULL;
 }

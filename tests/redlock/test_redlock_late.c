@@ -275,6 +275,36 @@ Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
     dlock_client_close(client);
 }
 
+/* ... and by another session, as core closes one that reached no majority; as long as the client
+ * has a session or a lock. */
+Test(redlock_late, UNL_1_what_a_node_has_to_be_told_survives_the_session)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s&op_timeout=1s", false);
+    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock *kept = NULL;
+
+    OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_new(client, "z", 1, NULL, &kept, &dlt_err));
+    OK(dlock_trylock(kept, &dlt_err));
+    OK(dlock_trylock(lock, &dlt_err));
+    cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));
+    tell(1, "accept refuse");
+    tell(1, "kill rst");
+    dlt_sleep_ms(100);
+    OK(dlock_unlock(lock, &dlt_err));
+    cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
+    tell(0, "accept refuse");
+    tell(0, "kill rst");
+    cr_expect_neq(dlock_trylock(next, &dlt_err), DLOCK_OK);
+    tell(0, "accept on");
+    tell(1, "accept on");
+    expect_given_back(next);
+    dlock_free(kept);
+    dlock_free(next);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
 /* An unlock that others decide reaches a node that does not know its script, and answers late, if
  * nobody uses the session afterwards, too. */
 Test(redlock_late, UNL_1_where_the_script_of_an_unlock_is_not_known)
