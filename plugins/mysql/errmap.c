@@ -30,8 +30,43 @@ int my_contention(unsigned code)
            code == 3572 /* NOWAIT of MySQL */;
 }
 
-/* Of those that the server sent as its answer to a statement, which has had no effect then. */
-static enum dlock_status refusal(unsigned code)
+/* Others were faster, the statement was not begun or was undone: it may pass. */
+static int undone(unsigned code)
+{
+    switch (code) {
+    case 1021: /* full: disk, table, locks */
+    case 1114:
+    case 1206:
+    case 1036: /* read-only: table, server, transaction, with a global lock */
+    case 1099:
+    case 1223:
+    case 1290:
+    case 1792:
+    case 1836:
+    case 1040: /* too many connections, statements, changes */
+    case 1203:
+    case 1226:
+    case 1461:
+    case 1047: /* Galera: not ready */
+    case 1129: /* this host is blocked; locked by others for the moment */
+    case 1015:
+    case 1100:
+    case 1192:
+    case 1317: /* interrupted; max_statement_time, max_execution_time */
+    case 1969:
+    case 3024:
+    case 1243: /* the prepared statement is unknown, or has to be prepared again */
+    case 1615:
+        return 1;
+    default:
+        return my_contention(code);
+    }
+}
+
+/* Of those that the server sent as its answer to a statement. By default it is not known whether
+ * the statement had an effect: an error may come after the engine has committed (1180, 1026, 1030,
+ * 3100). */
+static enum dlock_status refusal(unsigned code, int in_transaction)
 {
     switch (code) {
     case 1044: /* access denied: database, user, command, table, column */
@@ -60,14 +95,16 @@ static enum dlock_status refusal(unsigned code)
     case 1041:
     case 1037:
         return DLOCK_NOMEM;
-    default: /* full, read-only, too many connections, interrupted, deadlock ...: it may pass */
-        return DLOCK_UNAVAILABLE;
+    default:
+        return in_transaction || undone(code) ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
     }
 }
 
 enum dlock_status my_status_of(unsigned code, int in_transaction)
 {
     switch (code) {
+    case 1153: /* longer than max_allowed_packet, now and the next time */
+        return DLOCK_CONFIG;
     case 2002: /* cannot connect, no such host */
     case 2003:
     case 2005:
@@ -81,6 +118,6 @@ enum dlock_status my_status_of(unsigned code, int in_transaction)
     default:
         if (my_fatal(code))
             return in_transaction ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
-        return refusal(code);
+        return refusal(code, in_transaction);
     }
 }
