@@ -60,7 +60,7 @@ static void alone_unlock(void)
 static void alone_forget(void)
 {
     alone = NULL;
-    (void)my_cond_init(&alone_ended);
+    nap_cond_init(&alone_ended);
     alone_unlock();
 }
 
@@ -94,14 +94,20 @@ static int alone_at(const char *endpoint)
     return dial != NULL;
 }
 
-/* Non-zero: there is one still. */
-static int alone_await(const char *endpoint, const struct timespec *until)
+static int time_is_left(const struct my_conn *conn)
 {
+    return conn->host->now_ns(conn->host->ctx) < conn->deadline_ns;
+}
+
+/* Non-zero: there is one still. */
+static int alone_await(const struct my_conn *conn)
+{
+    const char *endpoint = conn->place->endpoint;
     int there = 0;
 
     alone_lock();
-    while (alone_at(endpoint) && pthread_cond_timedwait(&alone_ended, &alone_mutex, until) == 0)
-        ;
+    while (alone_at(endpoint) && time_is_left(conn))
+        nap_until(&alone_ended, &alone_mutex, conn->host, conn->deadline_ns);
     there = alone_at(endpoint);
     alone_unlock();
     return there;
@@ -162,7 +168,7 @@ static struct dial *dial_new(struct my_conn *conn, const char *password)
     if (dial == NULL)
         return NULL;
     (void)pthread_mutex_init(&dial->mutex, NULL);
-    (void)my_cond_init(&dial->ended);
+    nap_cond_init(&dial->ended);
     dial->user = strdup(conn->place->user);
     dial->password = strdup(password);
     if (dial->user == NULL || dial->password == NULL) {
@@ -206,12 +212,11 @@ static int thread_start(struct dial *dial)
 
 enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
 {
-    const struct timespec until = my_until(conn->deadline_ns - conn->host->now_ns(conn->host->ctx));
     struct dial *dial = NULL;
     enum dlock_status status = DLOCK_TIMEOUT;
     int left_alone = 0;
 
-    if (alone_await(conn->place->endpoint, &until))
+    if (alone_await(conn))
         return DLOCK_TIMEOUT;
     dial = dial_new(conn, call->text);
     if (dial == NULL)
@@ -221,8 +226,8 @@ enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
         return DLOCK_NOMEM;
     }
     (void)pthread_mutex_lock(&dial->mutex);
-    while (!dial->done && pthread_cond_timedwait(&dial->ended, &dial->mutex, &until) == 0)
-        ;
+    while (!dial->done && time_is_left(conn))
+        nap_until(&dial->ended, &dial->mutex, conn->host, conn->deadline_ns);
     if (dial->done) {
         status = dial->status;
         call->failed = dial->call.failed;
@@ -243,7 +248,6 @@ enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
 
 int my_aside_init(void)
 {
-    if (my_cond_init(&alone_ended) != 0)
-        return -1;
+    nap_cond_init(&alone_ended);
     return pthread_atfork(alone_lock, alone_unlock, alone_forget);
 }

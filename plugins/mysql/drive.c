@@ -116,13 +116,12 @@ static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
 
     for (;;) {
         int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
-        struct timespec left = {.tv_sec = left_ns / MY_NS_PER_S, .tv_nsec = left_ns % MY_NS_PER_S};
+        const struct timespec left =
+            nap_slice(left_ns); /* if it is over, what has arrived counts */
         int count = 0;
 
         if (conn->stop != NULL && atomic_load(conn->stop) != 0)
             return DLOCK_CANCELED;
-        if (left_ns <= 0)
-            left = (struct timespec){0}; /* what has arrived counts */
         count = spin_for(conn, fds);
         if (count == 0)
             count = ppoll(fds, 2, &left, NULL);
@@ -302,7 +301,7 @@ enum dlock_status my_pause(struct my_conn *conn, int64_t pause_ns)
     struct pollfd wake = {.fd = conn->wake_fd, .events = POLLIN};
     int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
     int64_t ns = pause_ns < left_ns ? pause_ns : left_ns;
-    struct timespec span = {.tv_sec = ns / MY_NS_PER_S, .tv_nsec = ns % MY_NS_PER_S};
+    const struct timespec span = nap_slice(ns);
 
     if (ns > 0 && ppoll(&wake, 1, &span, NULL) > 0)
         wake_take(conn);

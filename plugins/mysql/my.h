@@ -21,7 +21,6 @@
  *   reader.c      the same, shared mode
  *   pinned.c      strategy session: a row lock as the lock
  *   side.c        what a client has once: the second connection, queue sessions at rest
- *   until.c       waiting for other threads
  *   watch.c       strategies row and insert: the head polls, the rest sleep
  *   queue.c       in GET_LOCK; queue.h
  *   look.c        inspect, list, break
@@ -32,6 +31,7 @@
 #ifndef MY_H
 #define MY_H
 
+#include "nap.h"
 #include "spin.h"
 #include "tls.h"
 
@@ -363,7 +363,7 @@ enum dlock_status my_schema_check(struct my_conn *conn, MYSQL_RES *const *answer
                                   int look, int *missing, struct dlock_error *err);
 /* Asks and checks, whatever the client has seen before. */
 enum dlock_status my_schema_look(struct my_conn *conn, struct dlock_error *err);
-/* CONFIG: they are not to be made. */
+/* NO_STORE: they are not to be made. */
 enum dlock_status my_schema_create(struct my_conn *conn, struct dlock_error *err);
 
 /* Writes text to out with the prefix before table names in braces. -1: no room. */
@@ -372,7 +372,7 @@ int my_schema_expand(const char *text, const char *prefix, char *out, size_t siz
 /* ---- errmap.c ---- */
 
 /* What an error means of a request that was sent; in_transaction: and can take no effect without a
- * COMMIT. */
+ * COMMIT. Without it what may have taken effect is UNKNOWN. */
 enum dlock_status my_status_of(unsigned code, int in_transaction);
 /* The connection cannot go on after it. */
 int my_fatal(unsigned code);
@@ -448,12 +448,6 @@ int my_side_keep(struct my_side *side);
 void my_side_keep_end(struct my_side *side);
 /* Once in a process; non-zero: no memory. */
 int my_side_init(void);
-
-/* ---- until.c ---- */
-
-/* A condition to wait for until moments of my_until. Non-zero: no memory. */
-int my_cond_init(pthread_cond_t *cond);
-struct timespec my_until(int64_t left_ns);
 
 /* ---- watch.c ---- */
 

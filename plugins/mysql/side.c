@@ -80,7 +80,7 @@ static struct my_side *side_new(const struct my_place *place, const struct dlock
     if (side == NULL)
         return NULL;
     (void)pthread_mutex_init(&side->mutex, NULL);
-    (void)my_cond_init(&side->freed);
+    nap_cond_init(&side->freed);
     side->host = host;
     side->place = *place;
     side->next = sides;
@@ -223,14 +223,13 @@ void my_side_keep_end(struct my_side *side)
 }
 
 /* 0: conn is ours. */
-static int conn_take(struct my_side *side, int64_t left_ns)
+static int conn_take(struct my_side *side, int64_t deadline_ns)
 {
-    const struct timespec until = my_until(left_ns);
     int failed = 0;
 
     (void)pthread_mutex_lock(&side->mutex);
-    while (side->busy && failed == 0)
-        failed = pthread_cond_timedwait(&side->freed, &side->mutex, &until);
+    while (side->busy && side->host->now_ns(side->host->ctx) < deadline_ns)
+        nap_until(&side->freed, &side->mutex, side->host, deadline_ns);
     failed = side->busy;
     side->busy = 1;
     (void)pthread_mutex_unlock(&side->mutex);
@@ -252,7 +251,7 @@ enum dlock_status my_side_begin(struct my_side *side, int64_t deadline_ns, struc
     int64_t left_ns = deadline_ns - now_ns > LEAST_NS ? deadline_ns - now_ns : LEAST_NS;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (conn_take(side, left_ns) != 0)
+    if (conn_take(side, now_ns + left_ns) != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the second connection is busy",
                           side->place.endpoint);
     side->conn.answered_ns = 0; /* be sure to look: others may have had reason to end it */

@@ -317,6 +317,21 @@ PINNED(C8_LCK_2_a_wait_at_a_server_that_says_nothing)
     dlt_maria_pause(&server, false);
 }
 
+/* The machine was suspended: its clock has gone on, and those of the kernel's waits have not. */
+PINNED(C8_a_suspend_in_the_middle_of_a_wait)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 60000, .native = 1};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    waiter_start(&w);
+    await_state("%FOR UPDATE%", 1);
+    dlt_host_advance(&s.host, 60000);
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+}
+
 PINNED(LCK_1_TIMEOUT_is_definite)
 {
     struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300, .native = 1};
