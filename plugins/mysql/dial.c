@@ -132,6 +132,8 @@ static enum dlock_status dial_fail(const struct my_conn *conn, struct dlock_erro
 
     if (code == 1130 || code == 1698 || code == 2059) /* host not allowed, user, plugin */
         status = DLOCK_AUTH;
+    if (code == 1049 && !conn->place->create)
+        status = DLOCK_NO_STORE;
     if (code == 2026)
         status = tls_status(mysql_error(conn->mysql));
     if (code == 2002 || code == 2003 || code == 2005)

@@ -61,6 +61,15 @@ static enum dlock_status host_parse(struct my_place *place, const char *text,
     return DLOCK_OK;
 }
 
+/* The library would log in as the user of the process, or whom the environment names. */
+static enum dlock_status user_find(struct my_place *place, struct dlock_error *err)
+{
+    place->user = place->target->user;
+    if (place->user == NULL || place->user[0] == '\0')
+        return invalid(err, "want a user: mysql://user@host/database");
+    return DLOCK_OK;
+}
+
 static enum dlock_status peer_find(struct my_place *place, struct dlock_error *err)
 {
     const char *const *hosts = place->target->hosts;
@@ -158,7 +167,6 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
 
     *place = (struct my_place){
         .target = target,
-        .user = target->user != NULL ? target->user : "",
         .socket = target->option(target, "unix_socket"),
         .create = create == NULL || target->number(target, "create") != 0,
         .galera = target->number(target, "unsafe_galera") != 0,
@@ -166,6 +174,8 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
         .grace_ms = target->number(target, "session_grace"),
     };
     status = strategy_find(place, err);
+    if (status == DLOCK_OK)
+        status = user_find(place, err);
     if (status == DLOCK_OK)
         status = peer_find(place, err);
     if (status == DLOCK_OK)

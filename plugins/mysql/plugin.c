@@ -20,7 +20,8 @@ static const struct dlock_option_spec options[] = {
      "absolute path of the server's socket, instead of a host"},
     {"table_prefix", "text", "dlock_", "1..32",
      "what the names of the tables begin with; one prefix serves one strategy"},
-    {"create", "bool", "on", NULL, "create the tables if they are not there"},
+    {"create", "bool", "on", NULL,
+     "create the tables if they are not there; off: NO_STORE, and nothing is made"},
     {"session_grace", "duration", "5s", "2s..60s",
      "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
      "each third of that"},
@@ -199,11 +200,9 @@ static enum dlock_status session_break(void *self, const unsigned char *name, ui
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (pinned(session))
-        return dlock_fail(
-            err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
-            "strategy=session: the lock is a connection, which KILL ends: SELECT conn "
-            "FROM %sfences WHERE name=..., readers: %sreaders",
-            session->place.prefix, session->place.prefix);
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
+                          "strategy=session has no break: KILL the holder's connection, as "
+                          "plugins/mysql/README.md shows");
     status = my_conn_enter(&session->conn, deadline_ns, err);
     my_conn_input_name(&session->conn, name, name_len);
     return status == DLOCK_OK ? my_look_break(session, owner, err) : status;

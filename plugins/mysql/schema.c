@@ -182,7 +182,7 @@ static enum dlock_status tables_create(struct my_conn *conn, struct dlock_error 
 enum dlock_status my_schema_create(struct my_conn *conn, struct dlock_error *err)
 {
     if (!conn->place->create)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146,
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NO_STORE, 1146,
                           "%s: database %.64s has no tables %s*, and create=off",
                           conn->place->endpoint, conn->place->database, conn->place->prefix);
     return tables_create(conn, err);

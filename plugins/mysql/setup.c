@@ -108,6 +108,11 @@ static enum dlock_status settings_compare(const struct my_conn *conn,
     return DLOCK_OK;
 }
 
+#define FACTS 4
+
+/* The longest statement: a renewal of 64 leases with the longest names takes 40 KB. */
+#define PACKET_LEAST 65536
+
 /* The server itself: may it be written, by one node only, and does it keep what it commits? */
 static enum dlock_status server_check(struct my_conn *conn, char **facts, struct dlock_error *err)
 {
@@ -126,6 +131,10 @@ static enum dlock_status server_check(struct my_conn *conn, char **facts, struct
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: a Galera node: row locks are its own, strategy=session is not safe",
                           place->endpoint);
+    if (facts[3] != NULL && strtol(facts[3], NULL, 10) < PACKET_LEAST)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1153,
+                          "%s: max_allowed_packet is %.20s, want %d or more", place->endpoint,
+                          facts[3], PACKET_LEAST);
     conn->flush = facts[1] != NULL ? strtol(facts[1], NULL, 10) : 0;
     return DLOCK_OK;
 }
@@ -145,6 +154,7 @@ static void settings_write(FILE *out, const struct my_conn *conn, const struct s
         (void)fprintf(out, "@@SESSION.%s,", settings->list[i].name);
     (void)fprintf(out, "@@GLOBAL.read_only,@@GLOBAL.innodb_flush_log_at_trx_commit,%s",
                   conn->dialect->galera ? "@@wsrep_on" : "0");
+    (void)fputs(",@@SESSION.max_allowed_packet", out);
 }
 
 /* For free(); NULL: no memory. */
@@ -173,7 +183,7 @@ static enum dlock_status settings_check(struct my_conn *conn, const struct setti
     MYSQL_ROW row = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (answer == NULL || mysql_num_fields(answer) != settings->count + 3)
+    if (answer == NULL || mysql_num_fields(answer) != settings->count + FACTS)
         return my_conn_garbled(conn, err);
     row = mysql_fetch_row(answer);
     if (row == NULL)

@@ -58,13 +58,13 @@ holder_start() {
     return 1
 }
 
-# What break says, and README.md.
+# break refers to README.md, which has the query.
 holder_killed() {
-    local query="SELECT conn FROM dlock_fences WHERE name=" got=0 said
+    local query="SELECT conn FROM dlock_fences WHERE name=" page=plugins/mysql/README.md got=0 said
     holder_start || return
     "$dlock" -u "${store}session" break --yes a 2>"$tap_tmp/err"
     said=$?
-    if ! same 78 "$said" || ! grep -qF "$query" "$tap_tmp/err" || ! grep -qF "$query" "$readme"; then
+    if ! same 78 "$said" || ! grep -qF "$page" "$tap_tmp/err" || ! grep -qF "$query" "$readme"; then
         kill "$holder"
         return 1
     fi

@@ -104,7 +104,14 @@ Test(open, OPN_4_nothing_is_made_with_create_off)
 {
     dlt_session_option(&s, "table_prefix", "none_");
     dlt_session_option(&s, "create", "0");
-    want(DLOCK_CONFIG, "create=off");
+    want(DLOCK_NO_STORE, "create=off");
+    s.target.path = "/no_such_database";
+    cr_assert_str_eq(dlt_maria_ask(&server, "GRANT SELECT ON `no_such_database`.* TO u"), "");
+    want(DLOCK_NO_STORE, "no_such_database");
+    dlt_session_option(&s, "create", "1");
+    want(DLOCK_CONFIG, "no_such_database");
+    s.target.path = "/locks";
+    dlt_session_option(&s, "create", "0");
     cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.tables WHERE "
                                             "table_name LIKE 'none%%'"),
                      "0");
@@ -269,6 +276,11 @@ Test(open, OPN_3_INVALID)
         want(DLOCK_INVALID, "database");
     }
     s.target.path = "/locks";
+    s.target.user = NULL;
+    want(DLOCK_INVALID, "user");
+    s.target.user = "";
+    want(DLOCK_INVALID, "user");
+    s.target.user = "u";
     s.hosts[1] = "127.0.0.2";
     want(DLOCK_INVALID, "one host");
     s.hosts[1] = NULL;
@@ -430,69 +442,4 @@ Test(open, no_file_and_no_variable_changes_where_we_go)
     (void)setenv("MYSQL_HOST", "203.0.113.1", 1);
     (void)setenv("MYSQL_PWD", "wrong", 1);
     want(DLOCK_OK, "");
-}
-
-#define DURABILITY (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
-
-struct probed {
-    char text[4096];
-    uint32_t clears;
-};
-
-static void probe_note(void *arg, const struct dlock_check *check)
-{
-    struct probed *probed = arg;
-    size_t len = strlen(probed->text);
-
-    probed->clears |= check->clears;
-    (void)snprintf(probed->text + len, sizeof probed->text - len, "%s=%s%s|", check->name,
-                   check->found, check->advice != NULL ? "!" : "");
-}
-
-Test(open, C16_probe_tells_what_is_in_force)
-{
-    struct probed probed = {.clears = 0};
-
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
-        DLOCK_OK, "%s", s.err.message);
-    cr_assert(strstr(probed.text, "innodb_flush_log_at_trx_commit=1|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "wsrep_on=0|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "read_only=0|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "session +00:00|") != NULL, "%s", probed.text);
-    cr_assert_eq(probed.clears, 0);
-}
-
-/* Servers of their own: the setting is everybody's. What `open` says (C16), then the probe. */
-static void flush_setting(const char *value, uint32_t costs)
-{
-    struct probed probed = {.clears = 0};
-    char argument[64], finding[64];
-
-    (void)snprintf(argument, sizeof argument, "--innodb-flush-log-at-trx-commit=%s", value);
-    (void)snprintf(finding, sizeof finding, "innodb_flush_log_at_trx_commit=%s!|", value);
-    cr_assert(dlt_maria_start(&server, (const char *[]){argument, NULL}), "%s", server.why);
-    dlt_session_init(&s, &server);
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
-    s.info.caps = DURABILITY;
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
-        DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
-    cr_assert(strstr(probed.text, finding) != NULL, "%s", probed.text);
-    cr_assert_eq(probed.clears, costs);
-    tear_down();
-}
-
-Test(own, C16_a_server_that_does_not_sync_has_no_durable_fence)
-{
-    flush_setting("2", DLOCK_CAP_FENCE_DURABLE);
-}
-
-/* The log is in the memory of the server's process for up to a second. */
-Test(own, C16_a_server_that_does_not_write_its_log_is_not_crash_safe)
-{
-    flush_setting("0", DURABILITY);
 }
