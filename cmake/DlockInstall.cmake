@@ -33,13 +33,26 @@ string(REGEX REPLACE "/$" "" DLOCK_PC_TO_PREFIX "${DLOCK_PC_TO_PREFIX}")
 configure_file(cmake/dlock.pc.in dlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The pages for those who use dlock, in the folders that they know each other by.
-install(FILES README.md SECURITY.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages for those who use dlock, in the folders that they know each other by, with all that they
+# link to; the headers by a link, which may be moved with the tree.
+install(FILES README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.md" PATTERN docs/benchmarks EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*/README.md" PATTERN memory EXCLUDE PATTERN support EXCLUDE)
+  FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN memory EXCLUDE PATTERN support EXCLUDE)
+install(FILES bench/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
+install(FILES examples/hello.c examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+file(RELATIVE_PATH DLOCK_DOC_TO_HEADERS
+  ${CMAKE_INSTALL_FULL_DOCDIR}/include ${CMAKE_INSTALL_FULL_INCLUDEDIR}/dlock)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/doc-include)
+file(CREATE_LINK ${DLOCK_DOC_TO_HEADERS} ${PROJECT_BINARY_DIR}/doc-include/dlock SYMBOLIC)
+install(FILES ${PROJECT_BINARY_DIR}/doc-include/dlock DESTINATION ${CMAKE_INSTALL_DOCDIR}/include)
 
 # A plugin to start from, with a project of its own.
 install(DIRECTORY examples/plugin-lockdir DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN build EXCLUDE)
+
+add_custom_target(uninstall
+  COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+    -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake VERBATIM)

@@ -7,7 +7,7 @@
  *     dlock_client_open("sqlite:///var/lib/app/locks.db", NULL, &client, &err);
  *     dlock_new(client, "nightly-report", 14, NULL, &lock, &err);
  *     if (dlock_trylock(lock, &err) == DLOCK_OK) {
- *         ... while (dlock_state(lock) == DLOCK_STATE_HELD) work; ...
+ *         ... while (dlock_state(lock) != DLOCK_STATE_LOST) work; ...
  *         dlock_unlock(lock, NULL);
  *     }
  *     dlock_free(lock);

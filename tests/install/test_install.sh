@@ -123,24 +123,50 @@ for file in "${elf_files[@]}"; do
     check "${file#"$prefix"/} is hardened" hardened "$file"
 done
 
-# Pages that what is installed names. Those of the project's own folders come with the source alone.
-pages_named() {
-    cat "$prefix"/include/dlock/*.h "$prefix"/share/man/man1/dlock.1 | grep -oE 'docs/[a-z]+\.md'
-    cd "$doc" && find . -name '*.md' | while read -r page; do
-        grep -oE '\]\([^):#]+\.md' "$page" | sed "s,^](,$(dirname "$page")/,"
-    done | xargs -n 1 realpath -m --relative-to . | grep -vE '^(CONTRIBUTING|bench/|plugins/README|docs/adr/template)'
-}
+doc=$prefix/share/doc/dlock
 
+# Pages that headers and manual page name.
 pages_are_there() {
     local page missing=0
-    doc=$prefix/share/doc/dlock
     [ -e "$doc/plugins/sqlite/README.md" ] && [ -e "$doc/examples/plugin-lockdir/README.md" ] || return
-    for page in $(pages_named | sort -u); do
+    while read -r page; do
         [ -e "$doc/$page" ] || { echo "$page is not installed"; missing=1; }
-    done
+    done < <(cat "$prefix"/include/dlock/*.h "$prefix"/share/man/man1/dlock.1 |
+        grep -oE 'docs/[a-z]+\.md' | sort -u)
     return "$missing"
 }
 check "the pages that are named are installed" pages_are_there
+
+# What the pages link to, but addresses and places in the same page.
+links_live() {
+    local page link count=0 dead=0
+    while read -r page; do
+        while read -r link; do
+            count=$((count + 1))
+            [ -e "$(dirname "$page")/${link%%#*}" ] || { echo "${page#"$doc"/}: $link"; dead=1; }
+        done < <(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//' | grep -vE '^(https?:|mailto:|#)')
+    done < <(find "$doc" -name '*.md')
+    echo "$count links"
+    [ "$count" -gt 40 ] && return "$dead"
+}
+check "no link of an installed page is dead" links_live
+
+# --- README ---
+
+readme_example() {
+    sed -n '/^```c$/,/^```$/p' "$doc/README.md" | sed "/^\`/d; s,/var/lib/app,$tap_tmp," >"$tap_tmp/readme.c"
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 -Wall -Wextra -Werror -o "$tap_tmp/readme" "$tap_tmp/readme.c" \
+        $(pkg-config --cflags --libs dlock) && "$tap_tmp/readme"
+}
+readme_example_says_why() {
+    "$prefix/bin/dlock" -u "sqlite://$tap_tmp/locks.db" run nightly-report -- \
+        sh -c "sed 's/10000/100/' '$tap_tmp/readme.c' >'$tap_tmp/busy.c'
+            '$cc' -o '$tap_tmp/busy' '$tap_tmp/busy.c' $(pkg-config --cflags --libs dlock)
+            ! '$tap_tmp/busy'" && grep -q '^no report: .' "$tap_tmp/log"
+}
+check "README's example compiles without a warning, and runs" readme_example
+check "it says why it has not the lock" readme_example_says_why
 
 no_trace_of() {
     ! grep -rlF "$1" "$prefix"/{include,lib*/cmake,lib*/pkgconfig,lib*/*/cmake,lib*/*/pkgconfig} \
@@ -148,4 +174,21 @@ no_trace_of() {
 }
 check "no installed text names the build directory" no_trace_of "$build_dir"
 check "no installed text names the first prefix" no_trace_of "$tap_tmp/first"
+
+# --- parts, and back again ---
+
+sqlite_alone() {
+    cmake -S "$source_dir" -B "$tap_tmp/alone" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF \
+        -DDLOCK_PLUGINS=sqlite && ninja -C "$tap_tmp/alone" -n >"$tap_tmp/alone/steps" || return
+    ! grep -iE 'hiredis|mariadb|openssl|-lssl' "$tap_tmp/alone/build.ninja" &&
+        ninja -C "$tap_tmp/alone" -t targets all | grep '^plugins/dlock_sqlite.so:'
+}
+check "DLOCK_PLUGINS=sqlite builds that store, without the packages of the others" sqlite_alone
+
+uninstalls() {
+    cmake --install "$build_dir" --prefix "$tap_tmp/second" && [ -e "$tap_tmp/second/bin/dlock" ] || return
+    cmake -DMANIFEST="$build_dir/install_manifest.txt" -P "$source_dir/cmake/uninstall.cmake" || return
+    same "" "$(find "$tap_tmp/second" ! -type d)" && same "" "$(find "$tap_tmp/second" -name dlock)"
+}
+check "uninstall leaves nothing" uninstalls
 tap_end
