@@ -37,15 +37,20 @@ static enum dlock_status tcp_init(struct redis_place *place, const struct dlock_
 {
     bool option = target->option(target, "db") != NULL;
 
-    if (target->hosts[0] == NULL || target->hosts[1] != NULL)
-        return refuse(err, "want one host, as in redis://127.0.0.1:6379");
+    if (target->hosts[0] == NULL)
+        return refuse(err, "want a host, as in redis://127.0.0.1:6379");
+    if (target->hosts[1] != NULL)
+        return refuse(err, "want one host; for several independent servers: redlock://");
     if (!address_parse(&place->address, target->hosts[0], DEFAULT_PORT))
         return refuse(err, "the host is not one that can be looked up");
     address_format(&place->address, place->endpoint, sizeof place->endpoint);
     if (target->path[0] == '\0' || strcmp(target->path, "/") == 0)
         return DLOCK_OK;
-    if (option || !database_parse(target->path + 1, &place->database))
-        return refuse(err, "want the number of a database, once: as the path or as db=");
+    if (option)
+        return refuse(err, "want the number of a database once: as the path or as db=");
+    if (!database_parse(target->path + 1, &place->database))
+        return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "'%.40s' is not a database number",
+                          target->path + 1);
     return DLOCK_OK;
 }
 
@@ -97,6 +102,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
         status = prefix_init(place, target, err);
     if (status == DLOCK_OK && place->restart_guard_ms > 0 &&
         place->restart_guard_ms < target->number(target, "waiter_lease"))
-        return refuse(err, "restart_guard is shorter than waiter_lease, which is a lock's, too");
+        return refuse(err, "waiter_lease is longer than restart_guard: a lock that the queue "
+                           "grants lasts that long");
     return status;
 }

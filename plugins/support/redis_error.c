@@ -73,8 +73,19 @@ bool redis_error_is(const redisReply *reply, const char *code)
     return reply->type == REDIS_REPLY_ERROR && begins(reply, code);
 }
 
+/* lua-replicate-commands no, or a server older than 5: our scripts look at the clock first, so that
+ * none of them has written anything. */
+static bool is_too_old(const redisReply *reply)
+{
+    static const char text[] = "Write commands not allowed after non deterministic commands";
+
+    return memmem(reply->str, (size_t)reply->len, text, sizeof text - 1) != NULL;
+}
+
 static enum dlock_status error_status(const redisReply *reply)
 {
+    if (is_too_old(reply))
+        return DLOCK_CONFIG;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (begins(reply, errors[i].text))
             return errors[i].status;
@@ -130,6 +141,10 @@ enum dlock_status redis_error(const struct redis_place *place, const redisReply 
     if (redis_error_is(reply, "WRONGTYPE"))
         return redis_fail(place, err, DLOCK_CONFIG,
                           "a key of the name is something else (WRONGTYPE)");
+    if (is_too_old(reply))
+        return redis_fail(place, err, DLOCK_CONFIG,
+                          "the server refuses scripts that look at the clock: want Redis 5 or "
+                          "later, and lua-replicate-commands yes");
     redis_error_text(text, sizeof text, reply);
     return redis_fail(place, err, error_status(reply), "%s%s", error_advice(reply), text);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEAST_MAJOR 5 /* older ones refuse scripts that look at the clock and then write */
+
 /* A server may say what it likes, and it is shown. */
 static void copy(char *out, size_t size, const char *text, size_t len)
 {
@@ -54,19 +56,38 @@ static void flag(const char *text, size_t len, const char *name, const char *yes
         *out = strcmp(value, yes) == 0;
 }
 
+/* CONFIG SET appendonly yes begins with a rewrite. Until that has succeeded nothing counts that was
+ * written to the file, although aof_enabled is 1; the sizes are 0 for so long. */
+static void aof_look(struct redis_facts *facts, const char *text, size_t len)
+{
+    bool rewriting = false, scheduled = false, fine = true;
+    int64_t base = -1, current = -1;
+
+    flag(text, len, "aof_rewrite_in_progress", "1", &rewriting);
+    flag(text, len, "aof_rewrite_scheduled", "1", &scheduled);
+    flag(text, len, "aof_last_bgrewrite_status", "ok", &fine);
+    number(text, len, "aof_base_size", &base);
+    number(text, len, "aof_current_size", &current);
+    if (base >= 0)
+        facts->aof_begins = base == 0 && current == 0 && (rewriting || scheduled || !fine);
+}
+
 void redis_facts_info(struct redis_facts *facts, const char *text, size_t len)
 {
     char version[40];
 
+    number(text, len, "redis_version", &facts->major);
     if (field(text, len, "redis_version", version, sizeof version))
         (void)snprintf(facts->server, sizeof facts->server, "Redis %s", version);
     if (field(text, len, "valkey_version", version, sizeof version))
         (void)snprintf(facts->server, sizeof facts->server, "Valkey %s", version);
     flag(text, len, "redis_mode", "cluster", &facts->cluster);
+    flag(text, len, "redis_mode", "sentinel", &facts->sentinel);
     number(text, len, "uptime_in_seconds", &facts->uptime_s);
     number(text, len, "maxmemory", &facts->max_memory);
     (void)field(text, len, "maxmemory_policy", facts->policy, sizeof facts->policy);
     flag(text, len, "aof_enabled", "1", &facts->aof);
+    aof_look(facts, text, len);
     flag(text, len, "loading", "1", &facts->loading);
     (void)field(text, len, "role", facts->role, sizeof facts->role);
     (void)field(text, len, "run_id", facts->run_id, sizeof facts->run_id);
@@ -75,12 +96,17 @@ void redis_facts_info(struct redis_facts *facts, const char *text, size_t len)
 
 void redis_facts_config(struct redis_facts *facts, const redisReply *reply)
 {
-    const redisReply *value = NULL;
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *name = redis_reply_text(reply, i),
+                         *value = redis_reply_text(reply, i + 1);
 
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
-        value = redis_reply_text(reply, 1);
-    if (value != NULL)
-        copy(facts->fsync, sizeof facts->fsync, value->str, (size_t)value->len);
+        if (name == NULL || value == NULL)
+            continue;
+        if (strcmp(name->str, "appendfsync") == 0)
+            copy(facts->fsync, sizeof facts->fsync, value->str, (size_t)value->len);
+        if (strcmp(name->str, "no-appendfsync-on-rewrite") == 0)
+            facts->fsync_pauses = strcmp(value->str, "no") != 0;
+    }
 }
 
 static bool evicts(const struct redis_facts *facts)
@@ -90,7 +116,8 @@ static bool evicts(const struct redis_facts *facts)
 
 static bool syncs(const struct redis_facts *facts)
 {
-    return facts->aof && strcmp(facts->fsync, "always") == 0;
+    return facts->aof && !facts->aof_begins && !facts->fsync_pauses &&
+           strcmp(facts->fsync, "always") == 0;
 }
 
 bool redis_facts_durable(const struct redis_facts *facts)
@@ -103,9 +130,16 @@ enum dlock_status redis_facts_judge(const struct redis_facts *facts,
                                     struct dlock_error *err)
 {
     *caps = DLOCK_CAP_FENCE;
+    if (facts->sentinel)
+        return redis_fail(place, err, DLOCK_CONFIG,
+                          "a Sentinel, not a Redis server: name the master that it watches, "
+                          "redis://HOST:PORT");
     if (facts->server[0] == '\0' || facts->role[0] == '\0' || facts->policy[0] == '\0')
         return redis_fail(place, err, DLOCK_PROTOCOL,
                           "INFO does not say version, role and maxmemory_policy: not Redis?");
+    if (facts->major < LEAST_MAJOR)
+        return redis_fail(place, err, DLOCK_CONFIG, "%s is too old: want Redis %d or later",
+                          facts->server, LEAST_MAJOR);
     if (facts->loading)
         return redis_fail(place, err, DLOCK_UNAVAILABLE, "the server is loading its data");
     if (facts->cluster)
@@ -127,16 +161,26 @@ enum dlock_status redis_facts_judge(const struct redis_facts *facts,
     return DLOCK_OK;
 }
 
+static const char *persistence(const struct redis_facts *facts)
+{
+    if (!facts->aof)
+        return "off";
+    if (facts->aof_begins)
+        return "on, and not written completely yet";
+    if (facts->fsync[0] == '\0')
+        return "unknown";
+    if (facts->fsync_pauses && strcmp(facts->fsync, "always") == 0)
+        return "always, but not during a rewrite";
+    return facts->fsync;
+}
+
 void redis_facts_report(const struct redis_facts *facts, const struct redis_place *place,
                         dlock_check_fn *fn, void *arg)
 {
     const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     bool guarded = place->restart_guard_ms > 0, durable = redis_facts_durable(facts);
-    const char *persistence = "off";
     char guard[64];
 
-    if (facts->aof)
-        persistence = facts->fsync[0] != '\0' ? facts->fsync : "unknown";
     (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
                    (double)place->restart_guard_ms / 1000, (long long)facts->uptime_s);
     const struct dlock_check checks[] = {
@@ -146,10 +190,11 @@ void redis_facts_report(const struct redis_facts *facts, const struct redis_plac
          .advice = evicts(facts) ? "set noeviction: locks may be thrown away" : NULL,
          .clears = evicts(facts) ? durability : 0},
         {.name = "append-only file, fsync",
-         .found = persistence,
+         .found = persistence(facts),
          .advice = syncs(facts) ? NULL
                                 : "a crash of the server forgets locks and the last fences: "
-                                  "appendonly yes and appendfsync always",
+                                  "appendonly yes, appendfsync always and "
+                                  "no-appendfsync-on-rewrite no",
          .clears = syncs(facts) ? 0 : DLOCK_CAP_FENCE_DURABLE},
         {.name = "restart_guard",
          .found = durable ? "not needed" : guard,

@@ -109,11 +109,14 @@ struct redis_facts {
     char role[16];
     char policy[32];                /* maxmemory-policy */
     char fsync[16];                 /* appendfsync; "": the user may not know */
+    bool fsync_pauses;              /* no-appendfsync-on-rewrite */
+    bool aof_begins;                /* the append-only file is being written for the first time */
     char run_id[REDIS_RUN_ID_SIZE]; /* another one after each start; "": unknown */
     int64_t max_memory;
     int64_t uptime_s;
+    int64_t major;    /* of the version that the server says it is compatible with */
     int64_t clock_us; /* the server's wall clock; 0: it does not say */
-    bool aof, cluster, loading;
+    bool aof, cluster, sentinel, loading;
 };
 
 /* Takes what INFO and CONFIG GET answered. */

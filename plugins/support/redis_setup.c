@@ -62,7 +62,7 @@ static bool add_look(struct redis_setup *setup)
 
     for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)
         fine = add(setup, Q_INFO, (const char *[]){"INFO", sections[i]}, 2);
-    return fine && add(setup, Q_FSYNC, (const char *[]){"CONFIG", "GET", "appendfsync"}, 3);
+    return fine && add(setup, Q_FSYNC, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
 }
 
 bool redis_setup_begin(struct redis_setup *setup, const struct redis_place *place, bool identity,

@@ -52,6 +52,16 @@ bool resp_reader_feed(struct resp_reader *reader, const char *bytes, size_t len)
     return false;
 }
 
+/* The parser names the first byte of what is no answer of Redis. */
+static const char *foreign(const char *errstr)
+{
+    if (strstr(errstr, "got \"H\"") != NULL)
+        return "Protocol error, got \"H\" as reply type byte: HTTP?";
+    if (strstr(errstr, "got \"\\x15\"") != NULL)
+        return "Protocol error, got a byte of TLS: rediss://?";
+    return errstr;
+}
+
 bool resp_reader_next(struct resp_reader *reader, redisReply **out)
 {
     void *reply = NULL;
@@ -60,7 +70,7 @@ bool resp_reader_next(struct resp_reader *reader, redisReply **out)
     if (redisReaderGetReply(reader->parser, &reply) != REDIS_OK) {
         reader->no_memory = reader->parser->err == REDIS_ERR_OOM && !reader->refused;
         reader->why =
-            reader->refused ? "an array longer than any could be" : reader->parser->errstr;
+            reader->refused ? "an array longer than any could be" : foreign(reader->parser->errstr);
         return false;
     }
     if (reply == NULL)

@@ -87,6 +87,17 @@ Test(open, OPN_2_C16_durability_is_announced_when_it_is_there)
                  "not to be known is not to be had");
 }
 
+/* INVALID: what a newcomer writes is answered by what was meant. */
+Test(open, INVALID_says_what_was_meant)
+{
+    dlt_session_init(&s, "redis", "h1");
+    s.hosts[1] = "h2";
+    refused(DLOCK_INVALID, "for several independent servers: redlock://");
+    dlt_session_init(&s, "redis", "h");
+    s.target.path = "/abc";
+    refused(DLOCK_INVALID, "'abc' is not a database number");
+}
+
 /* What was announced is looked at again on each connection, and said once if it is gone: in the
  * log, and to core. */
 Test(open, C16_durability_that_is_gone_is_said)
@@ -261,6 +272,7 @@ Test(open, INVALID_what_core_could_not_check)
         {"redis", "h", "/x", NULL, NULL},
         {"redis", "h", "/1/2", NULL, NULL},
         {"redis", "h", "/1", "db", "1"},
+        {"redis", "h", "", "restart_guard", "1000"}, /* below waiter_lease */
         {"redis", "h", "", "prefix", "a{b"},
         {"rediss", "127.0.0.1:1", "", "cert", "/x"},
         {"rediss", "127.0.0.1:1", "", "ca", "/nonexistent/ca.pem"},

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_UP(seconds)                                                                     \
-    "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_in_" \
-    "seconds:" seconds "\\r\\n"
+#define INFO_OF(version, seconds)                                                             \
+    "redis_version:" version "\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime" \
+    "_in_seconds:" seconds "\\r\\n"
+#define INFO_UP(seconds) INFO_OF("7.0.15", seconds)
 /* What a new connection asks, and is told. 86 is the length of INFO. */
 #define HELLO_OF(info)                                                                         \
     "any 6\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
@@ -73,6 +74,10 @@ static const struct {
     {"MOVED 3999 127.0.0.1:6381", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
     {"ASK 3999 127.0.0.1:6381", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
     {"WRONGTYPE Operation against a key", DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"ERR Error running script (call to f_1): @user_script:31: Write commands not allowed after "
+     "non "
+     "deterministic commands.",
+     DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
     {"NOAUTH Authentication required.", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
     {"WRONGPASS invalid username-password pair", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
     {"NOPERM this user has no permissions", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
@@ -82,6 +87,32 @@ static const struct {
      DLOCK_UNKNOWN},
     {"", DLOCK_UNKNOWN, DLOCK_UNKNOWN, DLOCK_UNKNOWN},
 };
+
+/* OPN-1, C16: what is no server that can keep a lock says so, and what to do. */
+Test(replies, OPN_1_servers_that_cannot_keep_a_lock)
+{
+    static const struct {
+        const char *hello;
+        enum dlock_status status;
+        const char *text;
+    } servers[] = {
+        {HELLO_OF(INFO_OF("4.0.14", "99")), DLOCK_CONFIG,
+         "Redis 4.0.14 is too old: want Redis 5 or later"},
+        {"any 6\nsend "
+         "\"+OK\\r\\n$43\\r\\nredis_version:7.0.15\\r\\nredis_mode:sentinel\\r\\n\\r\\n$0\\r"
+         "\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-ERR unknown command\\r\\n\"\n",
+         DLOCK_CONFIG, "a Sentinel, not a Redis server: name the master"},
+        {"any 6\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\n", DLOCK_PROTOCOL,
+         "as reply type byte: HTTP?"},
+    };
+
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++) {
+        play("conn\n%s", servers[i].hello);
+        cr_assert_eq(dlt_session_open(&s), servers[i].status, "%zu: %s", i, s.err.message);
+        cr_assert(strstr(s.err.message, servers[i].text) != NULL, "%s", s.err.message);
+        tear_down();
+    }
+}
 
 /* The server is not what it was when it was looked at: it is looked at again [FAI-2]. */
 static bool ends_the_connection(const char *error)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a server durable that looks so at first sight? (OPN-2, C16) */
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+
+static struct dlt_redis server;
+static struct dlt_session s;
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_redis_stop(&server);
+}
+
+TestSuite(durable, .fini = tear_down, .timeout = 60);
+
+static void start(const char *const *args)
+{
+    cr_assert(dlt_redis_start(&server, args), "%s", server.why);
+    dlt_session_init(&s, "redis", server.address);
+    dlt_session_trusted(&s); /* who may ask for appendfsync */
+}
+
+/* While the file is rewritten such a server does not wait for the disk. */
+Test(durable, OPN_2_C16_a_server_that_does_not_sync_during_rewrites_is_not_durable)
+{
+    start((const char *[]){"--appendonly", "yes", "--appendfsync", "always",
+                           "--no-appendfsync-on-rewrite", "yes", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0);
+}
+
+/* CONFIG SET appendonly yes: until the first file is written a crash forgets all. */
+Test(durable, OPN_2_C16_a_server_whose_first_file_is_not_written_is_not_durable)
+{
+    const uint32_t durable = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    uint32_t caps = 0;
+
+    start((const char *[]){"--appendfsync", "always", "--rdb-key-save-delay", "500000", NULL});
+    for (int i = 0; i < 6; i++)
+        (void)dlt_redis_ask(&server, "SET key%d x", i);
+    (void)dlt_redis_ask(&server, "CONFIG SET appendonly yes");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(s.info.caps & durable, 0);
+    while ((caps & durable) != durable) {
+        dlt_session_close(&s);
+        dlt_sleep_ms(100);
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+        caps = s.info.caps;
+    }
+}
