@@ -72,6 +72,26 @@ every_key_ends_by_itself() {
     done
 }
 
+process_of() {
+    redis-cli -p "$1" INFO server | tr -d '\r' | sed -n 's/^process_id://p'
+}
+
+# Nodes that accept connections and say nothing: the wait includes connecting (C8). Without that a
+# connection is waited for during 5 s.
+wait_covers_the_store() {
+    local pids start got=0
+    pids=$(process_of "$3" && process_of "$4" && process_of "$5")
+    # shellcheck disable=SC2086 # a word each
+    kill -STOP $pids
+    start=$(date +%s%3N)
+    ends 69 "$dlock" -u "$all&open=lazy" run --wait 1s job -- touch ran || got=1
+    start=$(($(date +%s%3N) - start))
+    # shellcheck disable=SC2086
+    kill -CONT $pids
+    echo "$start ms"
+    [ "$got" -eq 0 ] && [ ! -e ran ] && [ "$start" -ge 900 ] && [ "$start" -lt 4500 ]
+}
+
 too_few_nodes() {
     ends 69 "$dlock" -u "$dead" run --wait 2s job -- touch ran && [ ! -e ran ] &&
         [ "$(grep -c '^dlock:   127.0.0.1:[0-9]*: ' err)" -eq 5 ] &&
@@ -96,7 +116,8 @@ check "inspect tells of each node" tells_of_each_node "$@"
 check "others are kept out" keeps_others_out
 check "readers run together" readers_together
 check "list shows it, break takes it away, and the command ends" lists_and_breaks
-check "with 3 of 5 dead it is 69 before the deadline, and a line a node" too_few_nodes
+check "with 3 of 5 dead it is 69, and a line a node" too_few_nodes
+check "a wait ends on time while 3 of 5 say nothing" wait_covers_the_store "$@"
 check "nodes that were just started are waited for, and say for how long; a longer ttl is refused" nodes_without_a_vote
 check "every key ends by itself" every_key_ends_by_itself "$@"
 tap_end
