@@ -46,7 +46,9 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
                           "memory://%s takes no user, password or path", id);
     if (memory_store_forked())
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_FORKED, 0,
-                          "memory://%s stays in the process that used it first", id);
+                          "memory://%s cannot be opened in a forked child of a process that "
+                          "used the memory plugin; open it after exec",
+                          id);
     session->host = host;
     session->waiter_lease_ms = target->number(target, "waiter_lease");
     session->store = memory_store_hold(id, host);

@@ -95,7 +95,7 @@ enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
     if (number != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR))
         return dlock_fail(
             err, SQ_ORIGIN, primary == SQLITE_CANTOPEN ? sqlite_status_of_errno(number) : status,
-            rc, "%.150s: %s: %s", place->path, sqlite3_errstr(rc), strerrordesc_np(number));
+            rc, "%.150s: %s: %s", place->path, sqlite3_errstr(rc), sqlite_errno_text(number));
     return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", place->path,
                       handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
 }

@@ -27,11 +27,17 @@ enum dlock_status sqlite_status_of_errno(int number)
     }
 }
 
+const char *sqlite_errno_text(int number)
+{
+    return number == EFBIG ? "larger than this process may write (ulimit -f)"
+                           : strerrordesc_np(number);
+}
+
 enum dlock_status sqlite_fail_errno(struct dlock_error *err, const char *path, const char *what,
                                     int number)
 {
     return dlock_fail(err, SQ_ORIGIN, sqlite_status_of_errno(number), number,
-                      "cannot %s %.180s: %s", what, path, strerrordesc_np(number));
+                      "cannot %s %.180s: %s", what, path, sqlite_errno_text(number));
 }
 
 enum dlock_status sqlite_status_of(int rc)

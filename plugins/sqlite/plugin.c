@@ -25,14 +25,21 @@ static void deadline_set(struct sqlite_session *session, int64_t deadline_ns)
         sqlite_clock_until(deadline_ns - session->host->now_ns(session->host->ctx));
 }
 
-/* The beginning of every slot that touches the file. */
+/* The beginning of every slot that touches the file; `leave` is the end, whatever this returns. */
 static enum dlock_status enter(struct sqlite_session *session, int64_t deadline_ns,
                                struct dlock_error *err)
 {
     if (sqlite_origin_left())
         return forked(err);
     deadline_set(session, deadline_ns);
+    sqlite_signals_block(&session->signals);
     return DLOCK_OK;
+}
+
+static enum dlock_status leave(struct sqlite_session *session, enum dlock_status status)
+{
+    sqlite_signals_restore(&session->signals);
+    return status;
 }
 
 /* The same of those that write. */
@@ -97,7 +104,7 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
         status = store_open(session, err);
     if (status == DLOCK_OK)
         info_fill(info, session);
-    return status;
+    return leave(session, status);
 }
 
 static void sqlite_close(void *self, int is_forked)
@@ -106,7 +113,9 @@ static void sqlite_close(void *self, int is_forked)
 
     if (is_forked || sqlite_origin_left())
         return;
+    sqlite_signals_block(&session->signals);
     sqlite_db_close(&session->db);
+    sqlite_signals_restore(&session->signals);
     sqlite_gate_close(&session->db.gate);
     sqlite_place_fini(&session->place);
 }
@@ -120,7 +129,7 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
     if (status != DLOCK_OK)
         return status;
     sqlite_gate_mend(&session->db.gate, &session->place, &session->clock, session->db.until_ns);
-    return sqlite_lease_try(session, req, grant, err);
+    return leave(session, sqlite_lease_try(session, req, grant, err));
 }
 
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,
@@ -128,7 +137,9 @@ static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, si
 {
     enum dlock_status status = enter_to_write(self, deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_lease_renew(self, ops, n, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_lease_renew(self, ops, n, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *req,
@@ -136,7 +147,9 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
 {
     enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_lease_unlock(self, req, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_lease_unlock(self, req, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_leave(void *self, const struct dlock_request *req,
@@ -144,7 +157,9 @@ static enum dlock_status sqlite_leave(void *self, const struct dlock_request *re
 {
     enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_lease_leave(self, req, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_lease_leave(self, req, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_watch(void *self, const struct dlock_request *req,
@@ -156,7 +171,9 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
     enum dlock_status status =
         enter(self, exchange_ns < req->deadline_ns ? exchange_ns : req->deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_wait(self, req, grant, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_wait(self, req, grant, err);
+    return leave(self, status);
 }
 
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
@@ -174,7 +191,9 @@ static enum dlock_status sqlite_inspect(void *self, const unsigned char *name, u
 {
     enum dlock_status status = enter(self, deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_look_inspect(self, name, name_len, fn, arg, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_look_inspect(self, name, name_len, fn, arg, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
@@ -183,7 +202,9 @@ static enum dlock_status sqlite_list(void *self, const unsigned char *prefix, ui
 {
     enum dlock_status status = enter(self, deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_look_list(self, prefix, prefix_len, fn, arg, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_look_list(self, prefix, prefix_len, fn, arg, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_break(void *self, const unsigned char *name, uint32_t name_len,
@@ -192,7 +213,9 @@ static enum dlock_status sqlite_break(void *self, const unsigned char *name, uin
 {
     enum dlock_status status = enter_to_write(self, deadline_ns, err);
 
-    return status == DLOCK_OK ? sqlite_lease_break(self, name, name_len, owner, err) : status;
+    if (status == DLOCK_OK)
+        status = sqlite_lease_break(self, name, name_len, owner, err);
+    return leave(self, status);
 }
 
 static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
@@ -205,7 +228,7 @@ static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
         status = sqlite_probe_report(self, fn, arg, err);
     if (status == DLOCK_OK)
         info_fill(info, self);
-    return status;
+    return leave(self, status);
 }
 
 static const struct dlock_backend_ops sqlite_ops = {

@@ -23,6 +23,7 @@
  *   clock.c       the time that leases are counted in
  *   errmap.c      SQLite's result codes as statuses
  *   origin.c      noticing that this is a forked child
+ *   signals.c     a limit on the size of files is an error, and not the end of the program
  *
  * Constants begin with SQ_, because SQLITE_ and sqlite3_ are the library's.
  */
@@ -32,6 +33,7 @@
 #include "gate.h"
 
 #include <dlock/plugin.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -140,6 +142,8 @@ enum dlock_status sqlite_status_of_errno(int number);
 /* Fills err for errno `number` of "doing `what` to `path`". */
 enum dlock_status sqlite_fail_errno(struct dlock_error *err, const char *path, const char *what,
                                     int number);
+
+const char *sqlite_errno_text(int number);
 
 /* What rc means of a statement that has certainly not been committed. */
 enum dlock_status sqlite_status_of(int rc);
@@ -307,6 +311,18 @@ void sqlite_setup_end(struct sqlite_setup *setup);
 int sqlite_directory_lock(const char *directory, int64_t until_ns);
 void sqlite_directory_unlock(int fd);
 
+/* ---- signals.c ---- */
+
+struct sqlite_signals {
+    int blocked; /* non-zero: by us, and `before` is to come back */
+    int pending; /* SIGXFSZ, before that */
+    sigset_t before;
+};
+
+/* Around everything that may write to files, in one thread. */
+void sqlite_signals_block(struct sqlite_signals *signals);
+void sqlite_signals_restore(struct sqlite_signals *signals);
+
 /* ---- session ---- */
 
 struct sqlite_session {
@@ -314,6 +330,7 @@ struct sqlite_session {
     struct sqlite_place place;
     struct sqlite_clock clock;
     struct sqlite_db db;
+    struct sqlite_signals signals;
     int64_t waiter_lease_ms;
     int full;
 };

@@ -11,8 +11,10 @@
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -272,5 +274,53 @@ Test(world, SQLite_for_several_threads_without_mutexes_of_its_own)
 {
     cr_assert_eq(sqlite3_shutdown(), SQLITE_OK);
     cr_assert_eq(sqlite3_config(SQLITE_CONFIG_MULTITHREAD), SQLITE_OK);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+/* ---- ulimit -f ---- */
+
+static void file_limit(rlim_t most)
+{
+    struct rlimit limit;
+
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = most == RLIM_INFINITY ? limit.rlim_max : most;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void signals_as_before(void)
+{
+    struct sigaction action;
+    sigset_t set;
+
+    cr_assert_eq(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+    cr_assert_eq(sigismember(&set, SIGXFSZ), 0);
+    cr_assert_eq(sigpending(&set), 0);
+    cr_assert_eq(sigismember(&set, SIGXFSZ), 0);
+    cr_assert_eq(sigaction(SIGXFSZ, NULL, &action), 0);
+    cr_assert_eq(action.sa_handler, SIG_DFL);
+}
+
+/* C10: it would be the end of the program. */
+Test(world, a_limit_on_the_size_of_files_is_an_error_and_no_signal)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    struct dlt_request a;
+
+    file_limit(0);
+    status = dlt_store_open(&s);
+    file_limit(RLIM_INFINITY);
+    cr_assert_eq(status, DLOCK_UNAVAILABLE, "%s", dlock_status_name((int)status));
+    cr_assert_not_null(strstr(s.err.message, "ulimit -f"), "%s", s.err.message);
+    signals_as_before();
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_store_request(&s, &a, "job", 'a', 60000);
+    file_limit(0);
+    status = dlt_store_try(&s, &a);
+    dlt_store_close(&s);
+    file_limit(RLIM_INFINITY);
+    cr_assert(status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN, "%s",
+              dlock_status_name((int)status));
+    signals_as_before();
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
 }
