@@ -14,9 +14,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A cancel that comes before the wait has begun is not remembered by the library. */
-#define CANCEL_AGAIN_MS 20
-
 /* What takes longer than this is a wait, and worth a line. */
 #define WAIT_TOLD_MS 250
 
@@ -96,9 +93,9 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
     acquire->nested = held_by_ancestor(acquire);
     if (acquire->nested)
         return DLOCK_INVALID;
+    atomic_store(&acquire->waiting, acquire->lock); /* before the look: one of us sees the other */
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
-    atomic_store(&acquire->waiting, acquire->lock);
     status = lock_take(acquire);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
         (void)holder_describe(acquire->client, name, acquire->holder);
@@ -155,7 +152,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
 
     for (;;) {
         int quiet_ms = talks && !acquire->asked ? WAIT_TOLD_MS : -1;
-        int n = poll(fds, 2, first != 0 ? CANCEL_AGAIN_MS : quiet_ms);
+        int n = poll(fds, 2, first != 0 ? -1 : quiet_ms);
 
         if (n < 0 && errno != EINTR)
             return first;

@@ -63,6 +63,9 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     lock->claim->req.mode = mode;
     lock->claim->req.ttl_ms = lock->terms->ttl_ms; /* the keeper reads it of any handle */
     lock->waiting = &a->waiting;
+    if (lock->canceled)
+        a->waiting.cancel = DLOCK_CANCELED;
+    lock->canceled = false;
     lock->repeatable = false;
     return DLOCK_OK;
 }

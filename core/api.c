@@ -236,7 +236,15 @@ void dlock_cancel(struct dlock *lock)
     struct dlock_error e;
 
     if (lock_check(lock, &e) == DLOCK_OK)
-        dl_lock_cancel(lock, DLOCK_CANCELED);
+        dl_lock_cancel(lock);
+}
+
+void dlock_cancel_reset(struct dlock *lock)
+{
+    struct dlock_error e;
+
+    if (lock_check(lock, &e) == DLOCK_OK)
+        dl_lock_cancel_reset(lock);
 }
 
 /* The lease of a handle changes when its end is noticed, which is no change to anybody else. */

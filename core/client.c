@@ -260,13 +260,35 @@ static struct dlock *find_active(struct dlock_client *client)
     return NULL;
 }
 
+/* What came of the unlocks of a client that is closed. */
+struct drained {
+    int64_t until_ns; /* of all unlocks; 0: the store has failed one, and is asked no more */
+    unsigned left;    /* to their leases */
+    struct dlock_error err;
+};
+
+/* With the mutex held. */
+static void drain_one_locked(struct dlock *lock, struct drained *drained)
+{
+    struct dlock_error err;
+    enum dlock_status status;
+
+    dl_error_reset(&err);
+    status = dl_unlock_whole_locked(lock, drained->until_ns, &err);
+    if (dlock_status_class((int)status) != DLOCK_CLASS_BACKEND)
+        return;
+    if (drained->left++ == 0)
+        drained->err = err;
+    drained->until_ns = 0;
+}
+
 /* Waits for calls to end, and unlocks: first of all those that acquire, or they could still get
- * what is unlocked. Returns with the mutex held and nothing going on. */
-static void client_drain_locked(struct dlock_client *client)
+ * what is unlocked. Locks the mutex, and returns with it held and nothing going on. */
+static void client_drain(struct dlock_client *client, struct drained *drained)
 {
     struct dlock *lock;
-    struct dlock_error err;
 
+    *drained = (struct drained){.until_ns = DL_NEVER};
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
         lock = client->acquiring > 0 ? NULL : find_active(client);
@@ -276,13 +298,10 @@ static void client_drain_locked(struct dlock_client *client)
             (void)pthread_cond_wait(&client->quiet, &client->mutex);
             continue;
         }
-        dl_error_reset(&err);
-        if (dl_unlock_whole_locked(lock, &err) == DLOCK_OK)
-            continue;
-        (void)pthread_mutex_unlock(&client->mutex);
-        dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_client_close: %s",
-               err.message);
-        (void)pthread_mutex_lock(&client->mutex);
+        if (drained->until_ns == DL_NEVER)
+            drained->until_ns = dl_clock_after_ms(dl_client_now(client),
+                                                  client->store->settings.connect_timeout_ms);
+        drain_one_locked(lock, drained);
     }
 }
 
@@ -301,6 +320,7 @@ static void client_close_forked(struct dlock_client *client)
 
 void dl_client_close(struct dlock_client *client)
 {
+    struct drained drained;
     bool self;
 
     if (dl_client_forked(client)) {
@@ -316,9 +336,13 @@ void dl_client_close(struct dlock_client *client)
         return;
     }
     dl_client_shutdown(client);
-    client_drain_locked(client);
+    client_drain(client, &drained);
     client->closed = true;
     (void)pthread_mutex_unlock(&client->mutex);
+    if (drained.left > 0)
+        dl_log(&client->host.log, DLOCK_LOG_WARNING,
+               "dlock_client_close: %u held locks were not unlocked, and end with their leases: %s",
+               drained.left, drained.err.message);
     dl_keeper_stop(client);
     dl_pool_fini(&client->pool, false);
     dl_client_release(client);

@@ -2,9 +2,13 @@
 #include "handoff.h"
 #include "hold.h"
 #include "turn.h"
+#include "validity.h"
 
 /* Other clients that wait are kept waiting by hand-offs for no longer than this. */
 #define CROWDED_MOST_NS (20 * DL_NS_PER_MS)
+
+/* A lease may be handed on for so long after the store has confirmed it. */
+#define CONFIRMED_NS DL_NS_PER_S
 
 bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
 {
@@ -14,6 +18,8 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
     if (terms->fence != 0 && terms->turns + 1 >= terms->fence_room)
         return false;
     if (terms->crowded_ns != DL_NEVER && terms->now_ns - terms->crowded_ns >= CROWDED_MOST_NS)
+        return false;
+    if (terms->now_ns - terms->confirmed_ns >= CONFIRMED_NS)
         return false;
     return terms->left_ns > terms->ttl_ns / 2;
 }
@@ -63,6 +69,8 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
         .ttl_ns = lock->renewal.lease_ms * DL_NS_PER_MS,
     };
     terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;
+    terms.confirmed_ns =
+        dl_lease_until_ns(&lock->lease) - dl_validity_until_ns(0, lock->renewal.lease_ms);
     if (!dl_handoff_allowed(&terms))
         return false;
     to->waiting->handed = true;

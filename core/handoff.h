@@ -7,8 +7,9 @@
  * the block that came with the grant (C6). The bounds keep others from starving: a number of turns;
  * and a time in all, which is short once the store is known to have other waiters, and somewhat
  * longer where it does not know.
- * A claim whose token the application has seen goes back to the store: that token must not hold
- * anything afterwards (C7).
+ * A lease that the store has not confirmed for a second goes back: it may have been broken since,
+ * and another client may hold the name. A claim whose token the application has seen goes back to
+ * the store: that token must not hold anything afterwards (C7).
  */
 #ifndef DL_HANDOFF_H
 #define DL_HANDOFF_H
@@ -22,6 +23,7 @@ struct dl_handoff_terms {
     uint32_t fence_room;        /* numbers after it that belong to the grant */
     int64_t now_ns, crowded_ns; /* crowded since; DL_NEVER: not */
     int64_t left_ns, ttl_ns;    /* of the lease */
+    int64_t confirmed_ns;       /* when the store confirmed it last */
 };
 
 /* Pure. */

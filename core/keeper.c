@@ -4,10 +4,13 @@
 #include "hold.h"
 #include "keeper_batch.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -15,10 +18,6 @@
 
 /* How late the keeper may wake up because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
-
-/* A handle that holds nothing may have a ttl of milliseconds: renewals of others get this long all
- * the same, and the news of a loss of its next lease may come as much later. */
-#define NOT_HELD_LEAST_NS (200 * DL_NS_PER_MS)
 
 void dl_keeper_init(struct dl_keeper *keeper)
 {
@@ -81,7 +80,7 @@ void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
  */
 static int64_t bound_of(const struct dlock *lock)
 {
-    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), NOT_HELD_LEAST_NS);
+    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), DL_EXCHANGE_LEAST_NS);
 
     return lock->end.place == 0 ? most_ns
                                 : dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
@@ -237,6 +236,7 @@ static void *keeper_main(void *arg)
     struct dlock_client *client = arg;
     struct dl_keeper *keeper = &client->keeper;
 
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, (id_t)getpid()));
     (void)pthread_mutex_lock(&client->mutex);
     while (!keeper->stop) {
         int64_t now_ns = dl_client_now(client);
@@ -257,6 +257,35 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
+/* Not what the calling thread has: it may be pinned to a processor, or rank above or below all. */
+static int attr_init(pthread_attr_t *attr, bool policy)
+{
+    cpu_set_t processors;
+    int rc = pthread_attr_init(attr);
+
+    if (rc != 0)
+        return rc;
+    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0)
+        (void)pthread_attr_setaffinity_np(attr, sizeof processors, &processors);
+    if (policy) { /* the policy of a new attr is SCHED_OTHER */
+        (void)pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+        (void)pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+    }
+    return 0;
+}
+
+static int thread_create(struct dlock_client *client, bool policy)
+{
+    pthread_attr_t attr;
+    int rc = attr_init(&attr, policy);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_create(&client->keeper.thread, &attr, keeper_main, client);
+    (void)pthread_attr_destroy(&attr);
+    return rc;
+}
+
 static int thread_start(struct dlock_client *client)
 {
     sigset_t all, before;
@@ -264,7 +293,9 @@ static int thread_start(struct dlock_client *client)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
-    rc = pthread_create(&client->keeper.thread, NULL, keeper_main, client);
+    rc = thread_create(client, true);
+    if (rc == EPERM) /* who is SCHED_IDLE may not leave that */
+        rc = thread_create(client, false);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

@@ -5,8 +5,12 @@
  *
  * It starts with the first acquisition. It sleeps on a timer of CLOCK_BOOTTIME until the earliest
  * due time, so that it is up right after a suspend; an uncontended lock and unlock does not wake
- * it. An exchange never lasts beyond the earliest end of any lease of the client: a store that does
- * not answer cannot delay the news of a loss.
+ * it. An exchange ends with the earliest end of any lease of the client, so that a store that does
+ * not answer delays no news of a loss; but it has 200 ms, or a fifth of the shortest lease, or
+ * leases that end one after the other would leave no time to renew the rest.
+ *
+ * Its priority and processors are those of the process' main thread, as far as the system allows,
+ * and not those of the thread that happened to take the first lock.
  *
  * What it does for one lease does not depend on how many others there are, but for two heaps, and a
  * look at all handles now and then: a client may hold 100,000.
@@ -24,6 +28,10 @@ struct dlock;
 struct dlock_client;
 
 #define DL_KEEPER_BATCH 128
+
+/* Exchanges get this long at least for the sake of leases that end, and of handles that hold
+ * nothing, whose ttl may be milliseconds: the news of such a loss may come as much later. */
+#define DL_EXCHANGE_LEAST_NS INT64_C(200000000)
 
 struct dl_keeper {
     struct dl_schedule schedule; /* of handles: the next moment to look at each */

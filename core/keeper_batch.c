@@ -113,15 +113,20 @@ int64_t dl_batch_until_locked(struct dlock_client *client, struct dlock *const *
 {
     const struct dl_due *end;
     int64_t most_ns;
+    int64_t last_ns = 0; /* when the last of these leases ends, and nothing is to be gained */
 
     ended_lose(client, now_ns);
     bound_look(client, now_ns);
     end = dl_schedule_first(&client->keeper.ends);
     most_ns = client->keeper.bound_ns;
     if (end != NULL)
-        most_ns = dl_earlier(most_ns, end->at_ns - now_ns);
-    for (size_t i = 0; i < n; i++)
+        most_ns = dl_earlier(most_ns, dl_later(end->at_ns - now_ns, DL_EXCHANGE_LEAST_NS));
+    for (size_t i = 0; i < n; i++) {
         most_ns = dl_earlier(most_ns, renewal_exchange_ns(locks[i]));
+        last_ns = dl_later(last_ns, dl_lease_until_ns(&locks[i]->lease));
+    }
+    if (last_ns > now_ns)
+        most_ns = dl_earlier(most_ns, last_ns - now_ns);
     return now_ns + most_ns;
 }
 

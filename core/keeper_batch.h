@@ -19,7 +19,7 @@ size_t dl_batch_collect_locked(struct dlock_client *client, int64_t now_ns);
 void dl_batch_renew_locked(struct dlock_client *client, size_t n);
 
 /* Until when an exchange for these n handles that begins now may last, for the sake of every lease
- * of the client, and of those that handles may get meanwhile. */
+ * of the client, and of those that handles may get meanwhile. See DL_EXCHANGE_LEAST_NS. */
 int64_t dl_batch_until_locked(struct dlock_client *client, struct dlock *const *locks, size_t n,
                               int64_t now_ns);
 

@@ -184,10 +184,18 @@ static void cancel_locked(struct dlock *lock, enum dlock_status status)
     dl_lock_changed_locked(lock);
 }
 
-void dl_lock_cancel(struct dlock *lock, enum dlock_status status)
+void dl_lock_cancel(struct dlock *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
-    cancel_locked(lock, status);
+    lock->canceled = lock->waiting == NULL;
+    cancel_locked(lock, DLOCK_CANCELED);
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+}
+
+void dl_lock_cancel_reset(struct dlock *lock)
+{
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    lock->canceled = false;
     (void)pthread_mutex_unlock(&lock->client->mutex);
 }
 
@@ -221,7 +229,7 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
             return;
         else
-            (void)dl_unlock_whole_locked(lock, err);
+            (void)dl_unlock_whole_locked(lock, DL_NEVER, err);
     }
 }
 

@@ -51,6 +51,7 @@ struct dlock {
     unsigned depth;   /* recursive: acquisitions beyond the first */
     bool keeper_busy; /* the keeper is renewing the claim */
     bool in_callback;
+    bool canceled;       /* by dlock_cancel, while no call took the lock: the next one ends */
     bool repeatable;     /* an unlock ended without an answer and may be repeated */
     bool told;           /* the loss of the present acquisition has been reported */
     bool downgrading;    /* the store may not know yet that the claim is shared */
@@ -80,8 +81,12 @@ enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mo
 /* In a forked child: memory, and the descriptors of a session of its own. */
 void dl_lock_free_forked(struct dlock *lock);
 
-/* The call waiting on the handle, on every handle, returns status (CANCELED, CLOSED). */
-void dl_lock_cancel(struct dlock *lock, enum dlock_status status);
+/* The call that acquires on the handle, or else the next one, returns CANCELED; and taking that
+ * back. */
+void dl_lock_cancel(struct dlock *lock);
+void dl_lock_cancel_reset(struct dlock *lock);
+
+/* The calls that wait on any handle return status. */
 void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
 
 /* Behind all other handles of the client. With the mutex held. */

@@ -125,11 +125,14 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
 
-static enum dlock_status release_locked(struct dlock *lock, bool whole, struct dlock_error *err)
+static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t until_ns,
+                                        struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     int64_t now_ns = dl_client_now(client);
-    int64_t deadline_ns = dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms);
+    int64_t deadline_ns =
+        dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms));
+    bool asks = until_ns > now_ns;
     enum dlock_status status;
     enum ending ending = unlock_begin(lock, whole, &now_ns, &status, err);
     bool again = lock->repeatable;
@@ -139,8 +142,12 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, struct d
     if (deadline_ns < now_ns + DL_GRACE_NS) /* a renewal that hung was waited for */
         deadline_ns = now_ns + DL_GRACE_NS;
     (void)pthread_mutex_unlock(&client->mutex);
-    if (ending == ENDING_RELEASE)
+    if (ending == ENDING_RELEASE && asks)
         status = unlock_exchange(lock, deadline_ns, again, err);
+    else if (ending == ENDING_RELEASE)
+        status = dl_error(err, DLOCK_UNAVAILABLE, "the store was not asked");
+    else if (!asks)
+        lock->claim->enqueued = false; /* what is there ends by itself */
     else if (ending == ENDING_LATE || (ending == ENDING_HANDED && lock->claim->enqueued))
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
     dl_claim_forget(client, lock->claim);
@@ -153,9 +160,10 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, struct d
     return status;
 }
 
-enum dlock_status dl_unlock_whole_locked(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
+                                         struct dlock_error *err)
 {
-    return release_locked(lock, true, err);
+    return release_locked(lock, true, until_ns, err);
 }
 
 enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
@@ -164,7 +172,7 @@ enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = release_locked(lock, false, err);
+    status = release_locked(lock, false, DL_NEVER, err);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

@@ -26,6 +26,13 @@
  * lease may go straight to that thread (see the option "handoff" in docs/uri.md), each time with a
  * higher fencing token.
  *
+ * SIGNALS. dlock_state, dlock_remaining_ms and dlock_fence are async-signal-safe. All others are
+ * not, dlock_cancel and dlock_client_shutdown included: they lock a mutex. To end a wait by a
+ * signal, let a thread take the signal (sigwait, signalfd) and call dlock_cancel.
+ *
+ * THREAD CANCELLATION. No thread may be cancelled (pthread_cancel) in a call, or leave it by
+ * longjmp: mutexes would stay locked, and other threads would hang.
+ *
  * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which counts suspend
  * and never steps.
  *
@@ -143,12 +150,14 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_client_open(const char *uri,
                                                          struct dlock_error *err);
 
 /* Every wait, now and later, returns CLOSED, and so does every new acquire. Held locks stay held.
- */
+ * Not async-signal-safe, see SIGNALS above. */
 DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
 
 /*
- * Shuts down, waits for calls in progress, unlocks what is held (at most its op_timeout each) and
- * disconnects. Handles left over answer CLOSED and still have to be freed. NULL is fine.
+ * Shuts down, waits for calls in progress, unlocks what is held and disconnects. The unlocks take
+ * connect_timeout at most together. After the first one that the store does not answer, the store
+ * is asked nothing more: the other locks end with their leases, and one line of the log says how
+ * many. Handles left over answer CLOSED and still have to be freed. NULL is fine.
  */
 DLOCK_API void dlock_client_close(struct dlock_client *client);
 
@@ -271,10 +280,17 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struc
 DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
 
-/* The call that waits on this handle now returns CANCELED, as soon as an exchange under way ends
- * (op_timeout at most, and as long again to take the request back), or what that has decided.
- * Nobody waits: nothing happens. */
+/*
+ * The acquire in progress on this handle returns CANCELED as soon as its present exchange ends (at
+ * most 2 x op_timeout: one to wait, one to withdraw the request). If that exchange has decided the
+ * outcome, the acquire returns the outcome. If no acquire is in progress, the next one on the
+ * handle returns CANCELED, so that a cancel that comes too early is not lost; dlock_cancel_reset
+ * takes that back. Inner acquires of a recursive handle and dlock_adopt are not cancelled.
+ */
 DLOCK_API void dlock_cancel(struct dlock *lock);
+
+/* A cancel that no acquire has seen is forgotten. */
+DLOCK_API void dlock_cancel_reset(struct dlock *lock);
 
 /*
  * State without I/O, from atomics and clock_gettime alone: async-signal-safe, and right even if
@@ -323,7 +339,8 @@ DLOCK_API enum dlock_status dlock_list(struct dlock_client *client, const void *
 
 /*
  * Takes the name away from its holder, who learns it at the next renewal. owner: only this token
- * (hex); NULL: whoever holds it. OK; NOT_HELD: free, or held by another than owner.
+ * (hex); NULL: whoever holds it. OK; NOT_HELD: free, or held by another than owner. For one second
+ * after its last confirmation the lease may still go on to another thread of the holder's client.
  */
 DLOCK_API enum dlock_status dlock_break(struct dlock_client *client, const void *name,
                                         size_t name_len, const char *owner,

@@ -124,6 +124,7 @@ void dlt_case_local_given_up_at_the_handoff(struct dlt_run *run)
                   "round %d: the cancelled call is %s, want OK or CANCELED", i,
                   dlock_status_name((int)status));
         DLT_OK(dlt_waiter_join_within(&waiters[1], SOON_MS));
+        dlock_cancel_reset(locks[0]); /* it may have come when the wait was over */
     }
     dlock_free(locks[0]);
     dlock_free(locks[1]);

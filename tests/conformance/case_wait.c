@@ -216,10 +216,13 @@ void dlt_case_wait_can_be_cancelled(struct dlt_run *run)
                   "dlock_cancel ended the wait after %.0f ms, want 5000 at most",
                   (double)(waiter.done_ns - start_ns) / 1e6);
     }
-    dlock_cancel(holder); /* nobody waits: nothing happens */
+    dlock_cancel(holder);
     DLT_STATE(holder, DLOCK_STATE_HELD, "after dlock_cancel on a lock that is held");
     DLT_OK(dlock_unlock(holder, &dlt_err));
+    dlock_cancel(locks[0]); /* nobody waits: the next one is told */
+    DLT_STATUS(dlock_timedlock(locks[0], 10000, &dlt_err), DLOCK_CANCELED);
     dlock_cancel(locks[0]);
+    dlock_cancel_reset(locks[0]);
     DLT_OK(dlock_timedlock(locks[0], 10000, &dlt_err));
     DLT_OK(dlock_unlock(locks[0], &dlt_err));
     dlock_free(holder);

@@ -9,7 +9,7 @@
 /* What every slot may answer. */
 #define MAY_FAIL                                                                                  \
     (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
-     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL))
+     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL) | MAY(NO_STORE))
 
 static struct dlt_engine engine;
 static struct dlock_plugin plugin;

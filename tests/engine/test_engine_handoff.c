@@ -320,3 +320,23 @@ Test(handoff, a_reader_is_handed_nothing)
     cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
 }
+
+/* Another client holds the name since, and OK must not come after its OK. */
+Test(handoff, C5_a_lease_that_may_have_been_broken_is_not_handed_on)
+{
+    struct dlock_client *rival;
+    struct dlock *theirs;
+
+    begin(NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, giver, 0), DLOCK_OK);
+    rival = dlt_engine_rival(&engine);
+    dlt_engine_run(&engine, 1100);
+    cr_assert_eq(dlock_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
+    theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    dlt_call_start(&wait, &engine, DLT_LOCK, taker, 0);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, giver, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_call_finish(&wait, 500), DLT_STUCK, "the name is another client's");
+    dlock_free(theirs);
+    cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
+    dlock_client_close(rival);
+}

@@ -19,6 +19,7 @@ static struct {
 static unsigned asked_count;
 
 static _Atomic bool swallow;
+static _Atomic int64_t round_trip_ns;
 
 /* UNKNOWN at the deadline. */
 static enum dlock_status swallowed(struct dlock_lease_op *op, size_t n, int64_t deadline_ns)
@@ -37,8 +38,9 @@ static enum dlock_status spying_renew(void *self, struct dlock_lease_op *op, siz
         asked[asked_count].at_ns = engine.now_ns;
         asked[asked_count++].deadline_ns = deadline_ns;
     }
-    if (swallow)
+    if (swallow || deadline_ns < engine.now_ns + round_trip_ns)
         return swallowed(op, n, deadline_ns);
+    dlt_engine_sleep_until(&engine, engine.now_ns + round_trip_ns);
     return dlock_plugin_memory_hooked()->ops->renew(self, op, n, deadline_ns, err);
 }
 
@@ -470,4 +472,25 @@ Test(renew, C5_giving_a_late_renewal_back_does_not_delay_the_news_either)
     cr_assert_eq(dlt_engine_losses(&engine), 2);
     dlock_free(a);
     dlock_free(b);
+}
+
+/* Locks that nobody renews, as rate limits are made, end one after the other. */
+Test(renew, C14_leases_that_end_on_purpose_leave_time_for_the_others)
+{
+    struct dlock *kept = take("a", (struct dlock_options){.ttl_ms = 6000});
+    struct dlock *marks[300];
+
+    round_trip_ns = 80 * DLT_MS;
+    for (int i = 0; i < 300; i++) { /* one each 25 ms */
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "m%d", i);
+        marks[i] = take(name, (struct dlock_options){.ttl_ms = 1000, .renew = DLOCK_OFF});
+        dlt_engine_advance(&engine, 25);
+    }
+    cr_assert_eq(dlock_state(kept), DLOCK_STATE_HELD);
+    round_trip_ns = 0;
+    for (int i = 0; i < 300; i++)
+        dlock_free(marks[i]);
+    dlock_free(kept);
 }

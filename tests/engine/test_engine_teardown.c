@@ -80,6 +80,27 @@ Test(teardown, C8_close_gives_each_release_its_op_timeout)
     dlock_free(b);
 }
 
+/* A store that says nothing is asked once: the leases end by themselves. */
+Test(teardown, C8_close_is_bounded_as_a_whole)
+{
+    struct dlock *locks[20];
+
+    dlt_engine_open(&engine, "teardown", NULL);
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "n%d", i);
+        locks[i] = take(name);
+    }
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 2000, .times = 1000});
+    close_client(5100);
+    cr_assert_eq(memory_hooks_calls("teardown", MEMORY_UNLOCK), 1);
+    cr_assert(dlt_engine_logged(&engine, "20 held locks were not unlocked"), "%s", engine.log);
+    for (int i = 0; i < 20; i++)
+        dlock_free(locks[i]);
+}
+
 Test(teardown, close_acknowledges_losses)
 {
     struct dlock *lock;
@@ -202,8 +223,15 @@ Test(teardown, cancel_ends_a_wait_and_nothing_else)
     held = take("a");
     dlock_cancel(held);
     cr_assert_eq(dlock_state(held), DLOCK_STATE_HELD);
+    dlock_cancel_reset(held);
     waiting = dlt_engine_lock(&engine, "a", NULL);
-    dlock_cancel(waiting); /* nobody waits: it does not stick */
+    dlock_cancel(waiting); /* nobody waits: the next one is told */
+    cr_assert_eq(dlt_do(&engine, DLT_LOCK, waiting, 0), DLOCK_CANCELED);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_TRYLOCK), 1, "and nothing is asked");
+    dlock_cancel(waiting);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, waiting, 0), DLOCK_CANCELED);
+    dlock_cancel(waiting);
+    dlock_cancel_reset(waiting);
     for (int i = 0; i < 3; i++) {
         dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
         cr_assert_eq(wait.done, 0);
@@ -211,6 +239,7 @@ Test(teardown, cancel_ends_a_wait_and_nothing_else)
         dlock_cancel(waiting);
         cr_assert_eq(dlt_call_finish(&wait, 0), DLOCK_CANCELED);
         cr_assert_eq(wait.err.status, DLOCK_CANCELED);
+        dlock_cancel_reset(waiting); /* the second came when it was over, or not */
     }
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, held, 0), DLOCK_OK);

@@ -138,6 +138,7 @@ static struct dl_handoff_terms fine(void)
                                      .fence_room = 31,
                                      .now_ns = 100 * DL_NS_PER_MS,
                                      .crowded_ns = DL_NEVER,
+                                     .confirmed_ns = 0,
                                      .left_ns = 20 * DL_NS_PER_S,
                                      .ttl_ns = 30 * DL_NS_PER_S};
 }
@@ -169,6 +170,16 @@ Test(handoff, C6_ends_with_the_numbers_of_the_grant)
     cr_assert_not(dl_handoff_allowed(&terms));
     terms.fence = terms.fence_room = 0; /* a store without fences needs none */
     cr_assert(dl_handoff_allowed(&terms));
+}
+
+Test(handoff, C5_needs_a_lease_that_was_confirmed_within_a_second)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.now_ns = DL_NS_PER_S - 1;
+    cr_assert(dl_handoff_allowed(&terms));
+    terms.now_ns = DL_NS_PER_S;
+    cr_assert_not(dl_handoff_allowed(&terms));
 }
 
 Test(handoff, needs_more_than_half_of_the_lease)

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* C14: has the keeper the priority and the processors of the process, whoever takes the first lock?
+ */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct dlt_engine engine;
+static cpu_set_t whole;
+static pid_t taker;
+static bool nice_was_given_back; /* the system lets a thread take that back */
+
+/* Pins itself to one processor, ranks itself lower than all, and takes the first lock. */
+static void *take_as_a_lowly_thread(void *arg)
+{
+    struct sched_param none = {0};
+    cpu_set_t one;
+    size_t cpu = 0;
+
+    taker = gettid();
+    while (!CPU_ISSET(cpu, &whole))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)taker, 5);
+    nice_was_given_back = setpriority(PRIO_PROCESS, (id_t)taker, 0) == 0;
+    (void)setpriority(PRIO_PROCESS, (id_t)taker, 5);
+    cr_assert_eq(dlock_trylock(arg, NULL), DLOCK_OK);
+    return NULL;
+}
+
+/* The thread that is neither the first of the process nor of this test; 0: there is none. */
+static pid_t keeper_of(const pid_t *before, size_t count)
+{
+    DIR *dir = opendir("/proc/self/task");
+    const struct dirent *entry;
+    pid_t keeper = 0;
+
+    cr_assert_not_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        bool known = tid == 0 || tid == taker;
+
+        for (size_t i = 0; i < count; i++)
+            known = known || before[i] == tid;
+        if (!known)
+            keeper = tid;
+    }
+    (void)closedir(dir);
+    return keeper;
+}
+
+static size_t threads_list(pid_t *tids, size_t most)
+{
+    DIR *dir = opendir("/proc/self/task");
+    const struct dirent *entry;
+    size_t count = 0;
+
+    cr_assert_not_null(dir);
+    while ((entry = readdir(dir)) != NULL && count < most)
+        if (entry->d_name[0] != '.')
+            tids[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
+    (void)closedir(dir);
+    return count;
+}
+
+Test(thread, C14_the_keeper_has_nothing_of_the_thread_that_locked_first)
+{
+    pid_t before[64];
+    size_t count;
+    struct dlock *lock;
+    pthread_t thread;
+    cpu_set_t keepers;
+    pid_t keeper;
+
+    dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
+    lock = dlt_engine_lock(&engine, "job", NULL);
+    cr_assert_eq(sched_getaffinity(getpid(), sizeof whole, &whole), 0);
+    count = threads_list(before, sizeof before / sizeof before[0]);
+    cr_assert_eq(pthread_create(&thread, NULL, take_as_a_lowly_thread, lock), 0);
+    (void)pthread_join(thread, NULL);
+    keeper = keeper_of(before, count);
+    cr_assert_neq(keeper, 0);
+    dlt_settle(); /* it has begun */
+    cr_assert_eq(sched_getaffinity(keeper, sizeof keepers, &keepers), 0);
+    cr_assert(CPU_EQUAL(&keepers, &whole), "it is pinned to one processor");
+    cr_assert_eq(sched_getscheduler(keeper), SCHED_OTHER);
+    if (nice_was_given_back)
+        cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)keeper),
+                     getpriority(PRIO_PROCESS, (id_t)getpid()));
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+}
