@@ -48,6 +48,18 @@ for strategy in row insert session; do
     check "tables of strategy=$strategy, made by hand" by_hand_as_by_the_plugin "$strategy"
 done
 
+# COMMAND...: exit 66, as for a file that is not there, and no table is made.
+looks_in_vain() {
+    local said
+    "$dlock" -u "${store}row" "$@" 2>"$tap_tmp/err"
+    said=$?
+    same 66 "$said" && same "" "$(all_tables)"
+}
+check "C16 inspect makes no tables" looks_in_vain inspect a
+check "C16 list makes no tables" looks_in_vain list
+check "C16 break makes no tables" looks_in_vain break --yes a
+check "C16 doctor makes no tables" looks_in_vain doctor
+
 holder_start() {
     "$dlock" -u "${store}session" run a -- sh -c 'touch "$1"; exec sleep 60' sh "$tap_tmp/runs" &
     holder=$!

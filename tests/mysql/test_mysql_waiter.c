@@ -2,7 +2,7 @@
 /*
  * test_mysql_waiter - the connection of a waiter of strategy session is killed, again and again,
  * and later than an answer may take: is it told to nobody (C4, C13), and does the lock come in the
- * end (C1, C6)?
+ * end (C1, C6)? The same when the server restarts.
  */
 #include "maria_server.h"
 #include "tap.h"
@@ -77,6 +77,27 @@ static bool waits_again(char *last, size_t size)
     return false;
 }
 
+/* The server restarts before an answer to the waiter is due, and refuses connections meanwhile. */
+static void restart_test(struct party *holder, struct party *waiter)
+{
+    pthread_t thread;
+    char id[256] = "";
+
+    (void)dlt_ok(dlock_lock(holder->lock, &holder->err) == DLOCK_OK, "C1 it is held again");
+    if (pthread_create(&thread, NULL, wait_run, waiter) != 0)
+        abort();
+    (void)dlt_ok(waits_again(id, sizeof id), "C13 the waiter waits at the server");
+    dlt_maria_kill(&server);
+    sleep_ms(200);
+    (void)dlt_ok(dlt_maria_again(&server), "the server is there again: %s", server.why);
+    (void)pthread_join(thread, NULL);
+    (void)dlt_ok(waiter->status == DLOCK_OK, "C8 the waiter went on through the restart: %s %s",
+                 dlock_status_name((int)waiter->status), waiter->err.message);
+    (void)dlt_ok(dlock_unlock(holder->lock, &holder->err) == DLOCK_LOST,
+                 "C5 the lock ended with the holder's session");
+    (void)dlt_ok(dlock_unlock(waiter->lock, &waiter->err) == DLOCK_OK, "C7 and it gives it back");
+}
+
 int main(void)
 {
     struct party holder, waiter;
@@ -107,6 +128,7 @@ int main(void)
                  dlock_status_name((int)waiter.status), waiter.err.message);
     (void)dlt_ok(dlock_fence(waiter.lock) > 0, "C6 it has a fence");
     (void)dlt_ok(dlock_unlock(waiter.lock, &waiter.err) == DLOCK_OK, "C7 and gives it back");
+    restart_test(&holder, &waiter);
     party_close(&waiter);
     party_close(&holder);
     dlt_maria_stop(&server);
