@@ -250,7 +250,7 @@ static bool servers_start(char *uri, size_t size, const char *guard)
         used +=
             (size_t)snprintf(uri + used, size - used, "%s%s", i > 0 ? "," : "", servers[i].address);
     }
-    (void)snprintf(uri + used, size - used, "?restart_guard=%s", guard);
+    (void)snprintf(uri + used, size - used, "?ttl=1s&restart_guard=%s", guard);
     return true;
 }
 

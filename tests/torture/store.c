@@ -138,7 +138,8 @@ static void majority_uri(const struct store *store, unsigned client, char *uri, 
     for (unsigned node = 0; node < store->backend->nodes; node++)
         used += (size_t)snprintf(uri + used, size - used, "%s%s", node > 0 ? "," : "",
                                  store->ways[client][node].address);
-    (void)snprintf(uri + used, size - used, "?restart_guard=%s", store->forgets ? "0" : "3s");
+    (void)snprintf(uri + used, size - used, "?ttl=1s&restart_guard=%s",
+                   store->forgets ? "0" : "3s");
 }
 
 void store_uri(const struct store *store, unsigned client, char *uri, size_t size)
