@@ -247,8 +247,9 @@ struct dlock_backend_ops {
      *
      * [TRY-1] Atomic: of any number of callers at most one gets OK for EXCLUSIVE until unlock or
      *         expiry; SHARED excludes EXCLUSIVE and the reverse.
-     * [TRY-2] The store forgets the lease by itself, not before and as soon as possible after
-     *         grant->lease_ms from the execution of the last call that set it.
+     * [TRY-2] The store forgets the lease by itself: never before grant->lease_ms from the
+     *         execution of the last call that set it, and at most 1 s, or a twentieth of ttl_ms if
+     *         that is more, after it. A store whose clock has coarser steps may add one step.
      * [TRY-3] BUSY is definite, and says holder_ms where known.
      * [TRY-4] Sent, and no conclusive answer by the deadline: UNKNOWN, never BUSY and never
      *         UNAVAILABLE. UNAVAILABLE says: certainly not executed. NO_QUORUM says: certainly not
