@@ -194,11 +194,10 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     struct resp_command command;
     size_t len = 0;
     char *bytes = NULL;
-    enum dlock_status status = redis_link_open(&hub->link, hub->place, hub->tls, hub->host,
-                                               hub->wake_fd, deadline_ns, err);
+    const struct redis_dial dial = {
+        .place = hub->place, .tls = hub->tls, .host = hub->host, .wake_fd = hub->wake_fd};
+    enum dlock_status status = redis_connect(&hub->link, &dial, deadline_ns, NULL, err);
 
-    if (status == DLOCK_OK)
-        status = redis_setup_identity(&hub->link, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     resp_command_begin(&command);

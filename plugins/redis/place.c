@@ -87,6 +87,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
 
     *place = (struct redis_place){
         .origin = REDIS_ORIGIN,
+        .target = target,
         .user = target->user,
         .password = target->password,
         .database = target->number(target, "db"),

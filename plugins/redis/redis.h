@@ -11,7 +11,7 @@
  *   pool.c    the connections of a session, and which of them a question takes
  *   wire.c    one of them, shared by threads; wire_open.c, how it begins
  *   link.c    what a connection is made of, and how it begins
- *   setup.c   making a connection ready
+ *   setup.c   making a connection, and making it ready
  *   script.c  running a script
  *   lease.c   trylock, unlock, leave, break
  *   renew.c   renew
@@ -68,12 +68,18 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
 
 /* ---- setup.c ---- */
 
-/* Authenticates, chooses the database and asks for the facts, in one round trip. */
-enum dlock_status redis_setup(struct redis_link *link, int64_t deadline_ns,
-                              struct redis_facts *facts, struct dlock_error *err);
-/* The first two only. */
-enum dlock_status redis_setup_identity(struct redis_link *link, int64_t deadline_ns,
-                                       struct dlock_error *err);
+struct redis_dial {
+    const struct redis_place *place;
+    const struct tls *tls;
+    const struct dlock_host *host;
+    int wake_fd; /* see stream.h; -1 */
+};
+
+/* Connects, authenticates with the present password [SEC-1] and chooses the database. facts, NULL:
+ * does not ask for them. All questions are one round trip. */
+enum dlock_status redis_connect(struct redis_link *link, const struct redis_dial *dial,
+                                int64_t deadline_ns, struct redis_facts *facts,
+                                struct dlock_error *err);
 
 /* ---- script.c ---- */
 

@@ -12,6 +12,7 @@ enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_pl
                                   struct dlock_error *err)
 {
     struct redis_wire *wire = calloc(1, sizeof *wire);
+    const struct redis_dial dial = {.place = place, .tls = tls, .host = host, .wake_fd = -1};
     enum dlock_status status = DLOCK_NOMEM;
 
     *out = NULL;
@@ -22,9 +23,7 @@ enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_pl
     if (wire->wake_fd < 0)
         (void)redis_fail(place, err, status, "no descriptor for an event");
     else
-        status = redis_link_open(&wire->link, place, tls, host, -1, deadline_ns, err);
-    if (status == DLOCK_OK)
-        status = redis_setup(&wire->link, deadline_ns, facts, err);
+        status = redis_connect(&wire->link, &dial, deadline_ns, facts, err);
     if (status == DLOCK_OK)
         *out = wire;
     else

@@ -29,7 +29,8 @@
 
 /* Where it is and how it is spoken to. The texts are borrowed; it may be copied. */
 struct redis_place {
-    const char *origin; /* the plugin, for errors */
+    const char *origin;                /* the plugin, for errors */
+    const struct dlock_target *target; /* to read the password again; NULL: `password` stays */
     const char *user, *password;
     const char *path;       /* of a unix socket; NULL: TCP */
     struct address address; /* TCP */
