@@ -123,7 +123,7 @@ LEASED(C4_somebody_sits_on_the_row)
 #define MANY 64
 static struct dlt_request leases[MANY];
 static struct dlock_lease_op ops[MANY];
-static char names[MANY][8];
+static char names[MANY][24];
 
 static void many_take(size_t n, size_t reader)
 {
