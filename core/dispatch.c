@@ -60,12 +60,6 @@ void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
     plugin->ops.close(self, forked);
 }
 
-/* Twice the longest lease leaves room for a store that rounds up. */
-static bool is_lease(int64_t lease_ms)
-{
-    return lease_ms > 0 && lease_ms <= INT64_C(14) * 24 * 3600 * 1000;
-}
-
 static void grant_reset(struct dlock_grant *grant)
 {
     *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
@@ -77,13 +71,20 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
 {
     if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number that means nothing */
         grant->fence = grant->fence_room = 0;
-    if (!is_lease(grant->lease_ms))
-        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted a lease of %lld ms",
-                        plugin->name, slot, (long long)grant->lease_ms);
+    if (grant->lease_ms <= 0 || grant->lease_ms > req->ttl_ms) /* C2 counts with it */
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: %s granted a lease of %lld ms, want 1 to %lld (the ttl)",
+                        plugin->name, slot, (long long)grant->lease_ms, (long long)req->ttl_ms);
     if ((caps & DLOCK_CAP_FENCE) != 0 && req->mode == DLOCK_EXCLUSIVE && grant->fence == 0)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted without a fencing token",
                         plugin->name, slot);
     return DLOCK_OK;
+}
+
+/* Twice the longest lease leaves room for a store that rounds up. */
+static bool is_place(int64_t lease_ms)
+{
+    return lease_ms > 0 && lease_ms <= INT64_C(14) * 24 * 3600 * 1000;
 }
 
 static enum dlock_status place_check(const struct dl_plugin *plugin,
@@ -95,7 +96,7 @@ static enum dlock_status place_check(const struct dl_plugin *plugin,
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock queued a caller unasked",
                         plugin->name);
-    if (!is_lease(grant->lease_ms))
+    if (!is_place(grant->lease_ms))
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a place for %lld ms",
                         plugin->name, (long long)grant->lease_ms);
     return DLOCK_BUSY;

@@ -295,7 +295,7 @@ static enum dlock_status renew_one(struct session *session, struct dlock_lease_o
         session->holder.until_ns = until_ns;
     (void)lockfile_holder_write(session->fd, session->record, &session->holder);
     op->grant.fence = session->fence;
-    op->grant.lease_ms = (session->holder.until_ns - now_ns) / NS_PER_MS;
+    op->grant.lease_ms = op->req->ttl_ms; /* never more, even where the old lease lasts longer */
     return DLOCK_OK;
 }
 

@@ -99,8 +99,10 @@ struct dlock_grant {
     uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
     uint64_t fence;          /* the first number of this grant; 0: none */
     int64_t lease_ms;  /* OK: what the store counts from the execution of this call on, OK from
-                          `watch`: from the last call answered QUEUED. May be less than ttl_ms
-                          (queue, session): renewals go by it. QUEUED: how long the place lasts */
+                          `watch`: from the last call answered QUEUED. At least 1, and never more
+                          than req->ttl_ms, also where the store keeps a longer lease from before:
+                          core refuses more (INTERNAL). May be less (queue, session): renewals go
+                          by it. QUEUED: how long the place lasts */
     int64_t since_ns;  /* OK from `lock` or `trylock`: the lease counts from this moment, at which
                           a later request of the same session, since answered, was sent. 0: from
                           the start of the call */

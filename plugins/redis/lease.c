@@ -79,7 +79,7 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
         return;
     }
     grant->fence = (uint64_t)number_at(reply, 1);
-    grant->lease_ms = redis_lease(number_at(reply, 2));
+    grant->lease_ms = redis_lease(number_at(reply, 2), ttl_ms);
     grant->waiters = (uint32_t)number_at(reply, 3);
 }
 

@@ -47,7 +47,7 @@ static void renewed(const struct redis_session *session, const redisReply *reply
             redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
         return;
     }
-    op->grant.lease_ms = redis_lease(reply->element[0]->integer);
+    op->grant.lease_ms = redis_lease(reply->element[0]->integer, op->req->ttl_ms);
     op->grant.waiters = (uint32_t)reply->element[1]->integer;
     op->status = DLOCK_OK;
 }

@@ -86,6 +86,8 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
     status = told ? wait_locked(hub, waiter, req->deadline_ns, grant)
                   : wait_untold(hub, waiter, req->deadline_ns, grant);
     waiter->watching = false;
+    if (status == DLOCK_OK)
+        grant->lease_ms = redis_lease(grant->lease_ms, req->ttl_ms);
     redis_hub_hand_over(hub);
     return status;
 }

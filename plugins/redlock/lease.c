@@ -257,7 +257,7 @@ static int64_t holder_left(const struct redlock_round *round)
     return quorum_latest(left, count, round->tally.need - round->tally.yes);
 }
 
-static int64_t lease_of(const struct redlock_round *round)
+static int64_t lease_of(const struct redlock_round *round, int64_t ttl_ms)
 {
     int64_t leases[REDLOCK_NODES_MAX];
     size_t count = 0;
@@ -265,7 +265,7 @@ static int64_t lease_of(const struct redlock_round *round)
     for (unsigned i = 0; i < round->session->place->count; i++)
         if (round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_YES)
             leases[count++] = round->answers[i].number;
-    return redis_lease(quorum_least(leases, count, round->tally.need));
+    return redis_lease(quorum_least(leases, count, round->tally.need), ttl_ms);
 }
 
 /* What those that refused have in common, if that explains it all. */
@@ -380,7 +380,7 @@ static enum dlock_status take(struct taking *taking, struct dlock_grant *grant,
         if (verdict == QUORUM_WON || verdict == QUORUM_LOST)
             note_busy(taking, verdict == QUORUM_LOST);
         if (verdict == QUORUM_WON) {
-            grant->lease_ms = lease_of(&taking->round);
+            grant->lease_ms = lease_of(&taking->round, taking->req->ttl_ms);
             grant->since_ns = turn > 0 ? sent_ns : 0;
             return DLOCK_OK;
         }

@@ -91,17 +91,16 @@ const redisReply *redis_reply_text(const redisReply *reply, size_t i);
 /* It is an array of so many. */
 bool redis_reply_array(const redisReply *reply, size_t count);
 
-/* That a server may count, that core asks for, and bytes of a number as text. */
+/* A lease that a server may count, and bytes of a number as text. */
 #define REDIS_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
-#define REDIS_TTL_MAX_MS   (INT64_C(7) * 24 * 3600 * 1000)
 #define REDIS_DIGITS       24
 
 /* The number in out, which holds REDIS_DIGITS. */
 const char *redis_number(char *out, int64_t number);
 
-/* What of a lease that the server counts is to be relied on: a clock that was set back makes it
- * longer than anybody asked for, until it is set right again. */
-int64_t redis_lease(int64_t counted_ms);
+/* What of a lease that the server counts is relied on: never more than was asked for now. A clock
+ * that was set back, or an earlier and longer ttl, makes it longer. */
+int64_t redis_lease(int64_t counted_ms, int64_t ttl_ms);
 
 /* ---- redis_facts.c ---- */
 

@@ -19,9 +19,9 @@ const char *redis_number(char *out, int64_t number)
     return out;
 }
 
-int64_t redis_lease(int64_t counted_ms)
+int64_t redis_lease(int64_t counted_ms, int64_t ttl_ms)
 {
-    return counted_ms < REDIS_TTL_MAX_MS ? counted_ms : REDIS_TTL_MAX_MS;
+    return counted_ms < ttl_ms ? counted_ms : ttl_ms;
 }
 
 bool redis_reply_array(const redisReply *reply, size_t count)

@@ -81,10 +81,7 @@ Test(clock, a_step_back_keeps_dead_holders_and_break_helps)
     cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
     cr_assert_gt(s.grant.holder_ms, 3000 * 1000);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_gt(s.grant.lease_ms, 3000 * 1000, "the store counts on, and says so");
-    dlt_skew_step(&skew, CLOCK_REALTIME, -30 * 24 * 3600 * NS_PER_S);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(s.grant.lease_ms, INT64_C(7) * 24 * 3600 * 1000, "no more than can be asked for");
+    cr_assert_eq(s.grant.lease_ms, 1000, "no more than was asked for, whatever the store counts");
     cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
 }

@@ -132,7 +132,9 @@ static void busy_fill(struct sim_answer *answer, const struct name *name, int64_
 /* The lease of one who waited: who waits in the server has a session that proves its life. */
 static int64_t granted_lease_ms(const struct claim *claim)
 {
-    return claim->waits ? claim->ask.ttl_ms : sim_world.choice.waiter_lease_ms;
+    int64_t place_ms = sim_world.choice.waiter_lease_ms;
+
+    return claim->waits || place_ms > claim->ask.ttl_ms ? claim->ask.ttl_ms : place_ms;
 }
 
 static void look(void *arg);
@@ -261,6 +263,8 @@ static void renew(struct name *name, const struct sim_ask *ask, int64_t now_ns,
     if ((ask->flags & DLOCK_REQ_DOWNGRADE) != 0)
         claim->ask.mode = DLOCK_SHARED;
     held_fill(answer, name, claim, now_ns);
+    if (answer->grant.lease_ms > ask->ttl_ms)
+        answer->grant.lease_ms = ask->ttl_ms;
     pass_on(name, now_ns);
 }
 
