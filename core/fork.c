@@ -28,13 +28,15 @@ static _Atomic uint64_t *page_get(void)
 
     if (p != NULL)
         return p;
+    /* Both, always: an emulator may accept the advice and do nothing, and a bare clone runs no
+     * handler. */
+    if (pthread_atfork(NULL, NULL, forget_in_child) != 0)
+        return NULL;
     map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    /* Where the kernel refuses the advice, at least fork() is noticed. */
-    if ((madvise(map, size, MADV_WIPEONFORK) != 0 &&
-         pthread_atfork(NULL, NULL, forget_in_child) != 0) ||
-        !atomic_compare_exchange_strong(&page, &p, map)) {
+    (void)madvise(map, size, MADV_WIPEONFORK);
+    if (!atomic_compare_exchange_strong(&page, &p, map)) {
         (void)munmap(map, size);
         return p;
     }

@@ -3,7 +3,8 @@
  * fork.h - tells a forked child from its parent (C10) without a system call.
  *
  * The generation lives in a page that the kernel empties in every child (MADV_WIPEONFORK), so that
- * fork, _Fork and clone alike are noticed.
+ * fork, _Fork and clone alike are noticed; a handler of pthread_atfork empties it, too, for kernels
+ * and emulators that do not.
  */
 #ifndef DL_FORK_H
 #define DL_FORK_H

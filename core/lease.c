@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease.h"
 
+/* dlock_state is promised to signal handlers: no lock of libatomic's may be behind it. */
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics have to be lock-free");
+
 static uint64_t word_make(enum dlock_state state, int64_t until_ns)
 {
     return (uint64_t)until_ns << 2 | (uint64_t)state;
