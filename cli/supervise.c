@@ -71,7 +71,7 @@ static void loss_report(struct supervise *s, const char *consequence)
 
 static void events_drain(struct supervise *s)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     while (dlock_client_next_event(s->client, &event) == 1)
         if (event.lock == s->lock)

@@ -15,11 +15,13 @@
 #define TABLE_SIZE_MAX   4096 /* more is not a size but rubbish */
 #define SESSION_SIZE_MAX (1024 * 1024)
 #define SLOT_SIZE_MAX    (64 * 1024)
-#define CAPS_KNOWN       ((DLOCK_CAP_PRIVATE << 1) - 1)
 
 /* The smallest descriptor and table: those of ABI 1.0, the table up to its last required slot. */
 #define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, ops) + sizeof(void *))
 #define OPS_SIZE_MIN    offsetof(struct dlock_backend_ops, forget)
+
+/* Bits are given out one after the other, so that a bit that is not in the map is seen. */
+_Static_assert((DLOCK_CAP_ALL & (DLOCK_CAP_ALL + 1)) == 0, "a gap in DLOCK_CAP_MAP");
 
 typedef void slot_fn(void);
 
@@ -197,7 +199,8 @@ static void descriptor_copy(const struct dlock_plugin *d, struct dl_plugin *out)
         .version = d->version,
         .schemes = d->schemes,
         .options = d->options != NULL ? d->options : no_options,
-        .caps = d->caps & CAPS_KNOWN, /* a newer plugin's other bits belong to slots cut off here */
+        .caps =
+            d->caps & DLOCK_CAP_ALL, /* a newer plugin's other bits belong to slots cut off here */
         .init = d->init,
     };
     memcpy(&out->ops, d->ops, size < sizeof out->ops ? size : sizeof out->ops);

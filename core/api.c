@@ -40,9 +40,11 @@ static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error
 
 static enum dlock_status name_check(const void *name, size_t len, struct dlock_error *err)
 {
-    if (name == NULL || len < 1 || len > DLOCK_NAME_MAX)
+    if (name == NULL)
+        return dl_error(err, DLOCK_INVALID, "name is NULL");
+    if (len < 1 || len > DLOCK_NAME_MAX)
         return dl_error(err, DLOCK_INVALID, "a name has 1 to %d bytes, not %zu", DLOCK_NAME_MAX,
-                        name == NULL ? 0 : len);
+                        len);
     return DLOCK_OK;
 }
 
@@ -105,6 +107,7 @@ int dlock_client_event_fd(struct dlock_client *client)
 int dlock_client_next_event(struct dlock_client *client, struct dlock_event *event)
 {
     struct dl_event_node *node = NULL;
+    struct dlock_event loss;
     struct dlock_error e;
 
     if (event == NULL || client_check(client, &e) != DLOCK_OK || client->on_lost != NULL)
@@ -112,8 +115,10 @@ int dlock_client_next_event(struct dlock_client *client, struct dlock_event *eve
     (void)pthread_mutex_lock(&client->mutex);
     node = dl_events_pop(&client->events);
     if (node != NULL)
-        *event = dl_hold_event_locked(node);
+        loss = dl_hold_event_locked(node);
     (void)pthread_mutex_unlock(&client->mutex);
+    if (node != NULL)
+        dl_event_export(event, &loss);
     return node != NULL;
 }
 
@@ -151,6 +156,11 @@ static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64
 
     if (status == DLOCK_OK && timeout_ms < DLOCK_TRY)
         status = dl_error(&e, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
+    if (status == DLOCK_OK && atomic_load(&lock->client->unfit))
+        status =
+            dl_error(&e, DLOCK_CONFIG,
+                     "dlock_probe found that the store cannot keep a lock safely; a probe that "
+                     "finds it mended ends this");
     if (status == DLOCK_OK)
         status = dl_acquire(lock, mode, timeout_ms, &e);
     return dl_error_export(err, &e, status);

@@ -40,6 +40,7 @@ struct dlock_client {
     unsigned calls;         /* in progress, other than on handles */
     unsigned acquiring;     /* handles */
     bool shutdown, closed;
+    _Atomic bool unfit; /* the last probe found that the store keeps no lock safely (C16) */
     uint64_t jitter;
 };
 

@@ -22,20 +22,44 @@ static enum dlock_status status_check(const struct dl_plugin *plugin, const char
     if (status == DLOCK_OK || status == DLOCK_BUSY)
         return status;
     if (err->message[0] == '\0') {
-        (void)snprintf(err->message, sizeof err->message, "%s", dlock_status_text((int)status));
+        (void)snprintf(err->message, sizeof err->message, "%s (plugin %s gives no reason, from %s)",
+                       dlock_status_text((int)status), plugin->name, slot);
         (void)snprintf(err->origin, sizeof err->origin, "%s", plugin->name);
     }
     err->status = status;
     return status;
 }
 
+/* " FENCE QUEUE" */
+static void caps_text(char *out, size_t size, uint32_t caps)
+{
+#define CAP_NAME(name, bit) {DLOCK_CAP_##name, #name},
+    static const struct {
+        uint32_t cap;
+        const char *name;
+    } names[] = {DLOCK_CAP_MAP(CAP_NAME){0, NULL}};
+#undef CAP_NAME
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; names[i].name != NULL && used < size; i++)
+        if ((caps & names[i].cap) != 0)
+            used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
+    if ((caps & ~(uint32_t)DLOCK_CAP_ALL) != 0 && used < size)
+        (void)snprintf(out + used, size - used, " 0x%x", caps & ~(uint32_t)DLOCK_CAP_ALL);
+}
+
 static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
-    if ((info->caps & ~plugin->caps) != 0)
+    uint32_t beyond = info->caps & ~plugin->caps;
+    char text[128];
+
+    caps_text(text, sizeof text, beyond);
+    if (beyond != 0)
         return dl_error(err, DLOCK_INTERNAL,
-                        "plugin %s: %s gives capabilities 0x%x, the descriptor has 0x%x only",
-                        plugin->name, slot, info->caps, plugin->caps);
+                        "plugin %s: %s gives capabilities that its descriptor has not:%s",
+                        plugin->name, slot, text);
     info->server[sizeof info->server - 1] = '\0';
     info->endpoint[sizeof info->endpoint - 1] = '\0';
     return DLOCK_OK;

@@ -3,8 +3,12 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What a caller has that says nothing of its size; nodes[] was the last member then. */
+#define SIZE_FIRST (offsetof(struct dlock_error, nodes) + sizeof(((struct dlock_error *)0)->nodes))
 
 #undef dl_error /* a macro for clang's analyzer */
 
@@ -79,12 +83,15 @@ static void error_export_part(struct dlock_error *to, size_t size, const struct 
 enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
                                   enum dlock_status status)
 {
+    size_t size;
+
     if (to == NULL)
         return status;
-    if (to->struct_size == 0 || to->struct_size >= sizeof *to)
+    size = to->struct_size != 0 ? to->struct_size : SIZE_FIRST;
+    if (size >= sizeof *to)
         error_export(to, from, status);
     else
-        error_export_part(to, to->struct_size, from, status);
+        error_export_part(to, size, from, status);
     return status;
 }
 

@@ -2,8 +2,23 @@
 #include "event.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+/* fence was the last member of the first one. */
+#define SIZE_FIRST (offsetof(struct dlock_event, fence) + sizeof(uint64_t))
+
+void dl_event_export(struct dlock_event *to, const struct dlock_event *from)
+{
+    size_t size = to->struct_size > SIZE_FIRST ? to->struct_size : SIZE_FIRST;
+
+    if (size > sizeof *from)
+        size = sizeof *from;
+    memcpy(to, from, size);
+    to->struct_size = size;
+}
 
 int dl_events_init(struct dl_events *events, bool pollable)
 {

@@ -183,7 +183,8 @@ struct dlock_event dl_hold_event_locked(struct dl_event_node *node)
 {
     struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
 
-    return (struct dlock_event){.lock = lock,
+    return (struct dlock_event){.struct_size = sizeof(struct dlock_event),
+                                .lock = lock,
                                 .user = lock->user,
                                 .reason = lock->reason,
                                 .fence = atomic_load(&lock->fence)};

@@ -145,5 +145,9 @@ enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *
 
     if (status == DLOCK_OK)
         dl_pool_caps_limit(&client->pool, query.found.caps);
+    else if (status == DLOCK_CONFIG)
+        dl_pool_caps_limit(&client->pool, 0);
+    if (status == DLOCK_OK || status == DLOCK_CONFIG)
+        atomic_store(&client->unfit, status == DLOCK_CONFIG);
     return status;
 }

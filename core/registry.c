@@ -3,15 +3,18 @@
 
 #include "error.h"
 #include "loader.h"
+#include "option.h"
 #include "plugin_path.h"
 #include "uri.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A loaded plugin. Never freed. */
 struct entry {
@@ -181,17 +184,54 @@ static enum dlock_status file_open(const char *file, const char *module,
     return status;
 }
 
+#define HINT_SIZE 120
+
+/* A file that the build system of a plugin has given the name of a library. */
+static bool library_hint(const struct dl_plugin_path *path, const char *module, char *hint)
+{
+    for (size_t i = 0; path->dirs[i] != NULL; i++) {
+        char file[PATH_MAX];
+
+        (void)snprintf(file, sizeof file, "%s/libdlock_%s.so", path->dirs[i], module);
+        if (access(file, F_OK) != 0)
+            continue;
+        (void)snprintf(hint, HINT_SIZE, "; libdlock_%s.so is there: a plugin has no 'lib' in front",
+                       module);
+        return true;
+    }
+    return false;
+}
+
+/* The known scheme that was perhaps meant. */
+static void nearest_hint(const char *scheme, char *hint)
+{
+    struct dlock_option_spec known[sizeof aliases / sizeof aliases[0] + 1] = {{0}};
+    const char *nearest = NULL;
+
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        known[i].name = aliases[i].scheme;
+    dl_option_nearest(known, scheme, &nearest);
+    if (nearest != NULL)
+        (void)snprintf(hint, HINT_SIZE, "; did you mean '%s'? see `dlock backends`", nearest);
+    else
+        (void)snprintf(hint, HINT_SIZE, "; see `dlock backends`");
+}
+
 /* "Not installed" is a fault of the installation only for a plugin that we know to exist. */
 static enum dlock_status missing(const char *scheme, bool known, const char *module,
                                  const struct dl_plugin_path *path, struct dlock_error *err)
 {
+    char hint[HINT_SIZE] = "";
+
+    if (!library_hint(path, module, hint) && !known)
+        nearest_hint(scheme, hint);
     if (known)
         return dl_error(err, DLOCK_NO_PLUGIN,
-                        "scheme '%s' is known, but its plugin dlock_%s.so is not installed (looked "
-                        "in %s)",
-                        scheme, module, path->text);
-    return dl_error(err, DLOCK_INVALID, "unknown scheme '%s', and no plugin dlock_%s.so in %s",
-                    scheme, module, path->text);
+                        "scheme '%s' is known, but its plugin dlock_%s.so is not installed%s "
+                        "(looked in %s)",
+                        scheme, module, hint, path->text);
+    return dl_error(err, DLOCK_INVALID, "unknown scheme '%s'%s (no plugin dlock_%s.so in %s)",
+                    scheme, hint, module, path->text);
 }
 
 enum dlock_status dl_registry_find(const char *scheme, const char *plugin_dirs,
@@ -254,13 +294,25 @@ static const struct found *listing_module(const struct listing *listing, const c
     return NULL;
 }
 
+/* "libdlock_x.so" without its "lib"; other names as they are. */
+static const char *library_name(const char *base)
+{
+    return strncmp(base, "libdlock_", strlen("libdlock_")) == 0 ? base + strlen("lib") : base;
+}
+
 /* Loads and judges the file, unless another one of the same name comes first. */
 static void found_load(const struct listing *listing, struct found *item)
 {
     const struct found *first = listing_module(listing, item->module);
+    const char *base = strrchr(item->path, '/') + 1;
     struct entry *entry = NULL;
     char *file = NULL;
 
+    if (library_name(base) != base) {
+        item->status = dl_error(&item->err, DLOCK_PLUGIN_LOAD, "not used: a plugin is called %s",
+                                library_name(base));
+        return;
+    }
     if (first != NULL) {
         item->status =
             dl_error(&item->err, DLOCK_NO_PLUGIN, "not used: %s comes first", first->path);
@@ -288,6 +340,7 @@ static enum dlock_status listing_add(struct listing *listing, const char *dir, c
     listing->items = grown;
     if (asprintf(&item.path, "%s/%s", dir, base) < 0)
         return DLOCK_NOMEM;
+    base = library_name(base);
     item.module = strndup(base + prefix, strlen(base) - prefix - strlen(".so"));
     if (item.module == NULL) {
         free(item.path);
@@ -301,7 +354,7 @@ static enum dlock_status listing_add(struct listing *listing, const char *dir, c
 
 static int plugin_file_filter(const struct dirent *file)
 {
-    return dl_plugin_file_named(file->d_name);
+    return dl_plugin_file_named(library_name(file->d_name));
 }
 
 static enum dlock_status listing_add_directory(struct listing *listing, const char *dir,

@@ -192,6 +192,17 @@ static bool label_valid(const char *text, size_t len, const char **why)
     return true;
 }
 
+/* A number to inet_aton, in any of its notations: 127, 017, 0x7f000001. */
+static bool is_number(const char *text, size_t len)
+{
+    bool hex = len > 2 && text[0] == '0' && (text[1] | 0x20) == 'x';
+
+    for (size_t i = hex ? 2 : 0; i < len; i++)
+        if (!is_digit(text[i]) && !(hex && (text[i] | 0x20) >= 'a' && (text[i] | 0x20) <= 'f'))
+            return false;
+    return true;
+}
+
 bool dl_host_valid(const char *text, size_t len, const char **why)
 {
     size_t at = 0, last = 0;
@@ -215,10 +226,7 @@ bool dl_host_valid(const char *text, size_t len, const char **why)
         last = at;
         at = end + 1;
     }
-    for (at = last; at < len; at++)
-        if (!is_digit(text[at]))
-            return true;
-    return ipv4_valid(text, len, why);
+    return !is_number(text + last, len - last) || ipv4_valid(text, len, why);
 }
 
 static enum dlock_status port_check(const struct source *src, size_t from, size_t to)

@@ -80,6 +80,7 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
 /* The loss of one acquisition. Delivered at most once per acquisition (C5). */
 struct dlock_event {
+    size_t struct_size; /* sizeof(struct dlock_event); set it before dlock_client_next_event */
     struct dlock *lock; /* valid until dlock_free, which drops events not yet taken */
     void *user;         /* dlock_options.user */
     enum dlock_reason reason;
@@ -178,7 +179,8 @@ DLOCK_API const char *dlock_client_server(struct dlock_client *client);
  */
 DLOCK_API int dlock_client_event_fd(struct dlock_client *client);
 
-/* Takes one loss event. 1: *event is filled; 0: none is queued. Does not block. */
+/* Takes one loss event. 1: *event is filled as far as its struct_size says (0, or less than the
+ * first published size: that one); 0: none is queued. Does not block. */
 DLOCK_API int dlock_client_next_event(struct dlock_client *client, struct dlock_event *event);
 
 /*
@@ -359,9 +361,10 @@ typedef void dlock_finding_fn(void *arg, const struct dlock_finding *finding);
 /*
  * Looks at the store again: how it is set up, and what of that costs something. Calls fn (NULL:
  * nobody listens) for each finding; it may not call into the same client. Durability that is found
- * to be gone is gone from dlock_client_caps afterwards. Takes no longer than connect_timeout or an
- * exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to tell; others as
- * dlock_inspect.
+ * to be gone is gone from dlock_client_caps afterwards. CONFIG: the store cannot keep a lock safely
+ * any more; the client takes no lock until a later probe finds it mended. Takes no longer than
+ * connect_timeout or an exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to
+ * tell; others as dlock_inspect.
  */
 DLOCK_API enum dlock_status dlock_probe(struct dlock_client *client, dlock_finding_fn *fn,
                                         void *arg, struct dlock_error *err);

@@ -77,23 +77,28 @@ DLOCK_API enum dlock_class dlock_status_class(int status);
 enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 
 /*
- * Capabilities. A plugin's descriptor states the most it can do; what holds for this URI, this
- * strategy and this server is stated by `open` and `probe`, is a subset, and is what
- * dlock_client_caps() shows.
+ * Capabilities, DLOCK_CAP_RWLOCK and so on: X(name, bit). Append only. A plugin's descriptor states
+ * the most it can do; what holds for this URI, this strategy and this server is stated by `open`
+ * and `probe`, is a subset, and is what dlock_client_caps() shows.
  */
-enum {
-    DLOCK_CAP_RWLOCK = 1u << 0,        /* DLOCK_SHARED works */
-    DLOCK_CAP_DOWNGRADE = 1u << 1,     /* exclusive to shared without a gap */
-    DLOCK_CAP_FENCE = 1u << 2,         /* grants carry fencing tokens, contract C6 */
-    DLOCK_CAP_FENCE_DURABLE = 1u << 3, /* ... that rise across any crash of the store's host */
-    DLOCK_CAP_CRASH_SAFE = 1u << 4,    /* a lease outlives a crash of the store's process */
-    DLOCK_CAP_NATIVE_WAIT = 1u << 5,   /* the server blocks for us: slots `lock` + `interrupt` */
-    DLOCK_CAP_WATCH = 1u << 6,         /* notification: slots `watch` + `interrupt` */
-    DLOCK_CAP_QUEUE = 1u << 7,         /* FIFO in the store: WATCH and slot `leave` */
-    DLOCK_CAP_SESSION = 1u << 8,       /* the lease lives in the session that took it */
-    DLOCK_CAP_PRIVATE = 1u << 10,      /* the store is inside this process and reaches no other */
-    DLOCK_CAP_CONCURRENT = 1u << 9     /* one session serves any number of threads at once */
-};
+#define DLOCK_CAP_MAP(X)                                                           \
+    X(RWLOCK, 0)        /* DLOCK_SHARED works */                                   \
+    X(DOWNGRADE, 1)     /* exclusive to shared without a gap */                    \
+    X(FENCE, 2)         /* grants carry fencing tokens, contract C6 */             \
+    X(FENCE_DURABLE, 3) /* ... that rise across any crash of the store's host */   \
+    X(CRASH_SAFE, 4)    /* a lease outlives a crash of the store's process */      \
+    X(NATIVE_WAIT, 5)   /* the server blocks for us: slots `lock` + `interrupt` */ \
+    X(WATCH, 6)         /* notification: slots `watch` + `interrupt` */            \
+    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `leave` */            \
+    X(SESSION, 8)       /* the lease lives in the session that took it */          \
+    X(CONCURRENT, 9)    /* one session serves any number of threads at once */     \
+    X(PRIVATE, 10)      /* the store is inside this process and reaches no other */
+
+#define DLOCK_CAP_ENUM(name, bit) DLOCK_CAP_##name = 1u << (bit),
+#define DLOCK_CAP_OR(name, bit)   | (1u << (bit))
+enum { DLOCK_CAP_MAP(DLOCK_CAP_ENUM) DLOCK_CAP_ALL = 0u DLOCK_CAP_MAP(DLOCK_CAP_OR) };
+#undef DLOCK_CAP_ENUM
+#undef DLOCK_CAP_OR
 
 /* One Redlock node's part in a failure, or its answer to dlock_inspect. */
 struct dlock_node_error {

@@ -24,7 +24,7 @@ static int no_info(void *arg, const struct dlock_info *info)
 static int forked_calls(struct dlock_client *client, struct dlock *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
     struct dlock *fresh = NULL;
     char token[DLOCK_TOKEN_CHARS];
     int wrong = 0;

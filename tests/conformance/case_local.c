@@ -232,7 +232,7 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
     char token[DLOCK_TOKEN_CHARS] = "";
     struct dlock *locks[3];
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     if (!dlt_can_break(run, client))
         dlt_skip("this store cannot break a lock");

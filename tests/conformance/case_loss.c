@@ -9,7 +9,7 @@
 static void nothing_more(struct dlock_client *client)
 {
     struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     DLT_CHECK(dlock_client_next_event(client, &event) == 0,
               "a second loss event came, want one for each acquisition");
@@ -38,7 +38,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
                                     .renew = DLOCK_OFF,
                                     .user = &options};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
-    struct dlock_event event = {0};
+    struct dlock_event event = {.struct_size = sizeof event};
     int64_t latest_ns = 0;
 
     DLT_TAKE(lock);
@@ -70,7 +70,7 @@ void dlt_case_loss_by_break(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {0};
+    struct dlock_event event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -97,7 +97,7 @@ void dlt_case_loss_found_by_renew(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = dlt_lease(run, client, "x", 30000);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {0};
+    struct dlock_event event = {.struct_size = sizeof event};
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     dlt_break(run, client, &name);

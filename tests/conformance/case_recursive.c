@@ -62,7 +62,7 @@ void dlt_case_recursive_loss(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
     uint64_t fence = 0;
 
     acquire_thrice(lock);

@@ -133,7 +133,7 @@ static int child_acquires(void)
 
 static int child_looks(void)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
     char hex[DLOCK_TOKEN_CHARS];
 
     WANT(1, dlock_state(held) == DLOCK_STATE_FREE);

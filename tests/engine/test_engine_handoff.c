@@ -266,7 +266,7 @@ Test(handoff, LEA_2_the_place_of_who_is_handed_it_is_left)
 
 Test(handoff, C5_a_loss_is_told_of_the_handle_that_has_it_now)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
     char token[DLOCK_TOKEN_CHARS];
 
     begin(NULL);

@@ -179,7 +179,7 @@ static int readable(void)
 
 Test(loss, C5_by_descriptor_and_next_event)
 {
-    struct dlock_event event = {0};
+    struct dlock_event event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     cr_assert_eq(readable(), 0);
@@ -201,7 +201,7 @@ Test(loss, C5_by_descriptor_and_next_event)
 
 Test(loss, C5_no_event_after_it_was_acknowledged)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     dlt_engine_advance(&engine, VALID_MS);
@@ -221,7 +221,7 @@ Test(loss, C5_no_event_after_it_was_acknowledged)
 
 Test(loss, C5_free_drops_the_event)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     dlt_engine_advance(&engine, VALID_MS);

@@ -65,7 +65,7 @@ Test(short_lease, C3_what_is_left_of_it_is_of_use)
 Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
 {
     struct dlt_call wait, renew;
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     begin("renew=off");
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
@@ -136,7 +136,7 @@ Test(short_lease, C14_a_lease_taken_during_an_exchange_is_renewed_in_time)
 
 Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_time)
 {
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
     struct dlock *brief;
 
     begin(NULL);

@@ -98,6 +98,7 @@ static void scratch_make(void)
     file_write("dlock_header.so", good, 40, 0644);
     file_write("dlock_groupwritable.so", good, len, 0664);
     file_write("dlock_good.so", good, len, 0644);
+    file_write("libdlock_lost.so", good, len, 0644);
     (void)snprintf(link, sizeof link, "%s/dlock_dangling.so", scratch);
     if (symlink("/nonexistent/dlock_dangling.so", link) != 0)
         abort();
@@ -116,6 +117,8 @@ static void scratch_remove(void)
         (void)snprintf(path, sizeof path, "%s/dlock_%s.so", scratch, names[i]);
         (void)unlink(path);
     }
+    (void)snprintf(path, sizeof path, "%s/libdlock_lost.so", scratch);
+    (void)unlink(path);
     (void)snprintf(path, sizeof path, "%s/dlock_folder.so", scratch);
     (void)rmdir(path);
     (void)rmdir(scratch);
@@ -128,6 +131,9 @@ static void test_schemes(void)
     expect("redis+unix", LOADER_DIR, DLOCK_NO_PLUGIN, "dlock_redis.so is not installed", "");
     expect("mariadb", LOADER_DIR, DLOCK_NO_PLUGIN, "dlock_mysql.so is not installed", "");
     expect("nosuch", LOADER_DIR, DLOCK_INVALID, "unknown scheme 'nosuch'", LOADER_DIR);
+    expect("sqlit", LOADER_DIR, DLOCK_INVALID, "did you mean 'sqlite'? see `dlock backends`",
+           "unknown scheme 'sqlit'");
+    expect("lost", scratch, DLOCK_INVALID, "libdlock_lost.so is there: a plugin has no 'lib'", "");
     expect("good+tcp", LOADER_DIR, DLOCK_INVALID, "unknown scheme 'good+tcp'", "plugin good");
     expect("../../tmp/evil", LOADER_DIR, DLOCK_INVALID, "a scheme is", "");
     expect("Good", LOADER_DIR, DLOCK_INVALID, "a scheme is", "");
@@ -300,6 +306,14 @@ static int list_shadowed(void *arg, const struct dlock_plugin_info *info)
     return 0;
 }
 
+static int list_library(void *arg, const struct dlock_plugin_info *info)
+{
+    if (strstr(info->path, "/libdlock_lost.so") != NULL && info->err != NULL &&
+        strstr(info->err->message, "a plugin is called dlock_lost.so") != NULL)
+        ++*(int *)arg;
+    return 0;
+}
+
 static void test_listing(void)
 {
     int counts[3] = {0}, calls = 0;
@@ -313,6 +327,9 @@ static void test_listing(void)
     printf("# %d load, %d do not\n", counts[0], counts[1]);
     dlt_ok(dl_registry_each(LOADER_DIR, list_first, &calls, &err) == DLOCK_OK && calls == 1,
            "listing: ends when the callback says so");
+    calls = 0;
+    dlt_ok(dl_registry_each(scratch, list_library, &calls, &err) == DLOCK_OK && calls == 1,
+           "listing: a plugin with the name of a library is told as such");
     calls = 0;
     (void)snprintf(both, sizeof both, "%s:%s", LOADER_DIR, scratch);
     dlt_ok(dl_registry_each(both, list_shadowed, &calls, &err) == DLOCK_OK && calls == 1,

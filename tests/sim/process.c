@@ -42,7 +42,7 @@ static void listen(void *arg)
 {
     struct sim_process *process = arg;
     int fd = dlock_client_event_fd(process->client);
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     while (!process->closing) {
         sim_await_readable(fd, sim_now() + 20 * SIM_MS);

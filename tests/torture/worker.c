@@ -85,7 +85,7 @@ static void *events_run(void *arg)
     struct events *events = arg;
     struct dlock_client *client = events->worker->client;
     struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
-    struct dlock_event event;
+    struct dlock_event event = {.struct_size = sizeof event};
 
     while (!atomic_load(&events->over)) {
         (void)poll(&fd, 1, EVENTS_MS);

@@ -69,6 +69,26 @@ Test(error, export_to_a_newer_caller)
     cr_expect_str_eq(to.later, "untouched");
 }
 
+/* The size of the first header, whatever this library's has grown to. */
+Test(error, export_to_a_caller_that_says_no_size)
+{
+    enum {
+        FIRST = offsetof(struct dlock_error, nodes) +
+                DLOCK_NODE_ERRORS_MAX * sizeof(struct dlock_node_error)
+    };
+    struct {
+        struct dlock_error known;
+        char later[16];
+    } to = {.later = "untouched"};
+    struct dlock_error from;
+
+    (void)dl_error(&from, DLOCK_AUTH, "no");
+    cr_assert_eq(dl_error_export(&to.known, &from, DLOCK_AUTH), DLOCK_AUTH);
+    cr_expect_eq(to.known.struct_size, FIRST);
+    cr_expect_str_eq(to.known.message, "no");
+    cr_expect_str_eq(to.later, "untouched");
+}
+
 /* A store's text may hold an escape sequence; a log line must not. */
 Test(error, export_is_printable)
 {

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <string.h>
 
 static int readable(const struct dl_events *events)
 {
@@ -58,4 +59,27 @@ Test(event, without_a_descriptor_it_still_queues)
     dl_events_push(&events, &a);
     cr_assert_eq(dl_events_pop(&events), &a);
     dl_events_fini(&events);
+}
+
+/* An application that was built against a newer or an older header (0: it said nothing). */
+Test(event, exported_as_far_as_the_caller_goes)
+{
+    struct {
+        struct dlock_event event;
+        char later[16];
+    } to;
+    const struct dlock_event from = {
+        .struct_size = sizeof from, .reason = DLOCK_REASON_TAKEN, .fence = 7};
+    static const size_t sizes[] = {0, 8, sizeof from, sizeof to};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        memset(&to, 0x55, sizeof to);
+        to.event.struct_size = sizes[i];
+        dl_event_export(&to.event, &from);
+        cr_expect_eq(to.event.struct_size, sizeof from);
+        cr_expect_eq(to.event.reason, DLOCK_REASON_TAKEN);
+        cr_expect_eq(to.event.fence, 7);
+        for (size_t k = 0; k < sizeof to.later; k++)
+            cr_assert_eq(to.later[k], 0x55, "byte %zu behind it", k);
+    }
 }

@@ -133,6 +133,9 @@ Test(uri, host_refused)
     refused("redis://h%41", 8, "letters, digits, hyphens");
     refused("redis://256.1.1.1", 8, "not an IPv4");
     refused("redis://127.1", 8, "not an IPv4");
+    refused("redis://0x7f000001", 8, "not an IPv4");
+    refused("redis://127.0x1:6379", 8, "not an IPv4");
+    refused("redis://0X7F.1", 8, "not an IPv4");
     refused("redis://2130706433", 8, "not an IPv4");
     refused("redis://[::g]", 8, "not an IPv6");
     refused("redis://[fe80::1%25eth0]", 8, "not an IPv6");
