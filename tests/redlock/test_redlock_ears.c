@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections on which waiters are told of releases: whom do they hold up, and is one that died
- * in silence noticed? The slots of the plugin, three real servers behind proxies (C13, INT-1).
+ * The connections on which waiters are told of releases: does another thread wait for one to be
+ * made, and is a connection that died in silence noticed? The slots of the plugin, three real
+ * servers behind proxies (C13, INT-1).
  */
 #include "proxy_client.h"
 #include "redis_server.h"

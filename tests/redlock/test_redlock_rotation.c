@@ -39,7 +39,7 @@ static void connections_kill(void)
         (void)dlt_redis_ask(&nodes.servers[i], "CLIENT KILL USER ann");
 }
 
-/* As whoever rotates passwords does: another file in its place. */
+/* A new file takes the place of the old one. */
 static void file_write(const char *text)
 {
     char fresh[96];
