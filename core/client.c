@@ -58,6 +58,16 @@ static void session_down(void *arg, void *self)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
+/* The keeper looks when sessions may have idled for too long. */
+static void session_made(void *arg)
+{
+    struct dlock_client *client = arg;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_keeper_wake(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
 /* dlock_host.session_caps */
 static void session_caps(void *arg, void *self, uint32_t caps)
 {
@@ -167,6 +177,7 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     client->plugin = client->store->plugin;
     client->host.session_down = session_down;
     client->host.session_caps = session_caps;
+    client->host.session_made = session_made;
     client->host.session_arg = client;
     status = dl_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
                           settings->connect_timeout_ms, settings->connections, err);

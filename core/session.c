@@ -110,6 +110,8 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
         return status;
     }
     session->caps = info.caps;
+    if (pool->host->session_made != NULL)
+        pool->host->session_made(pool->host->session_arg);
     (void)pthread_mutex_lock(&pool->mutex);
     pool->info = info;
     if (!atomic_load(&pool->connected)) {
@@ -343,9 +345,7 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
     }
     pool->connecting = true;
     (void)pthread_mutex_unlock(&pool->mutex);
-
     status = session_open(pool, deadline_ns, &session, err);
-
     (void)pthread_mutex_lock(&pool->mutex);
     pool->connecting = false;
     pool->shared = session;
@@ -452,6 +452,8 @@ int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
         last = last->next;
     if (last != NULL)
         at_ns = last->idle_ns + IDLE_NS;
+    else if (pool->lent + pool->opening + (pool->idle != NULL) <= 1)
+        at_ns = DL_NEVER;
     (void)pthread_mutex_unlock(&pool->mutex);
     return at_ns;
 }

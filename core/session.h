@@ -96,7 +96,8 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
                  enum dlock_status status);
 
 /* Closes what nobody has used for a minute, but for one; and when to look for such a one: nobody
- * is told of those that begin to idle. DL_NEVER: there will be none. */
+ * is told of those that begin to idle. DL_NEVER: there is one session at most; host->session_made
+ * tells of the next. */
 void dl_pool_trim(struct dl_pool *pool);
 int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 

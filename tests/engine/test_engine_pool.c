@@ -439,6 +439,24 @@ Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
     end();
 }
 
+/* armed_ns: when the keeper wakes by itself. */
+Test(pool, an_idle_client_sleeps_for_ever)
+{
+    struct dlock *lock;
+
+    begin(NULL);
+    lock = take("a");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    dlt_engine_advance(&engine, 1000);
+    cr_assert_eq(engine.client->keeper.armed_ns, DL_NEVER);
+    make_idle(2);
+    cr_assert_lt(engine.client->keeper.armed_ns, DL_NEVER, "it was not told of a second session");
+    dlt_engine_advance(&engine, 61000);
+    cr_assert_eq(open_now(), 1);
+    dlock_free(lock);
+    end();
+}
+
 Test(pool, what_idles_for_a_minute_is_given_back)
 {
     begin(NULL);
