@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_S      INT64_C(1000000000)
-#define RETRY_NS      (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
-#define RETRY_MOST_NS (32 * NS_PER_S)
-#define FURTHER_NS    (NS_PER_S / 2) /* for a further connection, at most */
+#define NS_PER_S       INT64_C(1000000000)
+#define RETRY_NS       (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
+#define RETRY_MOST_NS  (32 * NS_PER_S)
+#define ROLE_LASTS_NS  NS_PER_S
+#define ROLE_MAX_BYTES ((size_t)64 * 1024)
+#define FURTHER_NS     (NS_PER_S / 2) /* for a further connection, at most */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -109,6 +111,7 @@ static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
     }
     caps_look(pool, *caps);
     guard_set(pool, *out, facts);
+    atomic_store(&(*out)->role_ns, now(pool));
     spin_init(&(*out)->link.stream.spin, pool->processors);
     return DLOCK_OK;
 }
@@ -375,6 +378,43 @@ static enum dlock_status guard_look(const struct redis_pool *pool, const struct 
     return redis_fail(pool->place, err, DLOCK_BUSY, "%s", text);
 }
 
+static bool role_fits(const void *asked, redisReply *reply)
+{
+    (void)asked;
+    return reply->type == REDIS_REPLY_STRING &&
+           memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL;
+}
+
+/* A master that became a replica keeps its connections, and may be writable: what it grants the new
+ * master knows nothing of. OK also where the connection is dead, which asking on it shows. */
+static enum dlock_status role_look(struct redis_pool *pool, struct redis_wire *wire,
+                                   int64_t deadline_ns, struct dlock_error *err)
+{
+    static const char command[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+    struct redis_exchange look = {.bytes = command,
+                                  .len = sizeof command - 1,
+                                  .reply_max = ROLE_MAX_BYTES,
+                                  .deadline_ns = deadline_ns,
+                                  .fits = role_fits};
+    struct redis_facts facts = {.role = ""};
+    int64_t seen_ns = atomic_load(&wire->role_ns), now_ns = now(pool);
+
+    if (now_ns - seen_ns < ROLE_LASTS_NS ||
+        !atomic_compare_exchange_strong(&wire->role_ns, &seen_ns, now_ns) ||
+        !redis_wire_ask(wire, &look))
+        return DLOCK_OK;
+    if (look.status != DLOCK_OK)
+        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
+    redis_facts_info(&facts, look.reply->str, (size_t)look.reply->len);
+    freeReplyObject(look.reply);
+    if (strcmp(facts.role, "master") == 0)
+        return DLOCK_OK;
+    atomic_store(&wire->dead, true);
+    return redis_fail(pool->place, err, DLOCK_CONFIG,
+                      "became a replica (role %s): locks have to be taken at the master",
+                      facts.role);
+}
+
 /* *asked: it was, and the exchange says what became of it. */
 static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire,
                                 const struct redis_question *question,
@@ -384,6 +424,8 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire
     enum dlock_status status = guard_look(pool, wire, question, err);
     char *bytes = NULL;
 
+    if (status == DLOCK_OK && (question->grants || question->keeps))
+        status = role_look(pool, wire, exchange->deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     if (now(pool) >= exchange->deadline_ns)

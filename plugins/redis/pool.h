@@ -66,7 +66,8 @@ struct redis_question {
     size_t reply_max; /* bytes of the answer */
     int64_t deadline_ns;
     bool grants;
-    char *guarded;          /* NULL: nobody wants to know */
+    bool keeps;    /* a renewal: for it and for what grants the server has to be a master still */
+    char *guarded; /* NULL: nobody wants to know */
     int64_t *guard_left_ms; /* set with BUSY; NULL unless `grants` */
     /* Whether an answer that is no error, the number taken off, has the shape of one. Where it has
      * not, answers may have slipped: PROTOCOL, and nobody is answered on that connection. */

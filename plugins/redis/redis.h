@@ -94,7 +94,7 @@ struct redis_call {
     char count[REDIS_DIGITS];
     char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
     char guarded[2];           /* see pool.h: an argument of those that pass on */
-    bool grants;               /* see pool.h */
+    bool grants, keeps;        /* see pool.h */
     int64_t guard_left_ms;     /* set by redis_call_run with BUSY, of what grants */
     size_t shown;              /* the word of the command that errors call the key */
     size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */

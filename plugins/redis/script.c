@@ -16,6 +16,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
     call->expects = 0;
     call->foreign = false;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
+    call->keeps = script == REDIS_SCRIPT_RENEW;
     call->guard_left_ms = 0;
     call->shown = raw ? LOCK_WORD + n * REDIS_KEY_COUNT : LOCK_WORD;
     memcpy(call->guarded, "0", sizeof call->guarded);
@@ -59,6 +60,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         .reply_max = call->reply_max,
         .deadline_ns = deadline_ns,
         .grants = call->grants,
+        .keeps = call->keeps,
         .guarded = call->guarded,
         .guard_left_ms = &call->guard_left_ms,
         .fits = call->fits,

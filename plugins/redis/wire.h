@@ -49,8 +49,9 @@ enum redis_leader { REDIS_LEADER_NONE, REDIS_LEADER_AWAKE, REDIS_LEADER_ASLEEP }
 struct redis_wire {
     struct redis_wire *next; /* both under the pool's mutex */
     unsigned users;
-    _Atomic bool dead;      /* takes no more questions; never set back */
-    int64_t guard_until_ns; /* the server grants nothing before [restart_guard]; the pool's */
+    _Atomic bool dead;       /* takes no more questions; never set back */
+    _Atomic int64_t role_ns; /* when the server was last asked whether it is a master; the pool's */
+    int64_t guard_until_ns;  /* the server grants nothing before [restart_guard]; the pool's */
 
     pthread_mutex_t mutex;
     struct redis_link link;

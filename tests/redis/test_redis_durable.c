@@ -13,6 +13,7 @@ static void tear_down(void)
     dlt_redis_stop(&server);
 }
 
+TestSuite(role, .fini = tear_down, .timeout = 60);
 TestSuite(durable, .fini = tear_down, .timeout = 60);
 
 static void start(const char *const *args)
@@ -49,4 +50,24 @@ Test(durable, OPN_2_C16_a_server_whose_first_file_is_not_written_is_not_durable)
         cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
         caps = s.info.caps;
     }
+}
+
+/* C1: a master that became a writable replica grants and renews nothing, also on connections from
+ * before, from the next second on. */
+Test(role, OPN_1_C1_a_master_that_became_a_writable_replica)
+{
+    struct dlt_request a, b;
+
+    start((const char *[]){"--replica-read-only", "no", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "other", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_redis_ask(&server, "REPLICAOF 127.0.0.1 1");
+    dlt_sleep_ms(1100);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    (void)dlt_redis_ask(&server, "REPLICAOF NO ONE");
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
