@@ -119,11 +119,13 @@ static void expect_all_soon(bool (*is)(unsigned), bool want)
         expect_soon(is, i, want);
 }
 
-/* Renews until the far node says so. */
+/* Renews until the far node says so. A busy machine may answer too late [REN-4]. */
 static void renew_until(struct dlt_request *request, bool (*is)(unsigned))
 {
     for (int i = 0; i < TRIES && !is(FAR); i++) {
-        cr_assert_eq(dlt_renew(&one, request), DLOCK_OK, "%s", one.err.message);
+        enum dlock_status status = dlt_renew(&one, request);
+
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN, "%s", one.err.message);
         dlt_sleep_ms(50);
     }
     cr_expect(is(FAR));
