@@ -102,6 +102,7 @@ Test(scripted, several_connections_at_once)
     cr_assert(net_expect(c, "CC", SOON));
     cr_assert(net_send(b, "b"));
     cr_assert(net_expect(b, "B", SOON));
+    cr_assert_eq(net_next(b, SOON), 'e'); /* now it is played to the end */
     cr_assert(net_send(a, "a"));
     cr_assert(net_expect(a, "A", SOON));
     cr_assert_eq(net_next(a, SOON), 'e');
