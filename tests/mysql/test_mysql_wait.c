@@ -325,7 +325,7 @@ PINNED(C8_a_suspend_in_the_middle_of_a_wait)
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     waiter_start(&w);
-    await_state("%FOR UPDATE%", 1);
+    await_state("%FOR UPDATE", 1);
     dlt_host_advance(&s.host, 60000);
     begin_ns = dlt_host_now(&s.host);
     cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
