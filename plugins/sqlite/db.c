@@ -325,15 +325,11 @@ static enum dlock_status path_judge(const struct sqlite_db *db, int number, stru
 /* Changes are in -wal first, and in the file when that is gone. */
 static int snapshot_holds(const struct sqlite_db *db)
 {
-    char *wal = sqlite_place_sibling(db->place, "-wal");
     struct stat st;
-    int holds = wal != NULL && access(wal, F_OK) != 0 && stat(db->place->real, &st) == 0 &&
-                st.st_size == db->opened.st_size &&
-                st.st_mtim.tv_sec == db->opened.st_mtim.tv_sec &&
-                st.st_mtim.tv_nsec == db->opened.st_mtim.tv_nsec;
 
-    free(wal);
-    return holds;
+    return !sqlite_place_has(db->place, "-wal") && stat(db->place->real, &st) == 0 &&
+           st.st_size == db->opened.st_size && st.st_mtim.tv_sec == db->opened.st_mtim.tv_sec &&
+           st.st_mtim.tv_nsec == db->opened.st_mtim.tv_nsec;
 }
 
 enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)

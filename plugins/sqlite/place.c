@@ -128,19 +128,20 @@ int sqlite_place_closed(const struct sqlite_place *place)
     return permitted(place->directory, W_OK | X_OK) ? 0 : errno;
 }
 
-static int sibling_there(const struct sqlite_place *place, const char *suffix)
+int sqlite_place_has(const struct sqlite_place *place, const char *suffix)
 {
     char *path = sqlite_place_sibling(place, suffix);
-    int there = path != NULL && access(path, F_OK) == 0;
+    struct stat st;
+    int has = path == NULL || lstat(path, &st) == 0 || errno != ENOENT;
 
     free(path);
-    return there;
+    return has;
 }
 
 /* Of a file that is there. Who may write it, but not make -wal and -shm, reads as well. */
 static enum sqlite_access access_found(const struct sqlite_place *place)
 {
-    int wal = sibling_there(place, "-wal"), shm = sibling_there(place, "-shm");
+    int wal = sqlite_place_has(place, "-wal"), shm = sqlite_place_has(place, "-shm");
 
     if (permitted(place->real, W_OK) && ((wal && shm) || sqlite_place_closed(place) == 0))
         return SQ_ACCESS_WRITE;
@@ -159,8 +160,15 @@ static enum dlock_status file_judge(struct sqlite_place *place, const struct sta
                           (unsigned long)st->st_nlink);
     if (place->create)
         return DLOCK_OK;
+    if (st->st_size == 0)
+        return sqlite_place_no_store(place, err);
     place->access = access_found(place);
-    return st->st_size == 0 ? sqlite_place_no_store(place, err) : DLOCK_OK;
+    if (place->access == SQ_ACCESS_READ && sqlite_place_closed(place) == 0)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
+                          "%.150s is in use, and this user may make files beside it and not write "
+                          "it: -wal and -shm that SQLite makes would be this user's",
+                          place->path);
+    return DLOCK_OK;
 }
 
 enum dlock_status sqlite_place_init(struct sqlite_place *place, const struct dlock_target *target,

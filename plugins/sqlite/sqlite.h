@@ -93,7 +93,7 @@ static inline int64_t sqlite_lesser(int64_t a, int64_t b)
 /* How the file may be used. */
 enum sqlite_access {
     SQ_ACCESS_WRITE,
-    SQ_ACCESS_READ,    /* with the -wal and -shm of others */
+    SQ_ACCESS_READ,    /* with the -wal and -shm of others, which this user could not make */
     SQ_ACCESS_SNAPSHOT /* there are none: nobody has it open, and nobody may open it meanwhile */
 };
 
@@ -121,6 +121,9 @@ enum dlock_status sqlite_place_no_store(const struct sqlite_place *place, struct
 
 /* 0, or the errno for which this process may not make files in the directory. */
 int sqlite_place_closed(const struct sqlite_place *place);
+
+/* Zero: there is certainly no "<real><suffix>" now. */
+int sqlite_place_has(const struct sqlite_place *place, const char *suffix);
 
 /* The name of the file system, "ext4", or its number in hex in buf. */
 const char *sqlite_place_fs(const struct sqlite_place *place, char *buf, size_t size);

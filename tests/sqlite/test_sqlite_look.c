@@ -224,6 +224,45 @@ Test(look, a_reader_sees_what_a_killed_process_left)
     nobody_sees(2);
 }
 
+/* As in a set-group-ID program: the real group cannot see whether there is a log, by access(2), on
+ * which SQLite relies. No answer, rather than "free". */
+Test(look, a_reader_by_the_effective_group_is_not_told_that_the_name_is_free)
+{
+    struct dlt_answer answer;
+
+    readable();
+    cr_assert_eq(chown(directory, 0, 65510), 0);
+    cr_assert_eq(chmod(directory, 0750), 0);
+    dlt_peer_start(&nobody, "setpriv --reuid 65534 --rgid 65534 --egid 65510 --clear-groups");
+    answer = nobody_opens("look");
+    cr_assert_neq(answer.status, DLOCK_OK);
+    dlt_store_close(&s);
+    answer = nobody_opens("look");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    nobody_sees(1);
+}
+
+/* SQLite would make what is missing of -wal and -shm, and the store's owner could not write it. */
+Test(look, AUTH_a_reader_who_may_make_files_beside_a_store_in_use)
+{
+    struct dlt_answer answer;
+    char shm[112];
+
+    readable();
+    cr_assert_eq(chmod(directory, 0777), 0);
+    (void)snprintf(shm, sizeof shm, "%s-shm", path);
+    cr_assert_eq(unlink(shm), 0);
+    answer = nobody_opens("look");
+    cr_assert_neq(access(shm, F_OK), 0, "%s was made", shm);
+    cr_assert_eq(answer.status, DLOCK_AUTH, "%s", answer.message);
+    cr_assert_not_null(strstr(answer.message, path), "%s", answer.message);
+    dlt_store_close(&s);
+    answer = nobody_opens("look");
+    cr_assert_eq(answer.status, DLOCK_OK, "%s", answer.message);
+    nobody_sees(1);
+    cr_assert_eq(files(), 2);
+}
+
 Test(look, a_reader_of_a_path_with_every_kind_of_character)
 {
     char odd[96];
