@@ -3,7 +3,8 @@
  * Many exclusive leases are extended by one statement, so that they cost one exchange and one write
  * of the server's log. It waits for no row: if others have locked one, it extends nothing, the
  * server says which rows are free, and those are extended together. The rest is asked for one by
- * one, and the rows that are locked last, with the server's patience of a second.
+ * one, and the rows that are locked at the very end, with the server's patience of a second: only
+ * they are late when the deadline comes.
  */
 #include "my.h"
 
@@ -168,8 +169,8 @@ static void renew_together(struct batch *batch, struct dlock_error *err)
         together_end(batch, DONE, status);
 }
 
-/* at_once: a row that others have locked is left for later. */
-static void renew_alone(struct batch *batch, int at_once, struct dlock_error *err)
+/* A row that others have locked is left for later, as BUSY. */
+static void renew_alone(struct batch *batch, struct dlock_error *err)
 {
     struct my_session *session = batch->session;
 
@@ -178,37 +179,40 @@ static void renew_alone(struct batch *batch, int at_once, struct dlock_error *er
 
         if (batch->state[i] != ALONE)
             continue;
-        op->status =
-            session->conn.dead ? DLOCK_UNAVAILABLE : my_lease_renew_one(session, op, at_once, err);
-        if (!at_once || op->status != DLOCK_UNAVAILABLE || session->conn.dead ||
-            !my_contention((unsigned)err->backend_code))
-            batch->state[i] = DONE;
+        op->status = DLOCK_UNAVAILABLE;
+        if (!session->conn.dead)
+            op->status = my_lease_contended(my_lease_renew_one(session, op, 1, err), err);
     }
 }
 
 static void renew_some(struct batch *batch, struct dlock_error *err)
 {
-    for (size_t i = 0; i < batch->n; i++) {
-        batch->ops[i].grant.lease_ms = batch->ops[i].req->ttl_ms;
+    for (size_t i = 0; i < batch->n; i++)
         batch->state[i] = batch->ops[i].req->mode == DLOCK_EXCLUSIVE ? TOGETHER : ALONE;
-    }
     if (together(batch) > 1)
         renew_together(batch, err);
     else
         together_end(batch, ALONE, DLOCK_INTERNAL);
-    if (batch->n > 1)
-        renew_alone(batch, 1, err);
-    renew_alone(batch, 0, err);
+    renew_alone(batch, err);
 }
 
 enum dlock_status my_lease_renew(struct my_session *session, struct dlock_lease_op *ops, size_t n,
                                  struct dlock_error *err)
 {
-    for (size_t i = 0; i < n; i += BATCH) {
+    for (size_t i = 0; i < n; i++) {
+        ops[i].grant.lease_ms = ops[i].req->ttl_ms;
+        ops[i].status = DLOCK_BUSY;
+    }
+    for (size_t i = 0; i < n && n > 1; i += BATCH) {
         struct batch batch = {
             .session = session, .ops = ops + i, .n = n - i < BATCH ? n - i : BATCH};
 
         renew_some(&batch, err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i].status == DLOCK_BUSY)
+            ops[i].status = session->conn.dead ? DLOCK_UNAVAILABLE
+                                               : my_lease_renew_one(session, &ops[i], 0, err);
     }
     return DLOCK_OK;
 }
