@@ -49,7 +49,7 @@ dlt_add_redis_mutant(keeps_the_lead
   "tell(wire->last, LEADS, wakes)" "(void)wakes")
 dlt_add_redis_mutant(forgets_the_rest
   C1_what_does_not_fit_is_sent_later_and_in_order
-  "fds[0].events |= POLLOUT" "fds[0].events |= 0" wire.c test_redis_backlog.c)
+  "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" wire.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
   "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")
