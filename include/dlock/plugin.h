@@ -41,6 +41,13 @@
  * UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single connections of a session that
  * talks to several servers.
  *
+ * STATUSES IN DOUBT. UNAVAILABLE is right when only a read was unanswered, and nothing that writes
+ * was sent. [FAI-1] counts the status that the call returns, and of renew each element's, too. A
+ * bounded compare-and-swap inside one exchange's deadline is one attempt, not a retry. holder_ms 0
+ * says that the holder's lease has ended or is about to. A name lookup counts against the deadline.
+ * Names that are longer than the store's keys: use a hash of 128 bits or more as the key, keep the
+ * name in the value, and answer CONFIG if it differs.
+ *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */
 #ifndef DLOCK_PLUGIN_H
