@@ -320,7 +320,9 @@ struct dlock_info {
     int64_t remaining_ms; /* of the lease, on the store's clock */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* token in hex, or the foreign text found there */
-    const char *label; /* "host:pid" or "host:pid:label", "": unknown. For people; proves nothing */
+    /* "host:pid" or "host:pid:label", "": unknown. For people; proves nothing. A lease that threads
+     * of one client hand on keeps the label of the first one. */
+    const char *label;
 };
 
 /* Non-zero ends the listing. May not call into the same client. */

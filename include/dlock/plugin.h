@@ -48,6 +48,12 @@
  * Names that are longer than the store's keys: use a hash of 128 bits or more as the key, keep the
  * name in the value, and answer CONFIG if it differs.
  *
+ * THE STORE'S CLOCK. A clock of whole seconds may end a lease one step early: add one step to the
+ * time that is sent. A server that was stopped may count a lease from a stale time: a lease counts
+ * from the request's execution, not from the server's last tick. A clock that steps forward ends
+ * leases early: say so in the section of the store in docs/guarantees.md, if an application can
+ * meet it.
+ *
  * Clauses in brackets are numbered so that a conformance case can name what it proves.
  */
 #ifndef DLOCK_PLUGIN_H
