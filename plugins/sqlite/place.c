@@ -148,9 +148,44 @@ static enum sqlite_access access_found(const struct sqlite_place *place)
     return wal || shm ? SQ_ACCESS_READ : SQ_ACCESS_SNAPSHOT;
 }
 
+/* Of a file that its owner alone may write. What others put beside it, SQLite would believe. */
+static enum dlock_status beside_judge(const struct sqlite_place *place, const struct stat *file,
+                                      const char *suffix, struct dlock_error *err)
+{
+    char *path = sqlite_place_sibling(place, suffix);
+    struct stat st;
+    enum dlock_status status = DLOCK_OK;
+
+    if (path == NULL)
+        return out_of_memory(err);
+    if (lstat(path, &st) == 0 && st.st_uid != file->st_uid && st.st_uid != 0)
+        status = dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
+                            "%.150s is of another user than the store, in a directory in which "
+                            "everybody may make one",
+                            path);
+    free(path);
+    return status;
+}
+
+static enum dlock_status directory_judge(const struct sqlite_place *place, const struct stat *file,
+                                         struct dlock_error *err)
+{
+    struct stat directory;
+    enum dlock_status status = DLOCK_OK;
+
+    if (stat(place->directory, &directory) != 0)
+        return sqlite_fail_errno(err, place->directory, "look at", errno);
+    if ((directory.st_mode & S_IWOTH) == 0 || (file->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return DLOCK_OK;
+    status = beside_judge(place, file, "-wal", err);
+    return status == DLOCK_OK ? beside_judge(place, file, "-shm", err) : status;
+}
+
 static enum dlock_status file_judge(struct sqlite_place *place, const struct stat *st,
                                     struct dlock_error *err)
 {
+    enum dlock_status status = DLOCK_OK;
+
     if (!S_ISREG(st->st_mode))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
                           place->path);
@@ -158,8 +193,9 @@ static enum dlock_status file_judge(struct sqlite_place *place, const struct sta
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                           "%.180s has %lu hard links; a store has one name", place->path,
                           (unsigned long)st->st_nlink);
-    if (place->create)
-        return DLOCK_OK;
+    status = directory_judge(place, st, err);
+    if (status != DLOCK_OK || place->create)
+        return status;
     if (st->st_size == 0)
         return sqlite_place_no_store(place, err);
     place->access = access_found(place);
