@@ -87,13 +87,14 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
     session->host = host;
     session->waiter_lease_ms = target->number(target, "waiter_lease");
     session->full = sync != NULL && strcmp(sync, "full") == 0;
-    if (!sqlite_db_threadsafe())
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "this SQLite was built or configured (SQLITE_CONFIG_SINGLETHREAD) for a "
-                          "single thread");
     status = sqlite_origin_init(err);
     if (status == DLOCK_OK)
         status = enter(session, deadline_ns, err);
+    /* Not in a forked child, which may have inherited SQLite's mutexes locked. */
+    if (status == DLOCK_OK && !sqlite_db_threadsafe())
+        status = dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                            "this SQLite was built or configured (SQLITE_CONFIG_SINGLETHREAD) for "
+                            "a single thread");
     if (status == DLOCK_OK)
         status = sqlite_place_init(&session->place, target, err);
     if (status == DLOCK_OK && target->number(target, "unsafe_network_fs") == 0)

@@ -138,7 +138,7 @@ static int child_of_a_busy_process(void)
     return 0;
 }
 
-Test(forked, a_fork_inside_a_call_hangs_neither_child_nor_exec, .timeout = 170)
+Test(forked, a_fork_inside_a_call_hangs_neither_child_nor_exec)
 {
     static atomic_int stop;
     pthread_t thread;
