@@ -38,21 +38,29 @@ static int owner_compare(void *arg, const struct dlock_info *info)
     return 1;
 }
 
-/* Would this wait for a process that waits for us? Two readers do not exclude each other. */
-static bool held_by_ancestor(struct acquire *acquire)
+/*
+ * OK: nothing is known against it. INVALID, and nested: this would wait for a process that waits
+ * for us (two readers do not exclude each other). Others: the store does not say.
+ */
+static enum dlock_status ancestors_check(struct acquire *acquire)
 {
     char token[DLOCK_TOKEN_CHARS];
     const struct cli_name *name = acquire->name;
 
     for (unsigned i = 0; environment_holder(name->bytes, name->len, i, token); i++) {
         struct owner_search search = {.token = token};
-        enum dlock_status status =
-            dlock_inspect(acquire->client, name->bytes, name->len, owner_compare, &search, NULL);
+        enum dlock_status status = dlock_inspect(acquire->client, name->bytes, name->len,
+                                                 owner_compare, &search, &acquire->err);
 
-        if (status == DLOCK_OK && search.found && !(acquire->shared && search.mode == DLOCK_SHARED))
-            return true;
+        if (status == DLOCK_UNSUPPORTED) /* the store cannot be looked at */
+            continue;
+        if (status != DLOCK_OK)
+            return status;
+        acquire->nested = search.found && !(acquire->shared && search.mode == DLOCK_SHARED);
+        if (acquire->nested)
+            return DLOCK_INVALID;
     }
-    return false;
+    return DLOCK_OK;
 }
 
 static enum dlock_status lock_take(struct acquire *acquire)
@@ -90,9 +98,9 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
                        &acquire->err);
     if (status != DLOCK_OK)
         return status;
-    acquire->nested = held_by_ancestor(acquire);
-    if (acquire->nested)
-        return DLOCK_INVALID;
+    status = ancestors_check(acquire);
+    if (status != DLOCK_OK)
+        return status;
     atomic_store(&acquire->waiting, acquire->lock); /* before the look: one of us sees the other */
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;

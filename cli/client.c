@@ -28,11 +28,19 @@ enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
         .log_arg = cli,
         .create = purpose == CLI_TO_LOOK ? DLOCK_OFF : DLOCK_DEFAULT,
     };
-    enum dlock_status status = dlock_client_open(cli->uri, &options, out, err);
+    enum dlock_status status;
+    const char *server;
 
-    if (status == DLOCK_OK)
-        cli_say(cli, "store %s (%s)", dlock_client_uri(*out), dlock_client_server(*out));
-    return status;
+    if (purpose == CLI_TO_LOCK) /* the wait covers a store that is not there yet */
+        options.defaults = "open=lazy";
+    status = dlock_client_open(cli->uri, &options, out, err);
+    if (status != DLOCK_OK)
+        return status;
+    cli_say(cli, "store %s", dlock_client_uri(*out));
+    server = dlock_client_server(*out);
+    if (server[0] != '\0') /* connected */
+        cli_say(cli, "server %s", server);
+    return DLOCK_OK;
 }
 
 /* A URI in a URI that has a user (an option such as node=) has an '@', perhaps as %40. */

@@ -6,8 +6,9 @@
 #include "cli.h"
 
 enum cli_purpose {
-    CLI_TO_LOCK, /* the store is made if it does not exist */
-    CLI_TO_LOOK  /* NO_STORE if it does not exist */
+    CLI_TO_LOCK, /* makes the store if it does not exist; connects with the first call (open=lazy)
+                  */
+    CLI_TO_LOOK  /* NO_STORE if the store does not exist */
 };
 
 /* As dlock_client_open, with the library's log on standard error: warnings until run has

@@ -212,6 +212,15 @@ static bool is_conflict(const struct run *run)
     return run->acquire.status == DLOCK_BUSY || run->acquire.status == DLOCK_TIMEOUT;
 }
 
+/* Not to be had although nobody is known to hold it, as in a restart guard: the text says why. */
+static bool reason_given(const struct run *run)
+{
+    const char *text = run->acquire.err.message;
+
+    return run->acquire.holder[0] == '\0' && text[0] != '\0' &&
+           strcmp(text, dlock_status_text((int)run->acquire.status)) != 0;
+}
+
 static void refusal_tell(const struct run *run)
 {
     enum dlock_status status = run->acquire.status;
@@ -234,7 +243,7 @@ static int acquire_failed(struct run *run)
                  run->shown);
         return CLI_EXIT_USAGE;
     }
-    if (is_conflict(run) && run->skip_quietly)
+    if (is_conflict(run) && run->skip_quietly && !reason_given(run))
         return (int)run->conflict_code;
     err->status = status;
     if (is_conflict(run) && holder[0] != '\0')
@@ -243,13 +252,14 @@ static int acquire_failed(struct run *run)
     else
         (void)cli_fail_status(
             run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->shown : NULL, err);
-    if (is_conflict(run) && run->conflict_code >= 0)
+    if (is_conflict(run) && run->conflict_code >= 0 && !reason_given(run))
         return (int)run->conflict_code;
     return cli_exit_of(status);
 }
 
 static void acquired_tell(const struct run *run, const char *token, uint64_t fence)
 {
+    cli_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
     if (fence != 0)
         cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, fence, token);
     else

@@ -67,8 +67,8 @@ usage_errors_tell_why() {
 empty_name() {
     exits 64 "$dlock" run '' -- true
     one_line 'name'
-    exits 64 "$dlock" inspect "$(printf 'n%.0s' {1..256})"
     exits 0 "$dlock" run "$(printf 'n%.0s' {1..255})" -- true
+    exits 64 "$dlock" inspect "$(printf 'n%.0s' {1..256})"
 }
 
 names_are_bytes() {
@@ -102,7 +102,7 @@ name_in_hex() {
 }
 
 looking_never_creates() {
-    local words
+    local words uri
     export DLOCK_PLUGIN_PATH=$CLI_HALF
     for words in 'inspect x' list doctor 'break x --yes'; do
         # shellcheck disable=SC2086 # they are words
@@ -111,6 +111,16 @@ looking_never_creates() {
         equal "" "$(cat out)" "standard output of $words"
     done
     exits 0 "$dlock" -u half:path run x -- true
+    unset DLOCK_PLUGIN_PATH
+    for uri in "sqlite://$PWD/none/locks.db" "sqlite://$PWD/other.db"; do
+        for words in 'inspect x' list doctor 'break x --yes' '--json inspect x'; do
+            # shellcheck disable=SC2086 # they are words
+            exits 66 "$dlock" -u "$uri" $words
+            one_line "$PWD"
+            equal "" "$(cat out)" "standard output of $words"
+        done
+    done
+    equal 'err out' "$(echo *)" "files"
 }
 
 inspect_free_and_held() {
@@ -257,7 +267,8 @@ default_store() {
 
 verbose_and_version() {
     exits 0 "$dlock" -v run x -- true
-    grep -q "^dlock: store $store (" err || die "$(cat err)"
+    grep -qx "dlock: store $store" err || die "$(cat err)"
+    grep -qE '^dlock: server SQLite [0-9.]+$' err || die "$(cat err)"
     equal "" "$(grep -v '^dlock: ' err || true)" "lines of another kind"
     exits 0 "$dlock" -q -v run x -- true
     equal "" "$(cat err)" "with -q and -v"
@@ -288,13 +299,13 @@ secrets_stay_secret() {
     # No server speaks there; the words must not come out anywhere.
     for name in 'redis://user:s3cr3t@127.0.0.1:1/0' 'mysql://u:s3cr3t@127.0.0.1:1/db' \
         'redis://127.0.0.1:1/?pass=s3cr3t' 'memory://u:s3cr3t@x' 'sqlite:///x?password=s3cr3t'; do
-        "$dlock" -v -v run -u "$name" x -- env >out 2>err || true
+        "$dlock" -v -v run --nowait -u "$name" x -- env >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
         "$dlock" --url="$name" list >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
         "$dlock" "$name" list >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
-        DLOCK_URI=$name "$dlock" -v -v run x -- env >out 2>err || true
+        DLOCK_URI=$name "$dlock" -v -v run --nowait x -- env >out 2>err || true
         ! grep -q s3cr3t out err || die "$name: $(cat out err)"
     done
 }

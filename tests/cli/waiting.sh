@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# run --wait covers the store: one that is started later, has no quorum, or keeps its restart guard.
+# shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
+# shellcheck disable=SC2016 # $ belongs to the inner shells
+# shellcheck source=tests/cli/kit.sh
+. "$(dirname "$0")/kit.sh"
+need redis-server redis-cli
+
+refuses() {
+    ! (: <"/dev/tcp/127.0.0.1/$1")
+} 2>/dev/null
+
+# A port where nobody listens, in $port.
+free_port() {
+    port=$((20000 + RANDOM % 10000))
+    until refuses "$port"; do
+        port=$((port + 1))
+    done
+}
+
+# server PORT: ends with the test
+server() {
+    redis-server --port "$1" --bind 127.0.0.1 --save '' --dir "$PWD" >server.log &
+    within 20 redis-cli -p "$1" ping
+}
+
+store_that_starts_later() {
+    local pid
+    free_port
+    "$dlock" -u "redis://127.0.0.1:$port?restart_guard=0" run --wait 60s x -- touch ran 2>err &
+    pid=$!
+    sleep 1
+    alive "$pid" || die "it did not wait: $(cat err)"
+    server "$port"
+    exit_of "$pid"
+    equal 0 "$code" "exit code ($(cat err))"
+    [ -e ran ]
+}
+
+store_that_never_starts() {
+    local began took
+    free_port
+    began=$(now_ms)
+    exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --wait 1s x -- touch ran
+    took=$(($(now_ms) - began))
+    between 900 "$took" 10000 "time waited"
+    one_line 'refused'
+    exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --nowait x -- touch ran
+    one_line 'refused'
+    [ ! -e ran ]
+}
+
+# The issue asks for 3.3 s on a quiet machine.
+no_quorum_ends_with_the_wait() {
+    local began took
+    free_port
+    server "$port"
+    began=$(now_ms)
+    exits 69 "$dlock" -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=0" \
+        run --wait 3s x -- touch ran
+    took=$(($(now_ms) - began))
+    between 2900 "$took" 10000 "time waited"
+    [ "$(grep -c '^dlock: ' err)" -eq "$(wc -l <err)" ] || die "$(cat err)"
+    [ ! -e ran ]
+}
+
+guard_is_told() {
+    local pid
+    free_port
+    server "$port"
+    exits 75 "$dlock" -u "redis://127.0.0.1:$port" run --nowait x -- touch ran
+    one_line 'x: .*restart_guard'
+    exits 75 "$dlock" -u "redis://127.0.0.1:$port" run --skip-quietly x -- touch ran
+    one_line 'x: .*restart_guard'
+    [ ! -e ran ]
+    "$dlock" -u "redis://127.0.0.1:$port?restart_guard=5s&ttl=5s" run --wait 60s x -- touch ran 2>err &
+    pid=$!
+    exit_of "$pid"
+    equal 0 "$code" "exit code ($(cat err))"
+    one_line 'waiting: .*restart_guard'
+    [ -e ran ]
+}
+
+a_signal_ends_it() {
+    local pid
+    free_port
+    "$dlock" -u "redis://127.0.0.1:$port" run x -- touch ran 2>err &
+    pid=$!
+    sleep 0.5
+    kill -TERM "$pid"
+    exit_of "$pid"
+    equal 143 "$code" "exit code"
+    [ ! -e ran ]
+}
+
+shows "run --wait waits for a server that is started later" store_that_starts_later
+shows "run --wait, --nowait at a store that stays away: 69, in time" store_that_never_starts
+shows "run --wait at a redlock without quorum ends with the wait" no_quorum_ends_with_the_wait
+shows "a restart guard: refused or waited for, with one line that says why" guard_is_told
+shows "a signal ends the wait for a store" a_signal_ends_it
+tap_end
