@@ -31,6 +31,12 @@ static bool renew_fits(const struct redis_question *question, const redisReply *
     return true;
 }
 
+/* What may be relied on, whatever an earlier lease has left [restart_guard]. */
+static int64_t ttl_of(const struct redis_session *session, const struct dlock_request *req)
+{
+    return redis_guarded_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms);
+}
+
 static void renewed(const struct redis_session *session, const redisReply *reply,
                     struct dlock_lease_op *op, struct dlock_error *err)
 {
@@ -47,7 +53,7 @@ static void renewed(const struct redis_session *session, const redisReply *reply
             redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
         return;
     }
-    op->grant.lease_ms = redis_lease(reply->element[0]->integer, op->req->ttl_ms);
+    op->grant.lease_ms = redis_lease(reply->element[0]->integer, ttl_of(session, op->req));
     op->grant.waiters = (uint32_t)reply->element[1]->integer;
     op->status = DLOCK_OK;
 }
@@ -72,10 +78,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
 
         redis_hex(batch->token[i], req->token);
         resp_command_text(&batch->call.command, batch->token[i]);
-        resp_command_text(
-            &batch->call.command,
-            redis_number(batch->ttl[i],
-                         redis_guarded_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms)));
+        resp_command_text(&batch->call.command, redis_number(batch->ttl[i], ttl_of(session, req)));
         resp_command_text(&batch->call.command,
                           (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
     }

@@ -184,7 +184,7 @@ static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned nee
     for (unsigned i = 0; i < renewing->session->place->count; i++)
         if (renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] > 0)
             leases[count++] = renewing->leases[op][i];
-    return redis_lease(quorum_least(leases, count, need), renewing->ops[op].req->ttl_ms);
+    return redis_lease(quorum_least(leases, count, need), ttl_of(renewing, renewing->ops[op].req));
 }
 
 static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)

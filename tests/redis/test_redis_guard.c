@@ -131,6 +131,8 @@ Test(guard, restart_guard_bounds_renewals)
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     a.req.ttl_ms = 60000;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_leq(s.grant.lease_ms, 2000, "of what a client without a guard left longer: %lld",
+                  (long long)s.grant.lease_ms);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     a.req.ttl_ms = 1000;
     while (dlt_try(&s, &a) == DLOCK_BUSY)

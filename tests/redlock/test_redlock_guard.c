@@ -68,6 +68,30 @@ Test(redlock_guard, CRASH_SAFE_no_renewal_outlives_the_guard)
     dlock_client_close(other);
 }
 
+/* ... also where a client without a guard took it for longer: what is left at the nodes is not
+ * relied on. */
+Test(redlock_guard, CRASH_SAFE_no_adoption_relies_on_more_than_the_guard)
+{
+    struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=0&ttl=60s", false);
+    struct dlock_client *other = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL, *adopter = NULL;
+    char token[DLOCK_TOKEN_CHARS];
+
+    OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
+    OK(dlock_timedlock(lock, 10000, &dlt_err));
+    (void)dlock_token(lock, token, sizeof token);
+    OK(dlock_new(other, "x", 1, &options, &adopter, &dlt_err));
+    OK(dlock_adopt(adopter, token, &dlt_err));
+    cr_expect_leq(dlock_remaining_ms(adopter), GUARD_MS);
+    OK(dlock_unlock(adopter, &dlt_err));
+    dlock_free(adopter);
+    dlock_free(lock);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
 /* The guard that is used if nobody says otherwise: a majority that was just started grants nothing,
  * and says for how long. */
 Test(redlock_guard, CRASH_SAFE_the_default_guard)
