@@ -381,8 +381,26 @@ static enum dlock_status guard_look(const struct redis_pool *pool, const struct 
 static bool role_fits(const void *asked, redisReply *reply)
 {
     (void)asked;
-    return reply->type == REDIS_REPLY_STRING &&
-           memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL;
+    return reply->type == REDIS_REPLY_ERROR ||
+           (reply->type == REDIS_REPLY_STRING &&
+            memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL);
+}
+
+/* Who is no master, or does not say so, is looked at afresh by the next connection. */
+static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_wire *wire,
+                                    const redisReply *reply, struct dlock_error *err)
+{
+    struct redis_facts facts = {.role = ""};
+
+    redis_facts_info(&facts, reply->str, (size_t)reply->len);
+    if (strcmp(facts.role, "master") == 0)
+        return DLOCK_OK;
+    atomic_store(&wire->dead, true);
+    if (reply->type != REDIS_REPLY_ERROR)
+        return redis_fail(pool->place, err, DLOCK_CONFIG,
+                          "became a replica (role %s): take locks at the master", facts.role);
+    return redis_error(pool->place, reply, err) == DLOCK_UNKNOWN ? (err->status = DLOCK_UNAVAILABLE)
+                                                                 : err->status;
 }
 
 /* A master that became a replica keeps its connections, and may be writable: what it grants the new
@@ -396,8 +414,8 @@ static enum dlock_status role_look(struct redis_pool *pool, struct redis_wire *w
                                   .reply_max = ROLE_MAX_BYTES,
                                   .deadline_ns = deadline_ns,
                                   .fits = role_fits};
-    struct redis_facts facts = {.role = ""};
     int64_t seen_ns = atomic_load(&wire->role_ns), now_ns = now(pool);
+    enum dlock_status status = DLOCK_OK;
 
     if (now_ns - seen_ns < ROLE_LASTS_NS ||
         !atomic_compare_exchange_strong(&wire->role_ns, &seen_ns, now_ns) ||
@@ -405,14 +423,9 @@ static enum dlock_status role_look(struct redis_pool *pool, struct redis_wire *w
         return DLOCK_OK;
     if (look.status != DLOCK_OK)
         return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
-    redis_facts_info(&facts, look.reply->str, (size_t)look.reply->len);
+    status = role_judge(pool, wire, look.reply, err);
     freeReplyObject(look.reply);
-    if (strcmp(facts.role, "master") == 0)
-        return DLOCK_OK;
-    atomic_store(&wire->dead, true);
-    return redis_fail(pool->place, err, DLOCK_CONFIG,
-                      "became a replica (role %s): locks have to be taken at the master",
-                      facts.role);
+    return status;
 }
 
 /* *asked: it was, and the exchange says what became of it. */

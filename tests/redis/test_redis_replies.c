@@ -120,6 +120,24 @@ static bool ends_the_connection(const char *error)
     return strncmp(error, "READONLY", 8) == 0 || strncmp(error, "NOAUTH", 6) == 0;
 }
 
+/* After an idle second the server is asked for its role first: nothing else was sent, and an error
+ * is not an answer to another question. */
+Test(replies, TRY_4_an_error_instead_of_the_role)
+{
+    play("conn\n" HELLO "command INFO replication\nsend \"-BUSY running a script\\r\\n\"\nend\n"
+         "conn\n" HELLO
+         "any\nsend \"" GRANT("2") "\"\n"
+                                   "command INFO replication\nsend \"-FOO bar\\r\\n\"\nend\n");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_sleep_ms(1100);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "BUSY running a script") != NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_sleep_ms(1100);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "FOO bar") != NULL, "%s", s.err.message);
+}
+
 Test(replies, TRY_4_errors)
 {
     char script[16384] = "conn\n" HELLO;
