@@ -240,6 +240,19 @@ static bool take_settle(struct taking *taking)
     return unsettled(taking, &waiting) < session->place->need;
 }
 
+/* What is left until a majority has a vote, if guards alone are in its way. */
+static int64_t guards_left(const struct redlock_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+    int64_t left[REDLOCK_NODES_MAX];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < tally->nodes; i++)
+        if (round->answers[i].guard_ms > 0)
+            left[count++] = round->answers[i].guard_ms;
+    return quorum_latest(left, count, tally->need - (tally->nodes - tally->refused));
+}
+
 /* What is left until a majority could be free, and have a vote; -1: not known. */
 static int64_t holder_left(const struct redlock_round *round)
 {
@@ -326,7 +339,7 @@ static enum dlock_status take_failed(struct taking *taking, enum quorum_verdict 
     } else if (verdict == QUORUM_LOST) {
         grant->holder_ms = holder_left(round);
     } else if (verdict == QUORUM_SHORT && only_guarded(round) > 0) {
-        grant->holder_ms = holder_left(round);
+        grant->holder_ms = guards_left(round);
         status = guard_fail(round, only_guarded(round), grant->holder_ms, err);
     } else if (verdict == QUORUM_SHORT) {
         status = redlock_fail(err, place, refusal(round),

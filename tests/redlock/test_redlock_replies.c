@@ -17,13 +17,15 @@
     "no\\r\\n\"\n"
 #define INFO                                                                              \
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
-    "in_seconds:99\\r\\n"
+    "in_seconds:%s\\r\\n"
 #define INFO_ESCAPES 4 /* "\r\n" is written in four bytes, and sent in two */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
 
 static struct dlt_scripted servers[NODES];
 static struct dlt_session session;
+static const char *uptimes[NODES]; /* two digits; NULL: 99 */
+static const char *guard;          /* NULL: none */
 
 /* All nodes answer so, once. named: each has a run_id. */
 static enum dlock_status open_nodes(const char *answer, bool named)
@@ -33,11 +35,12 @@ static enum dlock_status open_nodes(const char *answer, bool named)
 
     for (int i = 0; i < NODES; i++) {
         char script[1024], info[160];
+        const char *uptime = uptimes[i] != NULL ? uptimes[i] : "99";
         size_t escapes = INFO_ESCAPES;
 
-        (void)snprintf(info, sizeof info, INFO "%s", "");
+        (void)snprintf(info, sizeof info, INFO, uptime);
         if (named) {
-            (void)snprintf(info, sizeof info, INFO "run_id:%d\\r\\n", i);
+            (void)snprintf(info, sizeof info, INFO "run_id:%d\\r\\n", uptime, i);
             escapes++;
         }
         (void)snprintf(script, sizeof script,
@@ -52,6 +55,8 @@ static enum dlock_status open_nodes(const char *answer, bool named)
     session.call_ms = 1000;
     dlt_session_option(&session, "node", nodes);
     dlt_session_option(&session, "node_timeout", "500");
+    if (guard != NULL)
+        dlt_session_option(&session, "restart_guard", guard);
     return dlt_session_open(&session);
 }
 
@@ -113,6 +118,21 @@ Test(redlock_replies, C9_an_answer_that_makes_no_sense)
         cr_expect(!is_answer || strstr(text, "got \"H\" as reply type byte") != NULL, "%s", text);
     }
     cr_expect_gt(told, 0);
+}
+
+/* TRY-8: two nodes were restarted, one after the other: a majority votes again as soon as one of
+ * them does, whether or not the third has answered by then. */
+Test(redlock_replies, TRY_8_the_first_of_two_guards_ends)
+{
+    uptimes[1] = "50";
+    uptimes[2] = "80";
+    guard = "90000";
+    play("+OK");
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_BUSY, "%s", session.err.message);
+    cr_expect_gt(session.grant.holder_ms, 0);
+    cr_expect_leq(session.grant.holder_ms, 11000, "%lld", (long long)session.grant.holder_ms);
+    cr_expect_not_null(strstr(session.err.message, "2 of 3 nodes were started less than 90 s ago"),
+                       "%s", session.err.message);
 }
 
 /* C1: nodes without a run_id may be one server. */
