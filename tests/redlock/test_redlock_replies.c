@@ -76,7 +76,7 @@ TestSuite(redlock_replies, .fini = tear_down, .timeout = 60);
 
 static enum dlock_status try(enum dlock_mode mode)
 {
-    struct dlt_request request;
+    static struct dlt_request request; /* the attempt lasts until the session is closed */
 
     dlt_request(&session, &request, "job", 'a', 60000);
     request.req.mode = mode;
