@@ -12,6 +12,7 @@
 #define RETRY_MOST_NS  (32 * NS_PER_S)
 #define ROLE_LASTS_NS  NS_PER_S
 #define ROLE_MAX_BYTES ((size_t)64 * 1024)
+#define NOT_KNOWN      UINT32_MAX     /* capabilities before the first connection */
 #define FURTHER_NS     (NS_PER_S / 2) /* for a further connection, at most */
 
 static int64_t now(const struct redis_pool *pool)
@@ -26,7 +27,7 @@ void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_
     pool->host = host;
     pool->place = place;
     pool->tls = tls;
-    atomic_init(&pool->caps, 0);
+    atomic_init(&pool->caps, NOT_KNOWN);
     pool->limit = limit > 0 ? (unsigned)limit : 1;
     pool->processors = place->spin ? spin_processors() : 0;
     (void)pthread_mutex_init(&pool->mutex, NULL);
@@ -67,12 +68,11 @@ int64_t redis_pool_guard_ms(const struct redis_pool *pool)
     return durable ? 0 : pool->place->restart_guard_ms;
 }
 
-/* A restart always ends the connection, so that asking once a connection is enough. */
-static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
-                      const struct redis_facts *facts)
+/* A restart always ends the connection, so that asking once a connection is enough. After the
+ * capabilities: a server that is durable now may have forgotten what it kept before it was. */
+static void guard_set(const struct redis_pool *pool, struct redis_wire *wire, int64_t uptime_s)
 {
-    int64_t guard_ms = redis_facts_durable(facts) ? 0 : pool->place->restart_guard_ms;
-    int64_t left_ms = redis_guard_left_ms(guard_ms, facts->uptime_s);
+    int64_t left_ms = redis_guard_left_ms(redis_pool_guard_ms(pool), uptime_s);
 
     wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
 }
@@ -80,10 +80,10 @@ static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
 /* Core has what the first connection found [C16]. */
 static void caps_look(struct redis_pool *pool, uint32_t caps)
 {
-    uint32_t gone = atomic_fetch_and(&pool->caps, caps) & ~caps;
+    uint32_t known = atomic_fetch_and(&pool->caps, caps), gone = known & ~caps;
     char line[300];
 
-    if (gone == 0)
+    if (gone == 0 || known == NOT_KNOWN)
         return;
     (void)snprintf(line, sizeof line,
                    "%s: less can be relied on than was announced, until the client is opened "
@@ -110,7 +110,7 @@ static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
         return status;
     }
     caps_look(pool, *caps);
-    guard_set(pool, *out, facts);
+    guard_set(pool, *out, facts->uptime_s);
     atomic_store(&(*out)->role_ns, now(pool));
     spin_init(&(*out)->link.stream.spin, pool->processors);
     return DLOCK_OK;

@@ -176,6 +176,23 @@ Test(replies, restart_guard_is_looked_at_on_the_connection_that_is_asked)
     cr_assert(dlt_scripted_finish(&server, 2000), "%s", server.report);
 }
 
+/* ... also where the server has become durable by the restart: what it kept before it was is gone.
+ */
+Test(replies, restart_guard_of_a_server_that_is_durable_since_the_restart)
+{
+    play("conn\n" HELLO "any\nclose\n"
+         "conn\nany 6\nsend \"+OK\\r\\n$101\\r\\n" INFO_UP(
+             "00") "aof_enabled:1\\r\\n\\r\\n$0\\r\\n"
+                   "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n*4\\r\\n$11\\r\\nappendfsync\\r\\n$"
+                   "6\\r\\nalways\\r\\n"
+                   "$25\\r\\nno-appendfsync-on-rewrite\\r\\n$2\\r\\nno\\r\\n\"\nend\n");
+    dlt_session_option(&s, "restart_guard", "60000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "it ends");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "may still be in use for") != NULL, "%s", s.err.message);
+}
+
 /* One of many renewals fails: an error in the midst of an answer. */
 Test(replies, REN_1_an_error_of_one)
 {
