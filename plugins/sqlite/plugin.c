@@ -59,13 +59,27 @@ static void info_fill(struct dlock_session_info *info, const struct sqlite_sessi
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.path);
 }
 
+/* Those who used it may close it just before it is opened: nobody makes -wal and -shm again. */
+static enum dlock_status store_open_to_read(struct sqlite_session *session, struct dlock_error *err)
+{
+    struct sqlite_place *place = &session->place;
+    enum dlock_status status = sqlite_db_open(&session->db, place, session->full, err);
+
+    if (status == DLOCK_OK || place->access == SQ_ACCESS_SNAPSHOT ||
+        sqlite_place_has(place, "-wal") || sqlite_place_has(place, "-shm"))
+        return status;
+    sqlite_db_close(&session->db);
+    place->access = SQ_ACCESS_SNAPSHOT;
+    return sqlite_db_open(&session->db, place, session->full, err);
+}
+
 static enum dlock_status store_open(struct sqlite_session *session, struct dlock_error *err)
 {
     struct sqlite_setup setup = {.fd = -1};
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (session->place.access != SQ_ACCESS_WRITE)
-        return sqlite_db_open(&session->db, &session->place, session->full, err);
+        return store_open_to_read(session, err);
     status =
         sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
     if (status == DLOCK_OK)

@@ -207,6 +207,44 @@ Test(look, UNAVAILABLE_a_reader_of_an_idle_store_that_is_used_again)
     nobody_sees(0);
 }
 
+/* Closed by all between the look at -wal and -shm, and SQLite's. */
+static int close_before_open;
+
+int __real_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs);
+int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs);
+int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs)
+{
+    if (close_before_open && strcmp(name, path) == 0) {
+        close_before_open = 0;
+        cr_assert_eq(seteuid(0), 0);
+        dlt_store_close(&s);
+        cr_assert_eq(seteuid(65534), 0);
+    }
+    return __real_sqlite3_open_v2(name, db, flags, vfs);
+}
+
+Test(look, a_reader_of_a_store_that_is_closed_in_that_moment)
+{
+    struct dlt_store reader;
+    struct dlt_holder holder;
+    size_t count = 1;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    readable();
+    dlt_store_init(&reader, path);
+    reader.target.create_off = 1;
+    close_before_open = 1;
+    cr_assert_eq(seteuid(65534), 0);
+    status = dlt_store_open(&reader);
+    cr_assert_eq(status, DLOCK_OK, "%s: %s", dlock_status_name((int)status), reader.err.message);
+    cr_assert_eq(close_before_open, 0);
+    cr_assert_eq(dlt_store_inspect(&reader, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1u);
+    dlt_store_close(&reader);
+    cr_assert_eq(seteuid(0), 0);
+    cr_assert_eq(files(), 2);
+}
+
 /* After kill -9: the log is there, and nobody has it open. */
 Test(look, a_reader_sees_what_a_killed_process_left)
 {
