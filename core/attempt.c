@@ -78,6 +78,12 @@ void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules 
     go_try(attempt, now_ns);
 }
 
+/* What a wait that ends at its deadline was for. */
+static enum dlock_status waited_for(const struct dl_attempt *attempt)
+{
+    return attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT;
+}
+
 /* Once more after a pause; the last time so early that an answer is possible by the deadline. */
 static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
                             uint64_t random)
@@ -112,7 +118,7 @@ void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dloc
     else if (status == DLOCK_BUSY && attempt->rules.wait && now_ns < attempt->deadline_ns)
         go_try(attempt, now_ns);
     else if (status == DLOCK_BUSY)
-        finish(attempt, now_ns, attempt->rules.wait ? DLOCK_TIMEOUT : DLOCK_UNAVAILABLE);
+        finish(attempt, now_ns, attempt->rules.wait ? waited_for(attempt) : DLOCK_UNAVAILABLE);
     else if (passing && (attempt->rules.wait || attempt->uncertain))
         again_or_finish(attempt, now_ns, status, random);
     else
@@ -123,6 +129,7 @@ static void granted(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_un
                     int64_t lease_ms)
 {
     attempt->valid_until_ns = valid_until_ns;
+    attempt->failures = 0;
     if (dl_validity_enough(now_ns, valid_until_ns, lease_ms))
         go_done(attempt, DLOCK_OK);
     else if (attempt->rules.wait && now_ns < attempt->deadline_ns)
@@ -258,7 +265,7 @@ void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
     if (now_ns < attempt->deadline_ns)
         go_try(attempt, now_ns);
     else
-        finish(attempt, now_ns, attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT);
+        finish(attempt, now_ns, waited_for(attempt));
 }
 
 /* The next request has another. */

@@ -40,6 +40,8 @@ enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, 
     struct dl_waiting *waiting = lock->waiting;
     struct dl_queue *queue = &lock->name->queue;
 
+    if (waiting->cancel != DLOCK_OK)
+        return waiting->cancel;
     if (!wait)
         return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
     if (queue->first == NULL)

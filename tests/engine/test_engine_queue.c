@@ -105,6 +105,21 @@ Test(queue, trylock_does_not_pass_those_who_wait_and_asks_nobody)
     dlock_free(held);
 }
 
+Test(queue, a_cancel_that_came_first_is_told_to_one_attempt_behind_others)
+{
+    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock *hasty = dlt_engine_lock(&engine, "a", NULL);
+    struct line line;
+
+    line_up(&line, "w");
+    dlock_cancel(hasty);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, hasty, 0), DLOCK_CANCELED);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, hasty, 0), DLOCK_BUSY, "it is told once");
+    free_line(&line, 1);
+    dlock_free(hasty);
+    dlock_free(held);
+}
+
 Test(queue, C8_timedlock_behind_others_ends_at_its_deadline)
 {
     struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);

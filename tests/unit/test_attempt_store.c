@@ -112,6 +112,30 @@ Test(attempt_store, C8_a_store_that_held_us_up_and_went_away_is_told_as_gone)
     cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
 }
 
+Test(attempt_store, C8_connections_that_are_all_in_use_do_not_hide_that_the_store_fails)
+{
+    struct dl_attempt a = begin(&wait_watching, 1000);
+
+    tried(&a, 1001, DLOCK_UNAVAILABLE, nothing);
+    dl_attempt_slept(&a, a.until_ns);
+    dl_attempt_no_session(&a, 2000 * MS, DLOCK_BUSY, 0);
+    cr_assert_eq(a.step, DL_STEP_DONE);
+    cr_assert_eq(a.result, DLOCK_UNAVAILABLE);
+}
+
+/* Those behind us are told how the store fails: not at all any more. */
+Test(attempt_store, C8_a_grant_ends_a_row_of_failures)
+{
+    struct dl_attempt a = begin(&wait_watching, 10000);
+
+    tried(&a, 1001, DLOCK_UNAVAILABLE, nothing);
+    dl_attempt_slept(&a, a.until_ns);
+    cr_assert_eq(a.failures, 1);
+    tried(&a, 1100, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000});
+    cr_assert_eq(a.result, DLOCK_OK);
+    cr_assert_eq(a.failures, 0);
+}
+
 /* open=lazy: what the store can do is known with the first session. */
 Test(attempt_store, C13_a_client_that_has_reached_no_store_connects_first)
 {
