@@ -19,6 +19,9 @@
 /* How late the keeper may wake up because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
 
+/* What the keeper's thread may get that is not its creator's. */
+enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
+
 void dl_keeper_init(struct dl_keeper *keeper)
 {
     *keeper = (struct dl_keeper){
@@ -231,12 +234,20 @@ static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
     keeper->armed_ns = AWAKE_NS;
 }
 
+static void nice_as_process(void)
+{
+    int whole = getpriority(PRIO_PROCESS, (id_t)getpid());
+
+    if (getpriority(PRIO_PROCESS, 0) != whole)
+        (void)setpriority(PRIO_PROCESS, 0, whole);
+}
+
 static void *keeper_main(void *arg)
 {
     struct dlock_client *client = arg;
     struct dl_keeper *keeper = &client->keeper;
 
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, (id_t)getpid()));
+    nice_as_process();
     (void)pthread_mutex_lock(&client->mutex);
     while (!keeper->stop) {
         int64_t now_ns = dl_client_now(client);
@@ -257,27 +268,29 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
-/* Not what the calling thread has: it may be pinned to a processor, or rank above or below all. */
-static int attr_init(pthread_attr_t *attr, bool policy)
+/* Not what the calling thread has: it may be pinned to a processor, or rank above or below all.
+ * What is right already is left alone: a sandbox may end a process for asking. */
+static int attr_init(pthread_attr_t *attr, enum change change)
 {
-    cpu_set_t processors;
+    cpu_set_t ours, whole;
     int rc = pthread_attr_init(attr);
 
     if (rc != 0)
         return rc;
-    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0)
-        (void)pthread_attr_setaffinity_np(attr, sizeof processors, &processors);
-    if (policy) { /* the policy of a new attr is SCHED_OTHER */
+    if (change >= CHANGE_PROCESSORS && sched_getaffinity(0, sizeof ours, &ours) == 0 &&
+        sched_getaffinity(getpid(), sizeof whole, &whole) == 0 && !CPU_EQUAL(&ours, &whole))
+        (void)pthread_attr_setaffinity_np(attr, sizeof whole, &whole);
+    if (change >= CHANGE_ALL && sched_getscheduler(0) != SCHED_OTHER) {
         (void)pthread_attr_setschedpolicy(attr, SCHED_OTHER);
         (void)pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
     }
     return 0;
 }
 
-static int thread_create(struct dlock_client *client, bool policy)
+static int thread_create(struct dlock_client *client, enum change change)
 {
     pthread_attr_t attr;
-    int rc = attr_init(&attr, policy);
+    int rc = attr_init(&attr, change);
 
     if (rc != 0)
         return rc;
@@ -293,9 +306,11 @@ static int thread_start(struct dlock_client *client)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
-    rc = thread_create(client, true);
+    rc = thread_create(client, CHANGE_ALL);
     if (rc == EPERM) /* who is SCHED_IDLE may not leave that */
-        rc = thread_create(client, false);
+        rc = thread_create(client, CHANGE_PROCESSORS);
+    if (rc == EPERM || rc == EINVAL) /* a sandbox; processors that are gone meanwhile */
+        rc = thread_create(client, CHANGE_NOTHING);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

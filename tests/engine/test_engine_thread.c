@@ -5,9 +5,15 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct dlt_engine engine;
@@ -95,6 +101,77 @@ Test(thread, C14_the_keeper_has_nothing_of_the_thread_that_locked_first)
     if (nice_was_given_back)
         cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)keeper),
                      getpriority(PRIO_PROCESS, (id_t)getpid()));
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+}
+
+/* ---- in a sandbox ---- */
+
+#define UNLESS(call, action) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), BPF_STMT(BPF_RET | BPF_K, (action))
+
+/* What changes priorities and processors ends in `action` from now on. false: no such filter. */
+static bool forbid(uint32_t action)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        UNLESS(SYS_sched_setaffinity, action),
+        UNLESS(SYS_sched_setscheduler, action),
+        UNLESS(SYS_setpriority, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Sandboxes of services end a process for such a call. */
+Test(thread, C14_the_keeper_changes_nothing_that_is_right_already)
+{
+    struct dlock *lock;
+
+    dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
+    lock = dlt_engine_lock(&engine, "job", NULL);
+    if (!forbid(SECCOMP_RET_KILL_PROCESS))
+        cr_skip("no filters of system calls here");
+    cr_assert_eq(dlock_trylock(lock, NULL), DLOCK_OK);
+    dlt_settle();
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+}
+
+static enum dlock_status taken;
+
+static void *take_where_nothing_can_be_changed(void *arg)
+{
+    struct sched_param none = {0};
+    cpu_set_t one;
+    size_t cpu = 0;
+
+    while (!CPU_ISSET(cpu, &whole))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    if (forbid(SECCOMP_RET_ERRNO | EPERM))
+        taken = dlock_trylock(arg, NULL);
+    return NULL;
+}
+
+/* It renews all the same. */
+Test(thread, C14_a_keeper_that_can_change_nothing_starts)
+{
+    struct dlock *lock;
+    pthread_t thread;
+
+    dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
+    lock = dlt_engine_lock(&engine, "job", NULL);
+    cr_assert_eq(sched_getaffinity(getpid(), sizeof whole, &whole), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, take_where_nothing_can_be_changed, lock), 0);
+    (void)pthread_join(thread, NULL);
+    cr_assert_eq(taken, DLOCK_OK);
     dlock_free(lock);
     dlt_engine_close(&engine);
 }
