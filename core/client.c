@@ -278,19 +278,31 @@ struct drained {
     struct dlock_error err;
 };
 
-/* With the mutex held. */
+/* The store as a whole; another error may be of the one lock. */
+static bool is_failing(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+}
+
+/* With the mutex held, which it gives up meanwhile. */
 static void drain_one_locked(struct dlock *lock, struct drained *drained)
 {
+    struct dlock_client *client = lock->client; /* the handle may be freed meanwhile */
     struct dlock_error err;
     enum dlock_status status;
 
     dl_error_reset(&err);
     status = dl_unlock_whole_locked(lock, drained->until_ns, &err);
-    if (dlock_status_class((int)status) != DLOCK_CLASS_BACKEND)
+    if (status == DLOCK_OK || dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME)
         return;
     if (drained->left++ == 0)
         drained->err = err;
+    if (!is_failing(status) || drained->until_ns == 0)
+        return;
     drained->until_ns = 0;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_keeper_stop(client); /* its renewals would hold up one unlock after the other */
+    (void)pthread_mutex_lock(&client->mutex);
 }
 
 /* Waits for calls to end, and unlocks: first of all those that acquire, or they could still get

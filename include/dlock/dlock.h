@@ -156,9 +156,10 @@ DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
 
 /*
  * Shuts down, waits for calls in progress, unlocks what is held and disconnects. The unlocks take
- * connect_timeout at most together. After the first one that the store does not answer, the store
- * is asked nothing more: the other locks end with their leases, and one line of the log says how
- * many. Handles left over answer CLOSED and still have to be freed. NULL is fine.
+ * connect_timeout at most together. After the first one that ends with UNKNOWN, UNAVAILABLE or
+ * NO_QUORUM, the store is asked nothing more: the other locks end with their leases. One line of
+ * the log says how many were not unlocked. Handles left over answer CLOSED and still have to be
+ * freed. NULL is fine.
  */
 DLOCK_API void dlock_client_close(struct dlock_client *client);
 

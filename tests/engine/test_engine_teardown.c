@@ -101,6 +101,50 @@ Test(teardown, C8_close_is_bounded_as_a_whole)
         dlock_free(locks[i]);
 }
 
+/* An error is an answer: it says nothing of the other locks. */
+Test(teardown, close_goes_on_after_an_error_of_one_lock)
+{
+    static const enum dlock_status errors[] = {DLOCK_PROTOCOL, DLOCK_INTERNAL};
+    static const char *const names[][3] = {{"a", "b", "c"}, {"d", "e", "f"}};
+
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct dlock *locks[3];
+
+        dlt_engine_open(&engine, "teardown", NULL);
+        for (int at = 0; at < 3; at++)
+            locks[at] = take(names[i][at]);
+        dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+                  (struct memory_fault){.status = errors[i], .times = 1});
+        close_client(10);
+        cr_assert_eq(memory_hooks_calls("teardown", MEMORY_UNLOCK), 3 * (i + 1));
+        cr_assert(dlt_engine_logged(&engine, "1 held locks were not unlocked"), "%s", engine.log);
+        for (int at = 0; at < 3; at++)
+            dlock_free(locks[at]);
+    }
+}
+
+/* Renewals that hang one after the other hold it up no longer than one of them. */
+Test(teardown, C8_close_waits_for_one_renewal_at_most)
+{
+    static struct dlock *locks[1000];
+
+    dlt_engine_open(&engine, "teardown", NULL);
+    for (int i = 0; i < 1000; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "n%d", i);
+        locks[i] = take(name);
+    }
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 2000, .times = 1000});
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 2000, .times = 1000});
+    dlt_engine_advance(&engine, 10000);
+    close_client(7000);
+    for (int i = 0; i < 1000; i++)
+        dlock_free(locks[i]);
+}
+
 Test(teardown, close_acknowledges_losses)
 {
     struct dlock *lock;
