@@ -375,7 +375,8 @@ struct dlock_backend_ops {
                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                                  struct dlock_error *err);
 
-    /* The live holders of all names beginning with prefix. */
+    /* The live holders of all names beginning with prefix. A list that takes many exchanges may
+     * give each as long as the deadline gives the first. What was seen is told before a failure. */
     enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
                               int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
                               struct dlock_error *err);

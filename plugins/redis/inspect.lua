@@ -1,44 +1,51 @@
--- The live holders of a name, some at a time; changes nothing.
+-- The live holders of names, some at a time; changes nothing.
 --
--- KEYS   lock, meta
--- ARGV   most readers to be told, how many to pass over, question
--- Returns waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
+-- KEYS   lock, meta of each
+-- ARGV   most readers of a name to be told, how many to pass over, question
+-- Returns for each: waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
 -- held for (-1: not known), label; question.
 local OWNER_MAX = 255 -- bytes: with key=raw it may be another program's, and anything
 local PAGE = 500
 
-local name = name_at(1)
-local result = { 0 }
+local function look(name)
+    local result = { 0 }
 
-for first = 0, call('ZCARD', name.queue) - 1, PAGE do
-    for _, token in ipairs(call('ZRANGE', name.queue, first, first + PAGE - 1)) do
-        result[1] = result[1] + (waiter_read(call('HGET', name.waiters, token)) and 1 or 0)
+    for first = 0, call('ZCARD', name.queue) - 1, PAGE do
+        for _, token in ipairs(call('ZRANGE', name.queue, first, first + PAGE - 1)) do
+            result[1] = result[1] + (waiter_read(call('HGET', name.waiters, token)) and 1 or 0)
+        end
     end
+
+    -- The label may have any bytes.
+    local function holder(mode, token, left, fence, since, label)
+        since = since and math.floor((tonumber(moment) - tonumber(since)) / 1000) or -1
+        for _, value in ipairs({ mode, token, left, fence_read(fence) or 0, since, label or '' }) do
+            table.insert(result, value)
+        end
+    end
+
+    local owner = call('GET', name.lock)
+    local meta = call('HMGET', name.meta, 'f', 'h')
+    if owner then
+        local token, since, label = string.match(meta[2] or '', '^(%S+) (%d+) (.*)$')
+        local known = token == owner
+        holder('x', string.sub(owner, 1, OWNER_MAX), call('PTTL', name.lock),
+               known and meta[1], known and since, known and label)
+    else
+        local live = call('ZRANGEBYSCORE', name.readers, '(' .. string.format('%.0f', now),
+                                '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], ARGV[1])
+        for i = 1, #live, 2 do
+            local entry = call('HGET', name.meta, 'r' .. live[i]) or ''
+            local fence, since, label = string.match(entry, '^(%d+) (%d+) (.*)$')
+            holder('s', live[i], tonumber(live[i + 1]) - now, fence, since, label)
+        end
+    end
+    return result
 end
 
--- The label may have any bytes.
-local function holder(mode, token, left, fence, since, label)
-    since = since and math.floor((tonumber(moment) - tonumber(since)) / 1000) or -1
-    for _, value in ipairs({ mode, token, left, fence_read(fence) or 0, since, label or '' }) do
-        table.insert(result, value)
-    end
+local results = {}
+for first = 1, #KEYS - 1, 2 do -- with key=raw there is one name, and a third key
+    table.insert(results, look(name_at(first)))
 end
-
-local owner = call('GET', name.lock)
-local meta = call('HMGET', name.meta, 'f', 'h')
-if owner then
-    local token, since, label = string.match(meta[2] or '', '^(%S+) (%d+) (.*)$')
-    local known = token == owner
-    holder('x', string.sub(owner, 1, OWNER_MAX), call('PTTL', name.lock),
-           known and meta[1], known and since, known and label)
-else
-    local live = call('ZRANGEBYSCORE', name.readers, '(' .. string.format('%.0f', now),
-                            '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], ARGV[1])
-    for i = 1, #live, 2 do
-        local entry = call('HGET', name.meta, 'r' .. live[i]) or ''
-        local fence, since, label = string.match(entry, '^(%d+) (%d+) (.*)$')
-        holder('s', live[i], tonumber(live[i + 1]) - now, fence, since, label)
-    end
-end
-table.insert(result, tonumber(ARGV[3]))
-return result
+table.insert(results, tonumber(ARGV[3]))
+return results

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The live holders of many names, a page of SCAN at a time: KEYS would stop the server. */
+/*
+ * The live holders of many names, a page of SCAN at a time: KEYS would stop the server. Each
+ * exchange has as long as the caller gave the whole list: how many names there are is nobody's
+ * fault.
+ */
 #include "session.h"
 
 #include <search.h>
@@ -10,7 +14,7 @@
 #define CURSOR_SIZE      24
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
-/* SCAN may show a key twice. */
+/* SCAN may show a key twice, and a name by two keys. */
 struct seen {
     uint32_t len;
     unsigned char name[];
@@ -18,11 +22,13 @@ struct seen {
 
 struct listing {
     struct redis_session *session;
-    int64_t deadline_ns;
+    int64_t timeout_ns; /* of an exchange */
     dlock_lease_fn *fn;
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
     struct redis_looked looked;
+    struct dlock_lease_info names[REDIS_LOOK_MOST]; /* to be looked at; borrowed from seen */
+    size_t name_count;
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;
     size_t pattern_len;
@@ -39,8 +45,8 @@ static int seen_compare(const void *a, const void *b)
     return memcmp(one->name, other->name, one->len);
 }
 
-/* True: it is new. *full: no memory. */
-static bool seen_add(struct listing *listing, const unsigned char *name, uint32_t len, bool *full)
+/* False: no memory. */
+static bool name_add(struct listing *listing, const unsigned char *name, uint32_t len)
 {
     struct seen *entry = malloc(sizeof *entry + len);
     struct seen **found = NULL;
@@ -50,19 +56,19 @@ static bool seen_add(struct listing *listing, const unsigned char *name, uint32_
         memcpy(entry->name, name, len);
         found = tsearch(entry, &listing->seen, seen_compare);
     }
-    *full = found == NULL;
     if (found != NULL && *found == entry)
-        return true;
-    free(entry);
-    return false;
+        listing->names[listing->name_count++] =
+            (struct dlock_lease_info){.name = entry->name, .name_len = len};
+    else
+        free(entry);
+    return found != NULL;
 }
 
-/* An answer that is waited for without sleeping never looks at the deadline. */
-static bool late(const struct listing *listing)
+static int64_t due_ns(const struct listing *listing)
 {
     const struct dlock_host *host = listing->session->host;
 
-    return host->now_ns(host->ctx) >= listing->deadline_ns;
+    return host->now_ns(host->ctx) + listing->timeout_ns;
 }
 
 /* With key=raw every key is met: locks are the strings that end by themselves. */
@@ -76,11 +82,11 @@ static int lease_tell(void *arg, const struct dlock_lease_info *lease)
 }
 
 /* A name that nobody can take, and why; the others are listed all the same. */
-static void foreign_tell(struct listing *listing, const unsigned char *name, uint32_t len)
+static void foreign_tell(struct listing *listing, const struct dlock_lease_info *name)
 {
     const struct dlock_lease_info lease = {
-        .name = name,
-        .name_len = len,
+        .name = name->name,
+        .name_len = name->name_len,
         .mode = DLOCK_EXCLUSIVE,
         .waiters = UINT32_MAX,
         .remaining_ms = -1,
@@ -92,31 +98,55 @@ static void foreign_tell(struct listing *listing, const unsigned char *name, uin
     listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;
 }
 
-static enum dlock_status name_tell(struct listing *listing, const redisReply *key,
+static enum dlock_status name_tell(struct listing *listing, const struct dlock_lease_info *name,
                                    struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
-    unsigned char name[REDIS_NAME_MAX];
-    uint32_t len = 0;
-    bool full = false;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = redis_look(session, name->name, name->name_len, due_ns(listing),
+                                          lease_tell, listing, &listing->looked, err);
 
-    if (!redis_keys_name(&session->place, key->str, (size_t)key->len, name, &len) ||
-        len < listing->prefix_len || memcmp(name, listing->prefix, listing->prefix_len) != 0)
-        return DLOCK_OK;
-    if (!seen_add(listing, name, len, &full))
-        return full ? redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list")
-                    : DLOCK_OK;
-    if (late(listing))
-        return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
-    status = redis_look(session, name, len, listing->deadline_ns, lease_tell, listing,
-                        &listing->looked, err);
     if (session->place.raw) /* another program's key, or not for this user: it meets them all */
         return status == DLOCK_CONFIG || status == DLOCK_AUTH ? DLOCK_OK : status;
     if (!listing->looked.foreign)
         return status;
-    foreign_tell(listing, name, len);
+    foreign_tell(listing, name);
     return DLOCK_OK;
+}
+
+/* All in one exchange; one by one if one of them is something else, and with key=raw, where any may
+ * be. */
+static enum dlock_status names_tell(struct listing *listing, struct dlock_error *err)
+{
+    size_t count = listing->name_count;
+    bool raw = listing->session->place.raw;
+    enum dlock_status status = DLOCK_OK;
+
+    listing->name_count = 0;
+    if (count > 0 && !raw)
+        status = redis_look_names(listing->session, listing->names, count, due_ns(listing),
+                                  lease_tell, listing, &listing->looked, err);
+    if (!raw && !listing->looked.foreign)
+        return status;
+    status = DLOCK_OK;
+    for (size_t i = 0; i < count && status == DLOCK_OK && !listing->looked.stopped; i++)
+        status = name_tell(listing, &listing->names[i], err);
+    listing->looked.foreign = false;
+    return status;
+}
+
+static enum dlock_status key_take(struct listing *listing, const redisReply *key,
+                                  struct dlock_error *err)
+{
+    const struct redis_place *place = &listing->session->place;
+    unsigned char name[REDIS_NAME_MAX];
+    uint32_t len = 0;
+
+    if (!redis_keys_name(place, key->str, (size_t)key->len, name, &len) ||
+        len < listing->prefix_len || memcmp(name, listing->prefix, listing->prefix_len) != 0)
+        return DLOCK_OK;
+    if (!name_add(listing, name, len))
+        return redis_fail(place, err, DLOCK_NOMEM, "no memory for a list");
+    return listing->name_count == REDIS_LOOK_MOST ? names_tell(listing, err) : DLOCK_OK;
 }
 
 static bool page_fits(const struct redis_question *question, const redisReply *reply)
@@ -139,9 +169,9 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
         const redisReply *key = redis_reply_text(keys, i);
 
         if (key != NULL)
-            status = name_tell(listing, key, err);
+            status = key_take(listing, key, err);
     }
-    return status;
+    return status == DLOCK_OK && !listing->looked.stopped ? names_tell(listing, err) : status;
 }
 
 static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
@@ -151,14 +181,12 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     const struct redis_question question = {
         .command = &command,
         .reply_max = ANSWER_MAX_BYTES,
-        .deadline_ns = listing->deadline_ns,
+        .deadline_ns = due_ns(listing),
         .fits = page_fits,
     };
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (late(listing))
-        return redis_fail(&session->place, err, DLOCK_UNKNOWN, "a list: no time for the rest");
     resp_command_begin(&command);
     resp_command_text(&command, "SCAN");
     resp_command_text(&command, listing->cursor);
@@ -182,7 +210,7 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
     struct redis_session *session = self;
     struct listing listing = {
         .session = session,
-        .deadline_ns = deadline_ns,
+        .timeout_ns = deadline_ns - session->host->now_ns(session->host->ctx),
         .fn = fn,
         .arg = arg,
         .prefix = prefix,

@@ -2,9 +2,12 @@
 /* Looking at one name. */
 #include "session.h"
 
+#include <stdlib.h>
+
 #define PAGE             200 /* readers that one answer tells of */
+#define FEW              8   /* with so many readers a name of several is looked at alone */
 #define HOLDER_ELEMENTS  6
-#define ANSWER_MAX_BYTES ((size_t)256 * 1024)
+#define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
 /* The i-th holder of an answer of inspect.lua. False: it makes no sense. */
 static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_info *lease)
@@ -35,18 +38,28 @@ static size_t holders_count(const redisReply *reply)
     return (reply->elements - 1) / HOLDER_ELEMENTS;
 }
 
-static bool look_fits(const struct redis_question *question, const redisReply *reply)
+static bool name_fits(const redisReply *reply)
 {
     struct dlock_lease_info lease;
     int64_t waiters = 0;
 
-    (void)question;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
         !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
         return false;
     for (size_t i = 0; i < holders_count(reply); i++)
         if (!holder_read(reply, i, &lease))
+            return false;
+    return true;
+}
+
+/* Expects as many as there are names. */
+static bool look_fits(const struct redis_question *question, const redisReply *reply)
+{
+    if (!redis_reply_array(reply, question->expects))
+        return false;
+    for (size_t i = 0; i < reply->elements; i++)
+        if (!name_fits(reply->element[i]))
             return false;
     return true;
 }
@@ -61,21 +74,25 @@ static void holders_tell(const redisReply *reply, struct dlock_lease_info *lease
     }
 }
 
-/* *count: how many were told of. */
+/* Which of the readers of each name. */
+struct page {
+    int64_t most, passed;
+};
+
 static enum dlock_status page_look(struct redis_session *session, const struct redis_keys *keys,
-                                   size_t passed, int64_t deadline_ns, redisReply **reply,
-                                   size_t *count, bool *foreign, struct dlock_error *err)
+                                   size_t n, struct page page, int64_t deadline_ns,
+                                   redisReply **reply, bool *foreign, struct dlock_error *err)
 {
     struct redis_call call;
     char most[REDIS_DIGITS], from[REDIS_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, 1, look_fits);
-    resp_command_text(&call.command, redis_number(most, PAGE));
-    resp_command_text(&call.command, redis_number(from, (int64_t)passed));
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, n, look_fits);
+    resp_command_text(&call.command, redis_number(most, page.most));
+    resp_command_text(&call.command, redis_number(from, page.passed));
     call.reply_max = ANSWER_MAX_BYTES;
+    call.expects = n;
     status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
-    *count = status == DLOCK_OK ? holders_count(*reply) : 0;
     *foreign = call.foreign;
     return status;
 }
@@ -85,21 +102,52 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
                              struct redis_looked *looked, struct dlock_error *err)
 {
     struct dlock_lease_info lease = {.name = name, .name_len = name_len};
+    struct page page = {.most = PAGE};
     struct redis_keys keys;
     enum dlock_status status = DLOCK_OK;
     size_t count = PAGE;
 
     redis_keys_make(&keys, &session->place, name, name_len);
-    for (size_t passed = 0; status == DLOCK_OK && !looked->stopped && count >= PAGE;
-         passed += PAGE) {
+    for (; status == DLOCK_OK && !looked->stopped && count >= PAGE; page.passed += PAGE) {
         redisReply *reply = NULL;
 
-        status =
-            page_look(session, &keys, passed, deadline_ns, &reply, &count, &looked->foreign, err);
+        status = page_look(session, &keys, 1, page, deadline_ns, &reply, &looked->foreign, err);
+        count = status == DLOCK_OK ? holders_count(reply->element[0]) : 0;
         if (status == DLOCK_OK)
-            holders_tell(reply, &lease, fn, arg, &looked->stopped);
+            holders_tell(reply->element[0], &lease, fn, arg, &looked->stopped);
         freeReplyObject(reply);
     }
+    return status;
+}
+
+enum dlock_status redis_look_names(struct redis_session *session,
+                                   const struct dlock_lease_info *names, size_t n,
+                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   struct redis_looked *looked, struct dlock_error *err)
+{
+    const struct page page = {.most = FEW};
+    struct redis_keys *keys = calloc(n, sizeof *keys);
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (keys == NULL)
+        return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list");
+    for (size_t i = 0; i < n; i++)
+        redis_keys_make(&keys[i], &session->place, names[i].name, names[i].name_len);
+    status = page_look(session, keys, n, page, deadline_ns, &reply, &looked->foreign, err);
+    free(keys);
+    for (size_t i = 0; i < n && status == DLOCK_OK && !looked->stopped; i++) {
+        struct dlock_lease_info lease = names[i];
+
+        if (holders_count(reply->element[i]) < FEW)
+            holders_tell(reply->element[i], &lease, fn, arg, &looked->stopped);
+        else
+            status =
+                redis_look(session, lease.name, lease.name_len, deadline_ns, fn, arg, looked, err);
+    }
+    if (reply != NULL) /* what came after it is for names alone */
+        looked->foreign = false;
+    freeReplyObject(reply);
     return status;
 }
 

@@ -4,7 +4,8 @@ local owner = raw_owner(raw)
 if type(owner) == 'table' and not ends_by_itself(raw) then
     return owner
 end
-local result = lock_key()
+local results = lock_key()
+local result = results[1]
 if owner and owner ~= result[3] and ARGV[2] == '0' then -- on the first page
     local known = type(owner) == 'string'
     local text = known and string.sub(owner, 1, 255) or '-'
@@ -13,4 +14,4 @@ if owner and owner ~= result[3] and ARGV[2] == '0' then -- on the first page
         table.insert(result, i + 1, value)
     end
 end
-return result
+return results
