@@ -5,9 +5,11 @@
 
 int64_t redis_guard_left_ms(int64_t guard_ms, int64_t uptime_s)
 {
-    int64_t left_ms = guard_ms + 1000 - uptime_s * 1000;
-
-    return guard_ms > 0 && left_ms > 0 ? left_ms : 0;
+    if (guard_ms <= 0 || uptime_s > guard_ms / 1000 + 1)
+        return 0;
+    if (uptime_s < 0) /* the server's clock was set back */
+        uptime_s = 0;
+    return guard_ms + 1000 > uptime_s * 1000 ? guard_ms + 1000 - uptime_s * 1000 : 0;
 }
 
 int64_t redis_guarded_ttl_ms(int64_t guard_ms, int64_t ttl_ms)

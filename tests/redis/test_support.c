@@ -331,3 +331,17 @@ Test(support, C8_a_wait_that_a_suspend_made_too_long_ends)
     stream_close(&stream);
     (void)close(peer);
 }
+
+/* Contract, section 3 (d): a whole second is added for those that the server does not count; a
+ * clock that was set back since the start makes the guard no longer than it is. */
+Test(guard, restart_guard_by_what_the_server_says)
+{
+    cr_assert_eq(redis_guard_left_ms(30000, 0), 31000);
+    cr_assert_eq(redis_guard_left_ms(30000, 30), 1000);
+    cr_assert_eq(redis_guard_left_ms(30500, 31), 500);
+    cr_assert_eq(redis_guard_left_ms(30000, 31), 0);
+    cr_assert_eq(redis_guard_left_ms(0, 0), 0);
+    cr_assert_eq(redis_guard_left_ms(30000, INT64_MAX), 0);
+    cr_assert_eq(redis_guard_left_ms(30000, -3600), 31000);
+    cr_assert_eq(redis_guard_left_ms(30000, INT64_MIN), 31000);
+}
