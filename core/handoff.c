@@ -19,7 +19,7 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
         return false;
     if (terms->crowded_ns != DL_NEVER && terms->now_ns - terms->crowded_ns >= CROWDED_MOST_NS)
         return false;
-    if (terms->now_ns - terms->confirmed_ns >= CONFIRMED_NS)
+    if (terms->now_ns < terms->confirmed_ns || terms->now_ns - terms->confirmed_ns >= CONFIRMED_NS)
         return false;
     return terms->left_ns > terms->ttl_ns / 2;
 }

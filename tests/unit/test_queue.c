@@ -182,6 +182,15 @@ Test(handoff, C5_needs_a_lease_that_was_confirmed_within_a_second)
     cr_assert_not(dl_handoff_allowed(&terms));
 }
 
+/* A ttl that was cut short leaves an end that says nothing of the last confirmation. */
+Test(handoff, C5_needs_to_know_when_the_lease_was_confirmed)
+{
+    struct dl_handoff_terms terms = fine();
+
+    terms.confirmed_ns = terms.now_ns + 1;
+    cr_assert_not(dl_handoff_allowed(&terms));
+}
+
 Test(handoff, needs_more_than_half_of_the_lease)
 {
     struct dl_handoff_terms terms = fine();
