@@ -34,22 +34,6 @@ entry_of() {
 
 check "the headers' macros work in C11" same dlock_plugin "$(entry_of c c11 2>&1)"
 check "the headers' macros work in C++17" same dlock_plugin "$(entry_of c++ c++17 2>&1)"
-# The C of README.md inside a function, with what it leaves out declared.
-readme_example() {
-    printf '#include <dlock/dlock.h>\n'
-    printf 'int complain(const char *);\nvoid write_report(uint64_t);\nint example(void);\n'
-    printf 'int example(void)\n{\n'
-    sed -n '/^```c$/,/^```$/ { /^```/d; /^#include/d; p }' README.md
-    printf 'return 0;\n}\n'
-}
-
-readme_compiles() {
-    readme_example | tee "$tap_tmp/example.c"
-    grep -q dlock_client_open "$tap_tmp/example.c" &&
-        "$cc" -std=c11 "${strict[@]}" -fsyntax-only -Iinclude "$tap_tmp/example.c"
-}
-
-check "the C example of README.md compiles" readme_compiles
 read -ra drivers <<<"$(pkg-config --cflags libmariadb)" # hiredis includes by its name
 drivers=("${drivers[@]/#-I/-isystem}")                  # not held to our warnings
 for header in core/*.h plugins/*/*.h; do
