@@ -128,11 +128,14 @@ static void place_note(struct acquire *a)
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
-/* How the store failed us, for those who wait behind us. */
+/* How the store failed us: told once, and noted for those who wait behind us. */
 static void failure_note(struct acquire *a)
 {
     enum dlock_status failing = a->attempt.failures > 0 ? a->attempt.failure : DLOCK_OK;
 
+    if (failing != DLOCK_OK && a->attempt.step != DL_STEP_DONE &&
+        (a->attempt.failures > 1 || !a->attempt.rules.connected)) /* not for one lost connection */
+        dl_acquire_text_fails(&a->text, a->err, &a->client->host.log);
     if (a->failing == failing)
         return;
     a->failing = failing;

@@ -23,6 +23,15 @@ void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_log *lo
     dl_log(log, DLOCK_LOG_WARNING, "waiting: %s", text->busy.message);
 }
 
+void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_error *err,
+                           const struct dl_log *log)
+{
+    if (text->failure_warned || err->message[0] == '\0')
+        return;
+    text->failure_warned = true;
+    dl_log(log, DLOCK_LOG_WARNING, "waiting: %s", err->message);
+}
+
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,
                          struct dlock_error *err)
 {

@@ -35,6 +35,7 @@ store_that_starts_later() {
     server "$port"
     exit_of "$pid"
     equal 0 "$code" "exit code ($(cat err))"
+    one_line 'waiting: .*refused' # without -v: a person sees why nothing happens
     [ -e ran ]
 }
 
@@ -45,7 +46,8 @@ store_that_never_starts() {
     exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --wait 1s x -- touch ran
     took=$(($(now_ms) - began))
     between 900 "$took" 10000 "time waited"
-    one_line 'refused'
+    equal 2 "$(grep -c refused err)" "a line when the wait begins, and one when it ends"
+    equal 1 "$(grep -c waiting: err)" "$(cat err)"
     exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --nowait x -- touch ran
     one_line 'refused'
     [ ! -e ran ]
@@ -94,9 +96,24 @@ a_signal_ends_it() {
     [ ! -e ran ]
 }
 
+strict_doctor_sees_a_dead_node() {
+    local other nodes
+    free_port
+    server "$port"
+    other=$port
+    free_port
+    server "$port"
+    nodes=127.0.0.1:$port,127.0.0.1:$other
+    exits 1 "$dlock" -u "redlock://$nodes,127.0.0.1:1" doctor --strict
+    grep -A1 'check  *127.0.0.1:1: .*refused' out | grep -q ' advice ' || die "$(cat out err)"
+    equal 1 "$(grep -c ' advice ' out)" "$(cat out)"
+    exits 0 "$dlock" -u "redlock://$nodes,127.0.0.1:1" doctor
+}
+
 shows "run --wait waits for a server that is started later" store_that_starts_later
 shows "run --wait, --nowait at a store that stays away: 69, in time" store_that_never_starts
 shows "run --wait at a redlock without quorum ends with the wait" no_quorum_ends_with_the_wait
 shows "a restart guard: refused or waited for, with one line that says why" guard_is_told
 shows "a signal ends the wait for a store" a_signal_ends_it
+shows "doctor --strict: a node that does not answer is 1" strict_doctor_sees_a_dead_node
 tap_end

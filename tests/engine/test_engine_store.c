@@ -138,6 +138,7 @@ static void await_the_start(const char *options, enum dlock_status before)
     cr_assert_not(call.done);
     memory_hooks_heal(engine.store, MEMORY_OPEN);
     cr_assert_eq(dlt_call_finish(&call, 2000), DLOCK_OK);
+    cr_assert_eq(logged_times("waiting: refused by a test"), 1, "what it waited for");
     cr_assert_neq(dlock_fence(lock), 0);
     cr_assert_str_neq(dlock_client_server(engine.client), "");
     end(lock);
@@ -163,6 +164,7 @@ Test(store, C8_one_attempt_at_a_store_that_is_not_there_is_told_at_once)
     lock = dlt_engine_lock(&engine, NAME, NULL);
     cr_assert_eq(dlock_trylock(lock, &err), DLOCK_UNAVAILABLE);
     cr_assert_str_eq(err.message, "refused by a test");
+    cr_assert_eq(logged_times("waiting:"), 0, "nobody waits");
     cr_assert_eq(dlock_inspect(engine.client, NAME, strlen(NAME), NULL, NULL, &err), DLOCK_INVALID);
     end(lock);
 }
