@@ -221,7 +221,7 @@ static bool reason_given(const struct run *run)
            strcmp(text, dlock_status_text((int)run->acquire.status)) != 0;
 }
 
-static void refusal_tell(const struct run *run)
+static void refusal_tell(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
 
@@ -257,7 +257,7 @@ static int acquire_failed(struct run *run)
     return cli_exit_of(status);
 }
 
-static void acquired_tell(const struct run *run, const char *token, uint64_t fence)
+static void acquired_tell(struct run *run, const char *token, uint64_t fence)
 {
     cli_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
     if (fence != 0)
@@ -333,7 +333,7 @@ static int command_start(struct run *run)
     return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
 }
 
-static void command_tell(const struct run *run)
+static void command_tell(struct run *run)
 {
     int n = run->child.signal;
 
@@ -440,6 +440,9 @@ static int run_all(struct run *run)
         exit_code = run_locked(run);
     outcome_tell(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
     acquire_fini(&run->acquire);
+    if (run->outcome.error != 0)
+        cli_fail(run->cli, "--status-fd, --outcome: lines are missing: %s",
+                 strerror(run->outcome.error));
     return exit_code;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outcome.h"
 
+#include "output.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,7 +81,7 @@ static char *line_text(const char *event, json_t *fields)
 }
 
 /* One write a line: a reader never sees half of one. */
-void outcome_tell(const struct outcome *outcome, const char *event, json_t *fields)
+void outcome_tell(struct outcome *outcome, const char *event, json_t *fields)
 {
     char *text = NULL;
     size_t len;
@@ -91,9 +93,12 @@ void outcome_tell(const struct outcome *outcome, const char *event, json_t *fiel
         return;
     len = strlen(text);
     text[len] = '\n';
-    for (int i = 0; i < outcome->count; i++)
-        if (write(outcome->fds[i], text, len + 1) < 0)
-            errno = 0; /* the reader has gone, and the command matters more */
+    for (int i = 0; i < outcome->count; i++) {
+        int error = cli_write(outcome->fds[i], text, len + 1, true);
+
+        if (outcome->error == 0 && error != EPIPE) /* that reader has gone: no harm */
+            outcome->error = error;
+    }
     free(text);
 }
 

@@ -16,6 +16,7 @@
 struct outcome {
     int fds[OUTCOME_FILES];
     int count;
+    int error; /* the first errno of a line that could not be written, but EPIPE; 0: none */
     bool json;
 };
 
@@ -26,9 +27,9 @@ int outcome_add_fd(struct outcome *outcome, int n);
 /* Lines go to the file, which is made or emptied. 0 or an errno. */
 int outcome_add_file(struct outcome *outcome, const char *path);
 
-/* Writes a line. fields: an object of numbers, words without spaces and nulls, taken always, or
- * NULL. */
-void outcome_tell(const struct outcome *outcome, const char *event, json_t *fields);
+/* Writes a line, without waiting for a reader: the lease does not wait. fields: an object of
+ * numbers, words without spaces and nulls, taken always, or NULL. */
+void outcome_tell(struct outcome *outcome, const char *event, json_t *fields);
 
 void outcome_fini(struct outcome *outcome);
 

@@ -4,6 +4,7 @@
 #include "exitcode.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,19 @@ static size_t time_put(char *out, size_t size)
     return len + (size_t)snprintf(out + len, size - len, ".%03ldZ ", now.tv_nsec / 1000000);
 }
 
+int cli_write(int fd, const char *line, size_t len, bool at_once)
+{
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    ssize_t n;
+
+    if (at_once && poll(&room, 1, 0) == 0)
+        return EAGAIN;
+    n = write(fd, line, len);
+    if (n < 0)
+        return errno;
+    return (size_t)n == len ? 0 : ENOSPC;
+}
+
 /* One write a line: lines of several processes on one terminal do not mix. */
 __attribute__((format(printf, 2, 0))) static void line_write(const struct cli *cli,
                                                              const char *format, va_list args)
@@ -64,7 +78,7 @@ __attribute__((format(printf, 2, 0))) static void line_write(const struct cli *c
         return;
     used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
     line[used++] = '\n';
-    if (write(STDERR_FILENO, line, used) < 0)
+    if (cli_write(STDERR_FILENO, line, used, atomic_load(&cli->holds)) != 0)
         errno = 0; /* nobody is left to be told */
 }
 

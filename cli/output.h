@@ -27,6 +27,10 @@ __attribute__((format(printf, 2, 3))) void cli_fail(const struct cli *cli, const
 /* The same with --verbose only. */
 __attribute__((format(printf, 2, 3))) void cli_say(const struct cli *cli, const char *format, ...);
 
+/* Writes a whole line to fd. at_once: not if there is no room now (a stopped terminal, a pipe
+ * nobody reads). 0 or an errno. */
+int cli_write(int fd, const char *line, size_t len, bool at_once);
+
 /* Prints "dlock: <what>: <the error's text>" and returns the exit code of the status. what may be
  * NULL. */
 int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err);

@@ -45,6 +45,7 @@ int signals_start(struct signals *signals)
     blocked = signals->waiting;
     (void)sigaddset(&blocked, SIGTTOU); /* tcsetpgrp from the background */
     (void)sigaddset(&blocked, SIGPIPE);
+    (void)sigaddset(&blocked, SIGXFSZ); /* --outcome beyond the limit of a file: EFBIG */
     if (pthread_sigmask(SIG_BLOCK, &blocked, &signals->mask) != 0)
         return EINVAL;
     signals->fd = signalfd(-1, &signals->waiting, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -53,7 +53,7 @@ static const struct reason_words *reason_words(enum dlock_reason reason)
     return &reasons[at > 0 && at < sizeof reasons / sizeof reasons[0] ? at : DLOCK_REASON_EXPIRED];
 }
 
-void supervise_loss_tell(const struct outcome *outcome, enum dlock_reason reason)
+void supervise_loss_tell(struct outcome *outcome, enum dlock_reason reason)
 {
     outcome_tell(outcome, "lost", json_pack("{s:s}", "reason", reason_words(reason)->word));
 }
@@ -101,13 +101,13 @@ static void lease_look(struct supervise *s)
         loss_report(s, "the command goes on");
         break;
     case WATCH_TERM:
-        loss_report(s, "ending the command");
         child_signal(s->child, SIGTERM);
         child_signal(s->child, SIGCONT); /* a stopped one could not obey */
+        loss_report(s, "ending the command");
         break;
     case WATCH_KILL:
-        loss_report(s, "killing the command");
         child_signal(s->child, SIGKILL);
+        loss_report(s, "killing the command");
         break;
     case WATCH_NONE:
     default:

@@ -13,7 +13,7 @@
 
 struct supervise {
     const struct cli *cli;
-    const struct outcome *outcome;
+    struct outcome *outcome;
     struct dlock_client *client;
     struct dlock *lock;
     const char *name; /* printable */
@@ -32,7 +32,7 @@ struct supervise {
 };
 
 /* The line "lost" (outcome.h). */
-void supervise_loss_tell(const struct outcome *outcome, enum dlock_reason reason);
+void supervise_loss_tell(struct outcome *outcome, enum dlock_reason reason);
 
 /* Now, on the clock of the leases. */
 int64_t supervise_now_ms(void);

@@ -73,6 +73,27 @@ status_as_it_happens() {
     equal 143 "$code" "exit code"
 }
 
+# A pipe that is full, or a terminal that is stopped, must not hold up the end of CMD.
+a_reader_that_sleeps() {
+    local pid
+    mkfifo told
+    exec 6<>told
+    timeout 1 cat /dev/zero >&6 || true
+    exits 70 "$dlock" run --ttl 2s --max-hold 700ms --status-fd 6 x -- sleep 60
+    grep -qx 'dlock: --status-fd, --outcome: lines are missing: Resource temporarily unavailable' err || die "$(cat err)"
+    "$dlock" run --ttl 2s --max-hold 700ms x -- sleep 60 2>&6 &
+    pid=$!
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+}
+
+a_full_disk() {
+    exits 3 "$dlock" run --outcome /dev/full x -- sh -c 'exit 3'
+    one_line 'lines are missing: No space left on device'
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    exits 3 bash -c 'ulimit -f 0 && exec "$@"' - "$dlock" -u half: run --outcome told x -- sh -c 'exit 3'
+}
+
 status_in_json() {
     exits 4 "$dlock" --json run --status-fd 1 x -- sh -c 'exit 4'
     equal 'acquired exited released end' "$(jq -r .event out | xargs)" events
@@ -135,6 +156,8 @@ shows "--status-fd: lines as it happens, and nothing for the command to inherit 
 shows "--json: the same lines as objects" status_in_json
 shows "--status-fd, --outcome: what cannot be written is told before the lock is taken" \
     status_that_cannot_be_written
+shows "--status-fd, standard error: a reader who sleeps does not keep the command alive" a_reader_that_sleeps
+shows "--outcome: a full disk is told, and does the command no harm" a_full_disk
 shows "--skip-quietly: no line for a lock held by another, one for all else" skips_quietly
 shows "-v: who holds, released, exited; -vv: with times" verbose_says_who_and_what
 shows "-v: a store without fencing tokens is said to have none" no_fence_is_said
