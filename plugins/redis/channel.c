@@ -12,6 +12,8 @@
 #define NS_PER_S   INT64_C(1000000000)
 #define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
 #define LASTS_NS   NS_PER_S       /* else a subscription ended soon */
+#define PING_NS    (5 * NS_PER_S) /* a subscriber that hears nothing for so long asks */
+#define STUCK_NS   (2 * NS_PER_S) /* and is told so late, or the connection is over */
 #define CHUNK_SIZE 4096
 #define DRAIN_MOST 16 /* chunks; a flood is left to those who watch */
 
@@ -87,11 +89,24 @@ static void granted(struct redis_hub *hub, const char *text)
         (void)pthread_cond_signal(&waiter->wake);
 }
 
+/* A server that refuses the ping is alive, too. */
+static bool is_pong(const struct redis_hub *hub, const redisReply *reply)
+{
+    const redisReply *kind = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+
+    return hub->pinged_ns != 0 &&
+           (reply->type == REDIS_REPLY_ERROR || (kind != NULL && strcmp(kind->str, "pong") == 0));
+}
+
 /* False: not what a subscriber is told. */
 static bool message_take(struct redis_hub *hub, const redisReply *reply)
 {
     const redisReply *kind = NULL, *text = NULL;
 
+    if (is_pong(hub, reply)) {
+        hub->pinged_ns = 0;
+        return true;
+    }
     if (!redis_reply_array(reply, 3))
         return false;
     kind = redis_reply_text(reply, 0);
@@ -131,6 +146,7 @@ static enum stream_result take_in(struct redis_hub *hub)
     (void)pthread_mutex_lock(&hub->mutex);
     if (result == STREAM_TIMEOUT)
         return result;
+    hub->heard_ns = now(hub);
     if (result != STREAM_OK)
         went_down(hub, hub->link.stream.why);
     else if (!resp_reader_feed(&hub->link.reader, chunk, received) || !messages_take(hub))
@@ -154,15 +170,51 @@ static void wait_readable(const struct redis_hub *hub, int64_t deadline_ns)
         (void)!read(hub->wake_fd, &count, sizeof count);
 }
 
+static int64_t ping_due_ns(const struct redis_hub *hub)
+{
+    return hub->pinged_ns != 0 ? hub->pinged_ns + STUCK_NS : hub->heard_ns + PING_NS;
+}
+
+/* With the mutex held and `reading` set; releases it meanwhile. */
+static void ping(struct redis_hub *hub)
+{
+    static const char bytes[] = "*1\r\n$4\r\nPING\r\n";
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    hub->pinged_ns = now(hub);
+    (void)pthread_mutex_unlock(&hub->mutex);
+    status = redis_link_send(&hub->link, bytes, sizeof bytes - 1, hub->pinged_ns + STUCK_NS, &err);
+    (void)pthread_mutex_lock(&hub->mutex);
+    if (status != DLOCK_OK)
+        went_down(hub, err.message);
+}
+
+/* Nothing has come. */
+static void listen_on(struct redis_hub *hub, int64_t deadline_ns)
+{
+    int64_t due_ns = 0;
+
+    if (now(hub) >= ping_due_ns(hub)) {
+        if (hub->pinged_ns != 0)
+            went_down(hub, "no answer to a ping");
+        else
+            ping(hub);
+    }
+    if (!hub->up)
+        return;
+    due_ns = ping_due_ns(hub);
+    (void)pthread_mutex_unlock(&hub->mutex);
+    wait_readable(hub, deadline_ns < due_ns ? deadline_ns : due_ns);
+    (void)pthread_mutex_lock(&hub->mutex);
+    (void)take_in(hub);
+}
+
 void redis_hub_read(struct redis_hub *hub, int64_t deadline_ns)
 {
     hub->reading = true;
-    if (take_in(hub) == STREAM_TIMEOUT) {
-        (void)pthread_mutex_unlock(&hub->mutex);
-        wait_readable(hub, deadline_ns);
-        (void)pthread_mutex_lock(&hub->mutex);
-        (void)take_in(hub);
-    }
+    if (take_in(hub) == STREAM_TIMEOUT)
+        listen_on(hub, deadline_ns);
     hub->reading = false;
 }
 
@@ -234,7 +286,8 @@ static void connect_now(struct redis_hub *hub, int64_t deadline_ns)
     hub->up = status == DLOCK_OK;
     if (hub->up) {
         hub->round++;
-        hub->up_ns = now(hub);
+        hub->up_ns = hub->heard_ns = now(hub);
+        hub->pinged_ns = 0;
         hub->told = false;
         wake_all(hub);
         return;

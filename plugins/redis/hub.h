@@ -8,7 +8,8 @@
  * that watch, one reads for all, and hands that over when its own wait is over.
  *
  * A message that is lost costs time, never a lock: whoever waits asks the server, too. After the
- * connection was lost every watch ends, so that they all ask.
+ * connection was lost every watch ends, so that they all ask. A connection that dies in silence is
+ * found by a ping.
  *
  * The hub's mutex is a leaf, and is never held during I/O.
  */
@@ -55,6 +56,8 @@ struct redis_hub {
     uint64_t round;             /* counts subscriptions */
     bool ended_soon;            /* the last one */
     int64_t up_ns;              /* since then */
+    int64_t heard_ns;           /* the last bytes came then */
+    int64_t pinged_ns;          /* not answered yet; 0: nothing is to be answered */
     int64_t retry_ns;           /* no earlier than that after a failure */
     struct redis_link link;
     char why[160]; /* it is not up */

@@ -471,3 +471,17 @@ Test(faults, WAT_1_a_lost_grant_is_found_by_asking)
     cr_assert_eq(dlt_watch(&s, &b, 100), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
 }
+
+/* C13: a connection that is cut in silence, and whose end still acknowledges, tells nothing: it is
+ * noticed and made anew. */
+Test(faults, C13_a_subscription_that_died_in_silence_is_noticed)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    s.call_ms = 2000;
+    cr_assert_eq(dlt_try(&direct, &a), DLOCK_OK);
+    cr_assert_eq(dlt_queue_up(&s, &b), DLOCK_BUSY);
+    tell("blackhole both");
+    status = dlt_watch(&s, &b, 30000);
+    cr_assert_eq(status, DLOCK_BUSY, "%d: the connection was not found dead", (int)status);
+}
