@@ -21,6 +21,8 @@ enum dlock_status lockfile_fail(struct dlock_error *err, const char *what, const
 
     if (code == EACCES || code == EPERM || code == EROFS)
         status = DLOCK_AUTH;
+    else if (code == ENOENT)
+        status = DLOCK_NO_STORE;
     else if (code == ELOOP || code == ENOTDIR || code == EISDIR || code == ESPIPE ||
              code == ENAMETOOLONG)
         status = DLOCK_CONFIG;

@@ -273,7 +273,7 @@ uris() {
     new_store
     exits 64 "$dlock" -u "lockdir://host/x" run x -- true
     exits 64 "$dlock" -u "lockdir:" run x -- true
-    exits 69 "$dlock" -u "lockdir://$PWD/none" run x -- true
+    exits 66 "$dlock" -u "lockdir://$PWD/none" run x -- true
     exits 78 "$dlock" -u "lockdir://$PWD/err" run x -- true
     exits 0 "$dlock" -u lockdir:locks run --nowait x -- "$dlock" inspect x
     exits 78 "$dlock" list
