@@ -322,8 +322,13 @@ warnings_show_unasked() {
 
 # completed WORD...: what bash offers for the last of the words
 completed() {
-    bash -c 'source "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _dlock &&
-        printf "%s " "${COMPREPLY[@]}"' - "$sources/cli/completion/dlock" "$dlock" "$@"
+    completed_line "$dlock $*" "$@"
+}
+
+# completed_line LINE WORD...: the same for words as bash splits them, as at :
+completed_line() {
+    bash -c 'source "$1" && COMP_LINE=$2 && shift 2 && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _dlock &&
+        printf "%s " "${COMPREPLY[@]}"' - "$sources/cli/completion/dlock" "$1" "$dlock" "${@:2}"
 }
 
 completion() {
@@ -339,6 +344,32 @@ completion() {
     completed run x -- tru | grep -qw true
     equal '-- ' "$(completed run x -)"
     equal '--owner ' "$(completed break x --o)"
+    equal '--strict ' "$(completed doctor --s)"
+    equal '--status-fd ' "$(completed run --st)"
+    equal '--skip-quietly ' "$(completed run --outcome told --sk)"
+    equal "$PWD/locks.db " "$(completed run --outcome "$PWD/lo" | tr ' ' '\n' | grep 'db$' | tr '\n' ' ')"
+}
+
+completion_of_any_name() {
+    "$dlock" run --label 'two words' 'a b' -- sleep 30 &
+    "$dlock" run job:1 -- sleep 30 &
+    within 20 held 'a b'
+    within 20 held job:1
+    equal 'a\ b ' "$(completed inspect a)"
+    equal 'a\ b ' "$(completed inspect 'a\ ')"
+    equal '1 ' "$(completed_line "$dlock inspect job:" inspect job :)"
+    equal 'job:1 ' "$(completed_line "$dlock -u $store inspect j" -u sqlite : "${store#sqlite:}" inspect j)"
+    equal '--ttl ' "$(completed_line "$dlock -u redis://u@h run --tt" -u redis : //u @ h run --tt)"
+}
+
+# The options of --help, in the tables of all three shells.
+completions_know_all_options() {
+    local word
+    for word in $("$dlock" --help | grep -oE -- '--[a-z-]+' | sort -u); do
+        grep -qE -- "$word\b" "$sources/cli/completion/dlock" || die "bash: $word"
+        grep -qE -- "$word\b" "$sources/cli/completion/_dlock" || die "zsh: $word"
+        grep -qE -- "-l ${word#--}( |\$)" "$sources/cli/completion/dlock.fish" || die "fish: $word"
+    done
 }
 
 manual_page() {
@@ -379,6 +410,8 @@ shows "output that cannot be written is told" full_disk_is_told
 shows "passwords show nowhere (C17)" secrets_stay_secret
 shows "a warning of the library shows without -v" warnings_show_unasked
 shows "bash completion offers commands, options and held names" completion
+shows "bash completion: names with spaces and colons, -u URI" completion_of_any_name
+shows "completions of bash, zsh and fish have every option of --help" completions_know_all_options
 shows "the manual page has every option of --help, and every scheme" manual_page
 shows "-u @file reads the URI from a file" uri_in_a_file
 tap_end

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+# fish completion for dlock(1)
+
+# The words before the cursor that are neither options nor their values: the command, NAME, CMD ...
+function __dlock_operands
+    set -l skip 0
+    for word in (commandline -opc)[2..]
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch $word
+            case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
+                    --conflict-exit-code --status-fd --outcome --owner
+                set skip 1
+            case '-*'
+            case '*'
+                echo -- $word
+        end
+    end
+end
+
+# __dlock_at N [COMMAND ...]: N operands so far, and the first is one of COMMAND
+function __dlock_at
+    set -l operands (__dlock_operands)
+    test (count $operands) -eq $argv[1]
+    and begin
+        test (count $argv) -eq 1
+        or contains -- $operands[1] $argv[2..]
+    end
+end
+
+# The names of held locks; those with escapes are left out.
+function __dlock_names
+    set -l words (commandline -opc)
+    set -l uri
+    for i in (seq (count $words))
+        switch $words[$i]
+            case -u --uri
+                set uri -u $words[(math $i + 1)]
+            case '--uri=*'
+                set uri $words[$i]
+        end
+    end
+    $words[1] -q $uri --json list 2>/dev/null | string replace -rf '^ *"name": "([^"\\\\]*)",?$' '$1'
+end
+
+# CMD of run and its words
+function __dlock_in_command
+    set -l operands (__dlock_operands)
+    test "$operands[1]" = run; and test (count $operands) -ge 2
+end
+
+function __dlock_inner
+    set -l operands (__dlock_operands)
+    complete -C (string join ' ' -- (string escape -- $operands[3..]) (commandline -ct))
+end
+
+complete -c dlock -f
+complete -c dlock -n __dlock_in_command -a '(__dlock_inner)'
+complete -c dlock -n '__dlock_at 0' -a 'run inspect list break backends doctor'
+complete -c dlock -n '__dlock_at 1 run inspect list break' -a '(__dlock_names)'
+complete -c dlock -n 'not __dlock_in_command' -s u -l uri -x -d 'the store'
+complete -c dlock -n 'not __dlock_in_command' -l json -d 'print JSON'
+complete -c dlock -n 'not __dlock_in_command' -s q -l quiet -d 'print no messages'
+complete -c dlock -n 'not __dlock_in_command' -s v -l verbose -d 'say what happens'
+complete -c dlock -n 'not __dlock_in_command' -l version
+complete -c dlock -n 'not __dlock_in_command' -l help
+complete -c dlock -n '__dlock_at 1 run inspect list break' -l name-hex -d 'NAME is given in hex'
+complete -c dlock -n '__dlock_at 1 run' -l ttl -x -d 'the lease'
+complete -c dlock -n '__dlock_at 1 run' -l wait -x -d 'wait no longer'
+complete -c dlock -n '__dlock_at 1 run' -l nowait -d 'do not wait'
+complete -c dlock -n '__dlock_at 1 run' -l shared -d 'share the lock'
+complete -c dlock -n '__dlock_at 1 run' -l on-lost -x -a 'kill warn' -d 'what a loss does to CMD'
+complete -c dlock -n '__dlock_at 1 run' -l kill-after -x -d 'from SIGTERM to SIGKILL'
+complete -c dlock -n '__dlock_at 1 run' -l max-hold -x -d 'hold no longer'
+complete -c dlock -n '__dlock_at 1 run' -l label -x -d 'shown by inspect and list'
+complete -c dlock -n '__dlock_at 1 run' -l conflict-exit-code -x -d 'instead of 75'
+complete -c dlock -n '__dlock_at 1 run' -l skip-quietly -d 'exit 0 if the lock is held'
+complete -c dlock -n '__dlock_at 1 run' -l status-fd -x -d 'events to a descriptor'
+complete -c dlock -n '__dlock_at 1 run' -l outcome -r -F -d 'events to a file'
+complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l owner -x -d 'only the hold with this token'
+complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l yes -d 'do not ask'
+complete -c dlock -n '__dlock_at 1 doctor' -l strict -d 'exit 1 if there is advice'
