@@ -101,7 +101,8 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
     status = ancestors_check(acquire);
     if (status != DLOCK_OK)
         return status;
-    atomic_store(&acquire->waiting, acquire->lock); /* before the look: one of us sees the other */
+    /* Before the look at `canceled`: this thread or the one that cancels sees the other. */
+    atomic_store(&acquire->waiting, acquire->lock);
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
     status = lock_take(acquire);
@@ -142,9 +143,10 @@ static void asker_start(struct acquire *acquire)
 
 static void acquire_cancel(struct acquire *acquire)
 {
-    struct dlock *lock = atomic_load(&acquire->waiting);
+    struct dlock *lock = NULL;
 
-    atomic_store(&acquire->canceled, true);
+    atomic_store(&acquire->canceled, true); /* before the look at `waiting`, see acquire_steps */
+    lock = atomic_load(&acquire->waiting);
     if (lock != NULL)
         dlock_cancel(lock);
 }
