@@ -243,7 +243,7 @@ static bool refuse(char why[CLI_WHY], const char *text)
     return false;
 }
 
-/* The words are those of core/option.c for a URI. */
+/* The words are those of core/load/option.c for a URI. */
 static bool duration_read(const char *text, int64_t *ms, char why[CLI_WHY])
 {
     static const struct {

@@ -2,10 +2,10 @@
 /* Are options, durations, numbers and names read strictly, and passwords taken out of argv? */
 #include "args.h"
 
-#include "client.h"
-#include "option.h"
+#include "client/client.h"
+#include "load/option.h"
+#include "load/settings.h"
 #include "output.h"
-#include "settings.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -8,10 +8,10 @@
  * A table is what stands between "<!-- options: NAME -->" and "<!-- end -->"; NAME is "core" or a
  * plugin of the build.
  */
-#include "error.h"
-#include "host.h"
-#include "registry.h"
-#include "settings.h"
+#include "load/registry.h"
+#include "load/settings.h"
+#include "sys/error.h"
+#include "sys/host.h"
 
 #include <stdbool.h>
 #include <stdio.h>

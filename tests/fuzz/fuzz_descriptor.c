@@ -3,8 +3,8 @@
  * What a plugin says of itself is refused, with a reason, or is whole: the slots that its
  * capabilities need are there, and no others. Bytes choose what each member points to.
  */
-#include "abi.h"
 #include "fuzz.h"
+#include "load/abi.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * it is what another reader makes of the text. The first byte chooses the row.
  */
 #include "fuzz.h"
-#include "option.h"
-#include "settings.h"
+#include "load/option.h"
+#include "load/settings.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * says whether it is a URI or a query alone.
  */
 #include "fuzz.h"
-#include "uri.h"
+#include "load/uri.h"
 
 #include <ctype.h>
 #include <dlock/dlock.h>

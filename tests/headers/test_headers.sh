@@ -36,7 +36,7 @@ check "the headers' macros work in C11" same dlock_plugin "$(entry_of c c11 2>&1
 check "the headers' macros work in C++17" same dlock_plugin "$(entry_of c++ c++17 2>&1)"
 read -ra drivers <<<"$(pkg-config --cflags libmariadb)" # hiredis includes by its name
 drivers=("${drivers[@]/#-I/-isystem}")                  # not held to our warnings
-for header in core/*.h plugins/*/*.h; do
+for header in core/*/*.h plugins/*/*.h; do
     [ -e "$header" ] || continue
     check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore \
         -Iplugins/support -I. "${drivers[@]}"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a plugin that is wrong refused with the right status and the true cause? Are good ones, old
  * and new, taken? */
-#include "error.h"
-#include "host.h"
-#include "registry.h"
+#include "load/registry.h"
+#include "sys/error.h"
+#include "sys/host.h"
 #include "tap.h"
 
 #include <fcntl.h>

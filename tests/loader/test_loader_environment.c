@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the environment decide only where it may? Scenario T74. Runs with LTDL_LIBRARY_PATH and
  * LD_LIBRARY_PATH pointing to plugins that leave a mark as soon as they are loaded. */
-#include "error.h"
-#include "host.h"
+#include "load/registry.h"
 #include "privileged.h"
-#include "registry.h"
+#include "sys/error.h"
+#include "sys/host.h"
 #include "tap.h"
 
 #include <stdlib.h>

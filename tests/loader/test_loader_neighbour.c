@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Do dlock and an application that uses libltdl itself leave each other alone? */
-#include "error.h"
-#include "host.h"
-#include "registry.h"
+#include "load/registry.h"
+#include "sys/error.h"
+#include "sys/host.h"
 #include "tap.h"
 
 #include <ltdl.h>

@@ -10,7 +10,7 @@ source_dir=$1
 
 good_tree() {
     rm -rf "$tap_tmp/tree"
-    mkdir -p "$tap_tmp/tree"/{core,plugins/p,cli,include/dlock,tests}
+    mkdir -p "$tap_tmp/tree"/{core/{api,session},plugins/p,cli,include/dlock,tests}
     cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -68,14 +68,14 @@ check "a good tree passes" same "" "$(complaints)"
 sees_code "no banned call" core/a.c 'int a = atoi(b);'
 sees_code "no banned call" tests/a.c 'int a = strcpy(b, c);'
 sees_code "no banned call" plugins/p/a.h 'int a = vsprintf(b, c, d);'
-sees_code "libltdl is used in core/loader.c alone" cli/a.c '#include <ltdl.h>'
-rule="the plugin table is called from core/dispatch.c alone"
-sees_code "$rule" core/api.c 'int a = x->ops->open(y);'
-sees_code "$rule" core/api.c 'int a = plugin.ops.open(y);'
+sees_code "libltdl is used in core/load/loader.c alone" cli/a.c '#include <ltdl.h>'
+rule="the plugin table is called from core/session/dispatch.c alone"
+sees_code "$rule" core/api/api.c 'int a = x->ops->open(y);'
+sees_code "$rule" core/api/api.c 'int a = plugin.ops.open(y);'
 sees_code "core reads time and chance through its seams" core/a.c 'int a = clock_gettime(b, c);'
 sees_code "core includes no driver" core/a.c '#include <sqlite3.h>'
 sees_code "plugins include nothing of core" plugins/p/plugin.c '#include <dlock/dlock.h>'
-sees_code "plugins include nothing of core" plugins/p/plugin.c '#include "clock.h"'
+sees_code "plugins include nothing of core" plugins/p/plugin.c '#include "sys/clock.h"'
 sees_code "commands and benchmarks use the public interface" cli/main.c '#include <dlock/plugin.h>'
 sees "no file above 500 lines" core/a.c "$(file_of 501)"
 sees "no function above 60 lines" core/a.c "$(function_of 61)"
@@ -108,6 +108,6 @@ good_tree
 file_of 500 >"$tap_tmp/tree/core/a.c"
 function_of 60 >"$tap_tmp/tree/core/b.c"
 printf '/* SPDX-License-Identifier: MIT */\n%s\n' 'int a = x->ops->open(y);' \
-    >"$tap_tmp/tree/core/dispatch.c"
+    >"$tap_tmp/tree/core/session/dispatch.c"
 check "a file and a function at the limit pass" same "" "$(complaints)"
 tap_end

@@ -16,16 +16,16 @@ mutant 1 "unlock does not look at the token" "$redis" \
 
 mutant 2 "a lease counts from the answer" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
-    core/attempt.c "grant->since_ns != 0 ? grant->since_ns : sent_ns" \
+    core/acquire/acquire_fsm.c "grant->since_ns != 0 ? grant->since_ns : sent_ns" \
     "grant->since_ns != 0 ? grant->since_ns : now_ns"
 
 mutant 3 "a clock that stands still during suspend" "dlock_plugin_memory test_skew_dlock" \
     "test_skew_dlock memory://mutant" \
-    core/clock.c "return clock_read(CLOCK_BOOTTIME);" "return clock_read(CLOCK_MONOTONIC);"
+    core/sys/clock.c "return clock_read(CLOCK_BOOTTIME);" "return clock_read(CLOCK_MONOTONIC);"
 
 mutant 4 "a renewal without an answer counts" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
-    core/renewal.c "bool extended = answer->status == DLOCK_OK;" \
+    core/hold/renewal.c "bool extended = answer->status == DLOCK_OK;" \
     "struct dl_renewal_answer yes = *answer;
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
@@ -33,7 +33,7 @@ mutant 4 "a renewal without an answer counts" dlock-sim \
 
 mutant 5 "one token a handle" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
-    core/claim.c "    memcpy(claim->req.token, token, sizeof claim->req.token);" \
+    core/hold/claim.c "    memcpy(claim->req.token, token, sizeof claim->req.token);" \
     "    if (claim->req.token[0] == 0) {
         memcpy(claim->req.token, token, sizeof claim->req.token);
         claim->req.token[0] = 1;
@@ -69,7 +69,7 @@ mutant 8 "a renewal takes what it does not hold" "$redis" \
 
 mutant 9 "a connection is used again after a timeout" "test_engine_pool" \
     "test_engine_pool" \
-    core/session.c "bool broken = status_breaks(status);" \
+    core/session/session_pool.c "bool broken = status_breaks(status);" \
     "bool broken = status_breaks(status) && status != DLOCK_UNKNOWN;"
 
 mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
@@ -113,7 +113,7 @@ mutant 15 "subscribed, and not asked again" "$redis" \
 
 mutant 16 "a renewal that failed is the last" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
-    core/renewal.c "    if (renewal->automatic)
+    core/hold/renewal.c "    if (renewal->automatic)
         renewal->at_ns =" "    renewal->at_ns = DL_NEVER;
     if (renewal->automatic && now_ns < 0)
         renewal->at_ns ="
@@ -134,7 +134,7 @@ mutant 17 "a session that was lost is opened again in silence" "$mysql" \
 
 mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \
     "dlock-conformance --only fork_child_is_told memory://mutant" \
-    core/fork.c "return p == NULL || atomic_load(p) != generation;" \
+    core/sys/fork.c "return p == NULL || atomic_load(p) != generation;" \
     "return p == NULL || generation == 0;"
 
 mutant 19 "a server that forgot its locks grants at once" "$redis" \

@@ -40,55 +40,55 @@ endfunction()
 
 # ---- core ----
 
-dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/validity.c
+dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/acquire/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
-dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/validity.c
+dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/acquire/validity.c
   "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
   "return until_ns > now_ns || lease_ms < 0")
-dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/attempt.c
+dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/acquire_fsm.c
   "grant->since_ns != 0 ? grant->since_ns : sent_ns"
   "grant->since_ns != 0 ? grant->since_ns : now_ns")
-dlt_add_sim_defect(place_counts_from_the_answer storm queue 100 OVERLAP core/attempt.c
+dlt_add_sim_defect(place_counts_from_the_answer storm queue 100 OVERLAP core/acquire/acquire_fsm.c
   "attempt->place_base_ns = sent_ns" "attempt->place_base_ns = attempt->until_ns")
 dlt_add_sim_defect(old_grants_count lossy queue 100 OVERLAP
-  core/attempt.c "grant->fence <= attempt->place_fence ||" ""
+  core/acquire/acquire_fsm.c "grant->fence <= attempt->place_fence ||" ""
   tests/sim/wait.c "waiter->grant.fence > waiter->seen_fence" "waiter->grant.fence > 0")
-dlt_add_sim_defect(gives_up_without_leave calm queue 100 STALLED core/claim.c
+dlt_add_sim_defect(gives_up_without_leave calm queue 100 STALLED core/hold/claim.c
   "        claim_leave(client, claim, use, deadline_ns, &ignored)" "        (void)session")
-dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/claim.c
+dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/hold/claim.c
   "memcpy(claim->req.token, token, sizeof claim->req.token)"
   "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
-dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/renewal.c
+dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/hold/renewal.c
   "dl_validity_until_ns(answer->sent_ns, answer->lease_ms)"
   "dl_validity_until_ns(answer->now_ns, answer->lease_ms)")
-dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/renewal.c
+dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/hold/renewal.c
   "    if (renewal->automatic)
         renewal->at_ns ="
   "    renewal->at_ns = DL_NEVER;
     if (renewal->automatic && now_ns < 0)
         renewal->at_ns =")
-dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/renewal.c
+dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renewal.c
   "bool extended = answer->status == DLOCK_OK;"
   "struct dl_renewal_answer yes = *answer;
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
-dlt_add_sim_defect(due_while_busy_is_forgotten pauses queue 60 C14 core/hold.c
+dlt_add_sim_defect(due_while_busy_is_forgotten pauses queue 60 C14 core/hold/held.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
-dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold.c
+dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
   "    if (lock->told)
         return;" "")
-dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/release.c
+dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/hold/release_fsm.c
   "status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)"
   "status == DLOCK_LOST && release->gone_is_ok")
-dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire.c
+dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acquire.c
   "claim->fence + claim->turns" "claim->fence")
-dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/queue.c
+dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/acquire/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
-dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/lengthen.c
+dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
   "int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns)"
   "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")
-dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/claim.c
+dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
   "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
 
 # ---- the server ----

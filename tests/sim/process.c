@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A process: a client of the library, the threads that use it, a clock that runs a little wrong. */
-#include "random.h"
+#include "sys/random.h"
 #include "world.h"
 
 #include <stdio.h>

@@ -23,8 +23,8 @@
 #include "history.h"
 #include "threads.h"
 
-#include "lock.h"
-#include "validity.h"
+#include "acquire/validity.h"
+#include "client/handle.h"
 
 #include <dlock/plugin.h>
 

@@ -10,9 +10,9 @@
 #ifndef DLT_ENGINE_H
 #define DLT_ENGINE_H
 
-#include "client.h"
+#include "client/client.h"
+#include "client/handle.h"
 #include "hooks.h"
-#include "lock.h"
 
 #define DLT_LOSSES_MAX 64
 #define DLT_MS         INT64_C(1000000)

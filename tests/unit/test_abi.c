@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is every rule of a plugin's descriptor checked, in release builds too? */
-#include "abi.h"
-#include "error.h"
+#include "load/abi.h"
+#include "sys/error.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

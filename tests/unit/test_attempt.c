@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is the way to a lock the right one after each answer? Virtual time; nothing sleeps. */
-#include "attempt.h"
+#include "acquire/acquire_fsm.h"
 
 #include <criterion/criterion.h>
 

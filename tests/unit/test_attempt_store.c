@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* C8, C13: is a store that fails waited for, and no longer than the caller wants? Virtual time. */
-#include "attempt.h"
+#include "acquire/acquire_fsm.h"
 
 #include <criterion/criterion.h>
 

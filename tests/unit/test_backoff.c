@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a delay grow, stay in its bounds, and differ from the neighbour's? */
-#include "backoff.h"
-#include "random.h"
+#include "acquire/backoff.h"
+#include "sys/random.h"
 
 #include <criterion/criterion.h>
 

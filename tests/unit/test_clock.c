@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is time counted without wrap, and waited for without oversleeping? */
-#include "clock.h"
+#include "sys/clock.h"
 
 #include <criterion/criterion.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Has one user one embedded store, whatever the login (ADR 0003)? */
-#include "default_uri.h"
-#include "error.h"
-#include "uri.h"
+#include "load/default_uri.h"
+#include "load/uri.h"
+#include "sys/error.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does an error reach callers of any age, in one printable line? */
-#include "error.h"
+#include "sys/error.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Do losses arrive once, in order, and does the descriptor say when there are any (C5)? */
-#include "event.h"
+#include "client/events.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does every kind of child know that it is one (C10)? */
-#include "fork.h"
+#include "sys/fork.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

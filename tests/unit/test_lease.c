@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is the state of a lease a function of the clock (C2), and is a loss final (C5)? */
-#include "lease.h"
+#include "hold/lease.h"
 
 #include <criterion/criterion.h>
 

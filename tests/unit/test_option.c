@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is the text of an option taken for what it says, or refused with the reason? */
-#include "option.h"
+#include "load/option.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

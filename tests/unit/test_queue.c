@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Who of one client's waiters may go to the store, and may a lease be handed on? (C13) */
-#include "clock.h"
-#include "handoff.h"
-#include "name.h"
-#include "queue.h"
+#include "acquire/handoff.h"
+#include "acquire/local_queue.h"
+#include "client/name_state.h"
+#include "sys/clock.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Are owner tokens random (C7), and is jitter of use? */
-#include "random.h"
+#include "sys/random.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

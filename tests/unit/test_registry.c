@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a plugin found where it should be, and the place refused where it is not safe? What a plugin
  * itself may have wrong: tests/loader. */
-#include "elf_check.h"
-#include "error.h"
-#include "host.h"
-#include "plugin_path.h"
-#include "registry.h"
+#include "load/elf_check.h"
+#include "load/plugin_path.h"
+#include "load/registry.h"
+#include "sys/error.h"
+#include "sys/host.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is an unlock repeated when it should be, and does it end as C4 and C8 say? */
-#include "release.h"
+#include "hold/release_fsm.h"
 
 #include <criterion/criterion.h>
 

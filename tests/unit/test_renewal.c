@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a lease renewed when it should be (C14), and does an answer mean what it says (C3, C4, C5)? */
-#include "clock.h"
-#include "renewal.h"
+#include "hold/renewal.h"
+#include "sys/clock.h"
 
 #include <criterion/criterion.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the schedule always give the earliest, whatever was moved or removed? */
-#include "random.h"
-#include "schedule.h"
+#include "hold/schedule.h"
+#include "sys/random.h"
 
 #include <criterion/criterion.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Do defaults, URI and the caller's struct come together as promised? */
-#include "error.h"
-#include "option.h"
-#include "settings.h"
+#include "load/option.h"
+#include "load/settings.h"
+#include "sys/error.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

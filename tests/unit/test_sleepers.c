@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Are all who sleep woken, and does nobody stay behind in the list? */
-#include "sleepers.h"
+#include "session/wait_list.h"
 
 #include <criterion/criterion.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Do a URI, a plugin's option table and core's own options become one understood store? */
-#include "error.h"
-#include "host.h"
-#include "option.h"
-#include "store.h"
+#include "load/option.h"
+#include "load/store.h"
+#include "sys/error.h"
+#include "sys/host.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* C17: are secrets in files read again, and are files refused that others may write? */
-#include "error.h"
-#include "host.h"
-#include "store.h"
+#include "load/store.h"
+#include "sys/error.h"
+#include "sys/host.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Do handles made alike share what was asked for, and only those? */
-#include "terms.h"
+#include "client/lock_options.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

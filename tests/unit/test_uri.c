@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a URI understood or refused with its place, never half understood, and never shown with its
  * password (C17, T75)? */
-#include "error.h"
-#include "random.h"
-#include "uri.h"
+#include "load/uri.h"
+#include "sys/error.h"
+#include "sys/random.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * acquire_fsm.h - what to do next on the way to a lock: the policy of acquiring, as a state
+ * machine. Pure.
+ *
+ * acquire.c asks for the step, does it, tells how it went, and so on until DL_STEP_DONE. No clock,
+ * no random source and no I/O in here: moments and random numbers are arguments.
+ *
+ *   CONNECT (a client that has reached its store never yet) --> TRY
+ *   TRY ----OK, enough left----------------------------------> DONE OK
+ *    |  `---OK, too little left-----> RETURN -------> TRY with a new token, or DONE TIMEOUT   (C3)
+ *    |----BUSY, no wait--------------------------------------> DONE BUSY
+ *    |----BUSY, wait--> WATCH or SLEEP --> TRY --> ...         DONE TIMEOUT at the deadline   (C13)
+ *    `----UNKNOWN, UNAVAILABLE--> SLEEP --> TRY, same token    (C4)
+ *
+ * A store that cannot be reached, or does not answer, is waited for like a lock that is held: the
+ * deadline alone ends that, with the status of the last failure (C8, C13).
+ *
+ * Whenever a request may have been executed without our knowing, the way out leads through RETURN
+ * (a release by token) and ends with UNKNOWN instead of anything definite.
+ *
+ * With a queue in the store the first TRY asks for a place there, REFRESH keeps it and asks again
+ * in one exchange, WATCH may bring the lock, and RETURN gives the place up:
+ *
+ *   TRY ----BUSY, queued--> WATCH --(a third of the place's lease)--> REFRESH --> WATCH ...
+ *                             |                                         |  `----OK--> DONE OK
+ *                             `---granted--> DONE OK                    |
+ *                                                 unknown there --> RETURN, TRY with a new token
+ *
+ * The place counts from the sending of the last request that was answered "queued", and so does a
+ * lease that WATCH brings. A grant is of use only if its fence is above the counter which that
+ * answer showed: an older one has run out.
+ */
+#ifndef DL_ACQUIRE_FSM_H
+#define DL_ACQUIRE_FSM_H
+
+#include <dlock/plugin.h>
+#include <stdbool.h>
+
+/* An exchange near the caller's deadline gets this much, so that it can end conclusively; and so
+ * does the release after it: together within the 100 ms that C8 allows. */
+#define DL_GRACE_NS INT64_C(40000000)
+
+enum dl_step {
+    DL_STEP_CONNECT, /* makes the first session of the client, by until_ns */
+    DL_STEP_TRY,     /* trylock; until_ns is for getting a session */
+    DL_STEP_REFRESH, /* the same, with a place in the queue */
+    DL_STEP_LOCK,    /* the server blocks for us, until until_ns */
+    DL_STEP_WATCH,   /* sleep in the plugin's watch, until until_ns */
+    DL_STEP_SLEEP,   /* sleep here, until until_ns */
+    DL_STEP_RETURN,  /* release by token, answer or not by until_ns; the attempt's token is used up
+                      */
+    DL_STEP_DONE     /* result */
+};
+
+/* What stays the same throughout one call. */
+struct dl_attempt_rules {
+    int64_t op_timeout_ns; /* one exchange */
+    int64_t poll_max_ns;   /* longest sleep between two looks */
+    bool connected;        /* the rest of the rules is known: a session was made once */
+    bool wait;             /* false: one attempt */
+    bool native;           /* the backend has `lock` */
+    bool watch;            /* the backend has `watch` */
+    bool queue;            /* the backend has a queue, and we are to wait in it */
+    bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
+};
+
+struct dl_attempt {
+    struct dl_attempt_rules rules;
+    int64_t start_ns, deadline_ns;
+
+    enum dl_step step;
+    int64_t until_ns;         /* of the step */
+    enum dlock_status result; /* at DONE */
+    int64_t valid_until_ns;   /* at DONE with OK */
+
+    enum dl_step after_return;
+    bool uncertain;            /* a request of this token may have been executed unseen */
+    bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
+    unsigned failures, looks;  /* in a row; for the back-off */
+    enum dlock_status failure; /* the last one; counts while failures > 0 */
+
+    bool enqueued;         /* a request that asks for a place was sent with this token */
+    bool placed;           /* the store answered "queued", and has not said otherwise */
+    uint64_t place_fence;  /* the counter then */
+    int64_t place_base_ns; /* when that request was sent */
+};
+
+/* deadline_ns counts only if rules.wait. */
+void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
+                      int64_t now_ns, int64_t deadline_ns);
+
+/* Until when an exchange that begins at now_ns may last. */
+int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns);
+
+/* Until when a TRY or REFRESH that was sent at sent_ns may wait for its answer. Near the deadline
+ * the wait for a session is part of what the step may take (C8). */
+int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns);
+
+/* CONNECT has made a session, and these are the rules that follow from it. */
+void dl_attempt_connected(struct dl_attempt *attempt, int64_t now_ns,
+                          const struct dl_attempt_rules *rules);
+
+/* No session could be had for a step. BUSY: all of our own are in use, which says nothing about the
+ * store: a waiter goes on waiting. */
+void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                           uint64_t random);
+
+/* TRY, REFRESH or LOCK, sent at sent_ns, has ended with status. grant: of OK and BUSY. */
+void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+                      enum dlock_status status, const struct dlock_grant *grant, uint64_t random);
+
+/* grant: of OK. */
+void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
+                        const struct dlock_grant *grant, uint64_t random);
+void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
+void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
+
+/* The lease is ours, valid until valid_until_ns: another handle of the client hands it on, or a
+ * renewal ended. */
+void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+                      int64_t lease_ms);
+
+/* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
+void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/adopt.h"
+#include "acquire/validity.h"
+#include "api/query.h"
+#include "hold/held.h"
+#include "hold/renew.h"
+#include "sys/error.h"
+#include "sys/random.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* What inspect says of the holder that we look for. */
+struct found {
+    const char *token;
+    bool there;
+    enum dlock_mode mode;
+    uint64_t fence; /* above that of every turn it may have had */
+};
+
+static bool token_parse(const char *hex, unsigned char token[DLOCK_TOKEN_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    if (strlen(hex) != DLOCK_TOKEN_CHARS - 1)
+        return false;
+    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
+        const char *high = strchr(digits, hex[2 * i]), *low = strchr(digits, hex[2 * i + 1]);
+
+        if (high == NULL || low == NULL)
+            return false;
+        token[i] = (unsigned char)((high - digits) << 4 | (low - digits));
+    }
+    return true;
+}
+
+static int find_owner(void *arg, const struct dlock_info *info)
+{
+    struct found *found = arg;
+
+    if (strcasecmp(info->owner, found->token) != 0)
+        return 0;
+    found->there = true;
+    found->mode = info->mode;
+    found->fence = info->fence;
+    if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own, nor turns */
+        found->fence += info->fence_room;
+    return 1;
+}
+
+/* OK: the handle is in the phase ACQUIRING. */
+static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_state state;
+    enum dlock_status status = DLOCK_OK;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    state = dl_lease_state(&lock->lease, dl_client_now(client));
+    if (client->shutdown)
+        status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    else if (lock->phase == DL_PHASE_IDLE && state == DLOCK_STATE_LOST)
+        status = dl_error(err, DLOCK_LOST, "the lock was lost; acknowledge it by dlock_unlock");
+    else if (lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE)
+        status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
+    else
+        status = dl_keeper_start(client, err);
+    if (status == DLOCK_OK) {
+        lock->phase = DL_PHASE_ACQUIRING;
+        client->acquiring++;
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+static enum dlock_status adopt_supported(const struct dlock *lock, struct dlock_error *err)
+{
+    if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
+        return dl_error(err, DLOCK_UNSUPPORTED,
+                        "the leases of this store live in the session that took them");
+    return DLOCK_OK;
+}
+
+static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
+                                    struct dlock_error *err)
+{
+    enum dlock_status status =
+        dl_query_inspect(lock->client, lock->name->bytes, lock->name->len, find_owner, found, err);
+
+    if (status == DLOCK_OK) /* a lazy client knows now */
+        status = adopt_supported(lock, err);
+    if (status == DLOCK_OK && !found->there)
+        return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
+    if (status == DLOCK_OK && lock->terms->must_fence && found->fence == 0 &&
+        found->mode == DLOCK_EXCLUSIVE)
+        return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
+    return status;
+}
+
+static void adopt_take(struct dlock *lock, const unsigned char *token, enum dlock_mode mode)
+{
+    struct dlock_client *client = lock->client;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    lock->repeatable = false;
+    lock->claim->req.mode = mode;
+    lock->claim->req.ttl_ms = lock->terms->ttl_ms;
+    dl_claim_begin_locked(client, lock->claim, token);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* OK: renewed, and valid until *until_ns. */
+static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int64_t *until_ns,
+                                     struct dlock_error *err)
+{
+    int64_t now_ns = dl_client_now(lock->client);
+    enum dlock_status status;
+
+    *until_ns = now_ns;
+    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms), lease_ms,
+                            until_ns, err);
+    if (status == DLOCK_LOST)
+        return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
+    if (status == DLOCK_OK &&
+        !dl_validity_enough(dl_client_now(lock->client), *until_ns, *lease_ms))
+        return dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
+    return status;
+}
+
+/* With the mutex held. */
+static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, int64_t until_ns)
+{
+    struct dl_claim *claim = lock->claim;
+
+    claim->fence = grant->fence;
+    claim->fence_room = 0;
+    claim->turns = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
+    dl_hold_count_locked(lock);
+    dl_hold_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
+}
+
+enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct found found = {.token = token};
+    struct dlock_grant grant = {0};
+    int64_t until_ns = 0;
+    unsigned char bytes[DLOCK_TOKEN_SIZE];
+    enum dlock_status status;
+
+    if (!token_parse(token, bytes))
+        return dl_error(err, DLOCK_INVALID, "a token has %d hexadecimal digits in lower case",
+                        DLOCK_TOKEN_CHARS - 1);
+    status = adopt_supported(lock, err);
+    if (status == DLOCK_OK)
+        status = adopt_begin(lock, err);
+    if (status != DLOCK_OK)
+        return status;
+    status = adopt_find(lock, &found, err);
+    if (status == DLOCK_OK) {
+        adopt_take(lock, bytes, found.mode);
+        grant.fence = found.fence;
+        status = adopt_renew(lock, &grant.lease_ms, &until_ns, err);
+    }
+    if (status != DLOCK_OK) /* if no renewal says that the lease is ours, it is left as it is */
+        dl_claim_forget(client, lock->claim);
+    (void)pthread_mutex_lock(&client->mutex);
+    if (status == DLOCK_OK)
+        adopted_locked(lock, &grant, until_ns);
+    dl_lock_idle_locked(lock);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}

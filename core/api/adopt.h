@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* adopt.h - taking up a lease that is there already, by its token. */
+#ifndef DL_ADOPT_H
+#define DL_ADOPT_H
+
+#include "client/handle.h"
+
+enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* query.h - looking at locks and at their store, and breaking locks, from outside: dlock_inspect,
+ * dlock_list, dlock_break, dlock_probe. */
+#ifndef DL_QUERY_H
+#define DL_QUERY_H
+
+#include "client/client.h"
+
+enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name, size_t name_len,
+                                   dlock_info_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
+                                dlock_info_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,
+                                 const char *owner, struct dlock_error *err);
+enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+                                 struct dlock_error *err);
+
+#endif

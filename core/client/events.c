@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/events.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* fence was the last member of the first one. */
+#define SIZE_FIRST (offsetof(struct dlock_event, fence) + sizeof(uint64_t))
+
+void dl_event_export(struct dlock_event *to, const struct dlock_event *from)
+{
+    size_t size = to->struct_size > SIZE_FIRST ? to->struct_size : SIZE_FIRST;
+
+    if (size > sizeof *from)
+        size = sizeof *from;
+    memcpy(to, from, size);
+    to->struct_size = size;
+}
+
+int dl_events_init(struct dl_events *events, bool pollable)
+{
+    *events = (struct dl_events){.fd = -1};
+    events->last = &events->first;
+    if (pollable) {
+        events->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (events->fd < 0)
+            return errno;
+    }
+    return 0;
+}
+
+void dl_events_fini(struct dl_events *events)
+{
+    if (events->fd >= 0)
+        (void)close(events->fd);
+    events->fd = -1;
+}
+
+/* An eventfd of this use never fills up and is never read by others: nothing can go wrong. */
+static void fd_raise(const struct dl_events *events)
+{
+    if (events->fd >= 0)
+        (void)eventfd_write(events->fd, 1);
+}
+
+static void fd_lower(const struct dl_events *events)
+{
+    eventfd_t count;
+
+    if (events->fd >= 0 && events->first == NULL)
+        (void)eventfd_read(events->fd, &count);
+}
+
+void dl_events_push(struct dl_events *events, struct dl_event_node *node)
+{
+    node->at = events->last;
+    node->next = NULL;
+    *events->last = node;
+    events->last = &node->next;
+    fd_raise(events);
+}
+
+void dl_events_drop(struct dl_events *events, struct dl_event_node *node)
+{
+    if (node->at == NULL)
+        return;
+    *node->at = node->next;
+    if (node->next != NULL)
+        node->next->at = node->at;
+    else
+        events->last = node->at;
+    node->at = NULL;
+    fd_lower(events);
+}
+
+struct dl_event_node *dl_events_pop(struct dl_events *events)
+{
+    struct dl_event_node *node = events->first;
+
+    if (node != NULL)
+        dl_events_drop(events, node);
+    return node;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/lock_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Without the label. */
+static struct dl_terms terms_of(const struct dl_settings *settings)
+{
+    return (struct dl_terms){
+        .refs = 1,
+        .ttl_ms = settings->ttl_ms,
+        .wait_ms = settings->wait_ms,
+        .op_timeout_ms = dl_settings_op_timeout_ms(settings),
+        .poll_max_ms = settings->poll_max_ms,
+        .max_hold_ms = settings->max_hold_ms,
+        .handoff = (uint32_t)settings->handoff,
+        .renew = settings->renew != DLOCK_OFF,
+        .must_fence = settings->fence == DLOCK_ON,
+        .recursive = settings->recursive == DLOCK_ON,
+        .in_queue = settings->queue != DLOCK_OFF,
+    };
+}
+
+static bool terms_equal(const struct dl_terms *a, const struct dl_terms *b)
+{
+    return a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
+           a->op_timeout_ms == b->op_timeout_ms && a->poll_max_ms == b->poll_max_ms &&
+           a->max_hold_ms == b->max_hold_ms && a->handoff == b->handoff && a->renew == b->renew &&
+           a->must_fence == b->must_fence && a->recursive == b->recursive &&
+           a->in_queue == b->in_queue;
+}
+
+static bool label_make(struct dl_terms *terms, const char *text)
+{
+    char host[65] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    if (asprintf(&terms->label, "%s:%ld%s%s", host, (long)getpid(), text[0] != '\0' ? ":" : "",
+                 text) < 0) {
+        terms->label = NULL;
+        return false;
+    }
+    terms->label_text = terms->label + strlen(terms->label) - strlen(text);
+    return true;
+}
+
+struct dl_terms *dl_terms_get(struct dl_terms **last, const struct dl_settings *settings)
+{
+    struct dl_terms wanted = terms_of(settings);
+    struct dl_terms *terms = *last;
+
+    if (terms != NULL && terms_equal(terms, &wanted) &&
+        strcmp(terms->label_text, settings->label) == 0) {
+        terms->refs++;
+        return terms;
+    }
+    terms = malloc(sizeof *terms);
+    if (terms == NULL)
+        return NULL;
+    *terms = wanted;
+    if (!label_make(terms, settings->label)) {
+        dl_terms_drop(terms);
+        return NULL;
+    }
+    dl_terms_drop(*last);
+    *last = terms;
+    terms->refs++;
+    return terms;
+}
+
+void dl_terms_drop(struct dl_terms *terms)
+{
+    if (terms == NULL || --terms->refs > 0)
+        return;
+    free(terms->label);
+    free(terms);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_options.h - what was asked for of a handle: its options, resolved. Handles made one after
+ * the other with the same options share them. Constant; the client's mutex guards the count.
+ */
+#ifndef DL_LOCK_OPTIONS_H
+#define DL_LOCK_OPTIONS_H
+
+#include "load/settings.h"
+
+struct dl_terms {
+    size_t refs;
+    int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms, max_hold_ms;
+    uint32_t handoff;
+    bool renew, must_fence, recursive, in_queue;
+    const char *label_text; /* the end of label, as it was given */
+    char *label;            /* "host:pid:text" */
+};
+
+/* The terms that settings mean: *last if they are the same, or new ones, which *last is from then
+ * on, with a reference of its own. NULL: no memory. Drop it as often. */
+struct dl_terms *dl_terms_get(struct dl_terms **last, const struct dl_settings *settings);
+
+/* NULL is nothing. */
+void dl_terms_drop(struct dl_terms *terms);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/name_state.h"
+#include "sys/clock.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the store does not know of waiters, there may be some: from then on as if it did. */
+#define UNTOLD_NS (180 * DL_NS_PER_MS)
+
+static int name_compare(const void *left, const void *right)
+{
+    const struct dl_name *a = left, *b = right;
+
+    if (a->len != b->len)
+        return a->len < b->len ? -1 : 1;
+    return memcmp(a->bytes, b->bytes, a->len);
+}
+
+static struct dl_name *name_alloc(const void *bytes, size_t len)
+{
+    struct dl_name *name = calloc(1, offsetof(struct dl_name, bytes) + len);
+
+    if (name == NULL)
+        return NULL;
+    name->crowded_ns = DL_NEVER;
+    name->len = (uint32_t)len;
+    memcpy(name->bytes, bytes, len);
+    return name;
+}
+
+struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len)
+{
+    struct dl_name *name = name_alloc(bytes, len);
+    struct dl_name **there;
+
+    if (name == NULL)
+        return NULL;
+    there = tsearch(name, &names->root, name_compare);
+    if (there == NULL || *there != name)
+        free(name);
+    if (there == NULL)
+        return NULL;
+    (*there)->refs++;
+    return *there;
+}
+
+void dl_name_drop(struct dl_names *names, struct dl_name *name)
+{
+    if (--name->refs > 0)
+        return;
+    (void)tdelete(name, &names->root, name_compare);
+    free(name);
+}
+
+void dl_name_drop_forked(struct dl_name *name)
+{
+    if (--name->refs == 0)
+        free(name);
+}
+
+void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+{
+    if (waiters == UINT32_MAX)
+        return;
+    if (waiters <= own)
+        name->crowded_ns = DL_NEVER;
+    else if (name->crowded_ns > now_ns)
+        name->crowded_ns = now_ns;
+}
+
+void dl_name_note_grant(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+{
+    /* Others have had it, or could have. */
+    name->crowded_ns = waiters == UINT32_MAX ? now_ns + UNTOLD_NS : DL_NEVER;
+    dl_name_note_waiters(name, waiters, own, now_ns);
+}
+
+bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode)
+{
+    return name->writers > 0 || (mode == DLOCK_EXCLUSIVE && name->readers > 0);
+}

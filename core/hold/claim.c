@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/claim.h"
+#include "hold/release_fsm.h"
+#include "session/dispatch.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round_up(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+/* The claim and its slot in one block. */
+struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned char *name,
+                              uint32_t name_len)
+{
+    size_t slot_at = round_up(sizeof(struct dl_claim));
+    char *block = calloc(1, slot_at + client->plugin->ops.slot_size); /* 16-byte aligned */
+    struct dl_claim *claim = (struct dl_claim *)(void *)block;
+
+    if (block == NULL)
+        return NULL;
+    claim->req = (struct dlock_request){
+        .name = name,
+        .name_len = name_len,
+        .slot = client->plugin->ops.slot_size > 0 ? block + slot_at : NULL,
+    };
+    return claim;
+}
+
+void dl_claim_free(struct dl_claim *claim)
+{
+    if (claim == NULL)
+        return;
+    explicit_bzero(claim->req.token, sizeof claim->req.token);
+    free(claim);
+}
+
+void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
+                           const unsigned char token[DLOCK_TOKEN_SIZE])
+{
+    memcpy(claim->req.token, token, sizeof claim->req.token);
+    if (claim->req.slot != NULL)
+        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+    claim->slot_used = true;
+    claim->shown = false;
+    claim->enqueued = false;
+}
+
+enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,
+                                   enum dl_use use, int64_t deadline_ns, struct dl_session **out,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    if (!dl_client_has(client, DLOCK_CAP_SESSION))
+        return dl_pool_take(&client->pool, use, deadline_ns, out, err);
+    if (claim->pinned == NULL) {
+        if (use != DL_USE_ACQUIRE)
+            return dl_error(err, DLOCK_LOST, "the session that held the lock is gone");
+        status = dl_pool_take(&client->pool, DL_USE_PIN, deadline_ns, &claim->pinned, err);
+        if (status != DLOCK_OK)
+            return status;
+    }
+    *out = claim->pinned;
+    return DLOCK_OK;
+}
+
+void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                          struct dl_session *session, enum dlock_status status)
+{
+    if (session != claim->pinned)
+        dl_pool_put(&client->pool, use, session, status);
+}
+
+void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dlock_status status)
+{
+    struct dl_session *session = claim->pinned;
+
+    if (session == NULL)
+        return;
+    claim->pinned = NULL;
+    /* [SES-1]: a session whose lock did not end cleanly serves nobody else. */
+    dl_pool_put(&client->pool, DL_USE_PIN, session,
+                status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
+}
+
+void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
+{
+    struct dl_session *session;
+
+    if (!claim->slot_used)
+        return;
+    claim->slot_used = false;
+    if (client->plugin->ops.forget == NULL)
+        return;
+    session = claim->pinned != NULL ? claim->pinned : dl_pool_take_idle(&client->pool);
+    dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
+    if (session != NULL)
+        dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
+    if (claim->req.slot != NULL) /* for an unlock that is repeated */
+        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+}
+
+enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
+                                  enum dl_use use, struct dl_session *session, uint32_t flags,
+                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    claim->req.flags = flags;
+    claim->req.deadline_ns = deadline_ns;
+    claim->slot_used = false;
+    status = dl_dispatch_unlock(client->plugin, session->self, &claim->req, err);
+    dl_claim_session_put(client, claim, use, session, status);
+    return status;
+}
+
+static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                       struct dl_release *release, struct dlock_error *err)
+{
+    struct dl_session *session;
+    enum dlock_status status =
+        dl_claim_session(client, claim, use, release->deadline_ns, &session, err);
+
+    if (status != DLOCK_OK) {
+        dl_release_no_session(release, status);
+        return;
+    }
+    claim->req.flags = 0;
+    claim->req.deadline_ns = release->deadline_ns;
+    status = dl_dispatch_leave(client->plugin, session->self, &claim->req, err);
+    dl_claim_session_put(client, claim, use, session, status);
+    dl_release_answered(release, dl_client_now(client), status);
+}
+
+/* Until it is answered: a place that is left behind may be granted, and keeps others out then. */
+static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                        int64_t deadline_ns, struct dlock_error *err)
+{
+    struct dl_release release;
+
+    dl_release_start(&release, deadline_ns, false, true);
+    while (release.step != DL_RELEASE_DONE) {
+        if (release.step == DL_RELEASE_SEND) {
+            leave_send(client, claim, use, &release, err);
+        } else {
+            dl_clock_pause(DL_RELEASE_PAUSE_NS);
+            dl_release_paused(&release, dl_client_now(client));
+        }
+    }
+}
+
+void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                        int64_t deadline_ns)
+{
+    struct dl_session *session;
+    struct dlock_error ignored;
+
+    dl_error_reset(&ignored);
+    if (claim->enqueued)
+        claim_leave(client, claim, use, deadline_ns, &ignored);
+    else if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
+             dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK)
+        (void)dl_claim_unlock(client, claim, use, session, DLOCK_REQ_CLEANUP, deadline_ns,
+                              &ignored);
+    claim->enqueued = false;
+    dl_claim_forget(client, claim);
+    dl_claim_unpin(client, claim, DLOCK_UNKNOWN);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * release_fsm.h - what to do next on the way to an unlock that the store has confirmed: repeat or
+ * give up after each answer, as a state machine. Pure; unlock.c does the steps.
+ *
+ * A release that found nothing to release is OK if an earlier one may have been executed.
+ */
+#ifndef DL_RELEASE_FSM_H
+#define DL_RELEASE_FSM_H
+
+#include <dlock/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum dl_release_step {
+    DL_RELEASE_SEND,  /* one unlock, answered or not by deadline_ns */
+    DL_RELEASE_PAUSE, /* for DL_RELEASE_PAUSE_NS */
+    DL_RELEASE_DONE   /* result */
+};
+
+#define DL_RELEASE_PAUSE_NS INT64_C(10000000)
+
+struct dl_release {
+    int64_t deadline_ns;
+    bool session;    /* the session that holds the lock is not used again after a failure [SES-2] */
+    bool gone_is_ok; /* an unlock before this one may have been executed unseen */
+    bool uncertain;  /* a SEND of this one may have been */
+    enum dl_release_step step;
+    enum dlock_status result; /* at DONE; before, of the last exchange */
+};
+
+/* again: an unlock before this one ended without an answer. */
+void dl_release_start(struct dl_release *release, int64_t deadline_ns, bool session, bool again);
+
+/* No session could be had for SEND. */
+void dl_release_no_session(struct dl_release *release, enum dlock_status status);
+
+/* SEND has ended with status. */
+void dl_release_answered(struct dl_release *release, int64_t now_ns, enum dlock_status status);
+
+void dl_release_paused(struct dl_release *release, int64_t now_ns);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/renew.h"
+#include "acquire/acquire_fsm.h"
+#include "acquire/validity.h"
+#include "hold/held.h"
+#include "session/dispatch.h"
+#include "sys/error.h"
+
+void dl_renew_prepare_locked(struct dlock *lock)
+{
+    struct dlock_request *req = &lock->claim->req;
+
+    req->flags = lock->downgrading ? DLOCK_REQ_DOWNGRADE : 0;
+    req->deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
+}
+
+/* Returns when it was sent; the rest is in *op. */
+static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
+                          struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct dl_claim *claim = lock->claim;
+    struct dl_session *session;
+    int64_t sent_ns;
+
+    *op = (struct dlock_lease_op){.req = &claim->req};
+    op->status = dl_claim_session(client, claim, DL_USE_HOLDER, deadline_ns, &session, err);
+    sent_ns = dl_client_now(client);
+    if (op->status == DLOCK_OK) {
+        dl_dispatch_renew(client->plugin, session->self, op, 1, deadline_ns, err);
+        dl_claim_session_put(client, claim, DL_USE_HOLDER, session, op->status);
+    }
+    return sent_ns;
+}
+
+enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_t *lease_ms,
+                                 int64_t *valid_until_ns, struct dlock_error *err)
+{
+    struct dlock_lease_op op;
+    int64_t sent_ns;
+
+    lock->claim->req.flags = 0;
+    lock->claim->req.deadline_ns = *valid_until_ns; /* [REN-5] */
+    sent_ns = renew_send(lock, deadline_ns, &op, err);
+    if (op.status == DLOCK_OK) {
+        *lease_ms = op.grant.lease_ms;
+        *valid_until_ns = dl_validity_until_ns(sent_ns, op.grant.lease_ms);
+    }
+    return op.status;
+}
+
+/* OK; LOST; or the old validity stands. */
+static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct dlock_lease_op op;
+    enum dlock_status status;
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
+    int64_t sent_ns, now_ns;
+    bool stale;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_renew_prepare_locked(lock);
+    (void)pthread_mutex_unlock(&client->mutex);
+    sent_ns = renew_send(lock, deadline_ns, &op, err);
+    now_ns = dl_client_now(client);
+    (void)pthread_mutex_lock(&client->mutex);
+    status = dl_hold_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (stale) /* an unlock may wait for us */
+        dl_claim_give_back(client, lock->claim, DL_USE_HOLDER,
+                           deadline_ns > now_ns + DL_GRACE_NS ? deadline_ns : now_ns + DL_GRACE_NS);
+    if (status == DLOCK_LOST)
+        (void)dl_error(err, status, "the lock was lost");
+    return status;
+}
+
+/* OK: the handle is held and in the phase RENEWING. With the mutex held. */
+static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+
+    if (client->closed)
+        return dl_error(err, DLOCK_CLOSED, "the client is closed");
+    dl_lock_settle_locked(lock);
+    if (lock->phase == DL_PHASE_ACQUIRING)
+        return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
+    if (lock->ending > 0) /* its unlock waits for an earlier renewal, and for no further one */
+        return dl_error(err, DLOCK_NOT_HELD, "the handle is being released");
+    switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
+    case DLOCK_STATE_FREE:
+        return dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
+    case DLOCK_STATE_LOST:
+        return dl_error(err, DLOCK_LOST, "the lock was lost");
+    default:
+        lock->phase = DL_PHASE_RENEWING;
+        return DLOCK_OK;
+    }
+}
+
+static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
+{
+    enum dlock_status status = renew_exchange(lock, err);
+
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    dl_lock_idle_locked(lock);
+    if (status == DLOCK_LOST && lock->claim->pinned != NULL)
+        dl_keeper_wake(lock->client); /* to end the session */
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return status;
+}
+
+enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    status = renew_begin(lock, err);
+    if (status == DLOCK_OK && ttl_ms != 0)
+        lock->claim->req.ttl_ms = ttl_ms;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return status == DLOCK_OK ? renew_run(lock, err) : status;
+}
+
+/* *tell: the store has to be told; the handle is in the phase RENEWING. With the mutex held. */
+static enum dlock_status downgrade_begin(struct dlock *lock, bool *tell, struct dlock_error *err)
+{
+    enum dlock_status status = renew_begin(lock, err);
+
+    *tell = false;
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->claim->req.mode == DLOCK_EXCLUSIVE) {
+        if (lock->depth > 0)
+            status = dl_error(err, DLOCK_INVALID, "acquired %u times, by callers who rely on it",
+                              lock->depth + 1);
+        else
+            dl_hold_downgrade_locked(lock);
+    }
+    *tell = lock->downgrading;
+    if (!*tell)
+        dl_lock_idle_locked(lock);
+    return status;
+}
+
+enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status;
+    bool tell;
+
+    if ((dl_pool_caps(&client->pool) & DLOCK_CAP_DOWNGRADE) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot downgrade a lock");
+    (void)pthread_mutex_lock(&client->mutex);
+    status = downgrade_begin(lock, &tell, err);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return tell ? renew_run(lock, err) : status;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/renewal.h"
+#include "acquire/backoff.h"
+#include "acquire/validity.h"
+#include "sys/clock.h"
+
+#define RETRY_FIRST_NS (5 * DL_NS_PER_MS)
+
+/* A lease shorter than the ttl, as queues grant it, is extended after this time: soon, because it
+ * may not outlast a pause of this process; not at once, because many locks are given back before.
+ */
+#define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
+
+static bool reads_held(enum dlock_state state)
+{
+    return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
+}
+
+/* A third of the lease after base_ns; never, once the store keeps the lease to the end of max_hold.
+ */
+static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
+{
+    if (!renewal->automatic || dl_validity_until_ns(base_ns, lease_ms) >= renewal->hold_until_ns)
+        return DL_NEVER;
+    return base_ns + lease_ms * (DL_NS_PER_MS / 3);
+}
+
+void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
+                        int64_t until_ns, int64_t lease_ms, bool soon)
+{
+    int64_t base_ns = until_ns - dl_validity_until_ns(0, lease_ms);
+
+    renewal->at_ns = next_after(renewal, base_ns, lease_ms);
+    if (soon && renewal->at_ns != DL_NEVER)
+        renewal->at_ns = dl_earlier(renewal->at_ns, now_ns + SHORT_LEASE_NS);
+    renewal->lease_ms = lease_ms;
+    renewal->failures = 0;
+    dl_lease_grant(lease, dl_earlier(until_ns, renewal->hold_until_ns));
+}
+
+int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease)
+{
+    return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
+}
+
+/*
+ * A fifth of the lease, so that the first renewal, at a third, and two more fit in before the end
+ * (C14), and so that whoever comes due meanwhile has his turn in time.
+ */
+int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal)
+{
+    return renewal->lease_ms * (DL_NS_PER_MS / 5);
+}
+
+int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns)
+{
+    return dl_earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
+}
+
+int64_t dl_renewal_early_ns(const struct dl_renewal *renewal)
+{
+    return renewal->lease_ms * (DL_NS_PER_MS / 300);
+}
+
+enum dl_due_step dl_renewal_due(const struct dl_renewal *renewal, struct dl_lease *lease,
+                                int64_t now_ns, int64_t early_ns, bool busy)
+{
+    enum dlock_state state = dl_lease_state(lease, now_ns);
+
+    if (state == DLOCK_STATE_LOST)
+        return dl_lease_until_ns(lease) == renewal->hold_until_ns ? DL_DUE_MAX_HOLD
+                                                                  : DL_DUE_EXPIRED;
+    if (!reads_held(state))
+        return DL_DUE_GONE;
+    if (renewal->at_ns - early_ns > now_ns)
+        return DL_DUE_LATER;
+    return busy ? DL_DUE_BUSY : DL_DUE_RENEW;
+}
+
+static void failed(struct dl_renewal *renewal, int64_t now_ns, uint64_t random)
+{
+    int64_t most_ns = dl_earlier(renewal->lease_ms * (DL_NS_PER_MS / 10), DL_NS_PER_S);
+
+    if (renewal->automatic)
+        renewal->at_ns =
+            now_ns + dl_backoff_delay(renewal->failures++, RETRY_FIRST_NS, most_ns, random);
+}
+
+enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_lease *lease,
+                                      const struct dl_renewal_answer *answer, bool *gone,
+                                      bool *stale)
+{
+    bool extended = answer->status == DLOCK_OK;
+    int64_t until_ns = extended ? dl_validity_until_ns(answer->sent_ns, answer->lease_ms) : 0;
+
+    *gone = answer->status == DLOCK_LOST;
+    *stale = false;
+    if (*gone)
+        return DLOCK_LOST;
+    if (extended && dl_validity_enough(answer->now_ns, until_ns, answer->lease_ms)) {
+        if (dl_lease_extend(lease, answer->now_ns, dl_earlier(until_ns, renewal->hold_until_ns))) {
+            renewal->lease_ms = answer->lease_ms;
+            renewal->failures = 0;
+            renewal->at_ns = next_after(renewal, answer->sent_ns, answer->lease_ms);
+            return DLOCK_OK;
+        }
+    } else if (dl_lease_doubt(lease, answer->now_ns)) {
+        failed(renewal, answer->now_ns, answer->random);
+        return extended ? DLOCK_UNKNOWN : answer->status;
+    }
+    *stale = extended;
+    return DLOCK_LOST;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/renewer.h"
+#include "hold/held.h"
+#include "hold/renew_batch.h"
+#include "sys/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define AWAKE_NS INT64_MIN
+
+/* How late the keeper may wake up because it stood still while it armed its timer. */
+#define ARMED_WITHIN_NS DL_NS_PER_MS
+
+/* What the keeper's thread may get that is not its creator's. */
+enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
+
+void dl_keeper_init(struct dl_keeper *keeper)
+{
+    *keeper = (struct dl_keeper){
+        .wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
+}
+
+void dl_keeper_fini(struct dl_keeper *keeper)
+{
+    if (keeper->wake_fd >= 0)
+        (void)close(keeper->wake_fd);
+    if (keeper->timer_fd >= 0)
+        (void)close(keeper->timer_fd);
+    dl_schedule_fini(&keeper->schedule);
+    dl_schedule_fini(&keeper->ends);
+}
+
+bool dl_keeper_reserve(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+
+    if (!dl_schedule_reserve(&keeper->schedule))
+        return false;
+    if (dl_schedule_reserve(&keeper->ends))
+        return true;
+    dl_schedule_unreserve(&keeper->schedule);
+    return false;
+}
+
+void dl_keeper_unreserve(struct dlock_client *client)
+{
+    dl_schedule_unreserve(&client->keeper.schedule);
+    dl_schedule_unreserve(&client->keeper.ends);
+}
+
+void dl_keeper_wake(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+
+    if (!keeper->running || keeper->armed_ns == AWAKE_NS)
+        return;
+    keeper->armed_ns = AWAKE_NS;
+    (void)eventfd_write(keeper->wake_fd, 1); /* cannot block: it is read after every wake */
+}
+
+void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns)
+{
+    dl_schedule_set(&client->keeper.schedule, &lock->due, at_ns);
+    if (at_ns < client->keeper.armed_ns)
+        dl_keeper_wake(client);
+}
+
+void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
+{
+    dl_schedule_remove(&client->keeper.schedule, &lock->due);
+    dl_schedule_remove(&client->keeper.ends, &lock->end);
+}
+
+/* How long an exchange for others may last for the sake of this handle, the end of its lease aside.
+ */
+static int64_t bound_of(const struct dlock *lock)
+{
+    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), DL_EXCHANGE_LEAST_NS);
+
+    return lock->end.place == 0 ? most_ns
+                                : dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
+}
+
+void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock)
+{
+    client->keeper.bound_ns = dl_earlier(client->keeper.bound_ns, bound_of(lock));
+}
+
+void dl_keeper_hold(struct dlock_client *client, struct dlock *lock)
+{
+    dl_schedule_set(&client->keeper.ends, &lock->end, dl_lease_until_ns(&lock->lease));
+    dl_keeper_heed(client, lock);
+    dl_keeper_set(client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+}
+
+bool dl_keeper_is_self(const struct dlock_client *client)
+{
+    return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
+}
+
+bool dl_keeper_losses_wait(const struct dlock_client *client)
+{
+    return client->on_lost != NULL && client->events.first != NULL;
+}
+
+/* With the mutex held, which it gives up during the callbacks. */
+static void losses_report(struct dlock_client *client)
+{
+    while (dl_keeper_losses_wait(client)) {
+        struct dlock_event event = dl_hold_event_locked(dl_events_pop(&client->events));
+
+        event.lock->in_callback = true;
+        (void)pthread_mutex_unlock(&client->mutex);
+        client->on_lost(client->on_lost_arg, &event);
+        (void)pthread_mutex_lock(&client->mutex);
+        event.lock->in_callback = false;
+        dl_lock_changed_locked(event.lock);
+    }
+}
+
+static bool is_left(struct dlock *lock, int64_t now_ns)
+{
+    return lock->phase == DL_PHASE_IDLE && !lock->keeper_busy && lock->claim->pinned != NULL &&
+           dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
+}
+
+/* SESSION backends: the store cannot know that a claim ran out (renew=off, max_hold), and would
+ * keep others waiting until the application acknowledges the loss. With the mutex held, which it
+ * gives up meanwhile. false: there was none. */
+static bool lost_session_end(struct dlock_client *client)
+{
+    struct dlock *lock = dl_client_has(client, DLOCK_CAP_SESSION) ? client->locks : NULL;
+    int64_t now_ns = dl_client_now(client);
+
+    while (lock != NULL && !is_left(lock, now_ns))
+        lock = lock->next;
+    if (lock == NULL)
+        return false;
+    lock->keeper_busy = true;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_forget(client, lock->claim);
+    dl_claim_unpin(client, lock->claim, DLOCK_LOST);
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_batch_busy_end_locked(lock);
+    return true;
+}
+
+bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock)
+{
+    bool late = lock->late;
+
+    client->keeper.late -= late;
+    lock->late = false;
+    return late;
+}
+
+/* Gives one lease back that came too late, unless an unlock of its handle does. With the mutex
+ * held, which it gives up meanwhile. false: there was none. */
+static bool late_give_back(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    struct dlock *lock = keeper->late > 0 ? client->locks : NULL;
+    int64_t deadline_ns;
+
+    while (lock != NULL && !(lock->late && lock->phase == DL_PHASE_IDLE))
+        lock = lock->next;
+    if (lock == NULL)
+        return false;
+    deadline_ns = dl_batch_until_locked(client, &lock, 1, dl_client_now(client));
+    if (dl_keeper_losses_wait(client))
+        return true;
+    (void)dl_keeper_take_late(client, lock);
+    lock->keeper_busy = true;
+    keeper->busy_until_ns = deadline_ns;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
+    (void)pthread_mutex_lock(&client->mutex);
+    keeper->busy_until_ns = 0;
+    dl_batch_busy_end_locked(lock);
+    return true;
+}
+
+/* With the mutex held, which it gives up meanwhile. */
+static void sessions_trim(struct dlock_client *client)
+{
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_pool_trim(&client->pool);
+    (void)pthread_mutex_lock(&client->mutex);
+}
+
+/* DL_NEVER disarms it. The clock need not be the timer's, which counts from now on: if we stand
+ * still before it does, it is armed again. */
+static void timer_arm(const struct dlock_client *client, int64_t at_ns)
+{
+    int64_t now_ns;
+
+    do {
+        struct itimerspec timer = {{0, 0}, {0, 0}};
+
+        now_ns = dl_client_now(client);
+        if (at_ns != DL_NEVER) {
+            int64_t left_ns = dl_later(at_ns - now_ns, 1); /* 0 would disarm it */
+
+            timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
+            timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
+        }
+        (void)timerfd_settime(client->keeper.timer_fd, 0, &timer, NULL);
+    } while (dl_client_now(client) - now_ns > ARMED_WITHIN_NS);
+}
+
+/* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
+static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
+                            {.fd = keeper->timer_fd, .events = POLLIN}};
+    eventfd_t count;
+
+    keeper->armed_ns = at_ns;
+    (void)pthread_mutex_unlock(&client->mutex);
+    timer_arm(client, at_ns);
+    (void)poll(fds, 2, -1);
+    if ((fds[0].revents & POLLIN) != 0)
+        (void)eventfd_read(keeper->wake_fd, &count);
+    (void)pthread_mutex_lock(&client->mutex);
+    keeper->armed_ns = AWAKE_NS;
+}
+
+static void nice_as_process(void)
+{
+    int whole = getpriority(PRIO_PROCESS, (id_t)getpid());
+
+    if (getpriority(PRIO_PROCESS, 0) != whole)
+        (void)setpriority(PRIO_PROCESS, 0, whole);
+}
+
+static void *keeper_main(void *arg)
+{
+    struct dlock_client *client = arg;
+    struct dl_keeper *keeper = &client->keeper;
+
+    nice_as_process();
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!keeper->stop) {
+        int64_t now_ns = dl_client_now(client);
+        size_t n = dl_batch_collect_locked(client, now_ns);
+        struct dl_due *next = dl_schedule_first(&keeper->schedule);
+        int64_t trim_ns = dl_pool_trim_ns(&client->pool, now_ns);
+
+        if (n > 0)
+            dl_batch_renew_locked(client, n);
+        else if (dl_keeper_losses_wait(client))
+            losses_report(client);
+        else if (trim_ns <= now_ns)
+            sessions_trim(client);
+        else if (!late_give_back(client) && !lost_session_end(client))
+            keeper_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+/* Not what the calling thread has: it may be pinned to a processor, or rank above or below all.
+ * What is right already is left alone: a sandbox may end a process for asking. */
+static int attr_init(pthread_attr_t *attr, enum change change)
+{
+    cpu_set_t ours, whole;
+    int rc = pthread_attr_init(attr);
+
+    if (rc != 0)
+        return rc;
+    if (change >= CHANGE_PROCESSORS && sched_getaffinity(0, sizeof ours, &ours) == 0 &&
+        sched_getaffinity(getpid(), sizeof whole, &whole) == 0 && !CPU_EQUAL(&ours, &whole))
+        (void)pthread_attr_setaffinity_np(attr, sizeof whole, &whole);
+    if (change >= CHANGE_ALL && sched_getscheduler(0) != SCHED_OTHER) {
+        (void)pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+        (void)pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+    }
+    return 0;
+}
+
+static int thread_create(struct dlock_client *client, enum change change)
+{
+    pthread_attr_t attr;
+    int rc = attr_init(&attr, change);
+
+    if (rc != 0)
+        return rc;
+    rc = pthread_create(&client->keeper.thread, &attr, keeper_main, client);
+    (void)pthread_attr_destroy(&attr);
+    return rc;
+}
+
+static int thread_start(struct dlock_client *client)
+{
+    sigset_t all, before;
+    int rc;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
+    rc = thread_create(client, CHANGE_ALL);
+    if (rc == EPERM) /* who is SCHED_IDLE may not leave that */
+        rc = thread_create(client, CHANGE_PROCESSORS);
+    if (rc == EPERM || rc == EINVAL) /* a sandbox; processors that are gone meanwhile */
+        rc = thread_create(client, CHANGE_NOTHING);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    int rc;
+
+    if (keeper->running)
+        return DLOCK_OK;
+    if (keeper->wake_fd < 0)
+        keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->timer_fd < 0)
+        keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (keeper->wake_fd < 0 || keeper->timer_fd < 0)
+        return dl_error(err, DLOCK_NOMEM, "no descriptor for the keeper");
+    rc = thread_start(client);
+    if (rc != 0)
+        return dl_error(err, DLOCK_NOMEM, "cannot start the keeper thread: %s",
+                        strerrordesc_np(rc));
+    keeper->running = true;
+    return DLOCK_OK;
+}
+
+void dl_keeper_stop(struct dlock_client *client)
+{
+    struct dl_keeper *keeper = &client->keeper;
+    bool running;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    running = keeper->running;
+    keeper->stop = true;
+    dl_keeper_wake(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (!running)
+        return;
+    (void)pthread_join(keeper->thread, NULL);
+    (void)pthread_mutex_lock(&client->mutex);
+    keeper->running = false;
+    (void)pthread_mutex_unlock(&client->mutex);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/unlock.h"
+#include "acquire/acquire_fsm.h"
+#include "acquire/handoff.h"
+#include "hold/held.h"
+#include "hold/release_fsm.h"
+#include "sys/error.h"
+
+static void release_send(struct dlock *lock, struct dl_release *release, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct dl_claim *claim = lock->claim;
+    struct dl_session *session;
+    enum dlock_status status =
+        dl_claim_session(client, claim, DL_USE_HOLDER, release->deadline_ns, &session, err);
+
+    if (status == DLOCK_OK) {
+        status =
+            dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, release->deadline_ns, err);
+        dl_release_answered(release, dl_client_now(client), status);
+    } else {
+        dl_claim_forget(client, claim);
+        dl_release_no_session(release, status);
+    }
+}
+
+/* One release by token and its repetitions until deadline_ns. */
+static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
+                                         struct dlock_error *err)
+{
+    struct dl_release release;
+
+    dl_release_start(&release, deadline_ns, lock->claim->pinned != NULL, again);
+    while (release.step != DL_RELEASE_DONE) {
+        if (release.step == DL_RELEASE_SEND) {
+            release_send(lock, &release, err);
+        } else {
+            dl_clock_pause(DL_RELEASE_PAUSE_NS);
+            dl_release_paused(&release, dl_client_now(lock->client));
+        }
+    }
+    return release.result;
+}
+
+static bool phase_ends(const struct dlock *lock)
+{
+    return lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING &&
+           !lock->client->closed;
+}
+
+/* Until no call is made on the handle. `ends`: no renewal may begin any more. *now_ns: if that took
+ * any time, what it is then. */
+static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
+{
+    if (!phase_ends(lock))
+        return;
+    lock->ending += ends;
+    while (phase_ends(lock))
+        dl_lock_await_change_locked(lock);
+    lock->ending -= ends;
+    dl_hold_free_to_renew_locked(lock); /* should this not be its end after all */
+    *now_ns = dl_client_now(lock->client);
+}
+
+static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
+{
+    if (!lock->keeper_busy)
+        return;
+    while (lock->keeper_busy)
+        dl_lock_sleep_locked(lock, DL_NEVER);
+    *now_ns = dl_client_now(lock->client);
+}
+
+/* What is left to do when the claim has ended. */
+enum ending {
+    ENDING_NOTHING, /* the answer is there already */
+    ENDING_RELEASE, /* the store has to be told */
+    ENDING_LOST,    /* the loss is acknowledged, */
+    ENDING_LATE,    /* and a lease is given back that came too late */
+    ENDING_HANDED   /* another handle has the lease; its claim is ours now, to be cleaned up */
+};
+
+/* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held, and
+ * *now_ns kept up with what is waited for. */
+static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
+                                enum dlock_status *status, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_state state;
+
+    *status = DLOCK_OK;
+    await_phase_locked(lock, whole || lock->depth == 0, now_ns);
+    if (client->closed)
+        *status = dl_error(err, DLOCK_CLOSED, "the client is closed");
+    else if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
+        *status = dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
+    if (*status != DLOCK_OK)
+        return ENDING_NOTHING;
+    state = dl_lease_state(&lock->lease, *now_ns);
+    if (state == DLOCK_STATE_FREE && !lock->repeatable) {
+        *status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
+        return ENDING_NOTHING;
+    }
+    if (state == DLOCK_STATE_LOST)
+        *status = dl_error(err, DLOCK_LOST, "the lock was lost");
+    if (whole)
+        lock->depth = 0;
+    if (lock->depth > 0) {
+        lock->depth--;
+        return ENDING_NOTHING;
+    }
+    lock->phase = DL_PHASE_RELEASING;
+    if (state == DLOCK_STATE_FREE)
+        return ENDING_RELEASE;
+    if (dl_handoff_locked(lock, *now_ns))
+        return ENDING_HANDED;
+    dl_hold_end_locked(lock);
+    if (state == DLOCK_STATE_LOST) {
+        dl_events_drop(&client->events, &lock->event);
+        lock->told = true;
+    }
+    await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
+    if (dl_keeper_take_late(client, lock))
+        return ENDING_LATE;
+    return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
+}
+
+static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t until_ns,
+                                        struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    int64_t now_ns = dl_client_now(client);
+    int64_t deadline_ns =
+        dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms));
+    bool asks = until_ns > now_ns;
+    enum dlock_status status;
+    enum ending ending = unlock_begin(lock, whole, &now_ns, &status, err);
+    bool again = lock->repeatable;
+
+    if (ending == ENDING_NOTHING)
+        return status;
+    if (deadline_ns < now_ns + DL_GRACE_NS) /* a renewal that hung was waited for */
+        deadline_ns = now_ns + DL_GRACE_NS;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (ending == ENDING_RELEASE && asks)
+        status = unlock_exchange(lock, deadline_ns, again, err);
+    else if (ending == ENDING_RELEASE)
+        status = dl_error(err, DLOCK_UNAVAILABLE, "the store was not asked");
+    else if (!asks)
+        lock->claim->enqueued = false; /* what is there ends by itself */
+    else if (ending == ENDING_LATE || (ending == ENDING_HANDED && lock->claim->enqueued))
+        dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
+    dl_claim_forget(client, lock->claim);
+    dl_claim_unpin(client, lock->claim, status);
+    (void)pthread_mutex_lock(&client->mutex);
+    lock->repeatable =
+        status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
+    dl_hold_uncount_locked(lock);
+    dl_lock_idle_locked(lock);
+    return status;
+}
+
+enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
+                                         struct dlock_error *err)
+{
+    return release_locked(lock, true, until_ns, err);
+}
+
+enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    status = release_locked(lock, false, DL_NEVER, err);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "load/settings.h"
+
+#include "load/option.h"
+#include "sys/error.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OP_TIMEOUT_MAX_MS INT64_C(3600000)
+#define STRUCT_SIZE_MAX   4096 /* no options struct comes near; more is an uninitialised one */
+
+/* help is at most one line: docs/uri.md is made from it. */
+const struct dlock_option_spec dl_settings_options[] = {
+    {"ttl", "duration", "30s", "50ms..7d",
+     "lease: how long the store keeps a lock that nobody renews"},
+    {"wait", "duration", "forever", "forever|0..365d",
+     "how long to wait for a lock, and for the store; 0: one attempt"},
+    {"op_timeout", "duration", NULL, "10ms..1h",
+     "bound of one exchange with the store; unset: min(ttl/4, 2s)"},
+    {"connect_timeout", "duration", "5s", "10ms..1h", "bound of making one connection"},
+    {"open", "enum", "now", "now|lazy",
+     "lazy: opening does not connect, and the first call says what is wrong with the store"},
+    {"max_hold", "duration", "0", "0..365d", "a lock is renewed no longer than this; 0: no bound"},
+    {"poll_max", "duration", "1s", "10ms..60s",
+     "longest sleep of a waiter between two looks at the store"},
+    {"connections", "int", "16", "2..1024", "sessions that one client may have for operations"},
+    {"renew", "bool", "on", NULL, "renew held locks in the background"},
+    {"fence", "enum", "auto", "auto|on|off",
+     "fencing tokens; auto: where the store has them, on: refuse a store without"},
+    {"recursive", "bool", "off", NULL,
+     "a handle that holds its lock may acquire it again, and unlocks as often"},
+    {"queue", "bool", "on", NULL,
+     "wait in the store's queue, first come first served, if it has one"},
+    {"handoff", "int", "30", "0..30",
+     "how often a held lock may go from thread to thread of one client before others get it"},
+    {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
+    {"pass_file", "text", NULL, "1..4096",
+     "absolute path of a file with the password as its only line"},
+    {"pass_env", "text", NULL, "1..128", "environment variable that holds the password"},
+    {0},
+};
+
+/* Which rows are plain int64_t members. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"ttl", offsetof(struct dl_settings, ttl_ms)},
+    {"wait", offsetof(struct dl_settings, wait_ms)},
+    {"op_timeout", offsetof(struct dl_settings, op_timeout_ms)},
+    {"connect_timeout", offsetof(struct dl_settings, connect_timeout_ms)},
+    {"max_hold", offsetof(struct dl_settings, max_hold_ms)},
+    {"poll_max", offsetof(struct dl_settings, poll_max_ms)},
+};
+
+static bool printable(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text < 0x20 || *text > 0x7e)
+            return false;
+    return true;
+}
+
+static enum dlock_tri tri_of_word(const char *word)
+{
+    if (strcmp(word, "on") == 0)
+        return DLOCK_ON;
+    return strcmp(word, "off") == 0 ? DLOCK_OFF : DLOCK_DEFAULT;
+}
+
+bool dl_settings_set(struct dl_settings *settings, const char *name, const char *text,
+                     int64_t number)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strcmp(numbers[i].name, name) == 0) {
+            memcpy((char *)settings + numbers[i].offset, &number, sizeof number);
+            return true;
+        }
+    }
+    if (strcmp(name, "connections") == 0)
+        settings->connections = (int)number;
+    else if (strcmp(name, "renew") == 0)
+        settings->renew = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "fence") == 0)
+        settings->fence = tri_of_word(text);
+    else if (strcmp(name, "recursive") == 0)
+        settings->recursive = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "queue") == 0)
+        settings->queue = number != 0 ? DLOCK_ON : DLOCK_OFF;
+    else if (strcmp(name, "open") == 0)
+        settings->lazy = strcmp(text, "lazy") == 0;
+    else if (strcmp(name, "handoff") == 0)
+        settings->handoff = (int)number;
+    else if (strcmp(name, "label") == 0) {
+        if (!printable(text))
+            return false;
+        (void)snprintf(settings->label, sizeof settings->label, "%s", text);
+    }
+    return true;
+}
+
+void dl_settings_init(struct dl_settings *settings)
+{
+    const struct dlock_option_spec *row;
+    char why[DL_OPTION_WHY];
+
+    *settings = (struct dl_settings){0};
+    for (row = dl_settings_options; row->name != NULL; row++) {
+        int64_t number = 0;
+
+        if (row->fallback != NULL && dl_option_parse(row, row->fallback, &number, why))
+            (void)dl_settings_set(settings, row->name, row->fallback, number);
+    }
+}
+
+enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, const char *what,
+                                   struct dlock_error *err)
+{
+    size_t size = 0;
+
+    memset(to, 0, to_size);
+    if (from == NULL)
+        return DLOCK_OK;
+    memcpy(&size, from, sizeof size);
+    if (size < sizeof size || size > STRUCT_SIZE_MAX)
+        return dl_error(err, DLOCK_INVALID, "%s.struct_size is %zu, want sizeof(struct %s)", what,
+                        size, what);
+    for (size_t i = to_size; i < size; i++)
+        if (((const char *)from)[i] != 0)
+            return dl_error(err, DLOCK_INVALID,
+                            "%s has %zu bytes, and uses members that this library (%zu bytes) does "
+                            "not know",
+                            what, size, to_size);
+    memcpy(to, from, size < to_size ? size : to_size);
+    return DLOCK_OK;
+}
+
+static enum dlock_status not_in_range(struct dlock_error *err, const char *member, int64_t value,
+                                      const char *range)
+{
+    return dl_error(err, DLOCK_INVALID, "option %s is %lld, want %s", member, (long long)value,
+                    range);
+}
+
+static enum dlock_status wait_apply(int64_t wait_ms, struct dl_settings *out,
+                                    struct dlock_error *err)
+{
+    if (wait_ms == DLOCK_TRY)
+        out->wait_ms = 0;
+    else if (wait_ms >= DLOCK_FOREVER && wait_ms != 0)
+        out->wait_ms = wait_ms;
+    else if (wait_ms != 0)
+        return not_in_range(err, "wait_ms", wait_ms, "milliseconds, 0, DLOCK_FOREVER or DLOCK_TRY");
+    return DLOCK_OK;
+}
+
+static enum dlock_status times_apply(const struct dlock_options *options, struct dl_settings *out,
+                                     struct dlock_error *err)
+{
+    if (options->ttl_ms != 0) {
+        if (options->ttl_ms < DL_TTL_MIN_MS || options->ttl_ms > DL_TTL_MAX_MS)
+            return not_in_range(err, "ttl_ms", options->ttl_ms, "0, or 50 ms to 7 days");
+        out->ttl_ms = options->ttl_ms;
+    }
+    if (options->op_timeout_ms != 0) {
+        if (options->op_timeout_ms < 10 || options->op_timeout_ms > OP_TIMEOUT_MAX_MS)
+            return not_in_range(err, "op_timeout_ms", options->op_timeout_ms,
+                                "0, or 10 ms to 1 hour");
+        out->op_timeout_ms = options->op_timeout_ms;
+    }
+    if (options->max_hold_ms < 0)
+        return not_in_range(err, "max_hold_ms", options->max_hold_ms, "0 or more");
+    if (options->max_hold_ms != 0)
+        out->max_hold_ms = options->max_hold_ms;
+    return wait_apply(options->wait_ms, out, err);
+}
+
+static enum dlock_status tri_apply(const char *member, enum dlock_tri value, enum dlock_tri *out,
+                                   struct dlock_error *err)
+{
+    if ((int)value < DLOCK_DEFAULT || (int)value > DLOCK_OFF)
+        return not_in_range(err, member, (int64_t)value, "DLOCK_DEFAULT, DLOCK_ON or DLOCK_OFF");
+    if (value != DLOCK_DEFAULT)
+        *out = value;
+    return DLOCK_OK;
+}
+
+static enum dlock_status label_apply(const char *label, struct dl_settings *out,
+                                     struct dlock_error *err)
+{
+    if (label == NULL)
+        return DLOCK_OK;
+    if (strnlen(label, DL_LABEL_MAX + 1) > DL_LABEL_MAX || !printable(label))
+        return dl_error(err, DLOCK_INVALID,
+                        "option label is not at most %d printable ASCII characters", DL_LABEL_MAX);
+    (void)snprintf(out->label, sizeof out->label, "%s", label);
+    return DLOCK_OK;
+}
+
+enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
+                                       const struct dlock_options *options, struct dl_settings *out,
+                                       struct dlock_error *err)
+{
+    struct dlock_options known;
+    enum dlock_status status =
+        dl_struct_import(&known, sizeof known, options, "dlock_options", err);
+
+    *out = *base;
+    if (status == DLOCK_OK)
+        status = times_apply(&known, out, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("renew", known.renew, &out->renew, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("fence", known.fence, &out->fence, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("recursive", known.recursive, &out->recursive, err);
+    if (status == DLOCK_OK)
+        status = tri_apply("queue", known.queue, &out->queue, err);
+    if (status == DLOCK_OK)
+        status = label_apply(known.label, out, err);
+    out->user = known.user;
+    return status;
+}
+
+int64_t dl_settings_op_timeout_ms(const struct dl_settings *settings)
+{
+    int64_t timeout_ms = settings->ttl_ms / 4;
+
+    if (settings->op_timeout_ms != 0)
+        return settings->op_timeout_ms;
+    if (timeout_ms > 2000)
+        return 2000;
+    return timeout_ms;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - one URI, understood: its plugin is loaded, its options are checked, its defaults are
+ * resolved. No connection yet.
+ */
+#ifndef DL_STORE_H
+#define DL_STORE_H
+
+#include "load/abi.h"
+#include "load/password.h"
+#include "load/settings.h"
+#include "load/uri.h"
+
+#include <dlock/plugin.h>
+
+struct dl_store_value;
+
+struct dl_store {
+    const struct dl_plugin *plugin; /* resident for the life of the process */
+    struct dlock_target target;     /* given to open; its first member-holder is this struct */
+    struct dl_settings settings;    /* core's own options */
+    char *uri;                      /* without secrets */
+
+    /* store.c's own */
+    struct dl_uri parsed; /* what target points into; the password is here */
+    struct dl_password_source password;
+    char *what;                     /* "@/path", or what else the URI comes from */
+    char *file;                     /* of "@/path"; NULL: the URI is not in a file */
+    char *defaults;                 /* of the client's options; NULL: none */
+    char *directory;                /* target's */
+    struct dl_store_value *values;  /* one for each row of plugin->options */
+    struct dl_plugin static_plugin; /* what plugin points to after dl_store_open_static */
+};
+
+/*
+ * uri: NULL, "@file" or a URI (docs/uri.md). options: NULL, or those of the client; plugin_dirs,
+ * defaults and create count here. *out: free with dl_store_free. host: for the plugin's init, and
+ * for warnings.
+ */
+enum dlock_status dl_store_open(const char *uri, const struct dlock_client_options *options,
+                                const struct dlock_host *host, struct dl_store **out,
+                                struct dlock_error *err);
+
+/* The same with a descriptor at hand in place of a file on disk: for tests. The descriptor is
+ * checked in the same way, and its init is called each time. */
+enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                       const struct dlock_client_options *options,
+                                       const struct dlock_host *host, struct dl_store **out,
+                                       struct dlock_error *err);
+
+void dl_store_free(struct dl_store *store);
+
+#endif

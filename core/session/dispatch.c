@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/dispatch.h"
+#include "sys/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAY(name) (UINT32_C(1) << DLOCK_##name)
+
+/* What any slot that talks to the store may answer. */
+#define MAY_FAIL                                                                                  \
+    (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
+     MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL) | MAY(NO_STORE))
+
+static enum dlock_status status_check(const struct dl_plugin *plugin, const char *slot,
+                                      uint32_t allowed, enum dlock_status status,
+                                      struct dlock_error *err)
+{
+    if ((unsigned)status >= 32 || (allowed & UINT32_C(1) << status) == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s answered %s (%d), which it may not",
+                        plugin->name, slot, dlock_status_name((int)status), (int)status);
+    if (status == DLOCK_OK || status == DLOCK_BUSY)
+        return status;
+    if (err->message[0] == '\0') {
+        (void)snprintf(err->message, sizeof err->message, "%s (plugin %s gives no reason, from %s)",
+                       dlock_status_text((int)status), plugin->name, slot);
+        (void)snprintf(err->origin, sizeof err->origin, "%s", plugin->name);
+    }
+    err->status = status;
+    return status;
+}
+
+/* " FENCE QUEUE" */
+static void caps_text(char *out, size_t size, uint32_t caps)
+{
+#define CAP_NAME(name, bit) {DLOCK_CAP_##name, #name},
+    static const struct {
+        uint32_t cap;
+        const char *name;
+    } names[] = {DLOCK_CAP_MAP(CAP_NAME){0, NULL}};
+#undef CAP_NAME
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; names[i].name != NULL && used < size; i++)
+        if ((caps & names[i].cap) != 0)
+            used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
+    if ((caps & ~(uint32_t)DLOCK_CAP_ALL) != 0 && used < size)
+        (void)snprintf(out + used, size - used, " 0x%x", caps & ~(uint32_t)DLOCK_CAP_ALL);
+}
+
+static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    uint32_t beyond = info->caps & ~plugin->caps;
+    char text[128];
+
+    caps_text(text, sizeof text, beyond);
+    if (beyond != 0)
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: %s gives capabilities that its descriptor has not:%s",
+                        plugin->name, slot, text);
+    info->server[sizeof info->server - 1] = '\0';
+    info->endpoint[sizeof info->endpoint - 1] = '\0';
+    return DLOCK_OK;
+}
+
+enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
+                                   const struct dlock_host *host, const struct dlock_target *target,
+                                   int64_t deadline_ns, struct dlock_session_info *info,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    memset(self, 0, plugin->ops.session_size);
+    dl_error_reset(err);
+    status = status_check(plugin, "open", MAY(OK) | MAY_FAIL | MAY(PLUGIN_LOAD),
+                          plugin->ops.open(self, host, target, deadline_ns, info, err), err);
+    return status == DLOCK_OK ? info_check(plugin, "open", info, err) : status;
+}
+
+void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
+{
+    plugin->ops.close(self, forked);
+}
+
+static void grant_reset(struct dlock_grant *grant)
+{
+    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+}
+
+static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
+                                     uint32_t caps, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number that means nothing */
+        grant->fence = grant->fence_room = 0;
+    if (grant->lease_ms <= 0 || grant->lease_ms > req->ttl_ms) /* C2 counts with it */
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: %s granted a lease of %lld ms, want 1 to %lld (the ttl)",
+                        plugin->name, slot, (long long)grant->lease_ms, (long long)req->ttl_ms);
+    if ((caps & DLOCK_CAP_FENCE) != 0 && req->mode == DLOCK_EXCLUSIVE && grant->fence == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted without a fencing token",
+                        plugin->name, slot);
+    return DLOCK_OK;
+}
+
+/* Twice the longest lease leaves room for a store that rounds up. */
+static bool is_place(int64_t lease_ms)
+{
+    return lease_ms > 0 && lease_ms <= INT64_C(14) * 24 * 3600 * 1000;
+}
+
+static enum dlock_status place_check(const struct dl_plugin *plugin,
+                                     const struct dlock_request *req,
+                                     const struct dlock_grant *grant, struct dlock_error *err)
+{
+    if ((grant->flags & DLOCK_GRANT_QUEUED) == 0)
+        return DLOCK_BUSY;
+    if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock queued a caller unasked",
+                        plugin->name);
+    if (!is_place(grant->lease_ms))
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a place for %lld ms",
+                        plugin->name, (long long)grant->lease_ms);
+    return DLOCK_BUSY;
+}
+
+enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                      const struct dlock_request *req, struct dlock_grant *grant,
+                                      struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    grant_reset(grant);
+    dl_error_reset(err);
+    status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
+                          plugin->ops.trylock(self, req, grant, err), err);
+    if (status == DLOCK_BUSY)
+        return place_check(plugin, req, grant, err);
+    return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                   const struct dlock_request *req, struct dlock_grant *grant,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    grant_reset(grant);
+    dl_error_reset(err);
+    status = status_check(plugin, "lock", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
+                          plugin->ops.lock(self, req, grant, err), err);
+    return status == DLOCK_OK ? grant_check(plugin, "lock", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                    const struct dlock_request *req, struct dlock_grant *grant,
+                                    struct dlock_error *err)
+{
+    uint32_t may = MAY(BUSY) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL;
+    enum dlock_status status;
+
+    if ((plugin->caps & DLOCK_CAP_QUEUE) != 0)
+        may |= MAY(OK);
+    grant_reset(grant);
+    dl_error_reset(err);
+    status = status_check(plugin, "watch", may, plugin->ops.watch(self, req, grant, err), err);
+    return status == DLOCK_OK ? grant_check(plugin, "watch", caps, req, grant, err) : status;
+}
+
+enum dlock_status dl_dispatch_leave(const struct dl_plugin *plugin, void *self,
+                                    const struct dlock_request *req, struct dlock_error *err)
+{
+    dl_error_reset(err);
+    return status_check(plugin, "leave", MAY(OK) | MAY_FAIL, plugin->ops.leave(self, req, err),
+                        err);
+}
+
+void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
+                           const struct dlock_request *req)
+{
+    plugin->ops.interrupt(self, req);
+}
+
+void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_lease_op *ops,
+                       size_t n, int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status whole;
+
+    for (size_t i = 0; i < n; i++) {
+        grant_reset(&ops[i].grant);
+        ops[i].status = DLOCK_INTERNAL;
+    }
+    dl_error_reset(err);
+    whole = status_check(plugin, "renew", MAY(OK) | MAY_FAIL,
+                         plugin->ops.renew(self, ops, n, deadline_ns, err), err);
+    for (size_t i = 0; i < n; i++) {
+        if (whole != DLOCK_OK)
+            ops[i].status = whole;
+        else
+            ops[i].status =
+                status_check(plugin, "renew", MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i].status, err);
+        if (ops[i].status == DLOCK_OK)
+            ops[i].status = grant_check(plugin, "renew", 0, ops[i].req, &ops[i].grant, err);
+    }
+}
+
+enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
+                                     const struct dlock_request *req, struct dlock_error *err)
+{
+    dl_error_reset(err);
+    return status_check(plugin, "unlock", MAY(OK) | MAY(LOST) | MAY_FAIL,
+                        plugin->ops.unlock(self, req, err), err);
+}
+
+void dl_dispatch_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)
+{
+    if (plugin->ops.forget != NULL)
+        plugin->ops.forget(self, req);
+}
+
+static enum dlock_status slot_missing(const struct dl_plugin *plugin, const char *slot,
+                                      struct dlock_error *err)
+{
+    return dl_error(err, DLOCK_UNSUPPORTED, "the %s backend cannot %s", plugin->name, slot);
+}
+
+enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
+                                      const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    if (plugin->ops.inspect == NULL)
+        return slot_missing(plugin, "inspect", err);
+    dl_error_reset(err);
+    return status_check(plugin, "inspect", MAY(OK) | MAY_FAIL,
+                        plugin->ops.inspect(self, name, name_len, deadline_ns, fn, arg, err), err);
+}
+
+enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
+                                   const unsigned char *prefix, uint32_t prefix_len,
+                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   struct dlock_error *err)
+{
+    if (plugin->ops.list == NULL)
+        return slot_missing(plugin, "list", err);
+    dl_error_reset(err);
+    return status_check(plugin, "list", MAY(OK) | MAY_FAIL,
+                        plugin->ops.list(self, prefix, prefix_len, deadline_ns, fn, arg, err), err);
+}
+
+enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
+                                    const unsigned char *name, uint32_t name_len, const char *owner,
+                                    int64_t deadline_ns, struct dlock_error *err)
+{
+    if (plugin->ops.break_lock == NULL)
+        return slot_missing(plugin, "break a lock", err);
+    dl_error_reset(err);
+    return status_check(plugin, "break_lock", MAY(OK) | MAY(NOT_HELD) | MAY_FAIL,
+                        plugin->ops.break_lock(self, name, name_len, owner, deadline_ns, err), err);
+}
+
+enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, int64_t deadline_ns,
+                                    struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                    struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    if (plugin->ops.probe == NULL)
+        return slot_missing(plugin, "say how its store is set up", err);
+    dl_error_reset(err);
+    status = status_check(plugin, "probe", MAY(OK) | MAY_FAIL,
+                          plugin->ops.probe(self, deadline_ns, info, fn, arg, err), err);
+    return status == DLOCK_OK ? info_check(plugin, "probe", info, err) : status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dispatch.h - the only way into a plugin's table.
+ *
+ * Each function calls one slot and holds the plugin to its word: a status that the slot may not
+ * return, a grant without a lease, a missing fence become INTERNAL, with a text that says so. Slots
+ * are called with no lock of core held, interrupt excepted.
+ */
+#ifndef DL_DISPATCH_H
+#define DL_DISPATCH_H
+
+#include "load/abi.h"
+
+#include <stdbool.h>
+
+enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
+                                   const struct dlock_host *host, const struct dlock_target *target,
+                                   int64_t deadline_ns, struct dlock_session_info *info,
+                                   struct dlock_error *err);
+void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked);
+
+/* caps: in force in that session. *grant is zeroed first. */
+enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                      const struct dlock_request *req, struct dlock_grant *grant,
+                                      struct dlock_error *err);
+enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                   const struct dlock_request *req, struct dlock_grant *grant,
+                                   struct dlock_error *err);
+/* OK (a grant) only of a plugin with a queue. */
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                                    const struct dlock_request *req, struct dlock_grant *grant,
+                                    struct dlock_error *err);
+enum dlock_status dl_dispatch_leave(const struct dl_plugin *plugin, void *self,
+                                    const struct dlock_request *req, struct dlock_error *err);
+void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
+                           const struct dlock_request *req);
+
+/* Afterwards every element has a status; a failure of the whole call is copied into each, and err
+ * is about the first element that has one. */
+void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_lease_op *ops,
+                       size_t n, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
+                                     const struct dlock_request *req, struct dlock_error *err);
+
+/* Nothing happens when the plugin has no such slot. */
+void dl_dispatch_forget(const struct dl_plugin *plugin, void *self,
+                        const struct dlock_request *req);
+
+/* UNSUPPORTED when the plugin has no such slot. */
+enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
+                                      const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      struct dlock_error *err);
+enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
+                                   const unsigned char *prefix, uint32_t prefix_len,
+                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   struct dlock_error *err);
+enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
+                                    const unsigned char *name, uint32_t name_len, const char *owner,
+                                    int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, int64_t deadline_ns,
+                                    struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
+                                    struct dlock_error *err);
+
+#endif

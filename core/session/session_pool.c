@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/session_pool.h"
+#include "session/dispatch.h"
+#include "sys/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* When the store has refused a connection it is asked for another one after this time. */
+#define REFUSED_NS DL_NS_PER_S
+
+/* One that nobody has used for so long is given back, unless it is the last. */
+#define IDLE_NS (60 * DL_NS_PER_S)
+
+enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
+                               const struct dlock_target *target, struct dl_host *host,
+                               int64_t connect_timeout_ms, int connections, struct dlock_error *err)
+{
+    *pool = (struct dl_pool){
+        .plugin = plugin,
+        .target = target,
+        .host = host,
+        .connect_timeout_ms = connect_timeout_ms,
+        .limit = (unsigned)connections,
+        .info = {.caps = plugin->caps},
+    };
+    if (pthread_mutex_init(&pool->mutex, NULL) != 0)
+        return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
+    if (dl_cond_init(&pool->connected_changed) != 0) {
+        (void)pthread_mutex_destroy(&pool->mutex);
+        return dl_error(err, DLOCK_NOMEM, "no memory for a condition variable");
+    }
+    return DLOCK_OK;
+}
+
+static void session_close(struct dl_pool *pool, struct dl_session *session, bool forked)
+{
+    dl_dispatch_close(pool->plugin, session->self, forked);
+    free(session);
+}
+
+static void sessions_close(struct dl_pool *pool, struct dl_session *session, bool forked)
+{
+    while (session != NULL) {
+        struct dl_session *next = session->next;
+
+        session_close(pool, session, forked);
+        session = next;
+    }
+}
+
+void dl_pool_fini(struct dl_pool *pool, bool forked)
+{
+    sessions_close(pool, pool->idle, forked);
+    if (pool->shared != NULL)
+        session_close(pool, pool->shared, forked);
+    if (forked)
+        return;
+    (void)pthread_cond_destroy(&pool->connected_changed);
+    (void)pthread_mutex_destroy(&pool->mutex);
+}
+
+void dl_pool_close_forked(struct dl_pool *pool, struct dl_session *session)
+{
+    session_close(pool, session, true);
+}
+
+static bool pool_concurrent(const struct dl_pool *pool)
+{
+    return (pool->plugin->caps & DLOCK_CAP_CONCURRENT) != 0;
+}
+
+static bool budget_free(const struct dl_pool *pool, enum dl_use use)
+{
+    unsigned operations = pool->used[DL_USE_ACQUIRE] + pool->used[DL_USE_HOLDER];
+
+    switch (use) {
+    case DL_USE_ACQUIRE:
+        return operations + 1 < pool->limit;
+    case DL_USE_HOLDER:
+        return operations < pool->limit;
+    case DL_USE_KEEPER:
+        return true;
+    case DL_USE_WAIT:
+    case DL_USE_PIN:
+        return pool->used[use] < pool->limit;
+    }
+    return false;
+}
+
+static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
+                                      struct dl_session **out, struct dlock_error *err)
+{
+    struct dlock_session_info info = {0};
+    int64_t now_ns = dl_clock_now(&pool->host->clock);
+    int64_t connect_by_ns = dl_clock_after_ms(now_ns, pool->connect_timeout_ms);
+    struct dl_session *session;
+    enum dlock_status status;
+
+    session =
+        aligned_alloc(16, (sizeof *session + pool->plugin->ops.session_size + 15) & ~(size_t)15);
+    if (session == NULL)
+        return dl_error(err, DLOCK_NOMEM, "no memory for a session");
+    *session = (struct dl_session){0};
+    status =
+        dl_dispatch_open(pool->plugin, session->self, &pool->host->table, pool->target,
+                         connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
+    if (status != DLOCK_OK) {
+        session_close(pool, session, false);
+        return status;
+    }
+    session->caps = info.caps;
+    if (pool->host->session_made != NULL)
+        pool->host->session_made(pool->host->session_arg);
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->info = info;
+    if (!atomic_load(&pool->connected)) {
+        pool->first = info;
+        atomic_store(&pool->connected, true);
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    *out = session;
+    return DLOCK_OK;
+}
+
+/* With the mutex held: an idle session, or NULL. */
+static struct dl_session *idle_pop(struct dl_pool *pool)
+{
+    struct dl_session *session = pool->idle;
+
+    if (session != NULL) {
+        pool->idle = session->next;
+        session->next = NULL;
+    }
+    return session;
+}
+
+/* Whether the store, which would not let us have one more a moment ago, is not to be asked again
+ * yet. Where none is lent out there is nothing to wait for. With the mutex held. */
+static bool refused(const struct dl_pool *pool)
+{
+    return pool->refused_until_ns != 0 && pool->lent + pool->opening > 0 &&
+           dl_clock_now(&pool->host->clock) < pool->refused_until_ns;
+}
+
+/* One for this use, if there may be one now; NULL: to be opened. Where they are scarce those who
+ * wait do without, and leave the last one: what ends their wait needs it. asks: though the store
+ * refused one a moment ago. With the mutex held. */
+static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_session **out)
+{
+    bool scarce = pool->refused_until_ns != 0;
+    bool open = pool->idle == NULL || (scarce && use == DL_USE_WAIT && pool->idle->next == NULL);
+
+    if (!budget_free(pool, use))
+        return false;
+    if ((open || use == DL_USE_WAIT) && !asks && refused(pool))
+        return false;
+    if (open && scarce) /* one asks the store, for all */
+        pool->refused_until_ns = dl_clock_now(&pool->host->clock) + REFUSED_NS;
+    *out = open ? NULL : idle_pop(pool);
+    pool->used[use]++;
+    pool->lent += *out != NULL;
+    pool->opening += *out == NULL;
+    return true;
+}
+
+/* Takes those out of the lines who may have one now, for dl_line_wake. With the mutex held. */
+static struct dl_waiter *line_serve(struct dl_pool *pool)
+{
+    static const enum dl_use order[] = {DL_USE_KEEPER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
+    struct dl_waiter *served = NULL;
+
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        struct dl_line *line = &pool->line[order[i]];
+        struct dl_session *session;
+
+        while (line->first != NULL && lend(pool, order[i], false, &session)) {
+            struct dl_waiter *waiter = line->first;
+
+            dl_line_leave(line, waiter);
+            waiter->got = session;
+            waiter->next = served;
+            served = waiter;
+        }
+    }
+    return served;
+}
+
+/* When whoever waits looks by himself: once the store may be asked again, which he may have to be
+ * the one to do. With the mutex held. */
+static int64_t look_ns(const struct dl_pool *pool, int64_t now_ns)
+{
+    return refused(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
+}
+
+/* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
+static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_waiter *waiter,
+                       int64_t deadline_ns)
+{
+    const struct dl_clock *clock = &pool->host->clock;
+    int64_t now_ns = dl_clock_now(clock);
+    bool in_line;
+
+    dl_line_join(line, waiter);
+    while (now_ns < deadline_ns) {
+        int64_t until_ns = dl_earlier(look_ns(pool, now_ns), deadline_ns);
+        struct dl_waiter *served;
+
+        (void)pthread_mutex_unlock(&pool->mutex);
+        if (dl_waiter_sleep(waiter, clock, until_ns))
+            return true;
+        (void)pthread_mutex_lock(&pool->mutex);
+        now_ns = dl_clock_now(clock);
+        served = now_ns < deadline_ns ? line_serve(pool) : NULL;
+        if (served == NULL)
+            continue;
+        (void)pthread_mutex_unlock(&pool->mutex);
+        dl_line_wake(served);
+        (void)pthread_mutex_lock(&pool->mutex);
+    }
+    in_line = waiter->in_line;
+    if (in_line)
+        dl_line_leave(line, waiter);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return !in_line && dl_waiter_sleep(waiter, clock, DL_NEVER);
+}
+
+/* Nobody is passed who waits for the same. false: none until the deadline. asks: see lend. */
+static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
+                          struct dl_session **out)
+{
+    struct dl_line *line = &pool->line[use];
+    struct dl_waiter waiter;
+    bool got;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    got = line->first == NULL && lend(pool, use, asks, out);
+    if (got || use == DL_USE_WAIT || dl_waiter_init(&waiter) != 0) {
+        (void)pthread_mutex_unlock(&pool->mutex);
+        return got;
+    }
+    got = line_await(pool, line, &waiter, deadline_ns);
+    *out = waiter.got;
+    dl_waiter_fini(&waiter);
+    return got;
+}
+
+/* Should the store have refused one before, the next one may ask again. With the mutex held. */
+static void may_ask(struct dl_pool *pool, int64_t now_ns)
+{
+    if (pool->refused_until_ns > now_ns)
+        pool->refused_until_ns = now_ns;
+}
+
+/* What became of one that was to be opened. true: the store lets us have no more, and one that we
+ * have will come back, or has. */
+static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
+                           int64_t deadline_ns, const struct dlock_error *err, bool *waited)
+{
+    struct dl_waiter *served;
+    int64_t now_ns = dl_clock_now(&pool->host->clock);
+    bool again = false;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->opening--;
+    if (status == DLOCK_OK) {
+        pool->lent++;
+        pool->refused_until_ns = 0;
+    } else {
+        pool->used[use]--;
+    }
+    if (status == DLOCK_UNAVAILABLE && now_ns < deadline_ns) {
+        pool->refused_until_ns = now_ns + REFUSED_NS;
+        (void)snprintf(pool->refusal, sizeof pool->refusal, "%.150s", err->message);
+        again = pool->idle != NULL || pool->lent > 0 || (pool->opening > 0 && !*waited);
+        again = again && use != DL_USE_WAIT;
+        *waited = true;
+        if (pool->lent + pool->opening == 0) /* all find out at once */
+            pool->refused_until_ns = 0;
+    } else if (status != DLOCK_OK) { /* whoever had too little time to find out says nothing */
+        may_ask(pool, now_ns);
+    }
+    served = line_serve(pool);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    dl_line_wake(served);
+    return again;
+}
+
+/* Whoever wants a lock may go on waiting for a connection of ours; others have a deadline. */
+static enum dlock_status spent(struct dl_pool *pool, enum dl_use use, struct dlock_error *err)
+{
+    enum dlock_status status =
+        use == DL_USE_ACQUIRE || use == DL_USE_PIN ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (refused(pool))
+        status =
+            dl_error(err, status, "all connections are in use, and a further one is refused: %s",
+                     pool->refusal);
+    else
+        status = dl_error(err, status, "all %u connections are in use (connections=)", pool->limit);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return status;
+}
+
+static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                                  struct dl_session **out, struct dlock_error *err)
+{
+    enum dlock_status status;
+    bool waited = false; /* for others who connect: once, or an outage would be told one by one */
+
+    do {
+        /* C14: a lease may end before the store is asked for all. */
+        if (!session_await(pool, use, use == DL_USE_KEEPER && !waited, deadline_ns, out))
+            return spent(pool, use, err);
+        if (*out != NULL)
+            return DLOCK_OK;
+        status = session_open(pool, deadline_ns, out, err);
+    } while (session_opened(pool, use, status, deadline_ns, err, &waited));
+    return status;
+}
+
+static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
+                                     struct dl_session **out, struct dlock_error *err)
+{
+    struct dl_session *session = atomic_load(&pool->shared);
+    enum dlock_status status;
+
+    if (session != NULL) {
+        *out = session;
+        return DLOCK_OK;
+    }
+    (void)pthread_mutex_lock(&pool->mutex);
+    while (pool->shared == NULL && pool->connecting) {
+        if (dl_clock_now(&pool->host->clock) >= deadline_ns) {
+            (void)pthread_mutex_unlock(&pool->mutex);
+            return dl_error(err, DLOCK_UNAVAILABLE, "still connecting");
+        }
+        dl_cond_wait_until(&pool->connected_changed, &pool->mutex, &pool->host->clock, deadline_ns);
+    }
+    if (pool->shared != NULL) {
+        *out = pool->shared;
+        (void)pthread_mutex_unlock(&pool->mutex);
+        return DLOCK_OK;
+    }
+    pool->connecting = true;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    status = session_open(pool, deadline_ns, &session, err);
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->connecting = false;
+    pool->shared = session;
+    *out = session;
+    (void)pthread_cond_broadcast(&pool->connected_changed);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return status;
+}
+
+enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                               struct dl_session **out, struct dlock_error *err)
+{
+    if (pool_concurrent(pool))
+        return take_shared(pool, deadline_ns, out, err);
+    return take_own(pool, use, deadline_ns, out, err);
+}
+
+struct dl_session *dl_pool_take_idle(struct dl_pool *pool)
+{
+    struct dl_session *session;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (pool_concurrent(pool)) {
+        session = pool->shared;
+    } else {
+        session = idle_pop(pool);
+        if (session != NULL) {
+            pool->used[DL_USE_HOLDER]++;
+            pool->lent++;
+        }
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return session;
+}
+
+static bool status_breaks(enum dlock_status status)
+{
+    switch (status) {
+    case DLOCK_TIMEOUT: /* of `lock` */
+    case DLOCK_CANCELED:
+    case DLOCK_UNKNOWN:
+    case DLOCK_UNAVAILABLE:
+    case DLOCK_NO_QUORUM:
+    case DLOCK_AUTH:
+    case DLOCK_CONFIG: /* a store that was replaced is looked at afresh */
+    case DLOCK_NO_STORE:
+    case DLOCK_PROTOCOL:
+    case DLOCK_INTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Before anybody is served, who could be refused for its sake. */
+static void broken_close(struct dl_pool *pool, struct dl_session *session, enum dlock_status status)
+{
+    if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
+        (void)pthread_mutex_lock(&pool->mutex);
+        session->next = pool->idle;
+        pool->idle = NULL;
+        (void)pthread_mutex_unlock(&pool->mutex);
+    }
+    sessions_close(pool, session, false);
+}
+
+void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
+                 enum dlock_status status)
+{
+    bool broken = status_breaks(status);
+    struct dl_waiter *served;
+    int64_t now_ns;
+
+    if (pool_concurrent(pool))
+        return;
+    if (broken)
+        broken_close(pool, session, status);
+    now_ns = dl_clock_now(&pool->host->clock);
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (broken) {
+        may_ask(pool, now_ns); /* there is room for another one */
+    } else {
+        session->idle_ns = now_ns;
+        session->next = pool->idle;
+        pool->idle = session;
+    }
+    pool->used[use]--;
+    pool->lent--;
+    served = line_serve(pool);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    dl_line_wake(served);
+}
+
+int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
+{
+    const struct dl_session *last;
+    int64_t at_ns = now_ns + IDLE_NS;
+
+    if (pool_concurrent(pool))
+        return DL_NEVER;
+    (void)pthread_mutex_lock(&pool->mutex);
+    last = pool->idle != NULL ? pool->idle->next : NULL;
+    while (last != NULL && last->next != NULL)
+        last = last->next;
+    if (last != NULL)
+        at_ns = last->idle_ns + IDLE_NS;
+    else if (pool->lent + pool->opening + (pool->idle != NULL) <= 1)
+        at_ns = DL_NEVER;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return at_ns;
+}
+
+void dl_pool_trim(struct dl_pool *pool)
+{
+    int64_t now_ns = dl_clock_now(&pool->host->clock);
+    struct dl_session *old = NULL;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (pool->idle != NULL) {
+        struct dl_session **at = &pool->idle->next;
+
+        while (*at != NULL && (*at)->idle_ns + IDLE_NS > now_ns)
+            at = &(*at)->next;
+        old = *at;
+        *at = NULL;
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    sessions_close(pool, old, false);
+}
+
+const struct dlock_session_info *dl_pool_first(const struct dl_pool *pool)
+{
+    return atomic_load(&pool->connected) ? &pool->first : NULL;
+}
+
+uint32_t dl_pool_caps(struct dl_pool *pool)
+{
+    uint32_t caps;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    caps = pool->info.caps;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return caps;
+}
+
+void dl_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    (void)pthread_mutex_unlock(&pool->mutex);
+}

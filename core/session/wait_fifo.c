@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/wait_fifo.h"
+
+int dl_waiter_init(struct dl_waiter *waiter)
+{
+    int rc;
+
+    *waiter = (struct dl_waiter){0};
+    rc = pthread_mutex_init(&waiter->mutex, NULL);
+    if (rc != 0)
+        return rc;
+    rc = dl_cond_init(&waiter->served_changed);
+    if (rc != 0)
+        (void)pthread_mutex_destroy(&waiter->mutex);
+    return rc;
+}
+
+void dl_waiter_fini(struct dl_waiter *waiter)
+{
+    (void)pthread_cond_destroy(&waiter->served_changed);
+    (void)pthread_mutex_destroy(&waiter->mutex);
+}
+
+void dl_line_join(struct dl_line *line, struct dl_waiter *waiter)
+{
+    if (line->first == NULL)
+        line->first = waiter;
+    else
+        line->last->next = waiter;
+    line->last = waiter;
+    waiter->in_line = true;
+}
+
+void dl_line_leave(struct dl_line *line, struct dl_waiter *waiter)
+{
+    struct dl_waiter *before = NULL, **at = &line->first;
+
+    while (*at != waiter) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = waiter->next;
+    if (line->last == waiter)
+        line->last = before;
+    waiter->next = NULL;
+    waiter->in_line = false;
+}
+
+void dl_line_wake(struct dl_waiter *chain)
+{
+    while (chain != NULL) {
+        struct dl_waiter *waiter = chain;
+
+        chain = waiter->next;
+        (void)pthread_mutex_lock(&waiter->mutex);
+        waiter->served = true;
+        (void)pthread_cond_broadcast(&waiter->served_changed);
+        (void)pthread_mutex_unlock(&waiter->mutex);
+    }
+}
+
+bool dl_waiter_sleep(struct dl_waiter *waiter, const struct dl_clock *clock, int64_t until_ns)
+{
+    bool served;
+
+    (void)pthread_mutex_lock(&waiter->mutex);
+    while (!waiter->served && dl_clock_now(clock) < until_ns)
+        dl_cond_wait_until(&waiter->served_changed, &waiter->mutex, clock, until_ns);
+    served = waiter->served;
+    (void)pthread_mutex_unlock(&waiter->mutex);
+    return served;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait_list.h - who sleeps until something changes: a condition variable that is no more than a
+ * pointer while nobody does. Handles are many, and few of them are waited for.
+ *
+ * Zeroed is empty, and there is nothing to destroy. One mutex, the same in all calls, guards it.
+ */
+#ifndef DL_WAIT_LIST_H
+#define DL_WAIT_LIST_H
+
+#include "sys/clock.h"
+
+#include <pthread.h>
+
+struct dl_sleeper;
+
+struct dl_sleepers {
+    struct dl_sleeper *first;
+};
+
+/* Sleeps until woken, or until the clock passes deadline_ns, or for no reason: as
+ * dl_cond_wait_until. With the mutex held, which it gives up meanwhile. */
+void dl_sleepers_join(struct dl_sleepers *sleepers, pthread_mutex_t *mutex,
+                      const struct dl_clock *clock, int64_t deadline_ns);
+
+/* Wakes all. With the mutex held. */
+void dl_sleepers_wake(struct dl_sleepers *sleepers);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* host.h - builds the table of services that plugins are given. */
+#ifndef DL_HOST_H
+#define DL_HOST_H
+
+#include "sys/clock.h"
+#include "sys/log.h"
+
+#include <dlock/plugin.h>
+
+/* Everything that a test may want to replace, and the plugin's view of it. */
+struct dl_host {
+    struct dl_clock clock;
+    int (*random)(void *buf, size_t len);
+    struct dl_log log;
+    void (*session_down)(void *arg, void *self);                /* may be NULL */
+    void (*session_caps)(void *arg, void *self, uint32_t caps); /* may be NULL */
+    void (*session_made)(void *arg);                            /* may be NULL */
+    void *session_arg;
+    struct dlock_host table; /* table.ctx is this struct: it must not move */
+};
+
+/* Real clock and random; log as given. */
+void dl_host_init(struct dl_host *host, struct dl_log log);
+
+#endif
