@@ -19,7 +19,7 @@ struct acquire {
     struct dlock_client *client;
     struct dlock_error *err;
     struct dl_waiting waiting; /* the handle points to it */
-    struct dl_attempt attempt;
+    struct dl_acquire_fsm attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
     struct dl_acquire_text text;
     int64_t now_ns;            /* when the last step ended; the first one: began */
@@ -44,7 +44,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
 
     if (client->shutdown)
         return dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    if (dl_lock_supported(lock, mode, err) != DLOCK_OK)
+    if (dl_handle_supported(lock, mode, err) != DLOCK_OK)
         return DLOCK_UNSUPPORTED;
     if (lock->phase != DL_PHASE_IDLE)
         return dl_error(err, DLOCK_ALREADY, "another thread is using this handle");
@@ -56,7 +56,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     default:
         return dl_error(err, DLOCK_ALREADY, "this handle holds the lock");
     }
-    if (dl_keeper_start(client, err) != DLOCK_OK)
+    if (dl_renewer_start(client, err) != DLOCK_OK)
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
     client->acquiring++;
@@ -101,7 +101,7 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
 /* Keeps the name's count of our places. */
 static void place_set(struct acquire *a, bool placed)
 {
-    struct dl_name *name = a->lock->name;
+    struct dl_name_state *name = a->lock->name;
 
     if (a->placed == placed)
         return;
@@ -118,13 +118,13 @@ static void place_set(struct acquire *a, bool placed)
  * who want it. */
 static void place_note(struct acquire *a)
 {
-    struct dl_name *name = a->lock->name;
+    struct dl_name_state *name = a->lock->name;
 
     place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
     if (!a->placed)
         return;
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_name_note_waiters(name, a->grant.waiters, name->places - 1, a->now_ns);
+    dl_name_state_note_waiters(name, a->grant.waiters, name->places - 1, a->now_ns);
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
@@ -196,7 +196,8 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
     req->flags = try_flags(a);
     if (req->flags != 0)
         a->lock->claim->enqueued = true;
-    req->deadline_ns = blocks ? a->attempt.until_ns : dl_attempt_answer_until(&a->attempt, sent_ns);
+    req->deadline_ns =
+        blocks ? a->attempt.until_ns : dl_acquire_fsm_answer_until(&a->attempt, sent_ns);
     status = blocks ? call_lock(a, session) : call_trylock(a, session);
     dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
     cancel = status == DLOCK_CANCELED ? watched_set(a, NULL) : DLOCK_OK;
@@ -211,7 +212,7 @@ static int64_t session_until(const struct acquire *a)
     int64_t rest_ns = (a->attempt.until_ns - a->now_ns) / 2;
 
     if (a->attempt.step == DL_STEP_LOCK)
-        return dl_attempt_exchange_until(&a->attempt, a->now_ns);
+        return dl_acquire_fsm_exchange_until(&a->attempt, a->now_ns);
     return a->attempt.until_ns - (rest_ns < DL_GRACE_NS / 2 ? rest_ns : DL_GRACE_NS / 2);
 }
 
@@ -228,15 +229,15 @@ static void step_try(struct acquire *a)
             dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
     }
     if (status != DLOCK_OK) {
-        dl_attempt_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
         failure_note(a);
         return;
     }
     sent_ns = now(a);
     status = try_call(a, session, sent_ns);
     dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
-    dl_attempt_tried(&a->attempt, sent_ns, now(a), status, &a->grant,
-                     status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
+    dl_acquire_fsm_tried(&a->attempt, sent_ns, now(a), status, &a->grant,
+                         status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
     if (a->attempt.step != DL_STEP_DONE)
         dl_acquire_text_waits(&a->text, &a->client->host.log);
     failure_note(a);
@@ -245,12 +246,12 @@ static void step_try(struct acquire *a)
         abandon(a, status);
 }
 
-static struct dl_attempt_rules rules_of(const struct dlock *lock, bool wait)
+static struct dl_acquire_fsm_rules rules_of(const struct dlock *lock, bool wait)
 {
     const struct dlock_client *client = lock->client;
 
-    return (struct dl_attempt_rules){
-        .connected = dl_pool_first(&client->pool) != NULL,
+    return (struct dl_acquire_fsm_rules){
+        .connected = dl_session_pool_first(&client->pool) != NULL,
         .op_timeout_ns = lock->terms->op_timeout_ms * DL_NS_PER_MS,
         .poll_max_ns = lock->terms->poll_max_ms * DL_NS_PER_MS,
         .wait = wait,
@@ -267,18 +268,18 @@ static void step_connect(struct acquire *a)
     struct dl_pool *pool = &a->client->pool;
     struct dl_session *session = NULL;
     enum dlock_status status =
-        dl_pool_take(pool, DL_USE_ACQUIRE, a->attempt.until_ns, &session, a->err);
+        dl_session_pool_take(pool, DL_USE_ACQUIRE, a->attempt.until_ns, &session, a->err);
 
     if (status == DLOCK_OK) {
-        dl_pool_put(pool, DL_USE_ACQUIRE, session, DLOCK_OK);
-        status = dl_lock_supported(a->lock, a->lock->claim->req.mode, a->err);
+        dl_session_pool_put(pool, DL_USE_ACQUIRE, session, DLOCK_OK);
+        status = dl_handle_supported(a->lock, a->lock->claim->req.mode, a->err);
     }
     if (status == DLOCK_OK) {
-        struct dl_attempt_rules rules = rules_of(a->lock, a->attempt.rules.wait);
+        struct dl_acquire_fsm_rules rules = rules_of(a->lock, a->attempt.rules.wait);
 
-        dl_attempt_connected(&a->attempt, now(a), &rules);
+        dl_acquire_fsm_connected(&a->attempt, now(a), &rules);
     } else {
-        dl_attempt_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
     }
     failure_note(a);
 }
@@ -292,13 +293,13 @@ static void take_over(struct acquire *a)
     place_set(a, false); /* whoever handed it on gives our place up */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
                                     .lease_ms = a->lock->renewal.lease_ms};
-    dl_attempt_holds(&a->attempt, now(a), a->waiting.handed_until_ns, a->grant.lease_ms);
+    dl_acquire_fsm_holds(&a->attempt, now(a), a->waiting.handed_until_ns, a->grant.lease_ms);
 }
 
 /* A hand-off needs an attempt that has left nothing unknown in the store. */
 static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
 {
-    return dl_turn_park(a->lock, until_ns, held, !a->attempt.uncertain);
+    return dl_local_waiter_park(a->lock, until_ns, held, !a->attempt.uncertain);
 }
 
 /* UNAVAILABLE says that it cannot watch now [WAT-1], not that the session is broken. */
@@ -333,21 +334,21 @@ static enum dlock_status watch_call(struct acquire *a)
 
 static void step_watch(struct acquire *a)
 {
-    bool held = dl_turn_held_here(a->lock);
+    bool held = dl_local_waiter_held_here(a->lock);
     enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a);
 
     if (held && status == DLOCK_OK)
         return; /* handed */
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
-    dl_attempt_watched(&a->attempt, now(a), status, &a->grant, dl_client_jitter(a->client));
+    dl_acquire_fsm_watched(&a->attempt, now(a), status, &a->grant, dl_client_jitter(a->client));
     place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
 }
 
 static void step_sleep(struct acquire *a)
 {
-    if (park(a, a->attempt.until_ns, dl_turn_held_here(a->lock)) != DLOCK_OK)
-        dl_attempt_slept(&a->attempt, now(a));
+    if (park(a, a->attempt.until_ns, dl_local_waiter_held_here(a->lock)) != DLOCK_OK)
+        dl_acquire_fsm_slept(&a->attempt, now(a));
 }
 
 /* Best effort, whatever comes back: the store forgets the lease by itself (C4). */
@@ -357,9 +358,9 @@ static void step_return(struct acquire *a)
     a->begun = false;
     place_set(a, false);
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_hold_uncount_locked(a->lock); /* it may have been handed to us */
+    dl_held_uncount_locked(a->lock); /* it may have been handed to us */
     (void)pthread_mutex_unlock(&a->client->mutex);
-    dl_attempt_returned(&a->attempt, now(a));
+    dl_acquire_fsm_returned(&a->attempt, now(a));
 }
 
 /* Before the first word to the store: whoever holds it here may hand it on soon. */
@@ -378,12 +379,12 @@ static void step(struct acquire *a)
 {
     enum dlock_status cancel;
 
-    if (dl_turn_look(a->lock, !a->patient, &cancel)) {
+    if (dl_local_waiter_look(a->lock, !a->patient, &cancel)) {
         take_over(a);
         return;
     }
     if (cancel != DLOCK_OK && a->attempt.step != DL_STEP_RETURN) {
-        dl_attempt_cancel(&a->attempt, now(a), cancel);
+        dl_acquire_fsm_cancel(&a->attempt, now(a), cancel);
         (void)dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
         return;
     }
@@ -424,11 +425,11 @@ static void granted_locked(struct acquire *a)
         claim->fence = a->grant.fence;
         claim->fence_room = a->grant.fence_room;
         claim->turns = 0;
-        dl_name_note_grant(lock->name, dl_hold_waiters(lock, &a->grant), lock->name->places,
-                           a->now_ns);
-        dl_hold_count_locked(lock);
+        dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &a->grant), lock->name->places,
+                                 a->now_ns);
+        dl_held_count_locked(lock);
     }
-    dl_hold_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
+    dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
 }
 
 static enum dlock_status attempt_run(struct acquire *a)
@@ -455,8 +456,8 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
         dl_acquire_text_end(&a->text, status, a->err);
     }
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_turn_leave_locked(lock);
-    dl_lock_idle_locked(lock);
+    dl_local_waiter_leave_locked(lock);
+    dl_handle_idle_locked(lock);
     if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
         granted_locked(a);
     (void)pthread_mutex_unlock(&a->client->mutex);
@@ -474,13 +475,13 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     bool begun;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = dl_hold_again_locked(lock, mode, err);
+    status = dl_held_again_locked(lock, mode, err);
     if (status == DLOCK_NOT_HELD)
         status = acquire_begin(&a, mode);
     begun = lock->waiting == &a.waiting;
     if (begun) {
-        status = dl_turn_take_locked(lock, mode, wait, deadline_ns, &a.now_ns);
-        a.patient = wait && dl_name_held_against(lock->name, mode);
+        status = dl_local_waiter_take_locked(lock, mode, wait, deadline_ns, &a.now_ns);
+        a.patient = wait && dl_name_state_held_against(lock->name, mode);
         a.failing = lock->name->failure;
     }
     (void)pthread_mutex_unlock(&client->mutex);
@@ -489,9 +490,9 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     if (dlock_status_class((int)status) == DLOCK_CLASS_BACKEND)
         (void)dl_error(err, status, "the store did not answer the thread before this one");
     if (status == DLOCK_OK) {
-        struct dl_attempt_rules rules = rules_of(lock, wait);
+        struct dl_acquire_fsm_rules rules = rules_of(lock, wait);
 
-        dl_attempt_start(&a.attempt, &rules, a.now_ns, deadline_ns);
+        dl_acquire_fsm_start(&a.attempt, &rules, a.now_ns, deadline_ns);
         status = attempt_run(&a);
     }
     return acquire_end(&a, status);

@@ -12,55 +12,55 @@
 /* A server that blocks for us is asked again at least this often. */
 #define NATIVE_MOST_NS (3600 * DL_NS_PER_S)
 
-int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns)
+int64_t dl_acquire_fsm_exchange_until(const struct dl_acquire_fsm *attempt, int64_t now_ns)
 {
     return dl_earlier(now_ns + attempt->rules.op_timeout_ns,
                       dl_later(attempt->deadline_ns, now_ns + DL_GRACE_NS));
 }
 
-int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns)
+int64_t dl_acquire_fsm_answer_until(const struct dl_acquire_fsm *attempt, int64_t sent_ns)
 {
     return dl_earlier(sent_ns + attempt->rules.op_timeout_ns,
                       dl_later(attempt->deadline_ns, attempt->until_ns));
 }
 
-static void go_try(struct dl_attempt *attempt, int64_t now_ns)
+static void go_try(struct dl_acquire_fsm *attempt, int64_t now_ns)
 {
     if (!attempt->rules.connected) {
         attempt->step = DL_STEP_CONNECT;
-        attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+        attempt->until_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
     } else if (attempt->rules.native && attempt->rules.wait) {
         attempt->step = DL_STEP_LOCK;
         attempt->until_ns = dl_earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
     } else {
         attempt->step = attempt->placed ? DL_STEP_REFRESH : DL_STEP_TRY;
-        attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+        attempt->until_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
     }
 }
 
-static void go_sleep(struct dl_attempt *attempt, int64_t until_ns)
+static void go_sleep(struct dl_acquire_fsm *attempt, int64_t until_ns)
 {
     attempt->step = DL_STEP_SLEEP;
     attempt->until_ns = until_ns;
 }
 
-static void go_done(struct dl_attempt *attempt, enum dlock_status status)
+static void go_done(struct dl_acquire_fsm *attempt, enum dlock_status status)
 {
     attempt->step = DL_STEP_DONE;
     attempt->result = status;
 }
 
-static void go_return(struct dl_attempt *attempt, int64_t now_ns, enum dl_step after,
+static void go_return(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dl_step after,
                       enum dlock_status status)
 {
     attempt->step = DL_STEP_RETURN;
-    attempt->until_ns = dl_attempt_exchange_until(attempt, now_ns);
+    attempt->until_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
     attempt->after_return = after;
     attempt->result = status;
 }
 
 /* Not acquired, if we can be sure of that. */
-static void finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status)
+static void finish(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dlock_status status)
 {
     if (attempt->uncertain)
         go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_UNKNOWN);
@@ -70,23 +70,23 @@ static void finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status
         go_done(attempt, status);
 }
 
-void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
-                      int64_t now_ns, int64_t deadline_ns)
+void dl_acquire_fsm_start(struct dl_acquire_fsm *attempt, const struct dl_acquire_fsm_rules *rules,
+                          int64_t now_ns, int64_t deadline_ns)
 {
-    *attempt = (struct dl_attempt){.rules = *rules, .start_ns = now_ns};
+    *attempt = (struct dl_acquire_fsm){.rules = *rules, .start_ns = now_ns};
     attempt->deadline_ns = rules->wait ? deadline_ns : now_ns + rules->op_timeout_ns;
     go_try(attempt, now_ns);
 }
 
 /* What a wait that ends at its deadline was for. */
-static enum dlock_status waited_for(const struct dl_attempt *attempt)
+static enum dlock_status waited_for(const struct dl_acquire_fsm *attempt)
 {
     return attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT;
 }
 
 /* Once more after a pause; the last time so early that an answer is possible by the deadline. */
-static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                            uint64_t random)
+static void again_or_finish(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                            enum dlock_status status, uint64_t random)
 {
     int64_t last_ns = attempt->deadline_ns - DL_GRACE_NS;
     int64_t next =
@@ -99,22 +99,22 @@ static void again_or_finish(struct dl_attempt *attempt, int64_t now_ns, enum dlo
         go_sleep(attempt, dl_earlier(next, last_ns));
 }
 
-void dl_attempt_connected(struct dl_attempt *attempt, int64_t now_ns,
-                          const struct dl_attempt_rules *rules)
+void dl_acquire_fsm_connected(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                              const struct dl_acquire_fsm_rules *rules)
 {
     attempt->rules = *rules;
     attempt->failures = 0;
     go_try(attempt, now_ns);
 }
 
-void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                           uint64_t random)
+void dl_acquire_fsm_no_session(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                               enum dlock_status status, uint64_t random)
 {
     bool passing =
         status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM || status == DLOCK_UNKNOWN;
 
     if (attempt->step == DL_STEP_RETURN)
-        dl_attempt_returned(attempt, now_ns);
+        dl_acquire_fsm_returned(attempt, now_ns);
     else if (status == DLOCK_BUSY && attempt->rules.wait && now_ns < attempt->deadline_ns)
         go_try(attempt, now_ns);
     else if (status == DLOCK_BUSY)
@@ -125,7 +125,7 @@ void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dloc
         finish(attempt, now_ns, status);
 }
 
-static void granted(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
+static void granted(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t valid_until_ns,
                     int64_t lease_ms)
 {
     attempt->valid_until_ns = valid_until_ns;
@@ -140,7 +140,7 @@ static void granted(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_un
 
 /* What a BUSY says of our place in the store's queue. false: we asked for it and it is gone, and
  * with it the token. */
-static bool place_noted(struct dl_attempt *attempt, int64_t sent_ns,
+static bool place_noted(struct dl_acquire_fsm *attempt, int64_t sent_ns,
                         const struct dlock_grant *grant)
 {
     bool asked = attempt->step == DL_STEP_REFRESH;
@@ -154,10 +154,10 @@ static bool place_noted(struct dl_attempt *attempt, int64_t sent_ns,
     return attempt->placed || !asked;
 }
 
-static void busy(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
+static void busy(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns,
                  const struct dlock_grant *grant, uint64_t random)
 {
-    const struct dl_attempt_rules *rules = &attempt->rules;
+    const struct dl_acquire_fsm_rules *rules = &attempt->rules;
     int64_t most_ns = rules->poll_max_ns;
     bool known = place_noted(attempt, sent_ns, grant);
     int64_t wake;
@@ -186,8 +186,9 @@ static void busy(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
     }
 }
 
-void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
-                      enum dlock_status status, const struct dlock_grant *grant, uint64_t random)
+void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns,
+                          enum dlock_status status, const struct dlock_grant *grant,
+                          uint64_t random)
 {
     int64_t base_ns = grant->since_ns != 0 ? grant->since_ns : sent_ns;
 
@@ -229,7 +230,7 @@ void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_n
 
 /* A grant older than the answer that gave us our place has run out; one that has too little left is
  * confirmed by REFRESH, which tells what the store still counts. */
-static bool grant_counts(struct dl_attempt *attempt, int64_t now_ns,
+static bool grant_counts(struct dl_acquire_fsm *attempt, int64_t now_ns,
                          const struct dlock_grant *grant)
 {
     int64_t until_ns = dl_validity_until_ns(attempt->place_base_ns, grant->lease_ms);
@@ -241,8 +242,9 @@ static bool grant_counts(struct dl_attempt *attempt, int64_t now_ns,
     return true;
 }
 
-void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                        const struct dlock_grant *grant, uint64_t random)
+void dl_acquire_fsm_watched(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                            enum dlock_status status, const struct dlock_grant *grant,
+                            uint64_t random)
 {
     bool looked = status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_TIMEOUT ||
                   status == DLOCK_CANCELED;
@@ -260,7 +262,7 @@ void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_s
                                                       attempt->rules.poll_max_ns, random)));
 }
 
-void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
+void dl_acquire_fsm_slept(struct dl_acquire_fsm *attempt, int64_t now_ns)
 {
     if (now_ns < attempt->deadline_ns)
         go_try(attempt, now_ns);
@@ -269,7 +271,7 @@ void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns)
 }
 
 /* The next request has another. */
-static void token_used_up(struct dl_attempt *attempt)
+static void token_used_up(struct dl_acquire_fsm *attempt)
 {
     attempt->uncertain = false;
     attempt->arrival_uncertain = false;
@@ -277,7 +279,7 @@ static void token_used_up(struct dl_attempt *attempt)
     attempt->placed = false;
 }
 
-void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
+void dl_acquire_fsm_returned(struct dl_acquire_fsm *attempt, int64_t now_ns)
 {
     enum dlock_status result = attempt->uncertain ? DLOCK_UNKNOWN : attempt->result;
 
@@ -288,14 +290,14 @@ void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns)
         go_done(attempt, result);
 }
 
-void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                      int64_t lease_ms)
+void dl_acquire_fsm_holds(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t valid_until_ns,
+                          int64_t lease_ms)
 {
     token_used_up(attempt);
     granted(attempt, now_ns, valid_until_ns, lease_ms);
 }
 
-void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status)
+void dl_acquire_fsm_cancel(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dlock_status status)
 {
     if (attempt->step != DL_STEP_RETURN && attempt->step != DL_STEP_DONE)
         finish(attempt, now_ns, status);

@@ -54,7 +54,7 @@ enum dl_step {
 };
 
 /* What stays the same throughout one call. */
-struct dl_attempt_rules {
+struct dl_acquire_fsm_rules {
     int64_t op_timeout_ns; /* one exchange */
     int64_t poll_max_ns;   /* longest sleep between two looks */
     bool connected;        /* the rest of the rules is known: a session was made once */
@@ -65,8 +65,8 @@ struct dl_attempt_rules {
     bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
 };
 
-struct dl_attempt {
-    struct dl_attempt_rules rules;
+struct dl_acquire_fsm {
+    struct dl_acquire_fsm_rules rules;
     int64_t start_ns, deadline_ns;
 
     enum dl_step step;
@@ -87,41 +87,44 @@ struct dl_attempt {
 };
 
 /* deadline_ns counts only if rules.wait. */
-void dl_attempt_start(struct dl_attempt *attempt, const struct dl_attempt_rules *rules,
-                      int64_t now_ns, int64_t deadline_ns);
+void dl_acquire_fsm_start(struct dl_acquire_fsm *attempt, const struct dl_acquire_fsm_rules *rules,
+                          int64_t now_ns, int64_t deadline_ns);
 
 /* Until when an exchange that begins at now_ns may last. */
-int64_t dl_attempt_exchange_until(const struct dl_attempt *attempt, int64_t now_ns);
+int64_t dl_acquire_fsm_exchange_until(const struct dl_acquire_fsm *attempt, int64_t now_ns);
 
 /* Until when a TRY or REFRESH that was sent at sent_ns may wait for its answer. Near the deadline
  * the wait for a session is part of what the step may take (C8). */
-int64_t dl_attempt_answer_until(const struct dl_attempt *attempt, int64_t sent_ns);
+int64_t dl_acquire_fsm_answer_until(const struct dl_acquire_fsm *attempt, int64_t sent_ns);
 
 /* CONNECT has made a session, and these are the rules that follow from it. */
-void dl_attempt_connected(struct dl_attempt *attempt, int64_t now_ns,
-                          const struct dl_attempt_rules *rules);
+void dl_acquire_fsm_connected(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                              const struct dl_acquire_fsm_rules *rules);
 
 /* No session could be had for a step. BUSY: all of our own are in use, which says nothing about the
  * store: a waiter goes on waiting. */
-void dl_attempt_no_session(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                           uint64_t random);
+void dl_acquire_fsm_no_session(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                               enum dlock_status status, uint64_t random);
 
 /* TRY, REFRESH or LOCK, sent at sent_ns, has ended with status. grant: of OK and BUSY. */
-void dl_attempt_tried(struct dl_attempt *attempt, int64_t sent_ns, int64_t now_ns,
-                      enum dlock_status status, const struct dlock_grant *grant, uint64_t random);
+void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns,
+                          enum dlock_status status, const struct dlock_grant *grant,
+                          uint64_t random);
 
 /* grant: of OK. */
-void dl_attempt_watched(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status,
-                        const struct dlock_grant *grant, uint64_t random);
-void dl_attempt_slept(struct dl_attempt *attempt, int64_t now_ns);
-void dl_attempt_returned(struct dl_attempt *attempt, int64_t now_ns);
+void dl_acquire_fsm_watched(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                            enum dlock_status status, const struct dlock_grant *grant,
+                            uint64_t random);
+void dl_acquire_fsm_slept(struct dl_acquire_fsm *attempt, int64_t now_ns);
+void dl_acquire_fsm_returned(struct dl_acquire_fsm *attempt, int64_t now_ns);
 
 /* The lease is ours, valid until valid_until_ns: another handle of the client hands it on, or a
  * renewal ended. */
-void dl_attempt_holds(struct dl_attempt *attempt, int64_t now_ns, int64_t valid_until_ns,
-                      int64_t lease_ms);
+void dl_acquire_fsm_holds(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t valid_until_ns,
+                          int64_t lease_ms);
 
 /* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
-void dl_attempt_cancel(struct dl_attempt *attempt, int64_t now_ns, enum dlock_status status);
+void dl_acquire_fsm_cancel(struct dl_acquire_fsm *attempt, int64_t now_ns,
+                           enum dlock_status status);
 
 #endif

@@ -27,12 +27,12 @@ bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
 /* Who would get it: the head of the line, if it has nothing under way in the store. */
 static struct dlock *receiver_of(struct dlock *lock)
 {
-    struct dl_turn *turn = lock->name->queue.first;
+    struct dl_local_waiter *turn = lock->name->queue.first;
     struct dl_waiting *waiting;
 
     if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
         return NULL;
-    waiting = dl_turn_waiting(turn);
+    waiting = dl_local_waiter_waiting(turn);
     return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
 }
 
@@ -43,8 +43,8 @@ static void claims_swap(struct dlock *from, struct dlock *to)
     from->claim = to->claim;
     to->claim = claim;
     claim->turns++;
-    dl_lock_mark_claim(from);
-    dl_lock_mark_claim(to);
+    dl_handle_mark_claim(from);
+    dl_handle_mark_claim(to);
 }
 
 bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
@@ -76,9 +76,9 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     to->waiting->handed = true;
     to->waiting->handed_until_ns = dl_lease_until_ns(&lock->lease);
     to->renewal.lease_ms = lock->renewal.lease_ms;
-    dl_hold_end_locked(lock);
+    dl_held_end_locked(lock);
     claims_swap(lock, to);
-    dl_hold_count_moved_locked(lock, to);
-    dl_lock_changed_locked(to);
+    dl_held_count_moved_locked(lock, to);
+    dl_handle_changed_locked(to);
     return true;
 }

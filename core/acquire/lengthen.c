@@ -4,7 +4,7 @@
 #include "hold/renew.h"
 
 /* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
-static bool is_kept(const struct dlock *lock, const struct dl_attempt *attempt,
+static bool is_kept(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
                     const struct dlock_grant *grant)
 {
     struct dlock_client *client = lock->client;
@@ -17,7 +17,7 @@ static bool is_kept(const struct dlock *lock, const struct dl_attempt *attempt,
     return lock->renewal.automatic && busy_until_ns < attempt->valid_until_ns - third_ns;
 }
 
-bool dl_lengthen_due(const struct dlock *lock, const struct dl_attempt *attempt,
+bool dl_lengthen_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
                      const struct dlock_grant *grant, int64_t now_ns)
 {
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
@@ -26,16 +26,16 @@ bool dl_lengthen_due(const struct dlock *lock, const struct dl_attempt *attempt,
            !is_kept(lock, attempt, grant);
 }
 
-void dl_lengthen(struct dlock *lock, struct dl_attempt *attempt, struct dlock_grant *grant,
+void dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
                  int64_t now_ns, struct dlock_error *err)
 {
     int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(grant->lease_ms) - now_ns;
-    int64_t deadline_ns = dl_attempt_exchange_until(attempt, now_ns);
+    int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
     int64_t valid_until_ns = attempt->valid_until_ns;
 
     if (deadline_ns > now_ns + spare_ns / 2)
         deadline_ns = now_ns + spare_ns / 2;
     if (dl_renew_first(lock, deadline_ns, &grant->lease_ms, &valid_until_ns, err) == DLOCK_LOST)
         valid_until_ns = 0;
-    dl_attempt_holds(attempt, dl_client_now(lock->client), valid_until_ns, grant->lease_ms);
+    dl_acquire_fsm_holds(attempt, dl_client_now(lock->client), valid_until_ns, grant->lease_ms);
 }

@@ -3,19 +3,20 @@
 
 #include <stddef.h>
 
-bool dl_queue_open_to(const struct dl_queue *queue, enum dlock_mode mode)
+bool dl_local_queue_open_to(const struct dl_local_queue *queue, enum dlock_mode mode)
 {
-    const struct dl_turn *last = queue->last;
+    const struct dl_local_waiter *last = queue->last;
 
     return last == NULL || (mode == DLOCK_SHARED && last->mode == DLOCK_SHARED && last->admitted);
 }
 
-void dl_queue_push(struct dl_queue *queue, struct dl_turn *turn, enum dlock_mode mode)
+void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *turn,
+                         enum dlock_mode mode)
 {
-    *turn = (struct dl_turn){.prev = queue->last,
-                             .mode = mode,
-                             .queued = true,
-                             .admitted = dl_queue_open_to(queue, mode)};
+    *turn = (struct dl_local_waiter){.prev = queue->last,
+                                     .mode = mode,
+                                     .queued = true,
+                                     .admitted = dl_local_queue_open_to(queue, mode)};
     if (queue->last != NULL)
         queue->last->next = turn;
     else
@@ -23,7 +24,7 @@ void dl_queue_push(struct dl_queue *queue, struct dl_turn *turn, enum dlock_mode
     queue->last = turn;
 }
 
-void dl_queue_remove(struct dl_queue *queue, struct dl_turn *turn)
+void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *turn)
 {
     if (!turn->queued)
         return;
@@ -35,12 +36,12 @@ void dl_queue_remove(struct dl_queue *queue, struct dl_turn *turn)
         turn->next->prev = turn->prev;
     else
         queue->last = turn->prev;
-    *turn = (struct dl_turn){0};
+    *turn = (struct dl_local_waiter){0};
 }
 
-struct dl_turn *dl_queue_admit(struct dl_queue *queue)
+struct dl_local_waiter *dl_local_queue_admit(struct dl_local_queue *queue)
 {
-    struct dl_turn *turn = queue->first;
+    struct dl_local_waiter *turn = queue->first;
 
     while (turn != NULL && turn->admitted && turn->mode == DLOCK_SHARED)
         turn = turn->next;

@@ -11,25 +11,26 @@
 #include <dlock/status.h>
 #include <stdbool.h>
 
-struct dl_turn {
-    struct dl_turn *prev, *next;
+struct dl_local_waiter {
+    struct dl_local_waiter *prev, *next;
     enum dlock_mode mode;
     bool queued, admitted;
 };
 
-struct dl_queue {
-    struct dl_turn *first, *last;
+struct dl_local_queue {
+    struct dl_local_waiter *first, *last;
 };
 
 /* Whether a new turn would be admitted at once. */
-bool dl_queue_open_to(const struct dl_queue *queue, enum dlock_mode mode);
+bool dl_local_queue_open_to(const struct dl_local_queue *queue, enum dlock_mode mode);
 
-void dl_queue_push(struct dl_queue *queue, struct dl_turn *turn, enum dlock_mode mode);
+void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *turn,
+                         enum dlock_mode mode);
 
 /* Nothing happens when it is not in. */
-void dl_queue_remove(struct dl_queue *queue, struct dl_turn *turn);
+void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *turn);
 
 /* Admits one more turn and returns it; NULL: there is none to admit now. */
-struct dl_turn *dl_queue_admit(struct dl_queue *queue);
+struct dl_local_waiter *dl_local_queue_admit(struct dl_local_queue *queue);
 
 #endif

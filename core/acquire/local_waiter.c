@@ -2,12 +2,12 @@
 #include "acquire/local_waiter.h"
 #include "hold/held.h"
 
-struct dl_waiting *dl_turn_waiting(struct dl_turn *turn)
+struct dl_waiting *dl_local_waiter_waiting(struct dl_local_waiter *turn)
 {
     return (struct dl_waiting *)(void *)((char *)turn - offsetof(struct dl_waiting, turn));
 }
 
-static enum dlock_status timed_out(const struct dl_name *name)
+static enum dlock_status timed_out(const struct dl_name_state *name)
 {
     if (name->failure == DLOCK_OK)
         return DLOCK_TIMEOUT;
@@ -20,7 +20,7 @@ static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int
     enum dlock_status status = DLOCK_OK;
 
     while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
-        dl_lock_sleep_locked(lock, deadline_ns);
+        dl_handle_sleep_locked(lock, deadline_ns);
         *now_ns = dl_client_now(lock->client);
     }
     if (waiting->handed)
@@ -34,35 +34,35 @@ static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int
     return status;
 }
 
-enum dlock_status dl_turn_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
-                                      int64_t deadline_ns, int64_t *now_ns)
+enum dlock_status dl_local_waiter_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                              int64_t deadline_ns, int64_t *now_ns)
 {
     struct dl_waiting *waiting = lock->waiting;
-    struct dl_queue *queue = &lock->name->queue;
+    struct dl_local_queue *queue = &lock->name->queue;
 
     if (waiting->cancel != DLOCK_OK)
         return waiting->cancel;
     if (!wait)
-        return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
+        return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
     if (queue->first == NULL)
         lock->name->failure = DLOCK_OK;
-    dl_queue_push(queue, &waiting->turn, mode);
+    dl_local_queue_push(queue, &waiting->turn, mode);
     waiting->ready = true;
     return waiting->turn.admitted ? DLOCK_OK : turn_await(lock, deadline_ns, now_ns);
 }
 
-void dl_turn_leave_locked(struct dlock *lock)
+void dl_local_waiter_leave_locked(struct dlock *lock)
 {
     struct dl_waiting *waiting = lock->waiting;
 
     if (!waiting->turn.queued)
         return;
     waiting->ready = false;
-    dl_queue_remove(&lock->name->queue, &waiting->turn);
-    dl_hold_admit_locked(lock);
+    dl_local_queue_remove(&lock->name->queue, &waiting->turn);
+    dl_held_admit_locked(lock);
 }
 
-bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel)
+bool dl_local_waiter_look(struct dlock *lock, bool go, enum dlock_status *cancel)
 {
     struct dl_waiting *waiting = lock->waiting;
     bool handed;
@@ -77,18 +77,18 @@ bool dl_turn_look(struct dlock *lock, bool go, enum dlock_status *cancel)
     return handed;
 }
 
-bool dl_turn_held_here(struct dlock *lock)
+bool dl_local_waiter_held_here(struct dlock *lock)
 {
-    const struct dl_turn *turn = &lock->waiting->turn;
+    const struct dl_local_waiter *turn = &lock->waiting->turn;
     bool held;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    held = turn->queued && dl_name_held_against(lock->name, turn->mode);
+    held = turn->queued && dl_name_state_held_against(lock->name, turn->mode);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return held;
 }
 
-enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, bool ready)
+enum dlock_status dl_local_waiter_park(struct dlock *lock, int64_t until_ns, bool held, bool ready)
 {
     struct dlock_client *client = lock->client;
     struct dl_waiting *waiting = lock->waiting;
@@ -101,10 +101,10 @@ enum dlock_status dl_turn_park(struct dlock *lock, int64_t until_ns, bool held, 
             status = DLOCK_OK;
         else if (waiting->cancel != DLOCK_OK)
             status = DLOCK_CANCELED;
-        else if (held && !dl_name_held_against(lock->name, waiting->turn.mode))
+        else if (held && !dl_name_state_held_against(lock->name, waiting->turn.mode))
             status = DLOCK_BUSY;
         else
-            dl_lock_sleep_locked(lock, until_ns);
+            dl_handle_sleep_locked(lock, until_ns);
     }
     waiting->ready = false;
     if (waiting->handed)

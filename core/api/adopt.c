@@ -64,7 +64,7 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
     else if (lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE)
         status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
     else
-        status = dl_keeper_start(client, err);
+        status = dl_renewer_start(client, err);
     if (status == DLOCK_OK) {
         lock->phase = DL_PHASE_ACQUIRING;
         client->acquiring++;
@@ -135,8 +135,8 @@ static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, 
     claim->fence = grant->fence;
     claim->fence_room = 0;
     claim->turns = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
-    dl_hold_count_locked(lock);
-    dl_hold_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
+    dl_held_count_locked(lock);
+    dl_held_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }
 
 enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
@@ -167,7 +167,7 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     (void)pthread_mutex_lock(&client->mutex);
     if (status == DLOCK_OK)
         adopted_locked(lock, &grant, until_ns);
-    dl_lock_idle_locked(lock);
+    dl_handle_idle_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

@@ -82,7 +82,7 @@ uint32_t dlock_client_caps(struct dlock_client *client)
 {
     struct dlock_error e;
 
-    return client_check(client, &e) == DLOCK_OK ? dl_pool_caps(&client->pool) : 0;
+    return client_check(client, &e) == DLOCK_OK ? dl_session_pool_caps(&client->pool) : 0;
 }
 
 const char *dlock_client_uri(struct dlock_client *client)
@@ -92,7 +92,8 @@ const char *dlock_client_uri(struct dlock_client *client)
 
 const char *dlock_client_server(struct dlock_client *client)
 {
-    const struct dlock_session_info *first = client == NULL ? NULL : dl_pool_first(&client->pool);
+    const struct dlock_session_info *first =
+        client == NULL ? NULL : dl_session_pool_first(&client->pool);
 
     return first == NULL ? "" : first->server;
 }
@@ -115,7 +116,7 @@ int dlock_client_next_event(struct dlock_client *client, struct dlock_event *eve
     (void)pthread_mutex_lock(&client->mutex);
     node = dl_events_pop(&client->events);
     if (node != NULL)
-        loss = dl_hold_event_locked(node);
+        loss = dl_held_event_locked(node);
     (void)pthread_mutex_unlock(&client->mutex);
     if (node != NULL)
         dl_event_export(event, &loss);
@@ -134,7 +135,7 @@ enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
-        status = dl_lock_new(client, name, name_len, options, out, &e);
+        status = dl_handle_new(client, name, name_len, options, out, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -143,9 +144,9 @@ void dlock_free(struct dlock *lock)
     if (lock == NULL)
         return;
     if (dl_client_forked(lock->client))
-        dl_lock_free_forked(lock);
+        dl_handle_free_forked(lock);
     else
-        dl_lock_free(lock);
+        dl_handle_free(lock);
 }
 
 static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
@@ -246,7 +247,7 @@ void dlock_cancel(struct dlock *lock)
     struct dlock_error e;
 
     if (lock_check(lock, &e) == DLOCK_OK)
-        dl_lock_cancel(lock);
+        dl_handle_cancel(lock);
 }
 
 void dlock_cancel_reset(struct dlock *lock)
@@ -254,7 +255,7 @@ void dlock_cancel_reset(struct dlock *lock)
     struct dlock_error e;
 
     if (lock_check(lock, &e) == DLOCK_OK)
-        dl_lock_cancel_reset(lock);
+        dl_handle_cancel_reset(lock);
 }
 
 /* The lease of a handle changes when its end is noticed, which is no change to anybody else. */

@@ -96,13 +96,13 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
     for (int turn = 0; turn < 2; turn++) {
         struct dl_session *session;
 
-        status = dl_pool_take(&client->pool, DL_USE_ACQUIRE, deadline_ns, &session, err);
+        status = dl_session_pool_take(&client->pool, DL_USE_ACQUIRE, deadline_ns, &session, err);
         if (status == DLOCK_BUSY) /* all connections are in use; err says so */
             status = DLOCK_UNAVAILABLE;
         if (status != DLOCK_OK)
             break;
         status = query_slot(client->plugin, query, session->self, deadline_ns, err);
-        dl_pool_put(&client->pool, DL_USE_ACQUIRE, session, status);
+        dl_session_pool_put(&client->pool, DL_USE_ACQUIRE, session, status);
         if (status != DLOCK_UNAVAILABLE || query->reported)
             break;
     }
@@ -144,9 +144,9 @@ enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *
     enum dlock_status status = query_run(client, &query, err);
 
     if (status == DLOCK_OK)
-        dl_pool_caps_limit(&client->pool, query.found.caps);
+        dl_session_pool_caps_limit(&client->pool, query.found.caps);
     else if (status == DLOCK_CONFIG)
-        dl_pool_caps_limit(&client->pool, 0);
+        dl_session_pool_caps_limit(&client->pool, 0);
     if (status == DLOCK_OK || status == DLOCK_CONFIG)
         atomic_store(&client->unfit, status == DLOCK_CONFIG);
     return status;

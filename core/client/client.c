@@ -17,7 +17,7 @@ bool dl_client_forked(const struct dlock_client *client)
 
 bool dl_client_has(const struct dlock_client *client, uint32_t cap)
 {
-    const struct dlock_session_info *first = dl_pool_first(&client->pool);
+    const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
 
     return first != NULL && (first->caps & cap) != 0;
 }
@@ -53,7 +53,7 @@ static void session_down(void *arg, void *self)
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         if (lock->due.place != 0 && lock->renewal.automatic) {
             lock->renewal.at_ns = now_ns;
-            dl_keeper_set(client, lock, now_ns);
+            dl_renewer_set(client, lock, now_ns);
         }
     (void)pthread_mutex_unlock(&client->mutex);
 }
@@ -64,7 +64,7 @@ static void session_made(void *arg)
     struct dlock_client *client = arg;
 
     (void)pthread_mutex_lock(&client->mutex);
-    dl_keeper_wake(client);
+    dl_renewer_wake(client);
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -74,7 +74,7 @@ static void session_caps(void *arg, void *self, uint32_t caps)
     struct dlock_client *client = arg;
 
     (void)self;
-    dl_pool_caps_limit(&client->pool, caps);
+    dl_session_pool_caps_limit(&client->pool, caps);
 }
 
 static enum dlock_status client_alloc(const struct dlock_client_options *options,
@@ -91,7 +91,7 @@ static enum dlock_status client_alloc(const struct dlock_client_options *options
         client->on_lost_arg = options->on_lost_arg;
     }
     dl_host_init(&client->host, log);
-    dl_keeper_init(&client->keeper);
+    dl_renewer_init(&client->keeper);
     client->events.fd = -1;
     client->refs = 1;
     client->generation = dl_fork_generation();
@@ -110,9 +110,9 @@ static enum dlock_status client_alloc(const struct dlock_client_options *options
 static void client_free(struct dlock_client *client)
 {
     dl_events_fini(&client->events);
-    dl_keeper_fini(&client->keeper);
+    dl_renewer_fini(&client->keeper);
     dl_store_free(client->store);
-    dl_terms_drop(client->terms);
+    dl_lock_options_drop(client->terms);
     free(client);
 }
 
@@ -159,10 +159,10 @@ static enum dlock_status client_reach(struct dlock_client *client, struct dlock_
 
     if (settings->wait_ms > 0 && settings->wait_ms < most_ms)
         most_ms = settings->wait_ms;
-    status = dl_pool_take(&client->pool, DL_USE_HOLDER,
-                          dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
+    status = dl_session_pool_take(&client->pool, DL_USE_HOLDER,
+                                  dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
     if (status == DLOCK_OK)
-        dl_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
     return status;
 }
 
@@ -179,8 +179,9 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     client->host.session_caps = session_caps;
     client->host.session_made = session_made;
     client->host.session_arg = client;
-    status = dl_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
-                          settings->connect_timeout_ms, settings->connections, err);
+    status =
+        dl_session_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
+                             settings->connect_timeout_ms, settings->connections, err);
     if (status != DLOCK_OK) {
         client_sync_fini(client);
         return status;
@@ -188,7 +189,7 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     if (!settings->lazy)
         status = client_reach(client, err);
     if (status != DLOCK_OK) {
-        dl_pool_fini(&client->pool, false);
+        dl_session_pool_fini(&client->pool, false);
         client_sync_fini(client);
     }
     return status;
@@ -249,7 +250,7 @@ void dl_client_shutdown(struct dlock_client *client)
 {
     (void)pthread_mutex_lock(&client->mutex);
     client->shutdown = true;
-    dl_lock_cancel_all_locked(client, DLOCK_CLOSED);
+    dl_handle_cancel_all_locked(client, DLOCK_CLOSED);
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -266,7 +267,7 @@ static struct dlock *find_active(struct dlock_client *client)
             return lock;
         if (passed == NULL)
             passed = lock;
-        dl_lock_put_last_locked(lock);
+        dl_handle_put_last_locked(lock);
     }
     return NULL;
 }
@@ -301,7 +302,7 @@ static void drain_one_locked(struct dlock *lock, struct drained *drained)
         return;
     drained->until_ns = 0;
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_keeper_stop(client); /* its renewals would hold up one unlock after the other */
+    dl_renewer_stop(client); /* its renewals would hold up one unlock after the other */
     (void)pthread_mutex_lock(&client->mutex);
 }
 
@@ -337,7 +338,7 @@ void dl_client_release_forked(struct dlock_client *client)
 /* In a forked child: other threads of the parent may have left the mutex locked. */
 static void client_close_forked(struct dlock_client *client)
 {
-    dl_pool_fini(&client->pool, true);
+    dl_session_pool_fini(&client->pool, true);
     dl_client_release_forked(client);
 }
 
@@ -351,7 +352,7 @@ void dl_client_close(struct dlock_client *client)
         return;
     }
     (void)pthread_mutex_lock(&client->mutex);
-    self = dl_keeper_is_self(client);
+    self = dl_renewer_is_self(client);
     (void)pthread_mutex_unlock(&client->mutex);
     if (self) {
         dl_log(&client->host.log, DLOCK_LOG_ERROR,
@@ -366,8 +367,8 @@ void dl_client_close(struct dlock_client *client)
         dl_log(&client->host.log, DLOCK_LOG_WARNING,
                "dlock_client_close: %u held locks were not unlocked, and end with their leases: %s",
                drained.left, drained.err.message);
-    dl_keeper_stop(client);
-    dl_pool_fini(&client->pool, false);
+    dl_renewer_stop(client);
+    dl_session_pool_fini(&client->pool, false);
     dl_client_release(client);
 }
 

@@ -31,14 +31,14 @@ struct dlock_client {
 
     pthread_mutex_t mutex;
     pthread_cond_t quiet; /* signalled when a call has ended and somebody closes */
-    struct dl_keeper keeper;
+    struct dl_renewer keeper;
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
-    struct dl_names names;
-    struct dl_terms *terms; /* of the handle made last */
-    size_t refs;            /* the client itself, until close, and its handles */
-    unsigned calls;         /* in progress, other than on handles */
-    unsigned acquiring;     /* handles */
+    struct dl_name_states names;
+    struct dl_lock_options *terms; /* of the handle made last */
+    size_t refs;                   /* the client itself, until close, and its handles */
+    unsigned calls;                /* in progress, other than on handles */
+    unsigned acquiring;            /* handles */
     bool shutdown, closed;
     _Atomic bool unfit; /* the last probe found that the store keeps no lock safely (C16) */
     uint64_t jitter;

@@ -30,7 +30,7 @@ static void list_remove(struct dlock_client *client, struct dlock *lock)
         client->locks_last = lock->prev;
 }
 
-void dl_lock_put_last_locked(struct dlock *lock)
+void dl_handle_put_last_locked(struct dlock *lock)
 {
     list_remove(lock->client, lock);
     list_append(lock->client, lock);
@@ -44,18 +44,18 @@ static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
     (void)pthread_mutex_lock(&client->mutex);
     if (client->shutdown) {
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    } else if (!dl_keeper_reserve(client)) {
+    } else if (!dl_renewer_reserve(client)) {
         status = dl_error(err, DLOCK_NOMEM, "no memory for a handle");
     } else {
         list_append(client, lock);
-        dl_keeper_heed(client, lock);
+        dl_renewer_heed(client, lock);
         client->refs++;
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }
 
-void dl_lock_mark_claim(struct dlock *lock)
+void dl_handle_mark_claim(struct dlock *lock)
 {
     lock->claim->req.label = lock->terms->label;
     lock->claim->req.op_timeout_ms = lock->terms->op_timeout_ms;
@@ -67,8 +67,8 @@ static void lock_discard(struct dlock *lock)
 
     (void)pthread_mutex_lock(&client->mutex);
     if (lock->name != NULL)
-        dl_name_drop(&client->names, lock->name);
-    dl_terms_drop(lock->terms);
+        dl_name_state_drop(&client->names, lock->name);
+    dl_lock_options_drop(lock->terms);
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_free(lock->claim);
     free(lock);
@@ -84,8 +84,8 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     lock->client = client;
     lock->user = settings->user;
     (void)pthread_mutex_lock(&client->mutex);
-    lock->name = dl_name_get(&client->names, name, name_len);
-    lock->terms = dl_terms_get(&client->terms, settings);
+    lock->name = dl_name_state_get(&client->names, name, name_len);
+    lock->terms = dl_lock_options_get(&client->terms, settings);
     (void)pthread_mutex_unlock(&client->mutex);
     if (lock->name != NULL && lock->terms != NULL)
         lock->claim = dl_claim_new(client, lock->name->bytes, lock->name->len);
@@ -94,14 +94,14 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
         return NULL;
     }
     lock->renewal.automatic = lock->terms->renew;
-    dl_lock_mark_claim(lock);
+    dl_handle_mark_claim(lock);
     return lock;
 }
 
-enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mode,
-                                    struct dlock_error *err)
+enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
+                                      struct dlock_error *err)
 {
-    uint32_t caps = dl_pool_caps(&lock->client->pool);
+    uint32_t caps = dl_session_pool_caps(&lock->client->pool);
 
     if (lock->terms->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
@@ -110,9 +110,9 @@ enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mo
     return DLOCK_OK;
 }
 
-enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, size_t name_len,
-                              const struct dlock_options *options, struct dlock **out,
-                              struct dlock_error *err)
+enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, size_t name_len,
+                                const struct dlock_options *options, struct dlock **out,
+                                struct dlock_error *err)
 {
     struct dl_settings settings;
     struct dlock *lock;
@@ -124,7 +124,7 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     lock = lock_make(client, name, name_len, &settings);
     if (lock == NULL)
         return dl_error(err, DLOCK_NOMEM, "no memory for a handle");
-    status = dl_lock_supported(lock, DLOCK_EXCLUSIVE, err);
+    status = dl_handle_supported(lock, DLOCK_EXCLUSIVE, err);
     if (status == DLOCK_OK)
         status = lock_link(lock, err);
     if (status != DLOCK_OK) {
@@ -135,39 +135,39 @@ enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, siz
     return DLOCK_OK;
 }
 
-void dl_lock_changed_locked(struct dlock *lock)
+void dl_handle_changed_locked(struct dlock *lock)
 {
-    dl_sleepers_wake(&lock->changed);
+    dl_wait_list_wake(&lock->changed);
 }
 
-void dl_lock_sleep_locked(struct dlock *lock, int64_t until_ns)
+void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns)
 {
-    dl_sleepers_join(&lock->changed, &lock->client->mutex, &lock->client->host.clock, until_ns);
+    dl_wait_list_join(&lock->changed, &lock->client->mutex, &lock->client->host.clock, until_ns);
 }
 
-void dl_lock_await_change_locked(struct dlock *lock)
+void dl_handle_await_change_locked(struct dlock *lock)
 {
     lock->queued++;
-    dl_lock_sleep_locked(lock, DL_NEVER);
+    dl_handle_sleep_locked(lock, DL_NEVER);
     if (--lock->queued == 0)
-        dl_lock_changed_locked(lock);
+        dl_handle_changed_locked(lock);
 }
 
-void dl_lock_settle_locked(struct dlock *lock)
+void dl_handle_settle_locked(struct dlock *lock)
 {
     while (lock->phase != DL_PHASE_ACQUIRING && (lock->phase != DL_PHASE_IDLE || lock->keeper_busy))
-        dl_lock_await_change_locked(lock);
+        dl_handle_await_change_locked(lock);
 }
 
-void dl_lock_idle_locked(struct dlock *lock)
+void dl_handle_idle_locked(struct dlock *lock)
 {
     lock->client->acquiring -= lock->phase == DL_PHASE_ACQUIRING;
     lock->phase = DL_PHASE_IDLE;
     lock->waiting = NULL;
-    dl_hold_free_to_renew_locked(lock);
+    dl_held_free_to_renew_locked(lock);
     if (lock->late)
-        dl_keeper_wake(lock->client);
-    dl_lock_changed_locked(lock);
+        dl_renewer_wake(lock->client);
+    dl_handle_changed_locked(lock);
     if (lock->client->shutdown)
         (void)pthread_cond_broadcast(&lock->client->quiet);
 }
@@ -181,10 +181,10 @@ static void cancel_locked(struct dlock *lock, enum dlock_status status)
     waiting->cancel = status;
     if (waiting->watched != NULL)
         dl_dispatch_interrupt(lock->client->plugin, waiting->watched->self, &lock->claim->req);
-    dl_lock_changed_locked(lock);
+    dl_handle_changed_locked(lock);
 }
 
-void dl_lock_cancel(struct dlock *lock)
+void dl_handle_cancel(struct dlock *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
     lock->canceled = lock->waiting == NULL;
@@ -192,14 +192,14 @@ void dl_lock_cancel(struct dlock *lock)
     (void)pthread_mutex_unlock(&lock->client->mutex);
 }
 
-void dl_lock_cancel_reset(struct dlock *lock)
+void dl_handle_cancel_reset(struct dlock *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
     lock->canceled = false;
     (void)pthread_mutex_unlock(&lock->client->mutex);
 }
 
-void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status)
+void dl_handle_cancel_all_locked(struct dlock_client *client, enum dlock_status status)
 {
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         cancel_locked(lock, status);
@@ -211,8 +211,8 @@ static void lock_unlink(struct dlock *lock)
 
     list_remove(client, lock);
     dl_events_drop(&client->events, &lock->event);
-    dl_keeper_remove(client, lock);
-    dl_keeper_unreserve(client);
+    dl_renewer_remove(client, lock);
+    dl_renewer_unreserve(client);
 }
 
 /* Until no call is made on the handle, no callback runs for it, and it is free. Mutex held. */
@@ -224,7 +224,7 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
         cancel_locked(lock, DLOCK_CANCELED);
         if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->in_callback ||
             lock->queued > 0)
-            dl_lock_sleep_locked(lock, DL_NEVER);
+            dl_handle_sleep_locked(lock, DL_NEVER);
         else if (client->closed ||
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
             return;
@@ -233,7 +233,7 @@ static void lock_wind_down_locked(struct dlock *lock, struct dlock_error *err)
     }
 }
 
-void dl_lock_free(struct dlock *lock)
+void dl_handle_free(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
     struct dlock_error err;
@@ -241,7 +241,7 @@ void dl_lock_free(struct dlock *lock)
 
     dl_error_reset(&err);
     (void)pthread_mutex_lock(&client->mutex);
-    self = dl_keeper_is_self(client);
+    self = dl_renewer_is_self(client);
     if (!self) {
         lock_wind_down_locked(lock, &err);
         lock_unlink(lock);
@@ -259,14 +259,14 @@ void dl_lock_free(struct dlock *lock)
     dl_client_release(client);
 }
 
-void dl_lock_free_forked(struct dlock *lock)
+void dl_handle_free_forked(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    dl_name_drop_forked(lock->name);
-    dl_terms_drop(lock->terms);
+    dl_name_state_drop_forked(lock->name);
+    dl_lock_options_drop(lock->terms);
     if (lock->claim->pinned != NULL)
-        dl_pool_close_forked(&client->pool, lock->claim->pinned);
+        dl_session_pool_close_forked(&client->pool, lock->claim->pinned);
     dl_claim_free(lock->claim);
     free(lock);
     dl_client_release_forked(client);

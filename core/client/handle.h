@@ -23,7 +23,7 @@ struct dl_waiting {
     struct dlock *lock;
     enum dlock_status cancel;   /* what the call is to return; OK: go on waiting */
     struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
-    struct dl_turn turn;
+    struct dl_local_waiter turn;
     bool ready;  /* in line, and waiting for no answer: could be handed a claim */
     bool handed; /* got the claim of the holder, and this is what it was worth: */
     int64_t handed_until_ns;
@@ -33,9 +33,9 @@ struct dl_waiting {
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
-    struct dl_terms *terms;
+    struct dl_lock_options *terms;
     void *user;
-    struct dl_name *name;
+    struct dl_name_state *name;
 
     /* atomic */
     struct dl_lease lease;
@@ -43,8 +43,8 @@ struct dlock {
 
     /* guarded by client->mutex */
     struct dlock *prev, *next;
-    struct dl_sleepers changed; /* phase, keeper_busy, in_callback, and what is in waiting */
-    struct dl_waiting *waiting; /* NULL: no call takes the lock by dl_acquire */
+    struct dl_wait_list changed; /* phase, keeper_busy, in_callback, and what is in waiting */
+    struct dl_waiting *waiting;  /* NULL: no call takes the lock by dl_acquire */
     enum dl_phase phase;
     unsigned queued;  /* calls that wait for another one's phase to end */
     unsigned ending;  /* those of them that are unlocks, and end the claim */
@@ -57,7 +57,7 @@ struct dlock {
     bool downgrading;    /* the store may not know yet that the claim is shared */
     bool counted;        /* its name counts it as a holder, */
     bool counted_reader; /* as one of the readers */
-    bool late;           /* see dl_keeper_take_late */
+    bool late;           /* see dl_renewer_take_late */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
     struct dl_due due;         /* when the keeper looks at it, and */
@@ -68,48 +68,48 @@ struct dlock {
     struct dl_claim *claim;
 };
 
-enum dlock_status dl_lock_new(struct dlock_client *client, const void *name, size_t name_len,
-                              const struct dlock_options *options, struct dlock **out,
-                              struct dlock_error *err);
-void dl_lock_free(struct dlock *lock);
+enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, size_t name_len,
+                                const struct dlock_options *options, struct dlock **out,
+                                struct dlock_error *err);
+void dl_handle_free(struct dlock *lock);
 
 /* Whether the store has what the handle and the mode ask for: OK or UNSUPPORTED. Before the first
  * session the store is taken to have all that its plugin can do. */
-enum dlock_status dl_lock_supported(const struct dlock *lock, enum dlock_mode mode,
-                                    struct dlock_error *err);
+enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
+                                      struct dlock_error *err);
 
 /* In a forked child: memory, and the descriptors of a session of its own. */
-void dl_lock_free_forked(struct dlock *lock);
+void dl_handle_free_forked(struct dlock *lock);
 
 /* The call that acquires on the handle, or else the next one, returns CANCELED; and taking that
  * back. */
-void dl_lock_cancel(struct dlock *lock);
-void dl_lock_cancel_reset(struct dlock *lock);
+void dl_handle_cancel(struct dlock *lock);
+void dl_handle_cancel_reset(struct dlock *lock);
 
 /* The calls that wait on any handle return status. */
-void dl_lock_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
+void dl_handle_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
 
 /* Behind all other handles of the client. With the mutex held. */
-void dl_lock_put_last_locked(struct dlock *lock);
+void dl_handle_put_last_locked(struct dlock *lock);
 
 /* What of a claim is its handle's: label and bounds. */
-void dl_lock_mark_claim(struct dlock *lock);
+void dl_handle_mark_claim(struct dlock *lock);
 
 /* With the mutex held: something about the handle has changed. */
-void dl_lock_changed_locked(struct dlock *lock);
+void dl_handle_changed_locked(struct dlock *lock);
 
 /* With the mutex held: sleeps until something about the handle changes, until_ns, or for no reason.
  */
-void dl_lock_sleep_locked(struct dlock *lock, int64_t until_ns);
+void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns);
 
 /* With the mutex held: sleeps until something about the handle changes. dlock_free waits for us. */
-void dl_lock_await_change_locked(struct dlock *lock);
+void dl_handle_await_change_locked(struct dlock *lock);
 
 /* With the mutex held: waits until no call is made on the handle and the keeper is done with it, or
  * it is being acquired, which may take for ever. */
-void dl_lock_settle_locked(struct dlock *lock);
+void dl_handle_settle_locked(struct dlock *lock);
 
 /* With the mutex held: the phase is over. */
-void dl_lock_idle_locked(struct dlock *lock);
+void dl_handle_idle_locked(struct dlock *lock);
 
 #endif

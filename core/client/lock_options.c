@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 /* Without the label. */
-static struct dl_terms terms_of(const struct dl_settings *settings)
+static struct dl_lock_options terms_of(const struct dl_settings *settings)
 {
-    return (struct dl_terms){
+    return (struct dl_lock_options){
         .refs = 1,
         .ttl_ms = settings->ttl_ms,
         .wait_ms = settings->wait_ms,
@@ -24,7 +24,7 @@ static struct dl_terms terms_of(const struct dl_settings *settings)
     };
 }
 
-static bool terms_equal(const struct dl_terms *a, const struct dl_terms *b)
+static bool terms_equal(const struct dl_lock_options *a, const struct dl_lock_options *b)
 {
     return a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
            a->op_timeout_ms == b->op_timeout_ms && a->poll_max_ms == b->poll_max_ms &&
@@ -33,7 +33,7 @@ static bool terms_equal(const struct dl_terms *a, const struct dl_terms *b)
            a->in_queue == b->in_queue;
 }
 
-static bool label_make(struct dl_terms *terms, const char *text)
+static bool label_make(struct dl_lock_options *terms, const char *text)
 {
     char host[65] = "";
 
@@ -47,10 +47,11 @@ static bool label_make(struct dl_terms *terms, const char *text)
     return true;
 }
 
-struct dl_terms *dl_terms_get(struct dl_terms **last, const struct dl_settings *settings)
+struct dl_lock_options *dl_lock_options_get(struct dl_lock_options **last,
+                                            const struct dl_settings *settings)
 {
-    struct dl_terms wanted = terms_of(settings);
-    struct dl_terms *terms = *last;
+    struct dl_lock_options wanted = terms_of(settings);
+    struct dl_lock_options *terms = *last;
 
     if (terms != NULL && terms_equal(terms, &wanted) &&
         strcmp(terms->label_text, settings->label) == 0) {
@@ -62,16 +63,16 @@ struct dl_terms *dl_terms_get(struct dl_terms **last, const struct dl_settings *
         return NULL;
     *terms = wanted;
     if (!label_make(terms, settings->label)) {
-        dl_terms_drop(terms);
+        dl_lock_options_drop(terms);
         return NULL;
     }
-    dl_terms_drop(*last);
+    dl_lock_options_drop(*last);
     *last = terms;
     terms->refs++;
     return terms;
 }
 
-void dl_terms_drop(struct dl_terms *terms)
+void dl_lock_options_drop(struct dl_lock_options *terms)
 {
     if (terms == NULL || --terms->refs > 0)
         return;

@@ -8,7 +8,7 @@
 
 #include "load/settings.h"
 
-struct dl_terms {
+struct dl_lock_options {
     size_t refs;
     int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms, max_hold_ms;
     uint32_t handoff;
@@ -19,9 +19,10 @@ struct dl_terms {
 
 /* The terms that settings mean: *last if they are the same, or new ones, which *last is from then
  * on, with a reference of its own. NULL: no memory. Drop it as often. */
-struct dl_terms *dl_terms_get(struct dl_terms **last, const struct dl_settings *settings);
+struct dl_lock_options *dl_lock_options_get(struct dl_lock_options **last,
+                                            const struct dl_settings *settings);
 
 /* NULL is nothing. */
-void dl_terms_drop(struct dl_terms *terms);
+void dl_lock_options_drop(struct dl_lock_options *terms);
 
 #endif

@@ -11,16 +11,16 @@
 
 static int name_compare(const void *left, const void *right)
 {
-    const struct dl_name *a = left, *b = right;
+    const struct dl_name_state *a = left, *b = right;
 
     if (a->len != b->len)
         return a->len < b->len ? -1 : 1;
     return memcmp(a->bytes, b->bytes, a->len);
 }
 
-static struct dl_name *name_alloc(const void *bytes, size_t len)
+static struct dl_name_state *name_alloc(const void *bytes, size_t len)
 {
-    struct dl_name *name = calloc(1, offsetof(struct dl_name, bytes) + len);
+    struct dl_name_state *name = calloc(1, offsetof(struct dl_name_state, bytes) + len);
 
     if (name == NULL)
         return NULL;
@@ -30,10 +30,10 @@ static struct dl_name *name_alloc(const void *bytes, size_t len)
     return name;
 }
 
-struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len)
+struct dl_name_state *dl_name_state_get(struct dl_name_states *names, const void *bytes, size_t len)
 {
-    struct dl_name *name = name_alloc(bytes, len);
-    struct dl_name **there;
+    struct dl_name_state *name = name_alloc(bytes, len);
+    struct dl_name_state **there;
 
     if (name == NULL)
         return NULL;
@@ -46,7 +46,7 @@ struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t le
     return *there;
 }
 
-void dl_name_drop(struct dl_names *names, struct dl_name *name)
+void dl_name_state_drop(struct dl_name_states *names, struct dl_name_state *name)
 {
     if (--name->refs > 0)
         return;
@@ -54,13 +54,14 @@ void dl_name_drop(struct dl_names *names, struct dl_name *name)
     free(name);
 }
 
-void dl_name_drop_forked(struct dl_name *name)
+void dl_name_state_drop_forked(struct dl_name_state *name)
 {
     if (--name->refs == 0)
         free(name);
 }
 
-void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, unsigned own,
+                                int64_t now_ns)
 {
     if (waiters == UINT32_MAX)
         return;
@@ -70,14 +71,15 @@ void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, 
         name->crowded_ns = now_ns;
 }
 
-void dl_name_note_grant(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns)
+void dl_name_state_note_grant(struct dl_name_state *name, uint32_t waiters, unsigned own,
+                              int64_t now_ns)
 {
     /* Others have had it, or could have. */
     name->crowded_ns = waiters == UINT32_MAX ? now_ns + UNTOLD_NS : DL_NEVER;
-    dl_name_note_waiters(name, waiters, own, now_ns);
+    dl_name_state_note_waiters(name, waiters, own, now_ns);
 }
 
-bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode)
+bool dl_name_state_held_against(const struct dl_name_state *name, enum dlock_mode mode)
 {
     return name->writers > 0 || (mode == DLOCK_EXCLUSIVE && name->readers > 0);
 }

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct dl_name {
-    struct dl_queue queue;
+struct dl_name_state {
+    struct dl_local_queue queue;
     enum dlock_status failure; /* how the store failed the first in line just now; OK: not */
     int64_t crowded_ns; /* since when the store is taken to have other waiters; DL_NEVER: not */
     unsigned refs;
@@ -26,24 +26,27 @@ struct dl_name {
 };
 
 /* All names of a client: a binary search tree. */
-struct dl_names {
+struct dl_name_states {
     void *root;
 };
 
 /* The name, made at its first use; NULL: no memory. Drop it as often. */
-struct dl_name *dl_name_get(struct dl_names *names, const void *bytes, size_t len);
-void dl_name_drop(struct dl_names *names, struct dl_name *name);
+struct dl_name_state *dl_name_state_get(struct dl_name_states *names, const void *bytes,
+                                        size_t len);
+void dl_name_state_drop(struct dl_name_states *names, struct dl_name_state *name);
 
 /* The same in a forked child, which must not trust the tree: that leaks. */
-void dl_name_drop_forked(struct dl_name *name);
+void dl_name_state_drop_forked(struct dl_name_state *name);
 
 /* The store says that it has so many waiters, `own` of them of this client. UINT32_MAX: it does not
  * know. */
-void dl_name_note_waiters(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns);
+void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, unsigned own,
+                                int64_t now_ns);
 /* The same of a grant, from which the time of hand-offs counts. */
-void dl_name_note_grant(struct dl_name *name, uint32_t waiters, unsigned own, int64_t now_ns);
+void dl_name_state_note_grant(struct dl_name_state *name, uint32_t waiters, unsigned own,
+                              int64_t now_ns);
 
 /* Whether handles of this client keep mode from being granted. */
-bool dl_name_held_against(const struct dl_name *name, enum dlock_mode mode);
+bool dl_name_state_held_against(const struct dl_name_state *name, enum dlock_mode mode);
 
 #endif

@@ -56,11 +56,11 @@ enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim 
     enum dlock_status status;
 
     if (!dl_client_has(client, DLOCK_CAP_SESSION))
-        return dl_pool_take(&client->pool, use, deadline_ns, out, err);
+        return dl_session_pool_take(&client->pool, use, deadline_ns, out, err);
     if (claim->pinned == NULL) {
         if (use != DL_USE_ACQUIRE)
             return dl_error(err, DLOCK_LOST, "the session that held the lock is gone");
-        status = dl_pool_take(&client->pool, DL_USE_PIN, deadline_ns, &claim->pinned, err);
+        status = dl_session_pool_take(&client->pool, DL_USE_PIN, deadline_ns, &claim->pinned, err);
         if (status != DLOCK_OK)
             return status;
     }
@@ -72,7 +72,7 @@ void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, e
                           struct dl_session *session, enum dlock_status status)
 {
     if (session != claim->pinned)
-        dl_pool_put(&client->pool, use, session, status);
+        dl_session_pool_put(&client->pool, use, session, status);
 }
 
 void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dlock_status status)
@@ -83,8 +83,8 @@ void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dl
         return;
     claim->pinned = NULL;
     /* [SES-1]: a session whose lock did not end cleanly serves nobody else. */
-    dl_pool_put(&client->pool, DL_USE_PIN, session,
-                status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
+    dl_session_pool_put(&client->pool, DL_USE_PIN, session,
+                        status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
 }
 
 void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
@@ -96,7 +96,7 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
     claim->slot_used = false;
     if (client->plugin->ops.forget == NULL)
         return;
-    session = claim->pinned != NULL ? claim->pinned : dl_pool_take_idle(&client->pool);
+    session = claim->pinned != NULL ? claim->pinned : dl_session_pool_take_idle(&client->pool);
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
     if (session != NULL)
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
@@ -119,36 +119,36 @@ enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *
 }
 
 static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
-                       struct dl_release *release, struct dlock_error *err)
+                       struct dl_release_fsm *release, struct dlock_error *err)
 {
     struct dl_session *session;
     enum dlock_status status =
         dl_claim_session(client, claim, use, release->deadline_ns, &session, err);
 
     if (status != DLOCK_OK) {
-        dl_release_no_session(release, status);
+        dl_release_fsm_no_session(release, status);
         return;
     }
     claim->req.flags = 0;
     claim->req.deadline_ns = release->deadline_ns;
     status = dl_dispatch_leave(client->plugin, session->self, &claim->req, err);
     dl_claim_session_put(client, claim, use, session, status);
-    dl_release_answered(release, dl_client_now(client), status);
+    dl_release_fsm_answered(release, dl_client_now(client), status);
 }
 
 /* Until it is answered: a place that is left behind may be granted, and keeps others out then. */
 static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                         int64_t deadline_ns, struct dlock_error *err)
 {
-    struct dl_release release;
+    struct dl_release_fsm release;
 
-    dl_release_start(&release, deadline_ns, false, true);
+    dl_release_fsm_start(&release, deadline_ns, false, true);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
             leave_send(client, claim, use, &release, err);
         } else {
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
-            dl_release_paused(&release, dl_client_now(client));
+            dl_release_fsm_paused(&release, dl_client_now(client));
         }
     }
 }

@@ -5,14 +5,15 @@
 
 #define DEPTH_MOST UINT32_MAX
 
-void dl_hold_admit_locked(struct dlock *lock)
+void dl_held_admit_locked(struct dlock *lock)
 {
-    struct dl_queue *queue = &lock->name->queue;
+    struct dl_local_queue *queue = &lock->name->queue;
 
-    while (dl_queue_admit(queue) != NULL)
+    while (dl_local_queue_admit(queue) != NULL)
         continue;
-    for (struct dl_turn *turn = queue->first; turn != NULL && turn->admitted; turn = turn->next)
-        dl_lock_changed_locked(dl_turn_waiting(turn)->lock);
+    for (struct dl_local_waiter *turn = queue->first; turn != NULL && turn->admitted;
+         turn = turn->next)
+        dl_handle_changed_locked(dl_local_waiter_waiting(turn)->lock);
 }
 
 static unsigned *counter_of(const struct dlock *lock)
@@ -20,7 +21,7 @@ static unsigned *counter_of(const struct dlock *lock)
     return lock->counted_reader ? &lock->name->readers : &lock->name->writers;
 }
 
-void dl_hold_count_locked(struct dlock *lock)
+void dl_held_count_locked(struct dlock *lock)
 {
     if (lock->counted)
         return;
@@ -29,29 +30,29 @@ void dl_hold_count_locked(struct dlock *lock)
     ++*counter_of(lock);
 }
 
-void dl_hold_uncount_locked(struct dlock *lock)
+void dl_held_uncount_locked(struct dlock *lock)
 {
     if (!lock->counted)
         return;
     --*counter_of(lock);
     lock->counted = false;
-    dl_hold_admit_locked(lock);
+    dl_held_admit_locked(lock);
 }
 
-void dl_hold_count_moved_locked(struct dlock *from, struct dlock *to)
+void dl_held_count_moved_locked(struct dlock *from, struct dlock *to)
 {
     to->counted = from->counted;
     to->counted_reader = from->counted_reader;
     from->counted = false;
 }
 
-void dl_hold_downgrade_locked(struct dlock *lock)
+void dl_held_downgrade_locked(struct dlock *lock)
 {
     lock->claim->req.mode = DLOCK_SHARED;
     lock->downgrading = true;
 }
 
-enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
+enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
                                        struct dlock_error *err)
 {
     enum dlock_state state;
@@ -72,16 +73,16 @@ enum dlock_status dl_hold_again_locked(struct dlock *lock, enum dlock_mode mode,
 
 static void look_again_locked(struct dlock *lock)
 {
-    dl_keeper_hold(lock->client, lock);
+    dl_renewer_hold(lock->client, lock);
 }
 
-void dl_hold_free_to_renew_locked(struct dlock *lock)
+void dl_held_free_to_renew_locked(struct dlock *lock)
 {
     if (lock->due.place != 0)
         look_again_locked(lock);
 }
 
-void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
+void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant)
 {
     bool soon = grant->lease_ms < lock->claim->req.ttl_ms &&
@@ -99,7 +100,7 @@ void dl_hold_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     look_again_locked(lock);
 }
 
-uint32_t dl_hold_waiters(const struct dlock *lock, const struct dlock_grant *grant)
+uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *grant)
 {
     return grant->waiters == 0 && !lock->terms->in_queue ? UINT32_MAX : grant->waiters;
 }
@@ -108,13 +109,14 @@ static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlo
 {
     if (lock->downgrading) {
         lock->downgrading = false;
-        dl_hold_uncount_locked(lock);
-        dl_hold_count_locked(lock);
+        dl_held_uncount_locked(lock);
+        dl_held_count_locked(lock);
     }
-    dl_name_note_waiters(lock->name, dl_hold_waiters(lock, grant), lock->name->places, now_ns);
+    dl_name_state_note_waiters(lock->name, dl_held_waiters(lock, grant), lock->name->places,
+                               now_ns);
 }
 
-enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,
+enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale)
 {
@@ -124,11 +126,11 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
 
     status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
     if (gone) {
-        dl_hold_lose_locked(lock, dl_client_has(lock->client, DLOCK_CAP_SESSION)
+        dl_held_lose_locked(lock, dl_client_has(lock->client, DLOCK_CAP_SESSION)
                                       ? DLOCK_REASON_SESSION
                                       : DLOCK_REASON_TAKEN);
     } else if (status == DLOCK_LOST) {
-        (void)dl_hold_due_locked(lock, now_ns, 0);
+        (void)dl_held_due_locked(lock, now_ns, 0);
     } else {
         if (status == DLOCK_OK)
             extended_locked(lock, now_ns, grant);
@@ -137,7 +139,7 @@ enum dlock_status dl_hold_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     return status;
 }
 
-bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
+bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
 {
     switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns, early_ns,
                            lock->phase != DL_PHASE_IDLE || lock->ending > 0)) {
@@ -147,39 +149,39 @@ bool dl_hold_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
         look_again_locked(lock);
         break;
     case DL_DUE_BUSY:
-        dl_keeper_set(lock->client, lock, dl_lease_until_ns(&lock->lease));
+        dl_renewer_set(lock->client, lock, dl_lease_until_ns(&lock->lease));
         break;
     case DL_DUE_GONE:
-        dl_keeper_remove(lock->client, lock);
+        dl_renewer_remove(lock->client, lock);
         break;
     case DL_DUE_EXPIRED:
-        dl_hold_lose_locked(lock, DLOCK_REASON_EXPIRED);
+        dl_held_lose_locked(lock, DLOCK_REASON_EXPIRED);
         break;
     case DL_DUE_MAX_HOLD:
-        dl_hold_lose_locked(lock, DLOCK_REASON_MAX_HOLD);
+        dl_held_lose_locked(lock, DLOCK_REASON_MAX_HOLD);
         break;
     }
     return false;
 }
 
-void dl_hold_lose_locked(struct dlock *lock, enum dlock_reason reason)
+void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
 {
     struct dlock_client *client = lock->client;
 
     dl_lease_lose(&lock->lease);
-    dl_keeper_remove(client, lock);
+    dl_renewer_remove(client, lock);
     if (lock->phase != DL_PHASE_RELEASING)
-        dl_hold_uncount_locked(lock);
+        dl_held_uncount_locked(lock);
     if (lock->told)
         return;
     lock->told = true;
     lock->reason = reason;
     dl_events_push(&client->events, &lock->event);
     if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))
-        dl_keeper_wake(client);
+        dl_renewer_wake(client);
 }
 
-struct dlock_event dl_hold_event_locked(struct dl_event_node *node)
+struct dlock_event dl_held_event_locked(struct dl_event_node *node)
 {
     struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
 
@@ -190,8 +192,8 @@ struct dlock_event dl_hold_event_locked(struct dl_event_node *node)
                                 .fence = atomic_load(&lock->fence)};
 }
 
-void dl_hold_end_locked(struct dlock *lock)
+void dl_held_end_locked(struct dlock *lock)
 {
     dl_lease_free(&lock->lease);
-    dl_keeper_remove(lock->client, lock);
+    dl_renewer_remove(lock->client, lock);
 }

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/release_fsm.h"
 
-void dl_release_start(struct dl_release *release, int64_t deadline_ns, bool session, bool again)
+void dl_release_fsm_start(struct dl_release_fsm *release, int64_t deadline_ns, bool session,
+                          bool again)
 {
-    *release = (struct dl_release){.deadline_ns = deadline_ns,
-                                   .session = session,
-                                   .gone_is_ok = again,
-                                   .step = DL_RELEASE_SEND,
-                                   .result = DLOCK_UNKNOWN};
+    *release = (struct dl_release_fsm){.deadline_ns = deadline_ns,
+                                       .session = session,
+                                       .gone_is_ok = again,
+                                       .step = DL_RELEASE_SEND,
+                                       .result = DLOCK_UNKNOWN};
 }
 
-static void done(struct dl_release *release, enum dlock_status status)
+static void done(struct dl_release_fsm *release, enum dlock_status status)
 {
     release->step = DL_RELEASE_DONE;
     release->result = status;
 }
 
 /* Without an answer to any of them. */
-static void give_up(struct dl_release *release, enum dlock_status status)
+static void give_up(struct dl_release_fsm *release, enum dlock_status status)
 {
     done(release, release->uncertain ? DLOCK_UNKNOWN : status);
 }
 
-void dl_release_no_session(struct dl_release *release, enum dlock_status status)
+void dl_release_fsm_no_session(struct dl_release_fsm *release, enum dlock_status status)
 {
     give_up(release, status);
 }
 
-void dl_release_answered(struct dl_release *release, int64_t now_ns, enum dlock_status status)
+void dl_release_fsm_answered(struct dl_release_fsm *release, int64_t now_ns,
+                             enum dlock_status status)
 {
     if (status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)) {
         done(release, DLOCK_OK);
@@ -47,7 +49,7 @@ void dl_release_answered(struct dl_release *release, int64_t now_ns, enum dlock_
     release->result = status;
 }
 
-void dl_release_paused(struct dl_release *release, int64_t now_ns)
+void dl_release_fsm_paused(struct dl_release_fsm *release, int64_t now_ns)
 {
     if (now_ns >= release->deadline_ns) /* it took longer */
         give_up(release, release->result);

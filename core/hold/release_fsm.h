@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum dl_release_step {
+enum dl_release_fsm_step {
     DL_RELEASE_SEND,  /* one unlock, answered or not by deadline_ns */
     DL_RELEASE_PAUSE, /* for DL_RELEASE_PAUSE_NS */
     DL_RELEASE_DONE   /* result */
@@ -20,24 +20,26 @@ enum dl_release_step {
 
 #define DL_RELEASE_PAUSE_NS INT64_C(10000000)
 
-struct dl_release {
+struct dl_release_fsm {
     int64_t deadline_ns;
     bool session;    /* the session that holds the lock is not used again after a failure [SES-2] */
     bool gone_is_ok; /* an unlock before this one may have been executed unseen */
     bool uncertain;  /* a SEND of this one may have been */
-    enum dl_release_step step;
+    enum dl_release_fsm_step step;
     enum dlock_status result; /* at DONE; before, of the last exchange */
 };
 
 /* again: an unlock before this one ended without an answer. */
-void dl_release_start(struct dl_release *release, int64_t deadline_ns, bool session, bool again);
+void dl_release_fsm_start(struct dl_release_fsm *release, int64_t deadline_ns, bool session,
+                          bool again);
 
 /* No session could be had for SEND. */
-void dl_release_no_session(struct dl_release *release, enum dlock_status status);
+void dl_release_fsm_no_session(struct dl_release_fsm *release, enum dlock_status status);
 
 /* SEND has ended with status. */
-void dl_release_answered(struct dl_release *release, int64_t now_ns, enum dlock_status status);
+void dl_release_fsm_answered(struct dl_release_fsm *release, int64_t now_ns,
+                             enum dlock_status status);
 
-void dl_release_paused(struct dl_release *release, int64_t now_ns);
+void dl_release_fsm_paused(struct dl_release_fsm *release, int64_t now_ns);
 
 #endif

@@ -65,7 +65,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     sent_ns = renew_send(lock, deadline_ns, &op, err);
     now_ns = dl_client_now(client);
     (void)pthread_mutex_lock(&client->mutex);
-    status = dl_hold_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
+    status = dl_held_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
     (void)pthread_mutex_unlock(&client->mutex);
     if (stale) /* an unlock may wait for us */
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER,
@@ -82,7 +82,7 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
 
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
-    dl_lock_settle_locked(lock);
+    dl_handle_settle_locked(lock);
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
     if (lock->ending > 0) /* its unlock waits for an earlier renewal, and for no further one */
@@ -103,9 +103,9 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status = renew_exchange(lock, err);
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    dl_lock_idle_locked(lock);
+    dl_handle_idle_locked(lock);
     if (status == DLOCK_LOST && lock->claim->pinned != NULL)
-        dl_keeper_wake(lock->client); /* to end the session */
+        dl_renewer_wake(lock->client); /* to end the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;
 }
@@ -135,11 +135,11 @@ static enum dlock_status downgrade_begin(struct dlock *lock, bool *tell, struct 
             status = dl_error(err, DLOCK_INVALID, "acquired %u times, by callers who rely on it",
                               lock->depth + 1);
         else
-            dl_hold_downgrade_locked(lock);
+            dl_held_downgrade_locked(lock);
     }
     *tell = lock->downgrading;
     if (!*tell)
-        dl_lock_idle_locked(lock);
+        dl_handle_idle_locked(lock);
     return status;
 }
 
@@ -149,7 +149,7 @@ enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status;
     bool tell;
 
-    if ((dl_pool_caps(&client->pool) & DLOCK_CAP_DOWNGRADE) == 0)
+    if ((dl_session_pool_caps(&client->pool) & DLOCK_CAP_DOWNGRADE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot downgrade a lock");
     (void)pthread_mutex_lock(&client->mutex);
     status = downgrade_begin(lock, &tell, err);

@@ -29,7 +29,7 @@ static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
 {
     for (size_t i = 0; i < n; i++) {
         client->keeper.batch[i]->keeper_busy = false;
-        dl_keeper_set(client, client->keeper.batch[i], now_ns);
+        dl_renewer_set(client, client->keeper.batch[i], now_ns);
     }
 }
 
@@ -39,7 +39,7 @@ static void ended_lose(struct dlock_client *client, int64_t now_ns)
     struct dl_due *end = dl_schedule_first(&client->keeper.ends);
 
     while (end != NULL && end->at_ns <= now_ns) {
-        (void)dl_hold_due_locked(end_lock(end), now_ns, 0);
+        (void)dl_held_due_locked(end_lock(end), now_ns, 0);
         end = dl_schedule_first(&client->keeper.ends);
     }
 }
@@ -54,15 +54,15 @@ static int64_t early_of(const struct dlock *lock, const struct dlock *first)
     return dl_renewal_early_ns(&lock->renewal);
 }
 
-size_t dl_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
+size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     /* [SES-1]: a ping each, and whoever is not pinged just now is not kept busy. */
     size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_KEEPER_BATCH;
     size_t n = 0;
 
     ended_lose(client, now_ns);
-    while (n < most && !dl_keeper_losses_wait(client)) {
+    while (n < most && !dl_renewer_losses_wait(client)) {
         struct dl_due *due = dl_schedule_first(&keeper->schedule);
         struct dlock *lock;
         int64_t early_ns = 0;
@@ -76,20 +76,20 @@ size_t dl_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
         is_early = due->at_ns > now_ns;
         if (due->at_ns - early_ns > now_ns)
             return n;
-        if (!dl_hold_due_locked(lock, now_ns, early_ns)) {
+        if (!dl_held_due_locked(lock, now_ns, early_ns)) {
             if (is_early) /* its time may still be the first */
                 return n;
             continue;
         }
         /* The next moment to look at it, should the exchange decide nothing. */
-        dl_keeper_set(client, lock, dl_lease_until_ns(&lock->lease));
+        dl_renewer_set(client, lock, dl_lease_until_ns(&lock->lease));
         lock->keeper_busy = true;
         dl_renew_prepare_locked(lock);
         keeper->batch[n] = lock;
         keeper->ops[n].req = &lock->claim->req;
         n++;
     }
-    if (!dl_keeper_losses_wait(client))
+    if (!dl_renewer_losses_wait(client))
         return n;
     batch_drop(client, n, now_ns);
     return 0;
@@ -98,18 +98,18 @@ size_t dl_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
 /* With the mutex held. */
 static void bound_look(struct dlock_client *client, int64_t now_ns)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
 
     if (now_ns - keeper->bound_seen_ns < dl_later(keeper->bound_ns, BOUND_LIFE_NS))
         return;
     keeper->bound_seen_ns = now_ns;
     keeper->bound_ns = DL_NEVER;
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        dl_keeper_heed(client, lock);
+        dl_renewer_heed(client, lock);
 }
 
-int64_t dl_batch_until_locked(struct dlock_client *client, struct dlock *const *locks, size_t n,
-                              int64_t now_ns)
+int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *const *locks,
+                                    size_t n, int64_t now_ns)
 {
     const struct dl_due *end;
     int64_t most_ns;
@@ -160,10 +160,10 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
 }
 
-void dl_batch_busy_end_locked(struct dlock *lock)
+void dl_renew_batch_busy_end_locked(struct dlock *lock)
 {
     lock->keeper_busy = false;
-    dl_lock_changed_locked(lock);
+    dl_handle_changed_locked(lock);
 }
 
 /* Whether the i-th has a lease in the store that came too late for its claim. With the mutex held.
@@ -178,7 +178,7 @@ static bool came_late(struct dlock_client *client, size_t i)
     if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
         /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
         return op->status == DLOCK_OK && lock->told;
-    (void)dl_hold_renewed_locked(lock, client->keeper.sent_ns[i], now_ns, op->status, &op->grant,
+    (void)dl_held_renewed_locked(lock, client->keeper.sent_ns[i], now_ns, op->status, &op->grant,
                                  &late);
     return late;
 }
@@ -186,7 +186,7 @@ static bool came_late(struct dlock_client *client, size_t i)
 /* With the mutex held. */
 static void batch_apply(struct dlock_client *client, size_t n)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
 
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = keeper->batch[i];
@@ -195,17 +195,17 @@ static void batch_apply(struct dlock_client *client, size_t n)
             lock->late = true;
             keeper->late++;
         }
-        dl_batch_busy_end_locked(lock);
+        dl_renew_batch_busy_end_locked(lock);
     }
 }
 
-void dl_batch_renew_locked(struct dlock_client *client, size_t n)
+void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     int64_t now_ns = dl_client_now(client);
-    int64_t deadline_ns = dl_batch_until_locked(client, keeper->batch, n, now_ns);
+    int64_t deadline_ns = dl_renew_batch_until_locked(client, keeper->batch, n, now_ns);
 
-    if (dl_keeper_losses_wait(client)) {
+    if (dl_renewer_losses_wait(client)) {
         batch_drop(client, n, now_ns);
         return;
     }

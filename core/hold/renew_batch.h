@@ -13,17 +13,17 @@
 
 /* The handles for the next exchange, in keeper.batch: how many, marked keeper_busy. Losses go to
  * the queue, and come first: 0 while any wait for a callback. */
-size_t dl_batch_collect_locked(struct dlock_client *client, int64_t now_ns);
+size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns);
 
 /* One exchange for the n of them. Gives the mutex up meanwhile. */
-void dl_batch_renew_locked(struct dlock_client *client, size_t n);
+void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n);
 
 /* Until when an exchange for these n handles that begins now may last, for the sake of every lease
  * of the client, and of those that handles may get meanwhile. See DL_EXCHANGE_LEAST_NS. */
-int64_t dl_batch_until_locked(struct dlock_client *client, struct dlock *const *locks, size_t n,
-                              int64_t now_ns);
+int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *const *locks,
+                                    size_t n, int64_t now_ns);
 
 /* The keeper is done with the handle. */
-void dl_batch_busy_end_locked(struct dlock *lock);
+void dl_renew_batch_busy_end_locked(struct dlock *lock);
 
 #endif

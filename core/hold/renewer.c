@@ -22,13 +22,13 @@
 /* What the keeper's thread may get that is not its creator's. */
 enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
 
-void dl_keeper_init(struct dl_keeper *keeper)
+void dl_renewer_init(struct dl_renewer *keeper)
 {
-    *keeper = (struct dl_keeper){
+    *keeper = (struct dl_renewer){
         .wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
 }
 
-void dl_keeper_fini(struct dl_keeper *keeper)
+void dl_renewer_fini(struct dl_renewer *keeper)
 {
     if (keeper->wake_fd >= 0)
         (void)close(keeper->wake_fd);
@@ -38,9 +38,9 @@ void dl_keeper_fini(struct dl_keeper *keeper)
     dl_schedule_fini(&keeper->ends);
 }
 
-bool dl_keeper_reserve(struct dlock_client *client)
+bool dl_renewer_reserve(struct dlock_client *client)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
 
     if (!dl_schedule_reserve(&keeper->schedule))
         return false;
@@ -50,15 +50,15 @@ bool dl_keeper_reserve(struct dlock_client *client)
     return false;
 }
 
-void dl_keeper_unreserve(struct dlock_client *client)
+void dl_renewer_unreserve(struct dlock_client *client)
 {
     dl_schedule_unreserve(&client->keeper.schedule);
     dl_schedule_unreserve(&client->keeper.ends);
 }
 
-void dl_keeper_wake(struct dlock_client *client)
+void dl_renewer_wake(struct dlock_client *client)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
 
     if (!keeper->running || keeper->armed_ns == AWAKE_NS)
         return;
@@ -66,14 +66,14 @@ void dl_keeper_wake(struct dlock_client *client)
     (void)eventfd_write(keeper->wake_fd, 1); /* cannot block: it is read after every wake */
 }
 
-void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns)
+void dl_renewer_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns)
 {
     dl_schedule_set(&client->keeper.schedule, &lock->due, at_ns);
     if (at_ns < client->keeper.armed_ns)
-        dl_keeper_wake(client);
+        dl_renewer_wake(client);
 }
 
-void dl_keeper_remove(struct dlock_client *client, struct dlock *lock)
+void dl_renewer_remove(struct dlock_client *client, struct dlock *lock)
 {
     dl_schedule_remove(&client->keeper.schedule, &lock->due);
     dl_schedule_remove(&client->keeper.ends, &lock->end);
@@ -89,24 +89,24 @@ static int64_t bound_of(const struct dlock *lock)
                                 : dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
 }
 
-void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock)
+void dl_renewer_heed(struct dlock_client *client, const struct dlock *lock)
 {
     client->keeper.bound_ns = dl_earlier(client->keeper.bound_ns, bound_of(lock));
 }
 
-void dl_keeper_hold(struct dlock_client *client, struct dlock *lock)
+void dl_renewer_hold(struct dlock_client *client, struct dlock *lock)
 {
     dl_schedule_set(&client->keeper.ends, &lock->end, dl_lease_until_ns(&lock->lease));
-    dl_keeper_heed(client, lock);
-    dl_keeper_set(client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+    dl_renewer_heed(client, lock);
+    dl_renewer_set(client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
 }
 
-bool dl_keeper_is_self(const struct dlock_client *client)
+bool dl_renewer_is_self(const struct dlock_client *client)
 {
     return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
 }
 
-bool dl_keeper_losses_wait(const struct dlock_client *client)
+bool dl_renewer_losses_wait(const struct dlock_client *client)
 {
     return client->on_lost != NULL && client->events.first != NULL;
 }
@@ -114,15 +114,15 @@ bool dl_keeper_losses_wait(const struct dlock_client *client)
 /* With the mutex held, which it gives up during the callbacks. */
 static void losses_report(struct dlock_client *client)
 {
-    while (dl_keeper_losses_wait(client)) {
-        struct dlock_event event = dl_hold_event_locked(dl_events_pop(&client->events));
+    while (dl_renewer_losses_wait(client)) {
+        struct dlock_event event = dl_held_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
         (void)pthread_mutex_unlock(&client->mutex);
         client->on_lost(client->on_lost_arg, &event);
         (void)pthread_mutex_lock(&client->mutex);
         event.lock->in_callback = false;
-        dl_lock_changed_locked(event.lock);
+        dl_handle_changed_locked(event.lock);
     }
 }
 
@@ -149,11 +149,11 @@ static bool lost_session_end(struct dlock_client *client)
     dl_claim_forget(client, lock->claim);
     dl_claim_unpin(client, lock->claim, DLOCK_LOST);
     (void)pthread_mutex_lock(&client->mutex);
-    dl_batch_busy_end_locked(lock);
+    dl_renew_batch_busy_end_locked(lock);
     return true;
 }
 
-bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock)
+bool dl_renewer_take_late(struct dlock_client *client, struct dlock *lock)
 {
     bool late = lock->late;
 
@@ -166,7 +166,7 @@ bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock)
  * held, which it gives up meanwhile. false: there was none. */
 static bool late_give_back(struct dlock_client *client)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     struct dlock *lock = keeper->late > 0 ? client->locks : NULL;
     int64_t deadline_ns;
 
@@ -174,17 +174,17 @@ static bool late_give_back(struct dlock_client *client)
         lock = lock->next;
     if (lock == NULL)
         return false;
-    deadline_ns = dl_batch_until_locked(client, &lock, 1, dl_client_now(client));
-    if (dl_keeper_losses_wait(client))
+    deadline_ns = dl_renew_batch_until_locked(client, &lock, 1, dl_client_now(client));
+    if (dl_renewer_losses_wait(client))
         return true;
-    (void)dl_keeper_take_late(client, lock);
+    (void)dl_renewer_take_late(client, lock);
     lock->keeper_busy = true;
     keeper->busy_until_ns = deadline_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
     (void)pthread_mutex_lock(&client->mutex);
     keeper->busy_until_ns = 0;
-    dl_batch_busy_end_locked(lock);
+    dl_renew_batch_busy_end_locked(lock);
     return true;
 }
 
@@ -192,7 +192,7 @@ static bool late_give_back(struct dlock_client *client)
 static void sessions_trim(struct dlock_client *client)
 {
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_pool_trim(&client->pool);
+    dl_session_pool_trim(&client->pool);
     (void)pthread_mutex_lock(&client->mutex);
 }
 
@@ -219,7 +219,7 @@ static void timer_arm(const struct dlock_client *client, int64_t at_ns)
 /* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
 static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
                             {.fd = keeper->timer_fd, .events = POLLIN}};
     eventfd_t count;
@@ -245,19 +245,19 @@ static void nice_as_process(void)
 static void *keeper_main(void *arg)
 {
     struct dlock_client *client = arg;
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
 
     nice_as_process();
     (void)pthread_mutex_lock(&client->mutex);
     while (!keeper->stop) {
         int64_t now_ns = dl_client_now(client);
-        size_t n = dl_batch_collect_locked(client, now_ns);
+        size_t n = dl_renew_batch_collect_locked(client, now_ns);
         struct dl_due *next = dl_schedule_first(&keeper->schedule);
-        int64_t trim_ns = dl_pool_trim_ns(&client->pool, now_ns);
+        int64_t trim_ns = dl_session_pool_trim_ns(&client->pool, now_ns);
 
         if (n > 0)
-            dl_batch_renew_locked(client, n);
-        else if (dl_keeper_losses_wait(client))
+            dl_renew_batch_renew_locked(client, n);
+        else if (dl_renewer_losses_wait(client))
             losses_report(client);
         else if (trim_ns <= now_ns)
             sessions_trim(client);
@@ -315,9 +315,9 @@ static int thread_start(struct dlock_client *client)
     return rc;
 }
 
-enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err)
+enum dlock_status dl_renewer_start(struct dlock_client *client, struct dlock_error *err)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     int rc;
 
     if (keeper->running)
@@ -336,15 +336,15 @@ enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_erro
     return DLOCK_OK;
 }
 
-void dl_keeper_stop(struct dlock_client *client)
+void dl_renewer_stop(struct dlock_client *client)
 {
-    struct dl_keeper *keeper = &client->keeper;
+    struct dl_renewer *keeper = &client->keeper;
     bool running;
 
     (void)pthread_mutex_lock(&client->mutex);
     running = keeper->running;
     keeper->stop = true;
-    dl_keeper_wake(client);
+    dl_renewer_wake(client);
     (void)pthread_mutex_unlock(&client->mutex);
     if (!running)
         return;

@@ -33,7 +33,7 @@ struct dlock_client;
  * nothing, whose ttl may be milliseconds: the news of such a loss may come as much later. */
 #define DL_EXCHANGE_LEAST_NS INT64_C(200000000)
 
-struct dl_keeper {
+struct dl_renewer {
     struct dl_schedule schedule; /* of handles: the next moment to look at each */
     struct dl_schedule ends;     /* of those that hold a lease: when it ends */
     int64_t bound_ns; /* no handle wants an exchange of others to last longer; it may want
@@ -50,43 +50,43 @@ struct dl_keeper {
     int64_t sent_ns[DL_KEEPER_BATCH];
 };
 
-void dl_keeper_init(struct dl_keeper *keeper);
-void dl_keeper_fini(struct dl_keeper *keeper);
+void dl_renewer_init(struct dl_renewer *keeper);
+void dl_renewer_fini(struct dl_renewer *keeper);
 
 /* Starts the thread unless it runs. With the client's mutex held. OK or NOMEM. */
-enum dlock_status dl_keeper_start(struct dlock_client *client, struct dlock_error *err);
+enum dlock_status dl_renewer_start(struct dlock_client *client, struct dlock_error *err);
 
 /* Ends and joins it. Without the mutex. */
-void dl_keeper_stop(struct dlock_client *client);
+void dl_renewer_stop(struct dlock_client *client);
 
 /* Room in the schedules for one more handle, and giving that back. false: no memory. With the mutex
  * held. */
-bool dl_keeper_reserve(struct dlock_client *client);
-void dl_keeper_unreserve(struct dlock_client *client);
+bool dl_renewer_reserve(struct dlock_client *client);
+void dl_renewer_unreserve(struct dlock_client *client);
 
 /* Puts lock into the schedule at at_ns, waking the thread if that is earlier than it would wake.
  * With the mutex held. */
-void dl_keeper_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns);
-void dl_keeper_remove(struct dlock_client *client, struct dlock *lock);
+void dl_renewer_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns);
+void dl_renewer_remove(struct dlock_client *client, struct dlock *lock);
 
 /* lock has a lease, or another end of it: it is looked at when a renewal is due, and exchanges end
- * with it. dl_keeper_remove undoes that. With the mutex held. */
-void dl_keeper_hold(struct dlock_client *client, struct dlock *lock);
+ * with it. dl_renewer_remove undoes that. With the mutex held. */
+void dl_renewer_hold(struct dlock_client *client, struct dlock *lock);
 
 /* A handle was made. With the mutex held. */
-void dl_keeper_heed(struct dlock_client *client, const struct dlock *lock);
+void dl_renewer_heed(struct dlock_client *client, const struct dlock *lock);
 
 /* Whether a callback has to be told of a loss. With the mutex held. */
-bool dl_keeper_losses_wait(const struct dlock_client *client);
+bool dl_renewer_losses_wait(const struct dlock_client *client);
 
 /* true: the store may keep a lease for this lost handle, which came too late; to give it back is
  * the caller's now. With the mutex held. */
-bool dl_keeper_take_late(struct dlock_client *client, struct dlock *lock);
+bool dl_renewer_take_late(struct dlock_client *client, struct dlock *lock);
 
 /* Wakes the thread, to look at everything again. With the mutex held. */
-void dl_keeper_wake(struct dlock_client *client);
+void dl_renewer_wake(struct dlock_client *client);
 
 /* The calling thread is the keeper: it may not wait for itself. With the mutex held. */
-bool dl_keeper_is_self(const struct dlock_client *client);
+bool dl_renewer_is_self(const struct dlock_client *client);
 
 #endif

@@ -6,7 +6,8 @@
 #include "hold/release_fsm.h"
 #include "sys/error.h"
 
-static void release_send(struct dlock *lock, struct dl_release *release, struct dlock_error *err)
+static void release_send(struct dlock *lock, struct dl_release_fsm *release,
+                         struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dl_claim *claim = lock->claim;
@@ -17,10 +18,10 @@ static void release_send(struct dlock *lock, struct dl_release *release, struct 
     if (status == DLOCK_OK) {
         status =
             dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, release->deadline_ns, err);
-        dl_release_answered(release, dl_client_now(client), status);
+        dl_release_fsm_answered(release, dl_client_now(client), status);
     } else {
         dl_claim_forget(client, claim);
-        dl_release_no_session(release, status);
+        dl_release_fsm_no_session(release, status);
     }
 }
 
@@ -28,15 +29,15 @@ static void release_send(struct dlock *lock, struct dl_release *release, struct 
 static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
                                          struct dlock_error *err)
 {
-    struct dl_release release;
+    struct dl_release_fsm release;
 
-    dl_release_start(&release, deadline_ns, lock->claim->pinned != NULL, again);
+    dl_release_fsm_start(&release, deadline_ns, lock->claim->pinned != NULL, again);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
             release_send(lock, &release, err);
         } else {
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
-            dl_release_paused(&release, dl_client_now(lock->client));
+            dl_release_fsm_paused(&release, dl_client_now(lock->client));
         }
     }
     return release.result;
@@ -56,9 +57,9 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
         return;
     lock->ending += ends;
     while (phase_ends(lock))
-        dl_lock_await_change_locked(lock);
+        dl_handle_await_change_locked(lock);
     lock->ending -= ends;
-    dl_hold_free_to_renew_locked(lock); /* should this not be its end after all */
+    dl_held_free_to_renew_locked(lock); /* should this not be its end after all */
     *now_ns = dl_client_now(lock->client);
 }
 
@@ -67,7 +68,7 @@ static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
     if (!lock->keeper_busy)
         return;
     while (lock->keeper_busy)
-        dl_lock_sleep_locked(lock, DL_NEVER);
+        dl_handle_sleep_locked(lock, DL_NEVER);
     *now_ns = dl_client_now(lock->client);
 }
 
@@ -114,13 +115,13 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
         return ENDING_RELEASE;
     if (dl_handoff_locked(lock, *now_ns))
         return ENDING_HANDED;
-    dl_hold_end_locked(lock);
+    dl_held_end_locked(lock);
     if (state == DLOCK_STATE_LOST) {
         dl_events_drop(&client->events, &lock->event);
         lock->told = true;
     }
     await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
-    if (dl_keeper_take_late(client, lock))
+    if (dl_renewer_take_late(client, lock))
         return ENDING_LATE;
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
@@ -155,8 +156,8 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable =
         status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
-    dl_hold_uncount_locked(lock);
-    dl_lock_idle_locked(lock);
+    dl_held_uncount_locked(lock);
+    dl_handle_idle_locked(lock);
     return status;
 }
 

@@ -12,9 +12,10 @@
 /* One that nobody has used for so long is given back, unless it is the last. */
 #define IDLE_NS (60 * DL_NS_PER_S)
 
-enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
-                               const struct dlock_target *target, struct dl_host *host,
-                               int64_t connect_timeout_ms, int connections, struct dlock_error *err)
+enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
+                                       const struct dlock_target *target, struct dl_host *host,
+                                       int64_t connect_timeout_ms, int connections,
+                                       struct dlock_error *err)
 {
     *pool = (struct dl_pool){
         .plugin = plugin,
@@ -49,7 +50,7 @@ static void sessions_close(struct dl_pool *pool, struct dl_session *session, boo
     }
 }
 
-void dl_pool_fini(struct dl_pool *pool, bool forked)
+void dl_session_pool_fini(struct dl_pool *pool, bool forked)
 {
     sessions_close(pool, pool->idle, forked);
     if (pool->shared != NULL)
@@ -60,7 +61,7 @@ void dl_pool_fini(struct dl_pool *pool, bool forked)
     (void)pthread_mutex_destroy(&pool->mutex);
 }
 
-void dl_pool_close_forked(struct dl_pool *pool, struct dl_session *session)
+void dl_session_pool_close_forked(struct dl_pool *pool, struct dl_session *session)
 {
     session_close(pool, session, true);
 }
@@ -164,20 +165,20 @@ static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_ses
     return true;
 }
 
-/* Takes those out of the lines who may have one now, for dl_line_wake. With the mutex held. */
-static struct dl_waiter *line_serve(struct dl_pool *pool)
+/* Takes those out of the lines who may have one now, for dl_wait_fifo_wake. With the mutex held. */
+static struct dl_wait_fifo_waiter *line_serve(struct dl_pool *pool)
 {
     static const enum dl_use order[] = {DL_USE_KEEPER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
-    struct dl_waiter *served = NULL;
+    struct dl_wait_fifo_waiter *served = NULL;
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        struct dl_line *line = &pool->line[order[i]];
+        struct dl_wait_fifo *line = &pool->line[order[i]];
         struct dl_session *session;
 
         while (line->first != NULL && lend(pool, order[i], false, &session)) {
-            struct dl_waiter *waiter = line->first;
+            struct dl_wait_fifo_waiter *waiter = line->first;
 
-            dl_line_leave(line, waiter);
+            dl_wait_fifo_leave(line, waiter);
             waiter->got = session;
             waiter->next = served;
             served = waiter;
@@ -194,20 +195,20 @@ static int64_t look_ns(const struct dl_pool *pool, int64_t now_ns)
 }
 
 /* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
-static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_waiter *waiter,
-                       int64_t deadline_ns)
+static bool line_await(struct dl_pool *pool, struct dl_wait_fifo *line,
+                       struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
 {
     const struct dl_clock *clock = &pool->host->clock;
     int64_t now_ns = dl_clock_now(clock);
     bool in_line;
 
-    dl_line_join(line, waiter);
+    dl_wait_fifo_join(line, waiter);
     while (now_ns < deadline_ns) {
         int64_t until_ns = dl_earlier(look_ns(pool, now_ns), deadline_ns);
-        struct dl_waiter *served;
+        struct dl_wait_fifo_waiter *served;
 
         (void)pthread_mutex_unlock(&pool->mutex);
-        if (dl_waiter_sleep(waiter, clock, until_ns))
+        if (dl_wait_fifo_waiter_sleep(waiter, clock, until_ns))
             return true;
         (void)pthread_mutex_lock(&pool->mutex);
         now_ns = dl_clock_now(clock);
@@ -215,33 +216,33 @@ static bool line_await(struct dl_pool *pool, struct dl_line *line, struct dl_wai
         if (served == NULL)
             continue;
         (void)pthread_mutex_unlock(&pool->mutex);
-        dl_line_wake(served);
+        dl_wait_fifo_wake(served);
         (void)pthread_mutex_lock(&pool->mutex);
     }
     in_line = waiter->in_line;
     if (in_line)
-        dl_line_leave(line, waiter);
+        dl_wait_fifo_leave(line, waiter);
     (void)pthread_mutex_unlock(&pool->mutex);
-    return !in_line && dl_waiter_sleep(waiter, clock, DL_NEVER);
+    return !in_line && dl_wait_fifo_waiter_sleep(waiter, clock, DL_NEVER);
 }
 
 /* Nobody is passed who waits for the same. false: none until the deadline. asks: see lend. */
 static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
                           struct dl_session **out)
 {
-    struct dl_line *line = &pool->line[use];
-    struct dl_waiter waiter;
+    struct dl_wait_fifo *line = &pool->line[use];
+    struct dl_wait_fifo_waiter waiter;
     bool got;
 
     (void)pthread_mutex_lock(&pool->mutex);
     got = line->first == NULL && lend(pool, use, asks, out);
-    if (got || use == DL_USE_WAIT || dl_waiter_init(&waiter) != 0) {
+    if (got || use == DL_USE_WAIT || dl_wait_fifo_waiter_init(&waiter) != 0) {
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
     }
     got = line_await(pool, line, &waiter, deadline_ns);
     *out = waiter.got;
-    dl_waiter_fini(&waiter);
+    dl_wait_fifo_waiter_fini(&waiter);
     return got;
 }
 
@@ -257,7 +258,7 @@ static void may_ask(struct dl_pool *pool, int64_t now_ns)
 static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
                            int64_t deadline_ns, const struct dlock_error *err, bool *waited)
 {
-    struct dl_waiter *served;
+    struct dl_wait_fifo_waiter *served;
     int64_t now_ns = dl_clock_now(&pool->host->clock);
     bool again = false;
 
@@ -282,7 +283,7 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
     }
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
-    dl_line_wake(served);
+    dl_wait_fifo_wake(served);
     return again;
 }
 
@@ -355,15 +356,15 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
     return status;
 }
 
-enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
-                               struct dl_session **out, struct dlock_error *err)
+enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                                       struct dl_session **out, struct dlock_error *err)
 {
     if (pool_concurrent(pool))
         return take_shared(pool, deadline_ns, out, err);
     return take_own(pool, use, deadline_ns, out, err);
 }
 
-struct dl_session *dl_pool_take_idle(struct dl_pool *pool)
+struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool)
 {
     struct dl_session *session;
 
@@ -412,11 +413,11 @@ static void broken_close(struct dl_pool *pool, struct dl_session *session, enum 
     sessions_close(pool, session, false);
 }
 
-void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
-                 enum dlock_status status)
+void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
+                         enum dlock_status status)
 {
     bool broken = status_breaks(status);
-    struct dl_waiter *served;
+    struct dl_wait_fifo_waiter *served;
     int64_t now_ns;
 
     if (pool_concurrent(pool))
@@ -436,10 +437,10 @@ void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *sessi
     pool->lent--;
     served = line_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
-    dl_line_wake(served);
+    dl_wait_fifo_wake(served);
 }
 
-int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
+int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
 {
     const struct dl_session *last;
     int64_t at_ns = now_ns + IDLE_NS;
@@ -458,7 +459,7 @@ int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
     return at_ns;
 }
 
-void dl_pool_trim(struct dl_pool *pool)
+void dl_session_pool_trim(struct dl_pool *pool)
 {
     int64_t now_ns = dl_clock_now(&pool->host->clock);
     struct dl_session *old = NULL;
@@ -476,12 +477,12 @@ void dl_pool_trim(struct dl_pool *pool)
     sessions_close(pool, old, false);
 }
 
-const struct dlock_session_info *dl_pool_first(const struct dl_pool *pool)
+const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool)
 {
     return atomic_load(&pool->connected) ? &pool->first : NULL;
 }
 
-uint32_t dl_pool_caps(struct dl_pool *pool)
+uint32_t dl_session_pool_caps(struct dl_pool *pool)
 {
     uint32_t caps;
 
@@ -491,7 +492,7 @@ uint32_t dl_pool_caps(struct dl_pool *pool)
     return caps;
 }
 
-void dl_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
+void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
 {
     (void)pthread_mutex_lock(&pool->mutex);
     pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);

@@ -52,8 +52,8 @@ struct dl_pool {
     unsigned limit;
 
     pthread_mutex_t mutex;
-    pthread_cond_t connected_changed;  /* CONCURRENT: of `shared` and `connecting` */
-    struct dl_line line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
+    pthread_cond_t connected_changed;       /* CONCURRENT: of `shared` and `connecting` */
+    struct dl_wait_fifo line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
     struct dl_session *idle;  /* connected, nobody uses them; the one used last is the first */
     unsigned lent;            /* connected, and in use */
     unsigned opening;         /* may be so soon */
@@ -68,46 +68,46 @@ struct dl_pool {
 };
 
 /* 0, or NOMEM. connections >= 2. */
-enum dlock_status dl_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
-                               const struct dlock_target *target, struct dl_host *host,
-                               int64_t connect_timeout_ms, int connections,
-                               struct dlock_error *err);
+enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
+                                       const struct dlock_target *target, struct dl_host *host,
+                                       int64_t connect_timeout_ms, int connections,
+                                       struct dlock_error *err);
 
 /* Closes what is idle; nothing may be lent out. forked: without a lock and without a byte. */
-void dl_pool_fini(struct dl_pool *pool, bool forked);
+void dl_session_pool_fini(struct dl_pool *pool, bool forked);
 
 /* One that was lent out when this child was forked. */
-void dl_pool_close_forked(struct dl_pool *pool, struct dl_session *session);
+void dl_session_pool_close_forked(struct dl_pool *pool, struct dl_session *session);
 
 /*
  * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
  * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent, or the store refuses
  * more, and nothing came back by the deadline.
  */
-enum dlock_status dl_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
-                               struct dl_session **out, struct dlock_error *err);
+enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
+                                       struct dl_session **out, struct dlock_error *err);
 
 /* One that is connected and free now, as DL_USE_HOLDER; NULL: none. */
-struct dl_session *dl_pool_take_idle(struct dl_pool *pool);
+struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool);
 
 /* Takes it back after a call that ended with status; a session that may be broken is closed (C9),
  * and after UNAVAILABLE the idle ones with it: when a server went away, all of them are stale. */
-void dl_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
-                 enum dlock_status status);
+void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
+                         enum dlock_status status);
 
 /* Closes what nobody has used for a minute, but for one; and when to look for such a one: nobody
  * is told of those that begin to idle. DL_NEVER: there is one session at most; host->session_made
  * tells of the next. */
-void dl_pool_trim(struct dl_pool *pool);
-int64_t dl_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
+void dl_session_pool_trim(struct dl_pool *pool);
+int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 
 /* What the first session said; NULL: none was made so far. */
-const struct dlock_session_info *dl_pool_first(const struct dl_pool *pool);
+const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool);
 
 /* What the session opened last gives; before the first one, what the plugin can do at most. */
-uint32_t dl_pool_caps(struct dl_pool *pool);
+uint32_t dl_session_pool_caps(struct dl_pool *pool);
 
 /* It gives no more durability than that from now on. */
-void dl_pool_caps_limit(struct dl_pool *pool, uint32_t caps);
+void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps);
 
 #endif

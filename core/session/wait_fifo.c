@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/wait_fifo.h"
 
-int dl_waiter_init(struct dl_waiter *waiter)
+int dl_wait_fifo_waiter_init(struct dl_wait_fifo_waiter *waiter)
 {
     int rc;
 
-    *waiter = (struct dl_waiter){0};
+    *waiter = (struct dl_wait_fifo_waiter){0};
     rc = pthread_mutex_init(&waiter->mutex, NULL);
     if (rc != 0)
         return rc;
@@ -15,13 +15,13 @@ int dl_waiter_init(struct dl_waiter *waiter)
     return rc;
 }
 
-void dl_waiter_fini(struct dl_waiter *waiter)
+void dl_wait_fifo_waiter_fini(struct dl_wait_fifo_waiter *waiter)
 {
     (void)pthread_cond_destroy(&waiter->served_changed);
     (void)pthread_mutex_destroy(&waiter->mutex);
 }
 
-void dl_line_join(struct dl_line *line, struct dl_waiter *waiter)
+void dl_wait_fifo_join(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter)
 {
     if (line->first == NULL)
         line->first = waiter;
@@ -31,9 +31,9 @@ void dl_line_join(struct dl_line *line, struct dl_waiter *waiter)
     waiter->in_line = true;
 }
 
-void dl_line_leave(struct dl_line *line, struct dl_waiter *waiter)
+void dl_wait_fifo_leave(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter)
 {
-    struct dl_waiter *before = NULL, **at = &line->first;
+    struct dl_wait_fifo_waiter *before = NULL, **at = &line->first;
 
     while (*at != waiter) {
         before = *at;
@@ -46,10 +46,10 @@ void dl_line_leave(struct dl_line *line, struct dl_waiter *waiter)
     waiter->in_line = false;
 }
 
-void dl_line_wake(struct dl_waiter *chain)
+void dl_wait_fifo_wake(struct dl_wait_fifo_waiter *chain)
 {
     while (chain != NULL) {
-        struct dl_waiter *waiter = chain;
+        struct dl_wait_fifo_waiter *waiter = chain;
 
         chain = waiter->next;
         (void)pthread_mutex_lock(&waiter->mutex);
@@ -59,7 +59,8 @@ void dl_line_wake(struct dl_waiter *chain)
     }
 }
 
-bool dl_waiter_sleep(struct dl_waiter *waiter, const struct dl_clock *clock, int64_t until_ns)
+bool dl_wait_fifo_waiter_sleep(struct dl_wait_fifo_waiter *waiter, const struct dl_clock *clock,
+                               int64_t until_ns)
 {
     bool served;
 

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 /* On the stack of the thread that waits. */
-struct dl_waiter {
-    struct dl_waiter *next;
+struct dl_wait_fifo_waiter {
+    struct dl_wait_fifo_waiter *next;
     bool in_line;          /* under the owner's mutex */
     void *got;             /* written by who serves, before the wake */
     pthread_mutex_t mutex; /* of served alone; a leaf */
@@ -23,23 +23,24 @@ struct dl_waiter {
     bool served;
 };
 
-struct dl_line {
-    struct dl_waiter *first, *last; /* no first: last means nothing */
+struct dl_wait_fifo {
+    struct dl_wait_fifo_waiter *first, *last; /* no first: last means nothing */
 };
 
 /* 0 or an errno. */
-int dl_waiter_init(struct dl_waiter *waiter);
+int dl_wait_fifo_waiter_init(struct dl_wait_fifo_waiter *waiter);
 /* Not while it is in line, or taken out of it and not yet served. */
-void dl_waiter_fini(struct dl_waiter *waiter);
+void dl_wait_fifo_waiter_fini(struct dl_wait_fifo_waiter *waiter);
 
 /* With the owner's mutex held. */
-void dl_line_join(struct dl_line *line, struct dl_waiter *waiter);
-void dl_line_leave(struct dl_line *line, struct dl_waiter *waiter);
+void dl_wait_fifo_join(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter);
+void dl_wait_fifo_leave(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter);
 
 /* Serves all of a chain of waiters, none of which is in line. They may be gone when it returns. */
-void dl_line_wake(struct dl_waiter *chain);
+void dl_wait_fifo_wake(struct dl_wait_fifo_waiter *chain);
 
 /* Until it is served (true), or until_ns. Without the owner's mutex. */
-bool dl_waiter_sleep(struct dl_waiter *waiter, const struct dl_clock *clock, int64_t until_ns);
+bool dl_wait_fifo_waiter_sleep(struct dl_wait_fifo_waiter *waiter, const struct dl_clock *clock,
+                               int64_t until_ns);
 
 #endif

@@ -7,7 +7,7 @@ struct dl_sleeper {
     pthread_cond_t woken;
 };
 
-static void sleeper_remove(struct dl_sleepers *sleepers, struct dl_sleeper *sleeper)
+static void sleeper_remove(struct dl_wait_list *sleepers, struct dl_sleeper *sleeper)
 {
     struct dl_sleeper **at = &sleepers->first;
 
@@ -16,8 +16,8 @@ static void sleeper_remove(struct dl_sleepers *sleepers, struct dl_sleeper *slee
     *at = sleeper->next;
 }
 
-void dl_sleepers_join(struct dl_sleepers *sleepers, pthread_mutex_t *mutex,
-                      const struct dl_clock *clock, int64_t deadline_ns)
+void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
+                       const struct dl_clock *clock, int64_t deadline_ns)
 {
     struct dl_sleeper self = {.next = sleepers->first};
 
@@ -28,7 +28,7 @@ void dl_sleepers_join(struct dl_sleepers *sleepers, pthread_mutex_t *mutex,
     (void)pthread_cond_destroy(&self.woken);
 }
 
-void dl_sleepers_wake(struct dl_sleepers *sleepers)
+void dl_wait_list_wake(struct dl_wait_list *sleepers)
 {
     for (struct dl_sleeper *sleeper = sleepers->first; sleeper != NULL; sleeper = sleeper->next)
         (void)pthread_cond_broadcast(&sleeper->woken);

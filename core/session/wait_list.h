@@ -14,16 +14,16 @@
 
 struct dl_sleeper;
 
-struct dl_sleepers {
+struct dl_wait_list {
     struct dl_sleeper *first;
 };
 
 /* Sleeps until woken, or until the clock passes deadline_ns, or for no reason: as
  * dl_cond_wait_until. With the mutex held, which it gives up meanwhile. */
-void dl_sleepers_join(struct dl_sleepers *sleepers, pthread_mutex_t *mutex,
-                      const struct dl_clock *clock, int64_t deadline_ns);
+void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
+                       const struct dl_clock *clock, int64_t deadline_ns);
 
 /* Wakes all. With the mutex held. */
-void dl_sleepers_wake(struct dl_sleepers *sleepers);
+void dl_wait_list_wake(struct dl_wait_list *sleepers);
 
 #endif

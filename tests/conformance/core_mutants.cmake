@@ -35,7 +35,7 @@ dlt_add_core_mutant(lets_threads_jump_the_line acquire/local_queue.c local_line_
         queue->first = turn;
     queue->last = turn;")
 dlt_add_core_mutant(lets_threads_try_past_the_line acquire/local_waiter.c local_line_holds_by_itself
-  "return dl_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
+  "return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
 dlt_add_core_mutant(lets_local_readers_pass acquire/local_queue.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
 dlt_add_core_mutant(hands_on_the_same_fence acquire/handoff.c handoff_fences_rise
@@ -49,9 +49,9 @@ dlt_add_core_mutant(hands_on_another_ttl acquire/handoff.c handoff_between_ttls
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver acquire/handoff.c handoff_then_loss
-  "    dl_hold_end_locked(lock);
+  "    dl_held_end_locked(lock);
     claims_swap(lock, to);"
-  "    dl_hold_lose_locked(lock, DLOCK_REASON_TAKEN);
+  "    dl_held_lose_locked(lock, DLOCK_REASON_TAKEN);
     claims_swap(lock, to);")
 dlt_add_core_mutant(does_not_count hold/unlock.c recursive_counts
   "if (lock->depth > 0)" "if (lock->depth > 1000)")
@@ -68,6 +68,6 @@ dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
 dlt_add_core_mutant(leaves_its_place_behind acquire/acquire_fsm.c teardown_leaves_the_queue
   "else if (attempt->enqueued)" "else if (attempt->start_ns < 0)")
 dlt_add_core_mutant(ends_in_a_callback client/handle.c teardown_in_a_callback
-  "self = dl_keeper_is_self(client);" "self = false;")
+  "self = dl_renewer_is_self(client);" "self = false;")
 dlt_add_core_mutant(ends_beneath_a_callback client/handle.c teardown_awaits_a_callback
   "lock->in_callback ||" "")

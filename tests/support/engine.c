@@ -262,13 +262,13 @@ static void wake_all(struct dlt_engine *engine)
     struct dlock_client *client = engine->client;
 
     (void)pthread_mutex_lock(&client->mutex);
-    dl_keeper_wake(client);
+    dl_renewer_wake(client);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        dl_lock_changed_locked(lock);
+        dl_handle_changed_locked(lock);
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
     for (int use = 0; use < DL_USE_COUNT; use++)
-        for (struct dl_waiter *w = client->pool.line[use].first; w != NULL; w = w->next) {
+        for (struct dl_wait_fifo_waiter *w = client->pool.line[use].first; w != NULL; w = w->next) {
             (void)pthread_mutex_lock(&w->mutex);
             (void)pthread_cond_signal(&w->served_changed);
             (void)pthread_mutex_unlock(&w->mutex);

@@ -6,44 +6,44 @@
 
 #define MS INT64_C(1000000)
 
-static const struct dl_attempt_rules try_once = {.connected = true,
-                                                 .op_timeout_ns = 2000 * MS,
-                                                 .poll_max_ns = 1000 * MS,
-                                                 .wait = false,
-                                                 .watch = true};
-static const struct dl_attempt_rules wait_watching = {.connected = true,
-                                                      .op_timeout_ns = 2000 * MS,
-                                                      .poll_max_ns = 1000 * MS,
-                                                      .wait = true,
-                                                      .watch = true};
-static const struct dl_attempt_rules wait_polling = {
+static const struct dl_acquire_fsm_rules try_once = {.connected = true,
+                                                     .op_timeout_ns = 2000 * MS,
+                                                     .poll_max_ns = 1000 * MS,
+                                                     .wait = false,
+                                                     .watch = true};
+static const struct dl_acquire_fsm_rules wait_watching = {.connected = true,
+                                                          .op_timeout_ns = 2000 * MS,
+                                                          .poll_max_ns = 1000 * MS,
+                                                          .wait = true,
+                                                          .watch = true};
+static const struct dl_acquire_fsm_rules wait_polling = {
     .connected = true, .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
-static const struct dl_attempt_rules wait_native = {.connected = true,
-                                                    .op_timeout_ns = 2000 * MS,
-                                                    .poll_max_ns = 1000 * MS,
-                                                    .wait = true,
-                                                    .native = true};
+static const struct dl_acquire_fsm_rules wait_native = {.connected = true,
+                                                        .op_timeout_ns = 2000 * MS,
+                                                        .poll_max_ns = 1000 * MS,
+                                                        .wait = true,
+                                                        .native = true};
 
-static const struct dl_attempt_rules wait_queued = {.connected = true,
-                                                    .op_timeout_ns = 2000 * MS,
-                                                    .poll_max_ns = 1000 * MS,
-                                                    .wait = true,
-                                                    .watch = true,
-                                                    .queue = true};
+static const struct dl_acquire_fsm_rules wait_queued = {.connected = true,
+                                                        .op_timeout_ns = 2000 * MS,
+                                                        .poll_max_ns = 1000 * MS,
+                                                        .wait = true,
+                                                        .watch = true,
+                                                        .queue = true};
 
-static struct dl_attempt begin(const struct dl_attempt_rules *rules, int64_t timeout_ms)
+static struct dl_acquire_fsm begin(const struct dl_acquire_fsm_rules *rules, int64_t timeout_ms)
 {
-    struct dl_attempt attempt;
+    struct dl_acquire_fsm attempt;
 
-    dl_attempt_start(&attempt, rules, 1000 * MS,
-                     timeout_ms < 0 ? INT64_MAX : (1000 + timeout_ms) * MS);
+    dl_acquire_fsm_start(&attempt, rules, 1000 * MS,
+                         timeout_ms < 0 ? INT64_MAX : (1000 + timeout_ms) * MS);
     return attempt;
 }
 
-static void tried(struct dl_attempt *attempt, int64_t now_ms, enum dlock_status status,
+static void tried(struct dl_acquire_fsm *attempt, int64_t now_ms, enum dlock_status status,
                   struct dlock_grant grant)
 {
-    dl_attempt_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
+    dl_acquire_fsm_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
 }
 
 static const struct dlock_grant nothing = {.holder_ms = -1};
@@ -55,7 +55,7 @@ static struct dlock_grant lease(int64_t lease_ms)
 
 Test(attempt, C1_a_grant_counts_from_before_the_request_left)
 {
-    struct dl_attempt a = begin(&try_once, 0);
+    struct dl_acquire_fsm a = begin(&try_once, 0);
 
     cr_assert_eq(a.step, DL_STEP_TRY);
     tried(&a, 1500, DLOCK_OK, lease(30000));
@@ -66,28 +66,28 @@ Test(attempt, C1_a_grant_counts_from_before_the_request_left)
 
 Test(attempt, C3_a_grant_that_came_too_late_is_given_back)
 {
-    struct dl_attempt a = begin(&try_once, 0);
+    struct dl_acquire_fsm a = begin(&try_once, 0);
 
     tried(&a, 1000 + 30000 - 302 - 3000, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 30000 * MS);
+    dl_acquire_fsm_returned(&a, 30000 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
 Test(attempt, C3_a_waiter_tries_again_after_giving_back)
 {
-    struct dl_attempt a = begin(&wait_watching, 60000);
+    struct dl_acquire_fsm a = begin(&wait_watching, 60000);
 
     tried(&a, 30000, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 30001 * MS);
+    dl_acquire_fsm_returned(&a, 30001 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
 }
 
 Test(attempt, busy_without_waiting_is_the_answer)
 {
-    struct dl_attempt a = begin(&try_once, 0);
+    struct dl_acquire_fsm a = begin(&try_once, 0);
 
     tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_DONE);
@@ -96,18 +96,18 @@ Test(attempt, busy_without_waiting_is_the_answer)
 
 Test(attempt, C13_a_waiter_looks_again_within_poll_max)
 {
-    struct dl_attempt a = begin(&wait_watching, -1);
+    struct dl_acquire_fsm a = begin(&wait_watching, -1);
 
     tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_WATCH);
     cr_assert_eq(a.until_ns, 2001 * MS);
-    dl_attempt_watched(&a, 2001 * MS, DLOCK_TIMEOUT, &nothing, 0);
+    dl_acquire_fsm_watched(&a, 2001 * MS, DLOCK_TIMEOUT, &nothing, 0);
     cr_assert_eq(a.step, DL_STEP_TRY);
 }
 
 Test(attempt, C13_a_waiter_looks_again_at_the_holders_expiry)
 {
-    struct dl_attempt a = begin(&wait_watching, -1);
+    struct dl_acquire_fsm a = begin(&wait_watching, -1);
 
     tried(&a, 1001, DLOCK_BUSY, (struct dlock_grant){.holder_ms = 300});
     cr_assert_eq(a.step, DL_STEP_WATCH);
@@ -116,7 +116,7 @@ Test(attempt, C13_a_waiter_looks_again_at_the_holders_expiry)
 
 Test(attempt, C13_where_nothing_notifies_the_pauses_grow)
 {
-    struct dl_attempt a = begin(&wait_polling, -1);
+    struct dl_acquire_fsm a = begin(&wait_polling, -1);
     int64_t now_ms = 1001, last = 0;
 
     for (int i = 0; i < 12; i++) {
@@ -125,7 +125,7 @@ Test(attempt, C13_where_nothing_notifies_the_pauses_grow)
         cr_assert_geq(a.until_ns - now_ms * MS, last);
         last = a.until_ns - now_ms * MS;
         now_ms = a.until_ns / MS;
-        dl_attempt_slept(&a, a.until_ns);
+        dl_acquire_fsm_slept(&a, a.until_ns);
         cr_assert_eq(a.step, DL_STEP_TRY);
     }
     cr_assert_eq(last, 1000 * MS);
@@ -133,18 +133,18 @@ Test(attempt, C13_where_nothing_notifies_the_pauses_grow)
 
 Test(attempt, C8_the_wait_ends_at_the_deadline)
 {
-    struct dl_attempt a = begin(&wait_watching, 250);
+    struct dl_acquire_fsm a = begin(&wait_watching, 250);
 
     tried(&a, 1001, DLOCK_BUSY, nothing);
     cr_assert_eq(a.until_ns, 1250 * MS);
-    dl_attempt_watched(&a, 1250 * MS, DLOCK_TIMEOUT, &nothing, 0);
+    dl_acquire_fsm_watched(&a, 1250 * MS, DLOCK_TIMEOUT, &nothing, 0);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
 Test(attempt, C8_an_exchange_near_the_deadline_gets_little_more)
 {
-    struct dl_attempt a = begin(&wait_watching, 1);
+    struct dl_acquire_fsm a = begin(&wait_watching, 1);
 
     cr_assert_eq(a.until_ns, 1040 * MS);
     a = begin(&wait_watching, 60000);
@@ -153,20 +153,20 @@ Test(attempt, C8_an_exchange_near_the_deadline_gets_little_more)
 
 Test(attempt, C8_waiting_for_a_session_is_part_of_the_step)
 {
-    struct dl_attempt near = begin(&wait_watching, 10), far = begin(&wait_watching, -1);
+    struct dl_acquire_fsm near = begin(&wait_watching, 10), far = begin(&wait_watching, -1);
 
     cr_assert_eq(near.until_ns, 1040 * MS);
-    cr_assert_eq(dl_attempt_answer_until(&near, 1030 * MS), 1040 * MS);
-    cr_assert_eq(dl_attempt_answer_until(&far, 2500 * MS), 4500 * MS);
+    cr_assert_eq(dl_acquire_fsm_answer_until(&near, 1030 * MS), 1040 * MS);
+    cr_assert_eq(dl_acquire_fsm_answer_until(&far, 2500 * MS), 4500 * MS);
 }
 
 Test(attempt, C4_unknown_is_repeated_with_the_same_token_and_may_succeed)
 {
-    struct dl_attempt a = begin(&try_once, 0);
+    struct dl_acquire_fsm a = begin(&try_once, 0);
 
     tried(&a, 1001, DLOCK_UNKNOWN, nothing);
     cr_assert_eq(a.step, DL_STEP_SLEEP);
-    dl_attempt_slept(&a, a.until_ns);
+    dl_acquire_fsm_slept(&a, a.until_ns);
     cr_assert_eq(a.step, DL_STEP_TRY);
     tried(&a, 1100, DLOCK_OK, lease(30000));
     cr_assert_eq(a.result, DLOCK_OK);
@@ -178,13 +178,13 @@ Test(attempt, C4_after_unknown_nothing_definite_comes_out)
                                               DLOCK_AUTH, DLOCK_CONFIG};
 
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        struct dl_attempt a = begin(&try_once, 0);
+        struct dl_acquire_fsm a = begin(&try_once, 0);
 
         tried(&a, 1001, DLOCK_UNKNOWN, nothing);
-        dl_attempt_slept(&a, a.until_ns);
+        dl_acquire_fsm_slept(&a, a.until_ns);
         tried(&a, 2999, later[i], nothing);
         cr_assert_eq(a.step, DL_STEP_RETURN, "%s", dlock_status_name((int)later[i]));
-        dl_attempt_returned(&a, 3000 * MS);
+        dl_acquire_fsm_returned(&a, 3000 * MS);
         cr_assert_eq(a.step, DL_STEP_DONE);
         cr_assert_eq(a.result, DLOCK_UNKNOWN, "%s", dlock_status_name((int)later[i]));
     }
@@ -192,22 +192,22 @@ Test(attempt, C4_after_unknown_nothing_definite_comes_out)
 
 Test(attempt, C4_a_canceled_wait_cleans_up_after_unknown)
 {
-    struct dl_attempt a = begin(&wait_watching, -1);
+    struct dl_acquire_fsm a = begin(&wait_watching, -1);
 
     tried(&a, 1001, DLOCK_UNKNOWN, nothing);
-    dl_attempt_cancel(&a, 1002 * MS, DLOCK_CANCELED);
+    dl_acquire_fsm_cancel(&a, 1002 * MS, DLOCK_CANCELED);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 1003 * MS);
+    dl_acquire_fsm_returned(&a, 1003 * MS);
     cr_assert_eq(a.result, DLOCK_UNKNOWN);
 }
 
 Test(attempt, an_answer_that_cannot_be_read_is_cleaned_up_and_named)
 {
-    struct dl_attempt a = begin(&wait_watching, -1);
+    struct dl_acquire_fsm a = begin(&wait_watching, -1);
 
     tried(&a, 1001, DLOCK_PROTOCOL, nothing);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 1002 * MS);
+    dl_acquire_fsm_returned(&a, 1002 * MS);
     cr_assert_eq(a.result, DLOCK_PROTOCOL);
 }
 
@@ -217,7 +217,7 @@ Test(attempt, refusals_are_final)
                                                  DLOCK_INVALID, DLOCK_NOMEM};
 
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        struct dl_attempt a = begin(&wait_watching, -1);
+        struct dl_acquire_fsm a = begin(&wait_watching, -1);
 
         tried(&a, 1001, refusals[i], nothing);
         cr_assert_eq(a.step, DL_STEP_DONE);
@@ -228,17 +228,17 @@ Test(attempt, refusals_are_final)
 /* C8: the connection that a server made us wait in may end at any time, and the deadline stands. */
 Test(attempt, a_wait_in_the_server_that_breaks_off_is_begun_again)
 {
-    struct dl_attempt a = begin(&wait_native, 60000);
+    struct dl_acquire_fsm a = begin(&wait_native, 60000);
 
     tried(&a, 9000, DLOCK_UNKNOWN, nothing);
     cr_assert_eq(a.step, DL_STEP_SLEEP);
-    dl_attempt_slept(&a, 9990 * MS);
+    dl_acquire_fsm_slept(&a, 9990 * MS);
     cr_assert_eq(a.step, DL_STEP_LOCK);
 }
 
 Test(attempt, a_blocking_server_is_asked_to_block)
 {
-    struct dl_attempt a = begin(&wait_native, 500);
+    struct dl_acquire_fsm a = begin(&wait_native, 500);
 
     cr_assert_eq(a.step, DL_STEP_LOCK);
     cr_assert_eq(a.until_ns, 1500 * MS);
@@ -248,7 +248,7 @@ Test(attempt, a_blocking_server_is_asked_to_block)
 
 Test(attempt, C1_a_blocking_grant_counts_from_the_confirming_request)
 {
-    struct dl_attempt a = begin(&wait_native, -1);
+    struct dl_acquire_fsm a = begin(&wait_native, -1);
 
     tried(&a, 90000, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000, .since_ns = 89990 * MS});
     cr_assert_eq(a.result, DLOCK_OK);
@@ -269,24 +269,24 @@ static struct dlock_grant fenced(uint64_t fence)
 }
 
 /* Queued by the TRY sent at 1000 ms, answered at 1010 ms, with the counter at 70. */
-static struct dl_attempt begin_queued(int64_t timeout_ms)
+static struct dl_acquire_fsm begin_queued(int64_t timeout_ms)
 {
-    struct dl_attempt a = begin(&wait_queued, timeout_ms);
+    struct dl_acquire_fsm a = begin(&wait_queued, timeout_ms);
 
     tried(&a, 1010, DLOCK_BUSY, place(70));
     cr_assert_eq(a.step, DL_STEP_WATCH);
     return a;
 }
 
-static void watched(struct dl_attempt *a, int64_t now_ms, enum dlock_status status,
+static void watched(struct dl_acquire_fsm *a, int64_t now_ms, enum dlock_status status,
                     struct dlock_grant grant)
 {
-    dl_attempt_watched(a, now_ms * MS, status, &grant, 0);
+    dl_acquire_fsm_watched(a, now_ms * MS, status, &grant, 0);
 }
 
 Test(attempt, a_place_is_refreshed_within_a_third_of_its_lease)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
     cr_assert_leq(a.until_ns, (1010 + 1000) * MS);
     watched(&a, 2010, DLOCK_TIMEOUT, nothing);
@@ -295,7 +295,7 @@ Test(attempt, a_place_is_refreshed_within_a_third_of_its_lease)
 
 Test(attempt, C1_a_watched_grant_counts_from_the_last_request_answered_queued)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
     watched(&a, 1500, DLOCK_OK, fenced(102));
     cr_assert_eq(a.step, DL_STEP_DONE);
@@ -305,7 +305,7 @@ Test(attempt, C1_a_watched_grant_counts_from_the_last_request_answered_queued)
 
 Test(attempt, WAT_4_a_grant_older_than_our_place_is_dropped)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
     watched(&a, 1500, DLOCK_OK, fenced(70));
     cr_assert_eq(a.step, DL_STEP_REFRESH);
@@ -313,117 +313,117 @@ Test(attempt, WAT_4_a_grant_older_than_our_place_is_dropped)
 
 Test(attempt, C3_a_watched_grant_with_too_little_left_is_confirmed_first)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
     watched(&a, 1000 + 3000 - 32 - 200, DLOCK_OK, fenced(102));
     cr_assert_eq(a.step, DL_STEP_REFRESH);
-    dl_attempt_tried(&a, 3800 * MS, 3801 * MS, DLOCK_OK, &(struct dlock_grant){.lease_ms = 2900},
-                     0);
+    dl_acquire_fsm_tried(&a, 3800 * MS, 3801 * MS, DLOCK_OK,
+                         &(struct dlock_grant){.lease_ms = 2900}, 0);
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, (3800 + 2900 - 31) * MS);
 }
 
 Test(attempt, a_place_that_is_gone_ends_the_token)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
     watched(&a, 2010, DLOCK_TIMEOUT, nothing);
     tried(&a, 2020, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 2030 * MS);
+    dl_acquire_fsm_returned(&a, 2030 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
 }
 
 Test(attempt, C8_after_the_deadline_no_new_token_is_tried)
 {
-    struct dl_attempt a = begin_queued(1100);
+    struct dl_acquire_fsm a = begin_queued(1100);
 
     watched(&a, 2010, DLOCK_TIMEOUT, nothing);
     tried(&a, 2020, DLOCK_BUSY, nothing);
-    dl_attempt_returned(&a, 2100 * MS);
+    dl_acquire_fsm_returned(&a, 2100 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
 Test(attempt, C4_after_the_deadline_what_was_unknown_stays_unknown)
 {
-    struct dl_attempt a = begin_queued(1100);
+    struct dl_acquire_fsm a = begin_queued(1100);
 
     watched(&a, 2010, DLOCK_TIMEOUT, nothing);
     tried(&a, 2020, DLOCK_UNKNOWN, nothing);
-    dl_attempt_slept(&a, 2040 * MS);
+    dl_acquire_fsm_slept(&a, 2040 * MS);
     tried(&a, 2050, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 2100 * MS);
+    dl_acquire_fsm_returned(&a, 2100 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_UNKNOWN);
 }
 
 Test(attempt, LEA_2_a_waiter_that_gives_up_leaves_its_place)
 {
-    struct dl_attempt a = begin_queued(500);
+    struct dl_acquire_fsm a = begin_queued(500);
 
     watched(&a, 1500, DLOCK_TIMEOUT, nothing);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 1501 * MS);
+    dl_acquire_fsm_returned(&a, 1501 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
 Test(attempt, LEA_2_a_cancelled_waiter_leaves_its_place)
 {
-    struct dl_attempt a = begin_queued(-1);
+    struct dl_acquire_fsm a = begin_queued(-1);
 
-    dl_attempt_cancel(&a, 1500 * MS, DLOCK_CANCELED);
+    dl_acquire_fsm_cancel(&a, 1500 * MS, DLOCK_CANCELED);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 1501 * MS);
+    dl_acquire_fsm_returned(&a, 1501 * MS);
     cr_assert_eq(a.result, DLOCK_CANCELED);
 }
 
 Test(attempt, C4_a_refresh_without_an_answer_is_repeated_with_the_same_place)
 {
-    struct dl_attempt a = begin_queued(60000);
+    struct dl_acquire_fsm a = begin_queued(60000);
 
     watched(&a, 2010, DLOCK_TIMEOUT, nothing);
     tried(&a, 2020, DLOCK_UNKNOWN, nothing);
     cr_assert_eq(a.step, DL_STEP_SLEEP);
-    dl_attempt_slept(&a, a.until_ns);
+    dl_acquire_fsm_slept(&a, a.until_ns);
     cr_assert_eq(a.step, DL_STEP_REFRESH);
     cr_assert_eq(a.place_base_ns, 1000 * MS);
 }
 
 Test(attempt, C4_a_refresh_that_was_repeated_leaves_nothing_unknown)
 {
-    struct dl_attempt a = begin_queued(60000);
+    struct dl_acquire_fsm a = begin_queued(60000);
 
     watched(&a, 2000, DLOCK_TIMEOUT, nothing);
     cr_assert_eq(a.step, DL_STEP_REFRESH);
     tried(&a, 2100, DLOCK_UNKNOWN, nothing);
     cr_assert(a.uncertain);
-    dl_attempt_slept(&a, 2200 * MS);
+    dl_acquire_fsm_slept(&a, 2200 * MS);
     tried(&a, 2210, DLOCK_BUSY, place(70));
     cr_assert_not(a.uncertain, "a hand-off is possible again");
-    dl_attempt_cancel(&a, 3000 * MS, DLOCK_CANCELED);
+    dl_acquire_fsm_cancel(&a, 3000 * MS, DLOCK_CANCELED);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 3001 * MS);
+    dl_acquire_fsm_returned(&a, 3001 * MS);
     cr_assert_eq(a.result, DLOCK_CANCELED);
 }
 
 Test(attempt, C4_a_late_arrival_stays_unknown)
 {
-    struct dl_attempt a = begin(&wait_queued, 60000);
+    struct dl_acquire_fsm a = begin(&wait_queued, 60000);
 
     tried(&a, 1010, DLOCK_UNKNOWN, nothing);
-    dl_attempt_slept(&a, 1100 * MS);
+    dl_acquire_fsm_slept(&a, 1100 * MS);
     tried(&a, 1110, DLOCK_BUSY, place(70));
-    dl_attempt_cancel(&a, 3000 * MS, DLOCK_CANCELED);
-    dl_attempt_returned(&a, 3001 * MS);
+    dl_acquire_fsm_cancel(&a, 3000 * MS, DLOCK_CANCELED);
+    dl_acquire_fsm_returned(&a, 3001 * MS);
     cr_assert_eq(a.result, DLOCK_UNKNOWN);
 }
 
 Test(attempt, a_waiter_behind_others_does_not_wake_when_the_holder_may_be_dead)
 {
-    struct dl_attempt a = begin(&wait_queued, -1);
+    struct dl_acquire_fsm a = begin(&wait_queued, -1);
     struct dlock_grant behind = place(70);
 
     behind.holder_ms = 100;
@@ -434,7 +434,7 @@ Test(attempt, a_waiter_behind_others_does_not_wake_when_the_holder_may_be_dead)
 
 Test(attempt, a_store_that_does_not_queue_is_watched)
 {
-    struct dl_attempt a = begin(&wait_queued, -1);
+    struct dl_acquire_fsm a = begin(&wait_queued, -1);
 
     tried(&a, 1010, DLOCK_BUSY, nothing);
     cr_assert_eq(a.step, DL_STEP_WATCH);
@@ -444,19 +444,19 @@ Test(attempt, a_store_that_does_not_queue_is_watched)
 
 Test(attempt, C3_a_lease_handed_on_too_late_is_given_back)
 {
-    struct dl_attempt a = begin(&wait_queued, 60000);
+    struct dl_acquire_fsm a = begin(&wait_queued, 60000);
 
-    dl_attempt_holds(&a, 2000 * MS, 2200 * MS, 3000);
+    dl_acquire_fsm_holds(&a, 2000 * MS, 2200 * MS, 3000);
     cr_assert_eq(a.step, DL_STEP_RETURN);
-    dl_attempt_returned(&a, 2001 * MS);
+    dl_acquire_fsm_returned(&a, 2001 * MS);
     cr_assert_eq(a.step, DL_STEP_TRY);
 }
 
 Test(attempt, a_lease_handed_on_in_time_is_the_answer)
 {
-    struct dl_attempt a = begin_queued(60000);
+    struct dl_acquire_fsm a = begin_queued(60000);
 
-    dl_attempt_holds(&a, 2000 * MS, 9000 * MS, 8000);
+    dl_acquire_fsm_holds(&a, 2000 * MS, 9000 * MS, 8000);
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
     cr_assert_eq(a.valid_until_ns, 9000 * MS);

@@ -11,8 +11,8 @@
 enum { N = 6 };
 
 struct fixture {
-    struct dl_queue queue;
-    struct dl_turn turns[N];
+    struct dl_local_queue queue;
+    struct dl_local_waiter turns[N];
 };
 
 /* 'r' and 'w' in a row. */
@@ -20,12 +20,13 @@ static void line_up(struct fixture *f, const char *modes)
 {
     *f = (struct fixture){0};
     for (size_t i = 0; modes[i] != '\0'; i++)
-        dl_queue_push(&f->queue, &f->turns[i], modes[i] == 'r' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+        dl_local_queue_push(&f->queue, &f->turns[i],
+                            modes[i] == 'r' ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
 }
 
 static void admit(struct fixture *f)
 {
-    while (dl_queue_admit(&f->queue) != NULL)
+    while (dl_local_queue_admit(&f->queue) != NULL)
         continue;
 }
 
@@ -35,7 +36,7 @@ static const char *admitted(const struct fixture *f)
     static char text[N + 1];
     size_t n = 0;
 
-    for (const struct dl_turn *turn = f->queue.first; turn != NULL; turn = turn->next)
+    for (const struct dl_local_waiter *turn = f->queue.first; turn != NULL; turn = turn->next)
         text[n++] = turn->admitted ? '1' : '0';
     text[n] = '\0';
     return text;
@@ -64,10 +65,10 @@ Test(queue, a_reader_does_not_pass_a_waiting_writer)
     struct fixture f;
 
     line_up(&f, "rw");
-    cr_assert_not(dl_queue_open_to(&f.queue, DLOCK_SHARED));
-    dl_queue_remove(&f.queue, &f.turns[1]);
-    cr_assert(dl_queue_open_to(&f.queue, DLOCK_SHARED));
-    cr_assert_not(dl_queue_open_to(&f.queue, DLOCK_EXCLUSIVE));
+    cr_assert_not(dl_local_queue_open_to(&f.queue, DLOCK_SHARED));
+    dl_local_queue_remove(&f.queue, &f.turns[1]);
+    cr_assert(dl_local_queue_open_to(&f.queue, DLOCK_SHARED));
+    cr_assert_not(dl_local_queue_open_to(&f.queue, DLOCK_EXCLUSIVE));
 }
 
 Test(queue, the_next_comes_in_when_all_before_it_have_gone)
@@ -75,13 +76,13 @@ Test(queue, the_next_comes_in_when_all_before_it_have_gone)
     struct fixture f;
 
     line_up(&f, "rrwrr");
-    dl_queue_remove(&f.queue, &f.turns[0]);
+    dl_local_queue_remove(&f.queue, &f.turns[0]);
     admit(&f);
     cr_assert_str_eq(admitted(&f), "1000");
-    dl_queue_remove(&f.queue, &f.turns[1]);
+    dl_local_queue_remove(&f.queue, &f.turns[1]);
     admit(&f);
     cr_assert_str_eq(admitted(&f), "100");
-    dl_queue_remove(&f.queue, &f.turns[2]);
+    dl_local_queue_remove(&f.queue, &f.turns[2]);
     admit(&f);
     cr_assert_str_eq(admitted(&f), "11");
 }
@@ -91,42 +92,42 @@ Test(queue, who_leaves_in_the_middle_lets_those_behind_move_up)
     struct fixture f;
 
     line_up(&f, "rwr");
-    dl_queue_remove(&f.queue, &f.turns[1]);
+    dl_local_queue_remove(&f.queue, &f.turns[1]);
     admit(&f);
     cr_assert_str_eq(admitted(&f), "11");
-    dl_queue_remove(&f.queue, &f.turns[1]); /* again: nothing */
+    dl_local_queue_remove(&f.queue, &f.turns[1]); /* again: nothing */
     cr_assert_str_eq(admitted(&f), "11");
 }
 
 Test(name, C11_a_name_is_one_however_often_it_is_asked_for)
 {
-    struct dl_names names = {NULL};
-    struct dl_name *a = dl_name_get(&names, "job", 3);
-    struct dl_name *b = dl_name_get(&names, "job\0", 4);
+    struct dl_name_states names = {NULL};
+    struct dl_name_state *a = dl_name_state_get(&names, "job", 3);
+    struct dl_name_state *b = dl_name_state_get(&names, "job\0", 4);
 
     cr_assert_neq(a, b);
-    cr_assert_eq(a, dl_name_get(&names, "jobs", 3));
-    dl_name_drop(&names, a);
-    cr_assert_eq(a, dl_name_get(&names, "job", 3));
-    dl_name_drop(&names, a);
-    dl_name_drop(&names, a);
-    dl_name_drop(&names, b);
+    cr_assert_eq(a, dl_name_state_get(&names, "jobs", 3));
+    dl_name_state_drop(&names, a);
+    cr_assert_eq(a, dl_name_state_get(&names, "job", 3));
+    dl_name_state_drop(&names, a);
+    dl_name_state_drop(&names, a);
+    dl_name_state_drop(&names, b);
     cr_assert_null(names.root);
 }
 
 Test(name, thousands_of_names_come_and_go)
 {
-    struct dl_names names = {NULL};
-    struct dl_name *all[2000];
+    struct dl_name_states names = {NULL};
+    struct dl_name_state *all[2000];
     char text[16];
 
     for (size_t i = 0; i < 2000; i++) {
         (void)snprintf(text, sizeof text, "n%zu", i);
-        all[i] = dl_name_get(&names, text, 5);
+        all[i] = dl_name_state_get(&names, text, 5);
         cr_assert_not_null(all[i]);
     }
     for (size_t i = 0; i < 2000; i++)
-        dl_name_drop(&names, all[i]);
+        dl_name_state_drop(&names, all[i]);
     cr_assert_null(names.root);
 }
 

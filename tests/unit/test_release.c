@@ -6,17 +6,17 @@
 
 #define MS INT64_C(1000000)
 
-static struct dl_release release;
+static struct dl_release_fsm release;
 
 static void start(bool session, bool again)
 {
-    dl_release_start(&release, 1000 * MS, session, again);
+    dl_release_fsm_start(&release, 1000 * MS, session, again);
     cr_assert_eq(release.step, DL_RELEASE_SEND);
 }
 
 static void answered(int64_t now_ms, enum dlock_status status)
 {
-    dl_release_answered(&release, now_ms * MS, status);
+    dl_release_fsm_answered(&release, now_ms * MS, status);
 }
 
 static void ended(enum dlock_status status)
@@ -28,7 +28,7 @@ static void ended(enum dlock_status status)
 static void sent_again(int64_t now_ms)
 {
     cr_assert_eq(release.step, DL_RELEASE_PAUSE);
-    dl_release_paused(&release, now_ms * MS);
+    dl_release_fsm_paused(&release, now_ms * MS);
     cr_assert_eq(release.step, DL_RELEASE_SEND);
 }
 
@@ -79,7 +79,7 @@ Test(release, C4_what_was_unknown_once_stays_unknown)
     start(false, false);
     answered(100, DLOCK_UNKNOWN);
     sent_again(110);
-    dl_release_no_session(&release, DLOCK_UNAVAILABLE);
+    dl_release_fsm_no_session(&release, DLOCK_UNAVAILABLE);
     ended(DLOCK_UNKNOWN);
 }
 
@@ -98,7 +98,7 @@ Test(release, C8_a_pause_that_took_longer_is_the_end)
     start(false, false);
     answered(100, DLOCK_UNAVAILABLE);
     cr_assert_eq(release.step, DL_RELEASE_PAUSE);
-    dl_release_paused(&release, 1000 * MS);
+    dl_release_fsm_paused(&release, 1000 * MS);
     ended(DLOCK_UNAVAILABLE);
 }
 
@@ -115,6 +115,6 @@ Test(release, a_session_that_failed_is_not_used_again)
 Test(release, without_a_session_there_is_nothing_to_try)
 {
     start(false, false);
-    dl_release_no_session(&release, DLOCK_AUTH);
+    dl_release_fsm_no_session(&release, DLOCK_AUTH);
     ended(DLOCK_AUTH);
 }

@@ -9,15 +9,15 @@
 Test(terms, the_same_are_shared_and_others_are_not)
 {
     struct dl_settings settings;
-    struct dl_terms *last = NULL, *a, *b, *c, *d;
+    struct dl_lock_options *last = NULL, *a, *b, *c, *d;
 
     dl_settings_init(&settings);
-    a = dl_terms_get(&last, &settings);
-    b = dl_terms_get(&last, &settings);
+    a = dl_lock_options_get(&last, &settings);
+    b = dl_lock_options_get(&last, &settings);
     settings.ttl_ms = 77000;
-    c = dl_terms_get(&last, &settings);
+    c = dl_lock_options_get(&last, &settings);
     (void)snprintf(settings.label, sizeof settings.label, "nightly");
-    d = dl_terms_get(&last, &settings);
+    d = dl_lock_options_get(&last, &settings);
     cr_assert(a != NULL && c != NULL && d != NULL);
     cr_assert_eq(a, b);
     cr_assert_neq(b, c);
@@ -26,11 +26,11 @@ Test(terms, the_same_are_shared_and_others_are_not)
     cr_assert_eq(c->ttl_ms, 77000);
     cr_assert_str_eq(d->label_text, "nightly");
     cr_assert_str_eq(strrchr(d->label, ':') + 1, "nightly");
-    dl_terms_drop(a);
+    dl_lock_options_drop(a);
     cr_assert_eq(b->refs, 1, "the other handle has them still");
-    dl_terms_drop(b);
-    dl_terms_drop(c);
-    dl_terms_drop(d);
+    dl_lock_options_drop(b);
+    dl_lock_options_drop(c);
+    dl_lock_options_drop(d);
     cr_assert_eq(last->refs, 1);
-    dl_terms_drop(last);
+    dl_lock_options_drop(last);
 }
