@@ -73,7 +73,7 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renew
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
-dlt_add_sim_defect(due_while_busy_is_forgotten pauses queue 60 C14 core/hold/held.c
+dlt_add_sim_defect(due_while_busy_is_forgotten storm queue 60 C14 core/hold/held.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
   "    if (lock->told)
