@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * acquire.h - the way to a lock: does what attempt.c decides.
+ * acquire.h - the way to a lock: does what acquire_fsm.c decides.
  *
  * A connected session comes first, then a new token, then the moment from which the validity
  * counts, then the first byte. The token lives until the attempt is granted or released; a wait

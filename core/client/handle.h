@@ -2,7 +2,7 @@
 /*
  * handle.h - a handle: one name, its options and, while held, the lease. The handle is the owner.
  *
- *   FREE --acquire.c--> HELD --(renewals: hold.c)--> HELD ...
+ *   FREE --acquire.c--> HELD --(renewals: held.c)--> HELD ...
  *                        |--unlock--> FREE
  *                        `--loss----> LOST --unlock acknowledges--> FREE
  *

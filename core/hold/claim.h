@@ -5,7 +5,7 @@
  * A handle has one. It is a thing of its own because a hand-off passes it to another handle of the
  * client, while the plugin goes on seeing the same request at the same address.
  *
- * Whoever is in a phase of the handle (lock.h), or is the keeper renewing it, uses its claim
+ * Whoever is in a phase of the handle (handle.h), or is the keeper renewing it, uses its claim
  * without the mutex; others have the mutex and read the token only.
  */
 #ifndef DL_CLAIM_H
