@@ -234,10 +234,15 @@ enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char
 enum dlock_status dl_abi_serves(const struct dl_plugin *plugin, const char *scheme,
                                 struct dlock_error *err)
 {
-    for (size_t i = 0; plugin->schemes[i] != NULL; i++)
+    char all[SCHEMES_MAX * (DL_SCHEME_MAX + 2) + 1] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; plugin->schemes[i] != NULL; i++) {
         if (strcmp(plugin->schemes[i], scheme) == 0)
             return DLOCK_OK;
-    return dl_error(err, DLOCK_INVALID, "unknown scheme '%s': plugin %s serves %s%s", scheme,
-                    plugin->name, plugin->schemes[0],
-                    plugin->schemes[1] != NULL ? " and others" : "");
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "",
+                                plugin->schemes[i]);
+    }
+    return dl_error(err, DLOCK_INVALID, "unknown scheme '%s': plugin %s serves %s", scheme,
+                    plugin->name, all);
 }

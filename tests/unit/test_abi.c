@@ -243,4 +243,5 @@ Test(abi, schemes_served)
     cr_expect_eq(dl_abi_serves(&out, "x+tls", &err), DLOCK_OK);
     cr_expect_eq(dl_abi_serves(&out, "x+t", &err), DLOCK_INVALID);
     cr_expect(strstr(err.message, "unknown scheme 'x+t'") != NULL, "%s", err.message);
+    cr_expect(strstr(err.message, "serves x, x+tls") != NULL, "all it serves: %s", err.message);
 }
