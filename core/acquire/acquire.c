@@ -26,7 +26,7 @@ struct acquire {
     bool begun;                /* the request has a token that is not used up */
     bool patient;              /* has not asked the store yet */
     bool placed;               /* counted in the name's places */
-    enum dlock_status failing; /* what those who wait behind us were told of the store last */
+    enum dlock_status failing; /* the last failure that waiters behind this call were told */
 };
 
 static int64_t now(struct acquire *a)
@@ -128,7 +128,7 @@ static void place_note(struct acquire *a)
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
-/* How the store failed us: told once, and noted for those who wait behind us. */
+/* The store failed: logged once, and noted for the waiters behind this call. */
 static void failure_note(struct acquire *a)
 {
     enum dlock_status failing = a->attempt.failures > 0 ? a->attempt.failure : DLOCK_OK;
