@@ -31,9 +31,9 @@
 #ifndef MY_H
 #define MY_H
 
-#include "nap.h"
-#include "spin.h"
-#include "tls.h"
+#include "net/nap.h"
+#include "net/spin.h"
+#include "net/tls.h"
 
 #include <dlock/plugin.h>
 #include <mysql.h>

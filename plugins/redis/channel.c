@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection of a client that grants arrive on. */
 #include "hub_private.h"
-#include "nap.h"
+#include "net/nap.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -67,7 +67,7 @@ static void went_down(struct redis_hub *hub, const char *why)
 static void granted(struct redis_hub *hub, const char *text)
 {
     struct redis_waiter *waiter = hub->waiters;
-    const size_t token_len = REDIS_HEX_SIZE - 1;
+    const size_t token_len = RESP_HEX_SIZE - 1;
     char *end = NULL;
     uint64_t fence = 0;
     int64_t lease_ms = 0;
@@ -81,7 +81,7 @@ static void granted(struct redis_hub *hub, const char *text)
     while (waiter != NULL && strncmp(waiter->token, text, token_len) != 0)
         waiter = waiter->next;
     if (*end != '\0' || waiter == NULL || waiter->interrupted || fence <= waiter->fence ||
-        lease_ms <= 0 || lease_ms > REDIS_LEASE_MAX_MS)
+        lease_ms <= 0 || lease_ms > RESP_LEASE_MAX_MS)
         return;
     waiter->fence = fence;
     waiter->lease_ms = lease_ms;
@@ -92,7 +92,7 @@ static void granted(struct redis_hub *hub, const char *text)
 /* A server that refuses the ping is alive, too. */
 static bool is_pong(const struct redis_hub *hub, const redisReply *reply)
 {
-    const redisReply *kind = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+    const redisReply *kind = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
     return hub->pinged_ns != 0 &&
            (reply->type == REDIS_REPLY_ERROR || (kind != NULL && strcmp(kind->str, "pong") == 0));
@@ -107,10 +107,10 @@ static bool message_take(struct redis_hub *hub, const redisReply *reply)
         hub->pinged_ns = 0;
         return true;
     }
-    if (!redis_reply_array(reply, 3))
+    if (!resp_reply_array(reply, 3))
         return false;
-    kind = redis_reply_text(reply, 0);
-    text = redis_reply_text(reply, 2);
+    kind = resp_reply_text(reply, 0);
+    text = resp_reply_text(reply, 2);
     if (kind == NULL || strcmp(kind->str, "message") != 0 || text == NULL)
         return false;
     granted(hub, text->str);
@@ -230,11 +230,11 @@ static enum dlock_status subscribe_answer(struct redis_hub *hub, int64_t deadlin
     if (status != DLOCK_OK)
         return status;
     if (reply->type == REDIS_REPLY_ERROR) {
-        status = redis_error(hub->place, reply, err);
+        status = resp_error_take(hub->place, reply, err);
     } else {
-        kind = redis_reply_array(reply, 3) ? redis_reply_text(reply, 0) : NULL;
+        kind = resp_reply_array(reply, 3) ? resp_reply_text(reply, 0) : NULL;
         if (kind == NULL || strcmp(kind->str, "subscribe") != 0)
-            status = redis_fail(hub->place, err, DLOCK_PROTOCOL, "not an answer to SUBSCRIBE");
+            status = resp_error_fail(hub->place, err, DLOCK_PROTOCOL, "not an answer to SUBSCRIBE");
     }
     freeReplyObject(reply);
     return status;
@@ -257,7 +257,7 @@ static enum dlock_status subscribe(struct redis_hub *hub, int64_t deadline_ns,
     resp_command_text(&command, hub->channel);
     bytes = resp_command_format(&command, &len);
     if (bytes == NULL)
-        return redis_fail(hub->place, err, DLOCK_NOMEM, "no memory for a command");
+        return resp_error_fail(hub->place, err, DLOCK_NOMEM, "no memory for a command");
     status = redis_link_send(&hub->link, bytes, len, deadline_ns, err);
     free(bytes);
     return status == DLOCK_OK ? subscribe_answer(hub, deadline_ns, err) : status;

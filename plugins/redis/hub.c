@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
-#include "nap.h"
+#include "net/nap.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host *host,
-                                 const struct redis_place *place, const struct tls *tls,
+                                 const struct resp_config *place, const struct tls *tls,
                                  struct dlock_error *err)
 {
     unsigned char id[DLOCK_TOKEN_SIZE];
-    char hex[REDIS_HEX_SIZE];
+    char hex[RESP_HEX_SIZE];
 
     (void)pthread_mutex_init(&hub->mutex, NULL);
     hub->host = host;
@@ -19,9 +19,9 @@ enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host 
     hub->tls = tls;
     hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (hub->wake_fd < 0 || host->random(host->ctx, id, sizeof id) != 0)
-        return redis_fail(place, err, DLOCK_NOMEM,
-                          "no descriptor for an event, or no random bytes");
-    redis_hex(hex, id);
+        return resp_error_fail(place, err, DLOCK_NOMEM,
+                               "no descriptor for an event, or no random bytes");
+    resp_keys_hex(hex, id);
     (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", place->prefix, hex);
     return DLOCK_OK;
 }
@@ -79,7 +79,7 @@ static struct redis_waiter *waiter_list(struct redis_hub *hub, const unsigned ch
     if (waiter == NULL)
         return NULL;
     hub->spare = NULL;
-    redis_hex(waiter->token, token);
+    resp_keys_hex(waiter->token, token);
     waiter->interrupted = waiter->watching = waiter->reading = false;
     waiter->round = waiter->seen = waiter->fence = 0;
     waiter->hub = hub;

@@ -30,7 +30,7 @@ struct redis_slot {
 struct redis_waiter {
     struct redis_waiter *next, **at; /* at: what points to it */
     struct redis_hub *hub;           /* that lists it; NULL: it is closed */
-    char token[REDIS_HEX_SIZE];
+    char token[RESP_HEX_SIZE];
     bool interrupted;       /* sticky [INT-2] */
     bool watching, reading; /* reading: or connecting */
     uint64_t round;         /* the subscription in force when the last request left; 0: none */
@@ -42,9 +42,9 @@ struct redis_waiter {
 
 struct redis_hub {
     const struct dlock_host *host;
-    const struct redis_place *place;
+    const struct resp_config *place;
     const struct tls *tls;
-    char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
+    char channel[RESP_PREFIX_MAX + RESP_HEX_SIZE];
     int wake_fd; /* eventfd: the reading thread has something else to do */
 
     pthread_mutex_t mutex; /* guards the rest */
@@ -65,7 +65,7 @@ struct redis_hub {
 
 /* OK or NOMEM; redis_hub_fini in either case. */
 enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host *host,
-                                 const struct redis_place *place, const struct tls *tls,
+                                 const struct resp_config *place, const struct tls *tls,
                                  struct dlock_error *err);
 void redis_hub_fini(struct redis_hub *hub);
 /* In a forked child, instead of fini: gives descriptors back, and no memory. */

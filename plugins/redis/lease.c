@@ -23,10 +23,10 @@ static bool numbers_fit(const redisReply *reply, const struct bounds *bounds, si
 {
     int64_t number = 0;
 
-    if (!redis_reply_array(reply, count))
+    if (!resp_reply_array(reply, count))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!redis_reply_int(reply, i, bounds[i].least, bounds[i].most, &number))
+        if (!resp_reply_int(reply, i, bounds[i].least, bounds[i].most, &number))
             return false;
     return true;
 }
@@ -47,7 +47,7 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
 static bool try_fits(const struct redis_question *question, const redisReply *reply)
 {
     const struct bounds grant[GRANT_ELEMENTS] = {
-        {1, 1}, {1, INT64_MAX}, {1, REDIS_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
+        {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
     const struct bounds busy[BUSY_ELEMENTS] = {
         {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)question->expects},
         {0, UINT32_MAX}, {0, INT64_MAX}};
@@ -79,7 +79,7 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
         return;
     }
     grant->fence = (uint64_t)number_at(reply, 1);
-    grant->lease_ms = redis_lease(number_at(reply, 2), ttl_ms);
+    grant->lease_ms = resp_reply_lease_ms(number_at(reply, 2), ttl_ms);
     grant->waiters = (uint32_t)number_at(reply, 3);
 }
 
@@ -110,19 +110,19 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
                                  struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
-    NOT_ZEROED struct redis_keys keys;
+    NOT_ZEROED struct resp_keys keys;
     NOT_ZEROED struct redis_call call;
-    char token[REDIS_HEX_SIZE], ttl[REDIS_DIGITS], place[REDIS_DIGITS];
+    char token[RESP_HEX_SIZE], ttl[RESP_DIGITS], place[RESP_DIGITS];
 
-    redis_keys_make(&keys, &session->place, req->name, req->name_len);
-    redis_hex(token, req->token);
+    resp_keys_make(&keys, &session->place, req->name, req->name_len);
+    resp_keys_hex(token, req->token);
     redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_fits);
     call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
-    resp_command_text(&call.command, redis_number(ttl, req->ttl_ms));
+    resp_command_text(&call.command, resp_command_number(ttl, req->ttl_ms));
     resp_command_text(&call.command, try_what(req));
-    resp_command_text(&call.command, redis_number(place, session->waiter_lease_ms));
+    resp_command_text(&call.command, resp_command_number(place, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
     resp_command_text(&call.command, req->label != NULL ? req->label : "");
     status = redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
@@ -137,21 +137,21 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     struct redis_session *session = self;
     const char *channel = "-";
     redisReply *reply = NULL;
-    enum dlock_status status = redis_keys_refuse(&session->place, req->name, req->name_len, err);
+    enum dlock_status status = resp_keys_refuse(&session->place, req->name, req->name_len, err);
 
     if (status != DLOCK_OK)
         return status;
     if (req->mode == DLOCK_SHARED && session->place.raw)
-        return redis_fail(&session->place, err, DLOCK_UNSUPPORTED,
-                          "no shared mode with key=raw: other programs would not see it");
+        return resp_error_fail(&session->place, err, DLOCK_UNSUPPORTED,
+                               "no shared mode with key=raw: other programs would not see it");
     status =
-        redis_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
+        resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
     if (status != DLOCK_OK)
         return status;
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         channel = redis_hub_expect(&session->hub, req->slot, req->token);
         if (channel == NULL)
-            return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
+            return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
     }
     status = try_run(session, req, channel, &reply, grant, err);
     if (status != DLOCK_OK)
@@ -177,8 +177,8 @@ static bool release_fits(const struct redis_question *question, const redisReply
     (void)question;
     if (reply->type == REDIS_REPLY_INTEGER)
         return true;
-    return redis_reply_array(reply, 2) && redis_reply_int(reply, 0, 0, 1, &freed) &&
-           redis_reply_text(reply, 1) != NULL;
+    return resp_reply_array(reply, 2) && resp_reply_int(reply, 0, 0, 1, &freed) &&
+           resp_reply_text(reply, 1) != NULL;
 }
 
 /* Those who wait ask by themselves, too, so that one line is enough. */
@@ -188,7 +188,7 @@ static void passed_on(struct redis_session *session, const redisReply *failure)
 
     if (failure->len == 0 || atomic_exchange(&session->told_failure, true))
         return;
-    redis_error_text(text, sizeof text, failure);
+    resp_error_text(text, sizeof text, failure);
     (void)snprintf(line, sizeof line,
                    "%s: a name was given back, and those who wait for it have to ask: %s",
                    session->place.endpoint, text);
@@ -199,12 +199,12 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
                                  uint32_t name_len, const char *token, const char *what,
                                  int64_t deadline_ns, int64_t *freed, struct dlock_error *err)
 {
-    NOT_ZEROED struct redis_keys keys;
+    NOT_ZEROED struct resp_keys keys;
     NOT_ZEROED struct redis_call call;
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_keys_make(&keys, &session->place, name, name_len);
+    resp_keys_make(&keys, &session->place, name, name_len);
     redis_call_begin(&call, REDIS_SCRIPT_RELEASE, &keys, 1, release_fits);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
@@ -224,27 +224,28 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
 enum dlock_status redis_unlock(void *self, const struct dlock_request *req, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    char token[REDIS_HEX_SIZE];
+    char token[RESP_HEX_SIZE];
     int64_t freed = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_hub_forget(req->slot); /* [UNL-4] */
-    redis_hex(token, req->token);
+    resp_keys_hex(token, req->token);
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
-        return redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
+        return resp_error_fail(&session->place, err, DLOCK_LOST,
+                               "the name is not held by this token");
     return status;
 }
 
 enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    char token[REDIS_HEX_SIZE];
+    char token[RESP_HEX_SIZE];
     int64_t freed = 0;
 
     redis_hub_forget(req->slot);
-    redis_hex(token, req->token);
+    resp_keys_hex(token, req->token);
     return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
                    err);
 }
@@ -254,13 +255,13 @@ enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t na
 {
     struct redis_session *session = self;
     int64_t freed = 0;
-    enum dlock_status status = redis_keys_refuse(&session->place, name, name_len, err);
+    enum dlock_status status = resp_keys_refuse(&session->place, name, name_len, err);
 
     if (status == DLOCK_OK && (owner == NULL || strcmp(owner, ANY_HOLDER) != 0))
         status = release(session, name, name_len, owner != NULL ? owner : ANY_HOLDER, "BREAK",
                          deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
-        return redis_fail(&session->place, err, DLOCK_NOT_HELD,
-                          owner != NULL ? "not held by this owner" : "the name is free");
+        return resp_error_fail(&session->place, err, DLOCK_NOT_HELD,
+                               owner != NULL ? "not held by this owner" : "the name is free");
     return status;
 }

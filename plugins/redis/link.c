@@ -21,7 +21,7 @@ void redis_link_leave(struct redis_link *link)
         (void)close(link->stream.fd);
 }
 
-enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
+enum dlock_status redis_link_open(struct redis_link *link, const struct resp_config *place,
                                   const struct tls *tls, const struct dlock_host *host, int wake_fd,
                                   int64_t deadline_ns, struct dlock_error *err)
 {
@@ -31,7 +31,7 @@ enum dlock_status redis_link_open(struct redis_link *link, const struct redis_pl
     link->stream.wake_fd = wake_fd;
     link->place = place;
     if (!resp_reader_init(&link->reader))
-        return redis_fail(place, err, DLOCK_NOMEM, "no memory for a reader of answers");
+        return resp_error_fail(place, err, DLOCK_NOMEM, "no memory for a reader of answers");
     if (place->path != NULL)
         result = stream_connect_unix(&link->stream, place->path, deadline_ns);
     else
@@ -41,7 +41,7 @@ enum dlock_status redis_link_open(struct redis_link *link, const struct redis_pl
                                place->sni != NULL ? place->sni : place->address.host, deadline_ns);
     if (result == STREAM_OK)
         return DLOCK_OK;
-    return redis_fail(place, err, redis_connect_status(result), "%s", link->stream.why);
+    return resp_error_fail(place, err, resp_error_connect_status(result), "%s", link->stream.why);
 }
 
 enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, size_t len,
@@ -52,8 +52,8 @@ enum dlock_status redis_link_send(struct redis_link *link, const char *bytes, si
     if (stream_send(&link->stream, bytes, len, deadline_ns, &begun) == STREAM_OK)
         return DLOCK_OK;
     if (begun)
-        return redis_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
-    return redis_fail(link->place, err, DLOCK_UNAVAILABLE, "not sent: %s", link->stream.why);
+        return resp_error_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
+    return resp_error_fail(link->place, err, DLOCK_UNAVAILABLE, "not sent: %s", link->stream.why);
 }
 
 enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, redisReply **out,
@@ -68,12 +68,12 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
         if (*out != NULL)
             return DLOCK_OK;
         if (stream_receive(&link->stream, chunk, sizeof chunk, deadline_ns, &received) != STREAM_OK)
-            return redis_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
+            return resp_error_fail(link->place, err, DLOCK_UNKNOWN, "%s", link->stream.why);
         if (!resp_reader_feed(&link->reader, chunk, received))
             break;
     }
     if (link->reader.no_memory)
-        return redis_fail(link->place, err, DLOCK_NOMEM, "no memory for an answer");
-    return redis_fail(link->place, err, DLOCK_PROTOCOL, "an answer that makes no sense: %s",
-                      link->reader.why);
+        return resp_error_fail(link->place, err, DLOCK_NOMEM, "no memory for an answer");
+    return resp_error_fail(link->place, err, DLOCK_PROTOCOL, "an answer that makes no sense: %s",
+                           link->reader.why);
 }

@@ -32,7 +32,7 @@ struct listing {
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;
     size_t pattern_len;
-    char pattern[2 * REDIS_KEY_MAX];
+    char pattern[2 * RESP_KEY_MAX];
     char cursor[CURSOR_SIZE];
 };
 
@@ -92,7 +92,7 @@ static void foreign_tell(struct listing *listing, const struct dlock_lease_info 
         .remaining_ms = -1,
         .held_ms = -1,
         .owner = "-",
-        .label = REDIS_FOREIGN_LABEL,
+        .label = RESP_FOREIGN_LABEL,
     };
 
     listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;
@@ -137,21 +137,21 @@ static enum dlock_status names_tell(struct listing *listing, struct dlock_error 
 static enum dlock_status key_take(struct listing *listing, const redisReply *key,
                                   struct dlock_error *err)
 {
-    const struct redis_place *place = &listing->session->place;
-    unsigned char name[REDIS_NAME_MAX];
+    const struct resp_config *place = &listing->session->place;
+    unsigned char name[RESP_NAME_MAX];
     uint32_t len = 0;
 
-    if (!redis_keys_name(place, key->str, (size_t)key->len, name, &len) ||
+    if (!resp_keys_name(place, key->str, (size_t)key->len, name, &len) ||
         len < listing->prefix_len || memcmp(name, listing->prefix, listing->prefix_len) != 0)
         return DLOCK_OK;
     if (!name_add(listing, name, len))
-        return redis_fail(place, err, DLOCK_NOMEM, "no memory for a list");
+        return resp_error_fail(place, err, DLOCK_NOMEM, "no memory for a list");
     return listing->name_count == REDIS_LOOK_MOST ? names_tell(listing, err) : DLOCK_OK;
 }
 
 static bool page_fits(const struct redis_question *question, const redisReply *reply)
 {
-    const redisReply *cursor = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+    const redisReply *cursor = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
     (void)question;
     return cursor != NULL && cursor->len < CURSOR_SIZE &&
@@ -166,7 +166,7 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
 
     (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", reply->element[0]->str);
     for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->looked.stopped; i++) {
-        const redisReply *key = redis_reply_text(keys, i);
+        const redisReply *key = resp_reply_text(keys, i);
 
         if (key != NULL)
             status = key_take(listing, key, err);
@@ -196,7 +196,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_text(&command, PAGE);
     status = redis_pool_ask(&session->pool, &question, &reply, err);
     if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
-        status = redis_error(&session->place, reply, err);
+        status = resp_error_take(&session->place, reply, err);
     if (status == DLOCK_OK)
         status = page_tell(listing, reply, err);
     freeReplyObject(reply);
@@ -219,9 +219,9 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
     };
     enum dlock_status status = DLOCK_OK;
 
-    if (prefix_len > REDIS_NAME_MAX)
+    if (prefix_len > RESP_NAME_MAX)
         return DLOCK_OK; /* no name is that long */
-    listing.pattern_len = redis_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
+    listing.pattern_len = resp_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
     do
         status = page_next(&listing, err);
     while (status == DLOCK_OK && !listing.looked.stopped && strcmp(listing.cursor, "0") != 0);

@@ -13,15 +13,15 @@
 static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_info *lease)
 {
     size_t at = 1 + i * HOLDER_ELEMENTS;
-    const redisReply *mode = redis_reply_text(reply, at);
-    const redisReply *owner = redis_reply_text(reply, at + 1);
-    const redisReply *label = redis_reply_text(reply, at + 5);
+    const redisReply *mode = resp_reply_text(reply, at);
+    const redisReply *owner = resp_reply_text(reply, at + 1);
+    const redisReply *label = resp_reply_text(reply, at + 5);
     int64_t fence = 0;
 
     if (mode == NULL || owner == NULL || label == NULL ||
-        !redis_reply_int(reply, at + 2, -1, INT64_MAX, &lease->remaining_ms) ||
-        !redis_reply_int(reply, at + 3, 0, INT64_MAX, &fence) ||
-        !redis_reply_int(reply, at + 4, INT64_MIN, INT64_MAX, &lease->held_ms))
+        !resp_reply_int(reply, at + 2, -1, INT64_MAX, &lease->remaining_ms) ||
+        !resp_reply_int(reply, at + 3, 0, INT64_MAX, &fence) ||
+        !resp_reply_int(reply, at + 4, INT64_MIN, INT64_MAX, &lease->held_ms))
         return false;
     lease->mode = mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     lease->owner = owner->str;
@@ -45,7 +45,7 @@ static bool name_fits(const redisReply *reply)
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
-        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+        !resp_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
         return false;
     for (size_t i = 0; i < holders_count(reply); i++)
         if (!holder_read(reply, i, &lease))
@@ -56,7 +56,7 @@ static bool name_fits(const redisReply *reply)
 /* Expects as many as there are names. */
 static bool look_fits(const struct redis_question *question, const redisReply *reply)
 {
-    if (!redis_reply_array(reply, question->expects))
+    if (!resp_reply_array(reply, question->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++)
         if (!name_fits(reply->element[i]))
@@ -79,17 +79,17 @@ struct page {
     int64_t most, passed;
 };
 
-static enum dlock_status page_look(struct redis_session *session, const struct redis_keys *keys,
+static enum dlock_status page_look(struct redis_session *session, const struct resp_keys *keys,
                                    size_t n, struct page page, int64_t deadline_ns,
                                    redisReply **reply, bool *foreign, struct dlock_error *err)
 {
     struct redis_call call;
-    char most[REDIS_DIGITS], from[REDIS_DIGITS];
+    char most[RESP_DIGITS], from[RESP_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, n, look_fits);
-    resp_command_text(&call.command, redis_number(most, page.most));
-    resp_command_text(&call.command, redis_number(from, page.passed));
+    resp_command_text(&call.command, resp_command_number(most, page.most));
+    resp_command_text(&call.command, resp_command_number(from, page.passed));
     call.reply_max = ANSWER_MAX_BYTES;
     call.expects = n;
     status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
@@ -103,11 +103,11 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
 {
     struct dlock_lease_info lease = {.name = name, .name_len = name_len};
     struct page page = {.most = PAGE};
-    struct redis_keys keys;
+    struct resp_keys keys;
     enum dlock_status status = DLOCK_OK;
     size_t count = PAGE;
 
-    redis_keys_make(&keys, &session->place, name, name_len);
+    resp_keys_make(&keys, &session->place, name, name_len);
     for (; status == DLOCK_OK && !looked->stopped && count >= PAGE; page.passed += PAGE) {
         redisReply *reply = NULL;
 
@@ -126,14 +126,14 @@ enum dlock_status redis_look_names(struct redis_session *session,
                                    struct redis_looked *looked, struct dlock_error *err)
 {
     const struct page page = {.most = FEW};
-    struct redis_keys *keys = calloc(n, sizeof *keys);
+    struct resp_keys *keys = calloc(n, sizeof *keys);
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (keys == NULL)
-        return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list");
+        return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list");
     for (size_t i = 0; i < n; i++)
-        redis_keys_make(&keys[i], &session->place, names[i].name, names[i].name_len);
+        resp_keys_make(&keys[i], &session->place, names[i].name, names[i].name_len);
     status = page_look(session, keys, n, page, deadline_ns, &reply, &looked->foreign, err);
     free(keys);
     for (size_t i = 0; i < n && status == DLOCK_OK && !looked->stopped; i++) {
@@ -157,7 +157,7 @@ enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t 
 {
     struct redis_session *session = self;
     struct redis_looked looked = {.stopped = false};
-    enum dlock_status status = redis_keys_refuse(&session->place, name, name_len, err);
+    enum dlock_status status = resp_keys_refuse(&session->place, name, name_len, err);
 
     if (status != DLOCK_OK)
         return status;

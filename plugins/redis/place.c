@@ -32,7 +32,7 @@ static bool database_parse(const char *text, int64_t *out)
     return true;
 }
 
-static enum dlock_status tcp_init(struct redis_place *place, const struct dlock_target *target,
+static enum dlock_status tcp_init(struct resp_config *place, const struct dlock_target *target,
                                   struct dlock_error *err)
 {
     bool option = target->option(target, "db") != NULL;
@@ -54,7 +54,7 @@ static enum dlock_status tcp_init(struct redis_place *place, const struct dlock_
     return DLOCK_OK;
 }
 
-static enum dlock_status unix_init(struct redis_place *place, const struct dlock_target *target,
+static enum dlock_status unix_init(struct resp_config *place, const struct dlock_target *target,
                                    struct dlock_error *err)
 {
     if (target->hosts[0] != NULL || target->path[0] != '/')
@@ -66,7 +66,7 @@ static enum dlock_status unix_init(struct redis_place *place, const struct dlock
 }
 
 /* Braces would move the hash tag, which the name is. */
-static enum dlock_status prefix_init(struct redis_place *place, const struct dlock_target *target,
+static enum dlock_status prefix_init(struct resp_config *place, const struct dlock_target *target,
                                      struct dlock_error *err)
 {
     const char *prefix = target->option(target, "prefix");
@@ -74,18 +74,18 @@ static enum dlock_status prefix_init(struct redis_place *place, const struct dlo
 
     place->prefix = prefix != NULL ? prefix : "dl:";
     place->raw = key != NULL && strcmp(key, "raw") == 0;
-    if (strlen(place->prefix) > REDIS_PREFIX_MAX || strpbrk(place->prefix, "{}") != NULL)
+    if (strlen(place->prefix) > RESP_PREFIX_MAX || strpbrk(place->prefix, "{}") != NULL)
         return refuse(err, "prefix: at most 64 bytes, and no braces");
     return DLOCK_OK;
 }
 
-enum dlock_status redis_place_init(struct redis_place *place, const struct dlock_target *target,
+enum dlock_status redis_place_init(struct resp_config *place, const struct dlock_target *target,
                                    struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     bool local = scheme_ends(target->scheme, "+unix");
 
-    *place = (struct redis_place){
+    *place = (struct resp_config){
         .origin = REDIS_ORIGIN,
         .target = target,
         .user = target->user,
@@ -98,7 +98,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
     };
     status = local ? unix_init(place, target, err) : tcp_init(place, target, err);
     if (status == DLOCK_OK)
-        status = redis_tls_take(place, 1, target, err);
+        status = resp_config_take_tls(place, 1, target, err);
     if (status == DLOCK_OK)
         status = prefix_init(place, target, err);
     if (status == DLOCK_OK && place->restart_guard_ms > 0 &&

@@ -13,7 +13,7 @@
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
 static void info_fill(struct dlock_session_info *info, const struct redis_session *session,
-                      const struct redis_facts *facts, uint32_t caps)
+                      const struct resp_info *facts, uint32_t caps)
 {
     info->caps = caps | DLOCK_CAP_CONCURRENT;
     (void)snprintf(info->server, sizeof info->server, "%s", facts->server);
@@ -28,7 +28,8 @@ static enum dlock_status tls_make(struct redis_session *session, struct dlock_er
     if (!session->place.secure)
         return DLOCK_OK;
     session->tls = tls_new(&session->place.tls, &status, why, sizeof why);
-    return session->tls != NULL ? DLOCK_OK : redis_fail(&session->place, err, status, "%s", why);
+    return session->tls != NULL ? DLOCK_OK
+                                : resp_error_fail(&session->place, err, status, "%s", why);
 }
 
 static void unguarded_tell(const struct redis_session *session, uint32_t caps)
@@ -38,7 +39,7 @@ static void unguarded_tell(const struct redis_session *session, uint32_t caps)
     if (session->place.restart_guard_ms > 0 || (caps & DLOCK_CAP_CRASH_SAFE) != 0)
         return;
     (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", session->place.endpoint,
-                   REDIS_UNGUARDED);
+                   RESP_UNGUARDED);
     session->host->log(session->host->ctx, LOG_INFO, line);
 }
 
@@ -47,7 +48,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_facts facts;
+    struct resp_info facts;
     uint32_t caps = 0;
     enum dlock_status status = redis_place_init(&session->place, target, err);
 
@@ -63,8 +64,8 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                     target->number(target, "sockets"));
     status = redis_pool_connect(&session->pool, true, deadline_ns, &facts, &caps, err);
     if (status == DLOCK_OK)
-        status = redis_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool),
-                                       target->number(target, "ttl"), err);
+        status = resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool),
+                                      target->number(target, "ttl"), err);
     if (status != DLOCK_OK)
         return status;
     info_fill(info, session, &facts, caps);
@@ -113,14 +114,14 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
                                      struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_facts facts;
+    struct resp_info facts;
     uint32_t caps = 0;
     enum dlock_status status =
         redis_pool_connect(&session->pool, false, deadline_ns, &facts, &caps, err);
 
     if (status != DLOCK_OK)
         return status;
-    redis_facts_report(&facts, &session->place, fn, arg);
+    resp_info_report(&facts, &session->place, fn, arg);
     info_fill(info, session, &facts, caps);
     return DLOCK_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
 
-#include "nap.h"
+#include "net/nap.h"
 #include "wire.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int64_t now(const struct redis_pool *pool)
 }
 
 void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
-                     const struct redis_place *place, const struct tls *tls, int64_t limit)
+                     const struct resp_config *place, const struct tls *tls, int64_t limit)
 {
     pool->session = session;
     pool->host = host;
@@ -72,9 +72,9 @@ int64_t redis_pool_guard_ms(const struct redis_pool *pool)
  * capabilities: a server that is durable now may have forgotten what it kept before it was. */
 static void guard_set(const struct redis_pool *pool, struct redis_wire *wire, int64_t uptime_s)
 {
-    int64_t left_ms = redis_guard_left_ms(redis_pool_guard_ms(pool), uptime_s);
+    int64_t left_ms = resp_guard_left_ms(redis_pool_guard_ms(pool), uptime_s);
 
-    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * REDIS_NS_PER_MS : 0;
+    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * RESP_NS_PER_MS : 0;
 }
 
 /* Core has what the first connection found [C16]. */
@@ -95,15 +95,15 @@ static void caps_look(struct redis_pool *pool, uint32_t caps)
 }
 
 static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
-                                   struct redis_facts *facts, uint32_t *caps,
-                                   struct redis_wire **out, struct dlock_error *err)
+                                   struct resp_info *facts, uint32_t *caps, struct redis_wire **out,
+                                   struct dlock_error *err)
 {
     enum dlock_status status =
         redis_wire_open(out, pool->place, pool->tls, pool->host, deadline_ns, facts, err);
 
     if (status != DLOCK_OK)
         return status;
-    status = redis_facts_judge(facts, pool->place, caps, err);
+    status = resp_info_judge(facts, pool->place, caps, err);
     if (status != DLOCK_OK) {
         redis_wire_close(*out);
         *out = NULL;
@@ -128,7 +128,7 @@ static void wire_list(struct redis_pool *pool, struct redis_wire *wire, unsigned
 }
 
 enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
-                                     struct redis_facts *facts, uint32_t *caps,
+                                     struct resp_info *facts, uint32_t *caps,
                                      struct dlock_error *err)
 {
     struct redis_wire *wire = NULL;
@@ -191,7 +191,7 @@ static int64_t further_by(const struct redis_pool *pool, int64_t deadline_ns)
 static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_ns,
                                      struct redis_wire **out, struct dlock_error *err)
 {
-    struct redis_facts facts;
+    struct resp_info facts;
     uint32_t caps = 0;
     unsigned count = 0;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -244,7 +244,7 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
         }
         if (now_ns >= deadline_ns) {
             (void)pthread_mutex_unlock(&pool->mutex);
-            return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
+            return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
         }
         nap_until(&pool->changed, &pool->mutex, pool->host, deadline_ns);
     }
@@ -294,14 +294,14 @@ static enum dlock_status exchanged(const struct redis_pool *pool,
 
     if (exchange->status == DLOCK_OK)
         return DLOCK_OK;
-    return redis_fail(pool->place, err, exchange->status, "%s%s", what, exchange->why);
+    return resp_error_fail(pool->place, err, exchange->status, "%s%s", what, exchange->why);
 }
 
 /* A server that became a replica, or forgot us, is looked at afresh. */
 static bool is_over(const struct redis_exchange *exchange)
 {
-    return exchange->status == DLOCK_OK && (redis_error_is(exchange->reply, "READONLY") ||
-                                            redis_error_is(exchange->reply, "NOAUTH"));
+    return exchange->status == DLOCK_OK &&
+           (resp_error_is(exchange->reply, "READONLY") || resp_error_is(exchange->reply, "NOAUTH"));
 }
 
 uint32_t redis_pool_number(struct redis_pool *pool)
@@ -321,8 +321,8 @@ static bool is_number(const redisReply *reply, uint32_t number)
 /* The text ends with a space and the number. */
 static bool text_cut(redisReply *reply, uint32_t number)
 {
-    char digits[REDIS_DIGITS];
-    size_t len = strlen(redis_number(digits, number));
+    char digits[RESP_DIGITS];
+    size_t len = strlen(resp_command_number(digits, number));
     size_t all = (size_t)reply->len;
 
     if (strlen(reply->str) != all || all <= len || reply->str[all - len - 1] != ' ' ||
@@ -373,9 +373,9 @@ static enum dlock_status guard_look(const struct redis_pool *pool, const struct 
         *question->guarded = left_ns > 0 ? '1' : '0';
     if (left_ns <= 0 || !question->grants)
         return DLOCK_OK;
-    *question->guard_left_ms = left_ns / REDIS_NS_PER_MS + 1;
-    redis_guard_text(text, sizeof text, pool->place->restart_guard_ms, *question->guard_left_ms);
-    return redis_fail(pool->place, err, DLOCK_BUSY, "%s", text);
+    *question->guard_left_ms = left_ns / RESP_NS_PER_MS + 1;
+    resp_guard_text(text, sizeof text, pool->place->restart_guard_ms, *question->guard_left_ms);
+    return resp_error_fail(pool->place, err, DLOCK_BUSY, "%s", text);
 }
 
 static bool role_fits(const void *asked, redisReply *reply)
@@ -390,17 +390,18 @@ static bool role_fits(const void *asked, redisReply *reply)
 static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_wire *wire,
                                     const redisReply *reply, struct dlock_error *err)
 {
-    struct redis_facts facts = {.role = ""};
+    struct resp_info facts = {.role = ""};
 
-    redis_facts_info(&facts, reply->str, (size_t)reply->len);
+    resp_info_parse(&facts, reply->str, (size_t)reply->len);
     if (strcmp(facts.role, "master") == 0)
         return DLOCK_OK;
     atomic_store(&wire->dead, true);
     if (reply->type != REDIS_REPLY_ERROR)
-        return redis_fail(pool->place, err, DLOCK_CONFIG,
-                          "became a replica (role %s): take locks at the master", facts.role);
-    return redis_error(pool->place, reply, err) == DLOCK_UNKNOWN ? (err->status = DLOCK_UNAVAILABLE)
-                                                                 : err->status;
+        return resp_error_fail(pool->place, err, DLOCK_CONFIG,
+                               "became a replica (role %s): take locks at the master", facts.role);
+    return resp_error_take(pool->place, reply, err) == DLOCK_UNKNOWN
+               ? (err->status = DLOCK_UNAVAILABLE)
+               : err->status;
 }
 
 /* A master that became a replica keeps its connections, and may be writable: what it grants the new
@@ -422,7 +423,7 @@ static enum dlock_status role_look(struct redis_pool *pool, struct redis_wire *w
         !redis_wire_ask(wire, &look))
         return DLOCK_OK;
     if (look.status != DLOCK_OK)
-        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
+        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
     status = role_judge(pool, wire, look.reply, err);
     freeReplyObject(look.reply);
     return status;
@@ -442,10 +443,10 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire
     if (status != DLOCK_OK)
         return status;
     if (now(pool) >= exchange->deadline_ns)
-        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
+        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
     bytes = resp_command_format(question->command, &exchange->len);
     if (bytes == NULL)
-        return redis_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
+        return resp_error_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
     exchange->bytes = bytes;
     *asked = redis_wire_ask(wire, exchange);
     if (*asked && is_over(exchange))
@@ -472,8 +473,8 @@ static enum dlock_status ask_on_any(struct redis_pool *pool, const struct redis_
             return status;
     }
     if (!asked)
-        return redis_fail(pool->place, err, DLOCK_UNAVAILABLE,
-                          "not sent: the server closed the connection");
+        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE,
+                               "not sent: the server closed the connection");
     return DLOCK_OK;
 }
 

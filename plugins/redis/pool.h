@@ -20,7 +20,7 @@ struct redis_wire;
 struct redis_pool {
     void *session; /* `self`, for the host */
     const struct dlock_host *host;
-    const struct redis_place *place;
+    const struct resp_config *place;
     const struct tls *tls;
     unsigned limit;           /* of connections */
     unsigned processors;      /* to spin on; 0: never */
@@ -37,7 +37,7 @@ struct redis_pool {
 };
 
 void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
-                     const struct redis_place *place, const struct tls *tls, int64_t limit);
+                     const struct resp_config *place, const struct tls *tls, int64_t limit);
 /* Nobody asks any more. */
 void redis_pool_fini(struct redis_pool *pool);
 /* In a forked child, instead of fini: gives descriptors back, and no memory. */
@@ -46,7 +46,7 @@ void redis_pool_leave(struct redis_pool *pool);
 /* Makes a connection, looks at the server and judges it [OPN-1]: as slot open. `keep` it for
  * questions, or was it for the sake of the look? */
 enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
-                                     struct redis_facts *facts, uint32_t *caps,
+                                     struct resp_info *facts, uint32_t *caps,
                                      struct dlock_error *err);
 
 /* A number for a question; 0 is none. */

@@ -21,12 +21,20 @@
  *   look.c    inspect
  *   list.c    list
  *
- * What it knows of a server without talking to one is in support/redis_peer.h.
+ * What it knows of a server without talking to one is in plugins/resp.
  */
 #ifndef REDIS_H
 #define REDIS_H
 
-#include "redis_peer.h"
+#include "resp/command.h"
+#include "resp/config.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/info.h"
+#include "resp/keys.h"
+#include "resp/reader.h"
+#include "resp/reply.h"
+#include "resp/setup.h"
 #include "script.h"
 
 #define REDIS_ORIGIN     "redis"
@@ -35,7 +43,7 @@
 /* ---- place.c: what the URI says; borrows from the target ---- */
 
 /* OK or INVALID. */
-enum dlock_status redis_place_init(struct redis_place *place, const struct dlock_target *target,
+enum dlock_status redis_place_init(struct resp_config *place, const struct dlock_target *target,
                                    struct dlock_error *err);
 
 /* ---- link.c ---- */
@@ -43,7 +51,7 @@ enum dlock_status redis_place_init(struct redis_place *place, const struct dlock
 struct redis_link {
     struct stream stream;
     struct resp_reader reader;
-    const struct redis_place *place;
+    const struct resp_config *place;
 };
 
 /* Zeroed is fine for redis_link_close; it must not move while it is open. */
@@ -53,7 +61,7 @@ void redis_link_leave(struct redis_link *link);
 
 /* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. wake_fd:
  * see stream.h; -1. */
-enum dlock_status redis_link_open(struct redis_link *link, const struct redis_place *place,
+enum dlock_status redis_link_open(struct redis_link *link, const struct resp_config *place,
                                   const struct tls *tls, const struct dlock_host *host, int wake_fd,
                                   int64_t deadline_ns, struct dlock_error *err);
 
@@ -69,7 +77,7 @@ enum dlock_status redis_link_read(struct redis_link *link, int64_t deadline_ns, 
 /* ---- setup.c ---- */
 
 struct redis_dial {
-    const struct redis_place *place;
+    const struct resp_config *place;
     const struct tls *tls;
     const struct dlock_host *host;
     int wake_fd; /* see stream.h; -1 */
@@ -78,7 +86,7 @@ struct redis_dial {
 /* Connects, authenticates with the present password [SEC-1] and chooses the database. facts, NULL:
  * does not ask for them. All questions are one round trip. */
 enum dlock_status redis_connect(struct redis_link *link, const struct redis_dial *dial,
-                                int64_t deadline_ns, struct redis_facts *facts,
+                                int64_t deadline_ns, struct resp_info *facts,
                                 struct dlock_error *err);
 
 /* ---- script.c ---- */
@@ -90,21 +98,21 @@ typedef bool redis_fits_fn(const struct redis_question *question, const redisRep
 /* Begins a command that runs a script on n names, whose keys must stay where they are, or its twin
  * for key=raw; arguments are added by resp_command_add. */
 struct redis_call {
-    const struct redis_script *script;
-    char count[REDIS_DIGITS];
-    char number[REDIS_DIGITS]; /* of the question: the last argument, added by redis_call_run */
-    char guarded[2];           /* see pool.h: an argument of those that pass on */
-    bool grants, keeps;        /* see pool.h */
-    int64_t guard_left_ms;     /* set by redis_call_run with BUSY, of what grants */
-    size_t shown;              /* the word of the command that errors call the key */
-    size_t reply_max;          /* bytes of the answer; RESP_REPLY_MAX */
-    redis_fits_fn *fits;       /* of the answer, see pool.h */
-    size_t expects;            /* ... */
-    bool foreign;              /* set by redis_call_run: a key is something else than ours */
+    const struct resp_script *script;
+    char count[RESP_DIGITS];
+    char number[RESP_DIGITS]; /* of the question: the last argument, added by redis_call_run */
+    char guarded[2];          /* see pool.h: an argument of those that pass on */
+    bool grants, keeps;       /* see pool.h */
+    int64_t guard_left_ms;    /* set by redis_call_run with BUSY, of what grants */
+    size_t shown;             /* the word of the command that errors call the key */
+    size_t reply_max;         /* bytes of the answer; RESP_REPLY_MAX */
+    redis_fits_fn *fits;      /* of the answer, see pool.h */
+    size_t expects;           /* ... */
+    bool foreign;             /* set by redis_call_run: a key is something else than ours */
     struct resp_command command;
 };
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
-                      const struct redis_keys *keys, size_t n, redis_fits_fn *fits);
+                      const struct resp_keys *keys, size_t n, redis_fits_fn *fits);
 
 /*
  * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE, BUSY or PROTOCOL of the

@@ -17,15 +17,14 @@ static bool renew_fits(const struct redis_question *question, const redisReply *
 {
     int64_t number = 0;
 
-    if (!redis_reply_array(reply, question->expects))
+    if (!resp_reply_array(reply, question->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
 
         if (one->type != REDIS_REPLY_ERROR &&
-            (!redis_reply_array(one, 2) ||
-             !redis_reply_int(one, 0, 0, REDIS_LEASE_MAX_MS, &number) ||
-             !redis_reply_int(one, 1, 0, UINT32_MAX - 1, &number)))
+            (!resp_reply_array(one, 2) || !resp_reply_int(one, 0, 0, RESP_LEASE_MAX_MS, &number) ||
+             !resp_reply_int(one, 1, 0, UINT32_MAX - 1, &number)))
             return false;
     }
     return true;
@@ -34,26 +33,26 @@ static bool renew_fits(const struct redis_question *question, const redisReply *
 /* What may be relied on, whatever an earlier lease has left [restart_guard]. */
 static int64_t ttl_of(const struct redis_session *session, const struct dlock_request *req)
 {
-    return redis_guarded_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms);
+    return resp_guard_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms);
 }
 
 static void renewed(const struct redis_session *session, const redisReply *reply,
                     struct dlock_lease_op *op, struct dlock_error *err)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (redis_error_is(reply, "WRONGTYPE"))
-            op->status = redis_fail(&session->place, err, DLOCK_LOST,
-                                    "the name's key is used by something else");
+        if (resp_error_is(reply, "WRONGTYPE"))
+            op->status = resp_error_fail(&session->place, err, DLOCK_LOST,
+                                         "the name's key is used by something else");
         else
-            op->status = renew_error(redis_error(&session->place, reply, err));
+            op->status = renew_error(resp_error_take(&session->place, reply, err));
         return;
     }
     if (reply->element[0]->integer == 0) {
         op->status =
-            redis_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
+            resp_error_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
         return;
     }
-    op->grant.lease_ms = redis_lease(reply->element[0]->integer, ttl_of(session, op->req));
+    op->grant.lease_ms = resp_reply_lease_ms(reply->element[0]->integer, ttl_of(session, op->req));
     op->grant.waiters = (uint32_t)reply->element[1]->integer;
     op->status = DLOCK_OK;
 }
@@ -61,24 +60,25 @@ static void renewed(const struct redis_session *session, const redisReply *reply
 /* What a call needs to stay where it is until it was sent. */
 struct batch {
     struct redis_call call;
-    char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
-    char ttl[RENEW_AT_ONCE][REDIS_DIGITS];
-    struct redis_keys keys[]; /* of as many as are renewed at once */
+    char token[RENEW_AT_ONCE][RESP_HEX_SIZE];
+    char ttl[RENEW_AT_ONCE][RESP_DIGITS];
+    struct resp_keys keys[]; /* of as many as are renewed at once */
 };
 
 static void batch_fill(struct batch *batch, const struct redis_session *session,
                        const struct dlock_lease_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        redis_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
+        resp_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
     redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_fits);
     batch->call.expects = n;
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i].req;
 
-        redis_hex(batch->token[i], req->token);
+        resp_keys_hex(batch->token[i], req->token);
         resp_command_text(&batch->call.command, batch->token[i]);
-        resp_command_text(&batch->call.command, redis_number(batch->ttl[i], ttl_of(session, req)));
+        resp_command_text(&batch->call.command,
+                          resp_command_number(batch->ttl[i], ttl_of(session, req)));
         resp_command_text(&batch->call.command,
                           (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
     }
@@ -115,7 +115,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, 
     size_t done = 0;
 
     if (batch == NULL)
-        return redis_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
+        return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
     while (done < n && status == DLOCK_OK) {
         size_t some = n - done < most ? n - done : most;
 

@@ -6,7 +6,7 @@
 #define LOCK_WORD 3 /* of the command: the first name's key of the lock */
 
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
-                      const struct redis_keys *keys, size_t n, redis_fits_fn *fits)
+                      const struct resp_keys *keys, size_t n, redis_fits_fn *fits)
 {
     bool raw = keys[0].raw != NULL;
 
@@ -18,15 +18,16 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     call->keeps = script == REDIS_SCRIPT_RENEW;
     call->guard_left_ms = 0;
-    call->shown = raw ? LOCK_WORD + n * REDIS_KEY_COUNT : LOCK_WORD;
+    call->shown = raw ? LOCK_WORD + n * RESP_KEY_COUNT : LOCK_WORD;
     memcpy(call->guarded, "0", sizeof call->guarded);
-    (void)redis_number(call->count, (int64_t)(n * (raw ? REDIS_KEY_COUNT + 1 : REDIS_KEY_COUNT)));
+    (void)resp_command_number(call->count,
+                              (int64_t)(n * (raw ? RESP_KEY_COUNT + 1 : RESP_KEY_COUNT)));
     resp_command_begin(&call->command);
     resp_command_text(&call->command, "EVALSHA");
     resp_command_text(&call->command, call->script->sha);
     resp_command_text(&call->command, call->count);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < REDIS_KEY_COUNT; k++)
+        for (size_t k = 0; k < RESP_KEY_COUNT; k++)
             resp_command_add(&call->command, keys[i].bytes[k], keys[i].lens[k]);
     for (size_t i = 0; raw && i < n; i++)
         resp_command_add(&call->command, keys[i].raw, keys[i].raw_len);
@@ -41,14 +42,14 @@ static void send_body(struct redis_call *call)
     call->command.lens[1] = call->script->len;
 }
 
-static enum dlock_status call_error(const struct redis_place *place, struct redis_call *call,
+static enum dlock_status call_error(const struct resp_config *place, struct redis_call *call,
                                     const redisReply *reply, struct dlock_error *err)
 {
-    call->foreign = redis_error_is(reply, "WRONGTYPE");
+    call->foreign = resp_error_is(reply, "WRONGTYPE");
     if (call->foreign)
-        return redis_error_key(place, call->command.words[call->shown],
-                               call->command.lens[call->shown], err);
-    return redis_error(place, reply, err);
+        return resp_error_wrong_type(place, call->command.words[call->shown],
+                                     call->command.lens[call->shown], err);
+    return resp_error_take(place, reply, err);
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
@@ -68,9 +69,9 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
     };
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_command_text(&call->command, redis_number(call->number, question.number));
+    resp_command_text(&call->command, resp_command_number(call->number, question.number));
     status = redis_pool_ask(pool, &question, out, err);
-    if (status == DLOCK_OK && redis_error_is(*out, "NOSCRIPT")) {
+    if (status == DLOCK_OK && resp_error_is(*out, "NOSCRIPT")) {
         freeReplyObject(*out);
         send_body(call);
         status = redis_pool_ask(pool, &question, out, err);

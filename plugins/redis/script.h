@@ -7,7 +7,7 @@
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H
 
-#include "redis_peer.h"
+#include "resp/script.h"
 
 enum redis_script_id {
     REDIS_SCRIPT_ACQUIRE,
@@ -21,6 +21,6 @@ enum redis_script_id {
 };
 #define REDIS_SCRIPT_COUNT 8
 
-extern const struct redis_script redis_scripts[REDIS_SCRIPT_COUNT];
+extern const struct resp_script redis_scripts[REDIS_SCRIPT_COUNT];
 
 #endif

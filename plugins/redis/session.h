@@ -8,7 +8,7 @@
 
 struct redis_session {
     const struct dlock_host *host;
-    struct redis_place place;
+    struct resp_config place;
     struct tls *tls;
     struct redis_pool pool;
     struct redis_hub hub;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a grant: one thread reads for all who wait in a client. */
 #include "hub_private.h"
-#include "nap.h"
+#include "net/nap.h"
 
 /* OK, or how the wait ends. INTERNAL: it does not. */
 static enum dlock_status verdict(struct redis_hub *hub, struct redis_waiter *waiter,
@@ -69,7 +69,7 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
     const struct redis_slot *slot = req->slot;
     struct redis_waiter *waiter = slot->waiter;
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
-    int64_t connect_by_ns = now_ns + req->op_timeout_ms * REDIS_NS_PER_MS;
+    int64_t connect_by_ns = now_ns + req->op_timeout_ms * RESP_NS_PER_MS;
     enum dlock_status status = DLOCK_INTERNAL;
     bool told = true;
 
@@ -87,7 +87,7 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
                   : wait_untold(hub, waiter, req->deadline_ns, grant);
     waiter->watching = false;
     if (status == DLOCK_OK)
-        grant->lease_ms = redis_lease(grant->lease_ms, req->ttl_ms);
+        grant->lease_ms = resp_reply_lease_ms(grant->lease_ms, req->ttl_ms);
     redis_hub_hand_over(hub);
     return status;
 }
@@ -101,8 +101,10 @@ enum dlock_status redis_hub_watch(struct redis_hub *hub, const struct dlock_requ
     status = watch_locked(hub, req, grant);
     (void)pthread_mutex_unlock(&hub->mutex);
     if (status == DLOCK_UNAVAILABLE)
-        return redis_fail(hub->place, err, status, "nothing tells of grants: no place in a queue");
+        return resp_error_fail(hub->place, err, status,
+                               "nothing tells of grants: no place in a queue");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
-        return redis_fail(hub->place, err, status, "the wait ended before the name was granted");
+        return resp_error_fail(hub->place, err, status,
+                               "the wait ended before the name was granted");
     return status;
 }

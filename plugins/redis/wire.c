@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "wire.h"
 
-#include "nap.h"
+#include "net/nap.h"
 
 #include <errno.h>
 #include <linux/futex.h>

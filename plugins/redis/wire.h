@@ -65,10 +65,10 @@ struct redis_wire {
     bool mute;            /* sending failed; what was answered before is still read */
 };
 
-/* Connects, and asks what redis_setup asks. The same status; NULL unless OK. */
-enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_place *place,
+/* Connects, and asks what resp_setup asks. The same status; NULL unless OK. */
+enum dlock_status redis_wire_open(struct redis_wire **out, const struct resp_config *place,
                                   const struct tls *tls, const struct dlock_host *host,
-                                  int64_t deadline_ns, struct redis_facts *facts,
+                                  int64_t deadline_ns, struct resp_info *facts,
                                   struct dlock_error *err);
 
 /* Nobody asks on it any more. */

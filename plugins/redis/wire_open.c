@@ -6,9 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_place *place,
+enum dlock_status redis_wire_open(struct redis_wire **out, const struct resp_config *place,
                                   const struct tls *tls, const struct dlock_host *host,
-                                  int64_t deadline_ns, struct redis_facts *facts,
+                                  int64_t deadline_ns, struct resp_info *facts,
                                   struct dlock_error *err)
 {
     struct redis_wire *wire = calloc(1, sizeof *wire);
@@ -17,11 +17,11 @@ enum dlock_status redis_wire_open(struct redis_wire **out, const struct redis_pl
 
     *out = NULL;
     if (wire == NULL)
-        return redis_fail(place, err, status, "no memory for a connection");
+        return resp_error_fail(place, err, status, "no memory for a connection");
     (void)pthread_mutex_init(&wire->mutex, NULL);
     wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wire->wake_fd < 0)
-        (void)redis_fail(place, err, status, "no descriptor for an event");
+        (void)resp_error_fail(place, err, status, "no descriptor for an event");
     else
         status = redis_connect(&wire->link, &dial, deadline_ns, facts, err);
     if (status == DLOCK_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The connections on which a client is told of releases: one a node, read by one thread for all. */
 #include "hub_private.h"
-#include "nap.h"
+#include "net/nap.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int hex_value(char digit)
 
 static bool token_parse(const redisReply *text, unsigned char *token)
 {
-    if (text->len != REDIS_HEX_SIZE - 1)
+    if (text->len != RESP_HEX_SIZE - 1)
         return false;
     for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
         int high = hex_value(text->str[2 * i]), low = hex_value(text->str[2 * i + 1]);
@@ -92,10 +92,10 @@ static void heard(struct redlock_node *node, const struct redlock_ask *ask, cons
 
     if (ask != NULL)
         return;
-    if (redis_reply_array(reply, 3))
-        kind = redis_reply_text(reply, 0);
+    if (resp_reply_array(reply, 3))
+        kind = resp_reply_text(reply, 0);
     if (kind != NULL && strcmp(kind->str, "message") == 0)
-        text = redis_reply_text(reply, 2);
+        text = resp_reply_text(reply, 2);
     (void)pthread_mutex_lock(&hub->mutex);
     if (text != NULL)
         told(hub, bit, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
-#include "nap.h"
+#include "net/nap.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static bool hub_fill(struct redlock_hub *hub, const struct dlock_target *target,
                      struct dlock_error *err)
 {
     unsigned char id[DLOCK_TOKEN_SIZE];
-    char hex[REDIS_HEX_SIZE];
+    char hex[RESP_HEX_SIZE];
 
     if (redlock_place_init(&hub->place, target, err) != DLOCK_OK)
         return false;
@@ -83,7 +83,7 @@ static bool hub_fill(struct redlock_hub *hub, const struct dlock_target *target,
         (void)redlock_fail(err, &hub->place, DLOCK_NOMEM, "no descriptor, or no random bytes");
         return false;
     }
-    redis_hex(hex, id);
+    resp_keys_hex(hex, id);
     (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", hub->place.nodes[0].prefix, hex);
     return certificates_load(hub, err);
 }

@@ -15,7 +15,7 @@ struct redlock_hub {
     const struct dlock_host *host; /* the client [HST-1] */
     struct redlock_place place;
     struct tls *tls;
-    char channel[REDIS_PREFIX_MAX + REDIS_HEX_SIZE];
+    char channel[RESP_PREFIX_MAX + RESP_HEX_SIZE];
     int wake_fd; /* eventfd: the reading thread has something else to do */
     _Atomic unsigned char busy[HUB_NAMES]; /* by names' hashes; a hint */
     _Atomic bool opened;                   /* by redlock_hub_first */

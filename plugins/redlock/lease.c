@@ -14,9 +14,9 @@ struct taking {
     const struct dlock_request *req;
     struct redlock_attempt *attempt;
     struct redlock_request script, plain;
-    struct redis_keys keys;
-    char token[REDIS_HEX_SIZE], number[REDIS_DIGITS], ttl[REDIS_DIGITS];
-    char value[REDIS_HEX_SIZE + 2 * REDIS_DIGITS + LABEL_SIZE]; /* of plain */
+    struct resp_keys keys;
+    char token[RESP_HEX_SIZE], number[RESP_DIGITS], ttl[RESP_DIGITS];
+    char value[RESP_HEX_SIZE + 2 * RESP_DIGITS + LABEL_SIZE]; /* of plain */
     char owners[REDLOCK_NODES_MAX][RIVAL_SIZE]; /* of nodes that said no; "": more than one's */
     struct redlock_round round;
 };
@@ -37,15 +37,15 @@ static enum quorum_vote acquire_read(struct redlock_round *round, unsigned i,
     if (plain && reply->type == REDIS_REPLY_NIL)
         return QUORUM_OPEN;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        !redis_reply_int(reply, 0, 0, 1, &taken))
+        !resp_reply_int(reply, 0, 0, 1, &taken))
         return QUORUM_REFUSED;
     if (taken == 1)
-        return redis_reply_int(reply, 1, 1, REDIS_LEASE_MAX_MS, &answer->number) ? QUORUM_YES
-                                                                                 : QUORUM_REFUSED;
-    if (reply->elements != 4 || !redis_reply_int(reply, 1, -1, INT64_MAX, &answer->number) ||
-        !redis_reply_int(reply, 3, 0, INT64_MAX, &clock_ms))
+        return resp_reply_int(reply, 1, 1, RESP_LEASE_MAX_MS, &answer->number) ? QUORUM_YES
+                                                                               : QUORUM_REFUSED;
+    if (reply->elements != 4 || !resp_reply_int(reply, 1, -1, INT64_MAX, &answer->number) ||
+        !resp_reply_int(reply, 3, 0, INT64_MAX, &clock_ms))
         return QUORUM_REFUSED;
-    owner = redis_reply_text(reply, 2);
+    owner = resp_reply_text(reply, 2);
     if (owner == NULL)
         return QUORUM_REFUSED;
     (void)snprintf(taking->owners[i], RIVAL_SIZE, "%s", owner->str);
@@ -135,11 +135,11 @@ static void plain_make(struct taking *taking)
 {
     const struct dlock_request *req = taking->req;
     struct resp_command *command = &taking->plain.command;
-    char since[REDIS_DIGITS], *at = taking->value;
+    char since[RESP_DIGITS], *at = taking->value;
     struct timespec ts;
 
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    (void)redis_number(since, ts.tv_sec * 1000LL + ts.tv_nsec / REDIS_NS_PER_MS);
+    (void)resp_command_number(since, ts.tv_sec * 1000LL + ts.tv_nsec / RESP_NS_PER_MS);
     at = word_put(word_put(word_put(at, taking->token), taking->number), since);
     (void)snprintf(at, LABEL_SIZE, "%s", req->label != NULL ? req->label : "");
     taking->plain.script = NULL;
@@ -161,8 +161,8 @@ static enum quorum_verdict take_round(struct taking *taking)
                  !redlock_hub_was_busy(taking->session->hub, req->name, req->name_len);
 
     taking->attempt->round++;
-    (void)redis_number(taking->number, taking->attempt->round);
-    (void)redis_number(taking->ttl, req->ttl_ms);
+    (void)resp_command_number(taking->number, taking->attempt->round);
+    (void)resp_command_number(taking->ttl, req->ttl_ms);
     script_make(taking);
     if (plain)
         plain_make(taking);
@@ -278,7 +278,7 @@ static int64_t lease_of(const struct redlock_round *round, int64_t ttl_ms)
     for (unsigned i = 0; i < round->session->place->count; i++)
         if (round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_YES)
             leases[count++] = round->answers[i].number;
-    return redis_lease(quorum_least(leases, count, round->tally.need), ttl_ms);
+    return resp_reply_lease_ms(quorum_least(leases, count, round->tally.need), ttl_ms);
 }
 
 /* What those that refused have in common, if that explains it all. */
@@ -315,9 +315,9 @@ static enum dlock_status guard_fail(const struct redlock_round *round, unsigned 
                                     int64_t left_ms, struct dlock_error *err)
 {
     const struct redlock_place *place = round->session->place;
-    char rest[REDIS_GUARD_TEXT_SIZE];
+    char rest[RESP_GUARD_TEXT_SIZE];
 
-    redis_guard_rest(rest, sizeof rest, left_ms);
+    resp_guard_rest(rest, sizeof rest, left_ms);
     return redlock_fail(err, place, DLOCK_BUSY,
                         "%u of %u nodes were started less than %g s ago; %s", guarded, place->count,
                         (double)place->restart_guard_ms / 1000, rest);
@@ -360,7 +360,7 @@ static enum dlock_status take_failed(struct taking *taking, enum quorum_verdict 
 static bool take_pause(struct taking *taking)
 {
     struct redlock_session *session = taking->session;
-    int64_t most_ns = session->place->retry_delay_ms * REDIS_NS_PER_MS, until_ns = 0;
+    int64_t most_ns = session->place->retry_delay_ms * RESP_NS_PER_MS, until_ns = 0;
     uint64_t chance = 0;
 
     (void)session->host->random(session->host->ctx, &chance, sizeof chance);
@@ -413,7 +413,7 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     struct taking *taking = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    status = redis_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms, req->ttl_ms, err);
+    status = resp_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms, req->ttl_ms, err);
     if (status != DLOCK_OK)
         return status;
     taking = malloc(sizeof *taking); /* most of it is room for words */
@@ -423,8 +423,8 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     taking->session = session;
     taking->req = req;
     taking->attempt = req->slot;
-    redis_keys_make(&taking->keys, &place->nodes[0], req->name, req->name_len);
-    redis_hex(taking->token, req->token);
+    resp_keys_make(&taking->keys, &place->nodes[0], req->name, req->name_len);
+    resp_keys_hex(taking->token, req->token);
     redlock_hub_begin(session->hub, taking->attempt, req->token);
     status = take(taking, grant, err);
     redlock_round_end(&taking->round);

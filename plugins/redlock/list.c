@@ -22,7 +22,7 @@ struct listing {
     struct redlock_session *session;
     int64_t deadline_ns;
     void *names; /* tsearch(3) tree of struct seen */
-    char pattern[2 * REDIS_KEY_MAX];
+    char pattern[2 * RESP_KEY_MAX];
     char cursor[CURSOR_SIZE];
     bool no_memory, stopped;
     struct redlock_name batch[REDLOCK_LOOK_MAX]; /* borrowed from names */
@@ -44,12 +44,11 @@ static int seen_compare(const void *a, const void *b)
 
 static void name_add(struct listing *listing, const redisReply *key)
 {
-    unsigned char name[REDIS_NAME_MAX];
+    unsigned char name[RESP_NAME_MAX];
     struct seen *entry = NULL, **found = NULL;
     uint32_t len = 0;
 
-    if (!redis_keys_name(&listing->session->place->nodes[0], key->str, (size_t)key->len, name,
-                         &len))
+    if (!resp_keys_name(&listing->session->place->nodes[0], key->str, (size_t)key->len, name, &len))
         return;
     entry = malloc(sizeof *entry + len);
     if (entry != NULL) {
@@ -70,15 +69,15 @@ static enum quorum_vote page_read(struct redlock_round *round, unsigned node,
     const redisReply *cursor = NULL, *keys = NULL;
 
     (void)node;
-    if (redis_reply_array(reply, 2)) {
-        cursor = redis_reply_text(reply, 0);
+    if (resp_reply_array(reply, 2)) {
+        cursor = resp_reply_text(reply, 0);
         keys = reply->element[1];
     }
     if (cursor == NULL || cursor->len >= CURSOR_SIZE || keys->type != REDIS_REPLY_ARRAY)
         return QUORUM_REFUSED;
     (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", cursor->str);
     for (size_t i = 0; i < keys->elements; i++) {
-        const redisReply *key = redis_reply_text(keys, i);
+        const redisReply *key = resp_reply_text(keys, i);
 
         if (key != NULL)
             name_add(listing, key);
@@ -202,9 +201,9 @@ enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t
     struct listing listing = {
         .session = session, .deadline_ns = deadline_ns, .fn = fn, .arg = arg, .err = err};
 
-    if (prefix_len > REDIS_NAME_MAX)
+    if (prefix_len > RESP_NAME_MAX)
         return DLOCK_OK; /* no name is that long */
-    redis_keys_pattern(listing.pattern, &session->place->nodes[0], prefix, prefix_len);
+    resp_keys_pattern(listing.pattern, &session->place->nodes[0], prefix, prefix_len);
     listing.status = names_collect(&listing, err);
     if (listing.status == DLOCK_OK)
         twalk_r(listing.names, name_tell, &listing);

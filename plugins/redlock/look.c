@@ -24,9 +24,9 @@ struct holder {
 struct sight {
     unsigned holders;
     uint32_t mode;
-    char owner[REDIS_HEX_SIZE]; /* of the first; another program's is cut */
-    int64_t left_ms;            /* of the last; NO_END */
-    bool foreign;               /* a key of it is something else */
+    char owner[RESP_HEX_SIZE]; /* of the first; another program's is cut */
+    int64_t left_ms;           /* of the last; NO_END */
+    bool foreign;              /* a key of it is something else */
 };
 
 struct looking {
@@ -40,7 +40,7 @@ struct looking {
     size_t count, room;
     bool no_memory;
     struct redlock_request request;
-    struct redis_keys keys[REDLOCK_LOOK_MAX];
+    struct resp_keys keys[REDLOCK_LOOK_MAX];
 };
 
 static struct holder *holder_add(struct looking *looking)
@@ -90,16 +90,16 @@ static void sight_note(struct sight *sight, uint32_t mode, const char *owner, in
 /* mode, token, left, held for, label. False: it makes no sense. */
 static bool holder_read(struct looking *looking, size_t name, const redisReply *reply, size_t at)
 {
-    const redisReply *mode = redis_reply_text(reply, at);
-    const redisReply *owner = redis_reply_text(reply, at + 1);
-    const redisReply *label = redis_reply_text(reply, at + 4);
+    const redisReply *mode = resp_reply_text(reply, at);
+    const redisReply *owner = resp_reply_text(reply, at + 1);
+    const redisReply *label = resp_reply_text(reply, at + 4);
     int64_t left = 0, held = 0;
     struct holder *holder = NULL;
     uint32_t how = DLOCK_EXCLUSIVE;
 
     if (mode == NULL || owner == NULL || label == NULL ||
-        !redis_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
-        !redis_reply_int(reply, at + 3, -1, INT64_MAX, &held))
+        !resp_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
+        !resp_reply_int(reply, at + 3, -1, INT64_MAX, &held))
         return false;
     if (mode->str[0] == 's')
         how = DLOCK_SHARED;
@@ -122,7 +122,7 @@ static bool name_read(struct looking *looking, size_t name, const redisReply *re
 {
     int64_t waiters = 0;
 
-    if (redis_error_is(reply, "WRONGTYPE")) {
+    if (resp_error_is(reply, "WRONGTYPE")) {
         looking->foreign[name]++;
         if (name == 0)
             looking->sights[looking->node].foreign = true;
@@ -130,7 +130,7 @@ static bool name_read(struct looking *looking, size_t name, const redisReply *re
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         (reply->elements - 1) % HOLDER_ELEMENTS != 0 ||
-        !redis_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
+        !resp_reply_int(reply, 0, 0, UINT32_MAX - 1, &waiters))
         return false;
     if ((uint32_t)waiters > looking->waiters[name])
         looking->waiters[name] = (uint32_t)waiters;
@@ -146,7 +146,7 @@ static enum quorum_vote inspect_read(struct redlock_round *round, unsigned node,
     struct looking *looking = round->data;
 
     looking->node = node;
-    if (!redis_reply_array(reply, looking->name_count))
+    if (!resp_reply_array(reply, looking->name_count))
         return QUORUM_REFUSED;
     for (size_t i = 0; i < looking->name_count; i++)
         if (!name_read(looking, i, reply->element[i]))
@@ -211,7 +211,7 @@ static void foreign_tell(const struct looking *looking, struct redlock_look *loo
             .remaining_ms = -1,
             .held_ms = -1,
             .owner = "-",
-            .label = REDIS_FOREIGN_LABEL,
+            .label = RESP_FOREIGN_LABEL,
         };
 
         look->stopped = look->fn(look->arg, &lease) != 0;
@@ -287,8 +287,8 @@ static void request_make(struct looking *looking, const struct redlock_place *pl
 {
     redlock_request_begin(&looking->request, REDLOCK_SCRIPT_INSPECT, (unsigned)looking->name_count);
     for (size_t i = 0; i < looking->name_count; i++) {
-        redis_keys_make(&looking->keys[i], &place->nodes[0], looking->names[i].bytes,
-                        looking->names[i].len);
+        resp_keys_make(&looking->keys[i], &place->nodes[0], looking->names[i].bytes,
+                       looking->names[i].len);
         redlock_request_name(&looking->request, &looking->keys[i]);
     }
     resp_command_text(&looking->request.command, HOLDERS_TEXT);

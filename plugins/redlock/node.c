@@ -123,7 +123,7 @@ void redlock_node_drop_stream(struct redlock_node *node, enum stream_result resu
     char text[NODE_WHY_SIZE];
 
     (void)snprintf(text, sizeof text, "%.95s", why);
-    redlock_node_drop(node, redis_connect_status(result), "%s", text);
+    redlock_node_drop(node, resp_error_connect_status(result), "%s", text);
 }
 
 /* ---- sending ---- */
@@ -212,7 +212,7 @@ static bool is_fit(struct redlock_node *node)
     struct dlock_error err = DLOCK_ERROR_INIT;
     uint32_t caps = 0;
 
-    if (redis_facts_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK)
+    if (resp_info_judge(&node->facts, node->place, &caps, &err) != DLOCK_OK)
         redlock_node_drop_with(node, &err);
     else if (node->facts.run_id[0] == '\0')
         redlock_node_drop(node, DLOCK_CONFIG,
@@ -236,7 +236,7 @@ static void become_ready(struct redlock_node *node)
     node->life++;
     node->votes_ns =
         now_ns +
-        redis_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * REDIS_NS_PER_MS;
+        resp_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * RESP_NS_PER_MS;
     if (node->channel != NULL && !subscribe(node) && node->state == NODE_READY)
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
 }
@@ -259,16 +259,16 @@ static void set_up_take(struct redlock_node *node, const redisReply *reply)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 
-    if (redis_setup_take(&node->setup, reply, &err) != DLOCK_OK)
+    if (resp_setup_take(&node->setup, reply, &err) != DLOCK_OK)
         set_up_failed(node, &err);
-    else if (redis_setup_done(&node->setup))
+    else if (resp_setup_done(&node->setup))
         become_ready(node);
 }
 
 /* Of a subscriber: a server that refuses the ping is alive, too. */
 static bool is_pong(const struct redlock_node *node, const redisReply *reply)
 {
-    const redisReply *kind = redis_reply_array(reply, 2) ? redis_reply_text(reply, 0) : NULL;
+    const redisReply *kind = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
     return node->count > 0 &&
            (reply->type == REDIS_REPLY_ERROR || (kind != NULL && strcmp(kind->str, "pong") == 0));
@@ -386,7 +386,7 @@ static void exchange(struct redlock_node *node, int64_t now_ns)
     receive(node);
     if (is_stuck(node, now_ns) && redlock_node_waiting_since(node) == since_ns)
         redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
-                          (long long)((now_ns - since_ns) / REDIS_NS_PER_MS));
+                          (long long)((now_ns - since_ns) / RESP_NS_PER_MS));
     if (is_silent(node, now_ns))
         (void)redlock_node_send(node, ping, sizeof ping - 1,
                                 &(struct redlock_ask){.sent_ns = now_ns});

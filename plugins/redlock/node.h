@@ -12,8 +12,16 @@
 #ifndef REDLOCK_NODE_H
 #define REDLOCK_NODE_H
 
-#include "redis_peer.h"
-#include "resolve.h"
+#include "net/resolve.h"
+#include "resp/command.h"
+#include "resp/config.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/info.h"
+#include "resp/keys.h"
+#include "resp/reader.h"
+#include "resp/reply.h"
+#include "resp/setup.h"
 
 enum redlock_node_state {
     NODE_DOWN, /* until retry_ns; status and why say what happened */
@@ -40,7 +48,7 @@ struct redlock_ask {
     unsigned refusals; /* of a release */
     uint32_t round, name_len;
     unsigned char token[DLOCK_TOKEN_SIZE];
-    unsigned char name[REDIS_NAME_MAX];
+    unsigned char name[RESP_NAME_MAX];
 };
 
 #define NODE_ASKS_MAX 64
@@ -60,7 +68,7 @@ typedef void redlock_deliver_fn(struct redlock_node *node, const struct redlock_
 
 struct redlock_node {
     const struct redlock_place *all;
-    const struct redis_place *place;   /* in it */
+    const struct resp_config *place;   /* in it */
     const struct dlock_target *target; /* to read passwords of; valid while it is advanced */
     const struct tls *tls;
     const struct dlock_host *host;
@@ -82,9 +90,9 @@ struct redlock_node {
     struct stream stream;
     struct resp_reader reader;
     short events; /* of a handshake, or of what is left to send */
-    struct redis_setup setup;
+    struct resp_setup setup;
     char *secret; /* the password that the server was told; until READY */
-    struct redis_facts facts;
+    struct resp_info facts;
     int64_t votes_ns; /* no new lock before [restart_guard] */
     int64_t heard_ns; /* subscribers: when the server last said something */
 

@@ -11,7 +11,7 @@
 
 void redlock_node_set_up_end(struct redlock_node *node)
 {
-    redis_setup_end(&node->setup);
+    resp_setup_end(&node->setup);
     redlock_secret_free(node->secret);
     node->secret = NULL;
 }
@@ -32,7 +32,7 @@ bool redlock_node_is_rotated(const struct redlock_node *node)
 /* With the password as it is now. */
 static void set_up_begin(struct redlock_node *node)
 {
-    struct redis_place place = *node->place;
+    struct resp_config place = *node->place;
     struct dlock_error err = DLOCK_ERROR_INIT;
     bool begun = false;
 
@@ -43,8 +43,8 @@ static void set_up_begin(struct redlock_node *node)
     }
     place.password = node->secret;
     begun =
-        redis_setup_begin(&node->setup, &place, true, node->channel == NULL ? &node->facts : NULL);
-    node->setup.place = node->place;
+        resp_setup_begin(&node->setup, &place, true, node->channel == NULL ? &node->facts : NULL);
+    node->setup.config = node->place;
     if (!begun || !redlock_node_add(node, node->setup.bytes, node->setup.len)) {
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
         return;

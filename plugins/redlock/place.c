@@ -29,13 +29,13 @@ static bool database_parse(const char *text, int64_t *out)
 
 /* ---- what all nodes have in common ---- */
 
-static enum dlock_status common_init(struct redis_place *node, const struct dlock_target *target,
+static enum dlock_status common_init(struct resp_config *node, const struct dlock_target *target,
                                      struct dlock_error *err)
 {
     const char *prefix = target->option(target, "prefix");
     const char *path = target->path;
 
-    *node = (struct redis_place){
+    *node = (struct resp_config){
         .origin = REDLOCK_ORIGIN,
         .user = target->user,
         .prefix = prefix != NULL ? prefix : "",
@@ -43,7 +43,7 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
         .restart_guard_ms = target->number(target, "restart_guard"),
         .secure = strcmp(target->scheme, "redlocks") == 0,
     };
-    if (strlen(node->prefix) > REDIS_PREFIX_MAX || strpbrk(node->prefix, "{}") != NULL)
+    if (strlen(node->prefix) > RESP_PREFIX_MAX || strpbrk(node->prefix, "{}") != NULL)
         return refuse(err, "prefix: at most 64 bytes, and no braces");
     if (!database_parse(path[0] == '/' ? path + 1 : path, &node->database))
         return refuse(err, "the path is the number of a database, as in redlock://h1,h2,h3/2");
@@ -51,7 +51,7 @@ static enum dlock_status common_init(struct redis_place *node, const struct dloc
 }
 
 /* A target lives as long as one session, and the place as long as all of them. */
-static enum dlock_status common_keep(struct redlock_place *place, struct redis_place *common,
+static enum dlock_status common_keep(struct redlock_place *place, struct resp_config *common,
                                      struct dlock_error *err)
 {
     const char **texts[] = {&common->user, &common->prefix};
@@ -118,7 +118,7 @@ static bool scheme_take(char **text, bool *secure)
 }
 
 /* "user:password", which replaces that of the URI. */
-static bool user_take(struct redis_place *node, char *text)
+static bool user_take(struct resp_config *node, char *text)
 {
     char *colon = strchr(text, ':');
 
@@ -130,7 +130,7 @@ static bool user_take(struct redis_place *node, char *text)
 }
 
 /* scheme://[user[:password]@]host[:port][/db]; text is taken apart, and borrowed. */
-static bool node_parse(struct redis_place *node, char *text)
+static bool node_parse(struct resp_config *node, char *text)
 {
     char *at = NULL, *slash = NULL;
 
@@ -153,7 +153,7 @@ static bool node_parse(struct redis_place *node, char *text)
 }
 
 /* Each line of the option is a node. */
-static enum dlock_status lines_init(struct redlock_place *place, const struct redis_place *common,
+static enum dlock_status lines_init(struct redlock_place *place, const struct resp_config *common,
                                     const char *lines, struct dlock_error *err)
 {
     while (lines != NULL && *lines != '\0') {
@@ -177,7 +177,7 @@ static enum dlock_status lines_init(struct redlock_place *place, const struct re
     return DLOCK_OK;
 }
 
-static enum dlock_status hosts_init(struct redlock_place *place, const struct redis_place *common,
+static enum dlock_status hosts_init(struct redlock_place *place, const struct resp_config *common,
                                     const char *const *hosts, struct dlock_error *err)
 {
     for (; *hosts != NULL; hosts++) {
@@ -193,7 +193,7 @@ static enum dlock_status hosts_init(struct redlock_place *place, const struct re
 
 /* ---- the whole ---- */
 
-static bool same_address(const struct redis_place *one, const struct redis_place *other)
+static bool same_address(const struct resp_config *one, const struct resp_config *other)
 {
     return one->address.port == other->address.port &&
            strcasecmp(one->address.host, other->address.host) == 0;
@@ -217,13 +217,13 @@ static bool same_text(const char *one, const char *other)
 
 /* The password in the line of lines that is for this node, NULL: there is none; or the one that the
  * node had when the client was opened. lines are taken apart. */
-static const char *line_password(const struct redis_place *node, char *lines)
+static const char *line_password(const struct resp_config *node, char *lines)
 {
     char *rest = NULL;
 
     for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
-        struct redis_place now = {.user = NULL};
+        struct resp_config now = {.user = NULL};
 
         if (node_parse(&now, line) && same_address(&now, node) && same_text(now.user, node->user))
             return now.password;
@@ -259,7 +259,7 @@ enum dlock_status redlock_place_secret(const struct redlock_place *place, unsign
 
 /* ---- counting ---- */
 
-static enum dlock_status refuse_twice(const struct redis_place *node, struct dlock_error *err)
+static enum dlock_status refuse_twice(const struct resp_config *node, struct dlock_error *err)
 {
     char endpoint[sizeof node->endpoint];
 
@@ -294,7 +294,7 @@ static enum dlock_status count_check(struct redlock_place *place, bool any_count
 enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
                                      struct dlock_error *err)
 {
-    struct redis_place common;
+    struct resp_config common;
     enum dlock_status status = common_init(&common, target, err);
 
     *place = (struct redlock_place){
@@ -313,10 +313,10 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
     if (status == DLOCK_OK)
         status = count_check(place, target->number(target, "any_count") != 0, err);
     if (status == DLOCK_OK)
-        status = redis_tls_take(place->nodes, place->count, target, err);
+        status = resp_config_take_tls(place->nodes, place->count, target, err);
     if (status == DLOCK_OK)
-        status = redis_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms,
-                                       target->number(target, "ttl"), err);
+        status = resp_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms,
+                                      target->number(target, "ttl"), err);
     for (unsigned i = 0; i < place->count; i++)
         address_format(&place->nodes[i].address, place->nodes[i].endpoint,
                        sizeof place->nodes[i].endpoint);
@@ -353,8 +353,8 @@ int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_
     int64_t timeout_ms = ttl_ms / TIMEOUT_SHARE;
 
     if (place->node_timeout_ms > 0)
-        return place->node_timeout_ms * REDIS_NS_PER_MS;
+        return place->node_timeout_ms * RESP_NS_PER_MS;
     if (ttl_ms == 0 || timeout_ms > TIMEOUT_MOST_MS)
         timeout_ms = TIMEOUT_MOST_MS;
-    return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * REDIS_NS_PER_MS;
+    return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * RESP_NS_PER_MS;
 }

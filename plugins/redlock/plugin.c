@@ -35,7 +35,7 @@ static void unguarded_tell(const struct redlock_session *session)
     if (session->place->restart_guard_ms > 0 || !redlock_hub_first(session->hub))
         return;
     redlock_place_show(session->place, all, sizeof all);
-    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", all, REDIS_UNGUARDED);
+    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", all, RESP_UNGUARDED);
     session->host->log(session->host->ctx, LOG_INFO, line);
 }
 

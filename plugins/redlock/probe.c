@@ -47,7 +47,7 @@ static void report(const struct redlock_session *session, dlock_check_fn *fn, vo
     const struct dlock_check checks[] = {
         {.name = "restart_guard",
          .found = guard,
-         .advice = place->restart_guard_ms > 0 ? NULL : REDIS_UNGUARDED,
+         .advice = place->restart_guard_ms > 0 ? NULL : RESP_UNGUARDED,
          .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
         {.name = "unsafe_eviction",
          .found = eviction ? "on" : "off",

@@ -43,7 +43,7 @@
 
 /* What a client's URI says. Freed by redlock_place_free; a zeroed one is fine. */
 struct redlock_place {
-    struct redis_place nodes[REDLOCK_NODES_MAX];
+    struct resp_config nodes[REDLOCK_NODES_MAX];
     unsigned count, need;
     int64_t node_timeout_ms; /* 0: from the ttl */
     int64_t restart_guard_ms;
@@ -143,14 +143,14 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
 
 /* A script with its keys and arguments, which are borrowed until it was sent. */
 struct redlock_request {
-    const struct redis_script *script; /* NULL: a plain command */
-    char count[REDIS_DIGITS];
+    const struct resp_script *script; /* NULL: a plain command */
+    char count[RESP_DIGITS];
     struct resp_command command;
 };
 
 void redlock_request_begin(struct redlock_request *request, enum redlock_script_id script,
                            unsigned names);
-void redlock_request_name(struct redlock_request *request, const struct redis_keys *keys);
+void redlock_request_name(struct redlock_request *request, const struct resp_keys *keys);
 /* The bytes to be sent, to be freed by free; with the script's text, for a server that does not
  * know it. NULL: no memory. */
 char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len);
@@ -161,8 +161,8 @@ enum redlock_release { REDLOCK_UNLOCK, REDLOCK_UNDO, REDLOCK_LEAVE };
 /* A release by token; but for the owner, the texts it borrows are in it. */
 struct redlock_release_request {
     struct redlock_request request;
-    struct redis_keys keys;
-    char round[REDIS_DIGITS];
+    struct resp_keys keys;
+    char round[RESP_DIGITS];
 };
 /* owner: a token in hex, another program's text, or "*" for any holder; borrowed. */
 void redlock_release_make(struct redlock_release_request *release,
@@ -183,12 +183,12 @@ enum redlock_answer_state {
 struct redlock_answer {
     enum redlock_answer_state state;
     enum quorum_vote vote;
-    bool straggler;                 /* was behind when it was asked */
-    bool again;                     /* asked `next` */
-    int64_t until_ns;               /* PENDING: waited for */
-    uint64_t life;                  /* of the connection that it was sent on */
-    char server[REDIS_RUN_ID_SIZE]; /* that it was sent to; "": to none */
-    int64_t number;                 /* GIVEN: what `read` took from it */
+    bool straggler;                /* was behind when it was asked */
+    bool again;                    /* asked `next` */
+    int64_t until_ns;              /* PENDING: waited for */
+    uint64_t life;                 /* of the connection that it was sent on */
+    char server[RESP_RUN_ID_SIZE]; /* that it was sent to; "": to none */
+    int64_t number;                /* GIVEN: what `read` took from it */
     int64_t guard_ms; /* REFUSED: the node has no vote on new locks for so long; 0: another cause */
     enum dlock_status status;
     char why[NODE_WHY_SIZE];

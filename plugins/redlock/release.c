@@ -86,11 +86,11 @@ static void release_send(struct redlock_session *session, unsigned i, const stru
     REDLOCK_NOT_ZEROED struct redlock_release_request release;
     struct redlock_node *node = &session->nodes[i];
     struct redlock_debt *debt = &session->debts[i];
-    char hex[REDIS_HEX_SIZE], *bytes = NULL;
+    char hex[RESP_HEX_SIZE], *bytes = NULL;
     size_t len = 0;
 
     whole |= debt->knowing_life != node->life;
-    redis_hex(hex, ask->token);
+    resp_keys_hex(hex, ask->token);
     redlock_release_make(&release, session->place, ask->name, ask->name_len, hex, ask->round,
                          (enum redlock_release)ask->what);
     bytes = redlock_request_format(&release.request, whole, &len);
@@ -200,10 +200,10 @@ void redlock_release_late(struct redlock_session *session, struct redlock_node *
     }
     again.call = 0;
     again.sent_ns = redlock_now(session);
-    if (ask->kind == ASK_RELEASE && redis_error_is(reply, "NOSCRIPT"))
+    if (ask->kind == ASK_RELEASE && resp_error_is(reply, "NOSCRIPT"))
         release_send(session, node->index, &again, true);
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
-        (void)redis_reply_int(reply, 0, 0, 1, &taken);
+        (void)resp_reply_int(reply, 0, 0, 1, &taken);
     if (taken == 1 && is_in_vain(session, node, ask, &again))
         release_send(session, node->index, &again, false);
 }

@@ -18,18 +18,18 @@ struct renewing {
     size_t n;
     struct redlock_request request;
     struct redlock_round round;
-    char token[RENEW_AT_ONCE][REDIS_HEX_SIZE];
-    char ttl[RENEW_AT_ONCE][REDIS_DIGITS];
+    char token[RENEW_AT_ONCE][RESP_HEX_SIZE];
+    char ttl[RENEW_AT_ONCE][RESP_DIGITS];
     int64_t leases[RENEW_AT_ONCE][REDLOCK_NODES_MAX]; /* 0: not held there; -1: an error */
-    struct redis_keys keys[RENEW_AT_ONCE];
+    struct resp_keys keys[RENEW_AT_ONCE];
 };
 
 static int64_t element_lease(const redisReply *element)
 {
     if (element->type == REDIS_REPLY_INTEGER && element->integer >= 0 &&
-        element->integer <= REDIS_LEASE_MAX_MS)
+        element->integer <= RESP_LEASE_MAX_MS)
         return element->integer;
-    return redis_error_is(element, "WRONGTYPE") ? 0 : -1; /* something else has the key */
+    return resp_error_is(element, "WRONGTYPE") ? 0 : -1; /* something else has the key */
 }
 
 /* A lease for each name */
@@ -38,7 +38,7 @@ static enum quorum_vote renew_read(struct redlock_round *round, unsigned node,
 {
     struct renewing *renewing = round->data;
 
-    if (!redis_reply_array(reply, renewing->n))
+    if (!resp_reply_array(reply, renewing->n))
         return QUORUM_REFUSED;
     for (size_t i = 0; i < renewing->n; i++)
         renewing->leases[i][node] = element_lease(reply->element[i]);
@@ -73,7 +73,7 @@ static enum quorum_verdict renew_judge(const struct redlock_round *round)
 
 static int64_t ttl_of(const struct renewing *renewing, const struct dlock_request *req)
 {
-    return redis_guarded_ttl_ms(renewing->session->place->restart_guard_ms, req->ttl_ms);
+    return resp_guard_ttl_ms(renewing->session->place->restart_guard_ms, req->ttl_ms);
 }
 
 static void request_make(struct renewing *renewing)
@@ -84,16 +84,17 @@ static void request_make(struct renewing *renewing)
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i].req;
 
-        redis_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
-                        req->name_len);
+        resp_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
+                       req->name_len);
         redlock_request_name(request, &renewing->keys[i]);
     }
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i].req;
 
-        redis_hex(renewing->token[i], req->token);
+        resp_keys_hex(renewing->token[i], req->token);
         resp_command_text(&request->command, renewing->token[i]);
-        resp_command_text(&request->command, redis_number(renewing->ttl[i], ttl_of(renewing, req)));
+        resp_command_text(&request->command,
+                          resp_command_number(renewing->ttl[i], ttl_of(renewing, req)));
         resp_command_text(&request->command, req->mode == DLOCK_SHARED ? "s" : "x");
     }
 }
@@ -108,7 +109,7 @@ static enum quorum_vote heal_read(struct redlock_round *round, unsigned node,
     (void)round;
     (void)node;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        !redis_reply_int(reply, 0, 0, 1, &taken))
+        !resp_reply_int(reply, 0, 0, 1, &taken))
         return QUORUM_REFUSED;
     return taken == 1 ? QUORUM_YES : QUORUM_NO;
 }
@@ -123,7 +124,7 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     const struct dlock_request *req = renewing->ops[op].req;
     const struct redlock_attempt *attempt = req->slot;
     struct redlock_request request;
-    char number[REDIS_DIGITS];
+    char number[RESP_DIGITS];
     struct redlock_round round = {
         .session = renewing->session,
         .request = &request,
@@ -142,7 +143,7 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     redlock_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
     redlock_request_name(&request, &renewing->keys[op]);
     resp_command_text(&request.command, renewing->token[op]);
-    resp_command_text(&request.command, redis_number(number, attempt->round));
+    resp_command_text(&request.command, resp_command_number(number, attempt->round));
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(&request.command, renewing->ttl[op]);
     resp_command_text(&request.command, "HEAL");
@@ -184,7 +185,8 @@ static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned nee
     for (unsigned i = 0; i < renewing->session->place->count; i++)
         if (renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] > 0)
             leases[count++] = renewing->leases[op][i];
-    return redis_lease(quorum_least(leases, count, need), ttl_of(renewing, renewing->ops[op].req));
+    return resp_reply_lease_ms(quorum_least(leases, count, need),
+                               ttl_of(renewing, renewing->ops[op].req));
 }
 
 static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)

@@ -7,14 +7,14 @@ void redlock_request_begin(struct redlock_request *request, enum redlock_script_
                            unsigned names)
 {
     request->script = &redlock_scripts[script];
-    (void)redis_number(request->count, names);
+    (void)resp_command_number(request->count, names);
     resp_command_begin(&request->command);
     resp_command_text(&request->command, "EVALSHA");
     resp_command_text(&request->command, request->script->sha);
     resp_command_text(&request->command, request->count);
 }
 
-void redlock_request_name(struct redlock_request *request, const struct redis_keys *keys)
+void redlock_request_name(struct redlock_request *request, const struct resp_keys *keys)
 {
     resp_command_add(&request->command, keys->bytes[0], keys->lens[0]);
 }
@@ -39,11 +39,11 @@ void redlock_release_make(struct redlock_release_request *release,
 {
     static const char *const words[] = {"UNLOCK", "UNDO", "LEAVE"};
 
-    redis_keys_make(&release->keys, &place->nodes[0], name, name_len);
+    resp_keys_make(&release->keys, &place->nodes[0], name, name_len);
     if (last_round == REDLOCK_ALL_ROUNDS)
         memcpy(release->round, "*", sizeof "*");
     else
-        (void)redis_number(release->round, last_round);
+        (void)resp_command_number(release->round, last_round);
     redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
     redlock_request_name(&release->request, &release->keys);
     resp_command_text(&release->request.command, owner);

@@ -60,7 +60,7 @@ static const struct redlock_node *twin_of(const struct redlock_round *round,
 static void refuse_guarded(struct redlock_answer *answer, const struct redlock_node *node,
                            int64_t now_ns)
 {
-    answer->guard_ms = (node->votes_ns - now_ns) / REDIS_NS_PER_MS + 1;
+    answer->guard_ms = (node->votes_ns - now_ns) / RESP_NS_PER_MS + 1;
     refuse(answer, DLOCK_BUSY, "restart_guard is %g s; no vote for %lld s more",
            (double)node->place->restart_guard_ms / 1000, (long long)answer->guard_ms / 1000 + 1);
 }
@@ -146,7 +146,7 @@ static void nodes_look(struct redlock_round *round)
         } else if (now_ns >= answer->until_ns) {
             answer->state = ANSWER_SILENT;
             (void)snprintf(answer->why, sizeof answer->why, "timed out: no answer in %lld ms",
-                           (long long)(now_ns - node->asks[node->first].sent_ns) / REDIS_NS_PER_MS);
+                           (long long)(now_ns - node->asks[node->first].sent_ns) / RESP_NS_PER_MS);
         }
     }
 }
@@ -188,11 +188,11 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
     enum dlock_status status = DLOCK_INTERNAL;
     const char *text = NULL;
 
-    if (redis_error_is(reply, "NOSCRIPT")) {
+    if (resp_error_is(reply, "NOSCRIPT")) {
         ask_again(round, node, true);
         return;
     }
-    status = redis_error(node->place, reply, &err);
+    status = resp_error_take(node->place, reply, &err);
     text = strstr(err.message, ": ");
     refuse(answer, status, "%.95s", text != NULL ? text + 2 : err.message);
     if (status == DLOCK_UNKNOWN) /* it may come from the middle of a script */

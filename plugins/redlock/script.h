@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * script.h - the scripts, which are the nodes' side of this plugin: *.lua in this directory, built
- * in by support/embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
+ * in by resp/embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
  * says what is stored where.
  */
 #ifndef REDLOCK_SCRIPT_H
 #define REDLOCK_SCRIPT_H
 
-#include "redis_peer.h"
+#include "resp/script.h"
 
 enum redlock_script_id {
     REDLOCK_SCRIPT_ACQUIRE,
@@ -18,6 +18,6 @@ enum redlock_script_id {
 };
 #define REDLOCK_SCRIPT_COUNT 5
 
-extern const struct redis_script redlock_scripts[REDLOCK_SCRIPT_COUNT];
+extern const struct resp_script redlock_scripts[REDLOCK_SCRIPT_COUNT];
 
 #endif

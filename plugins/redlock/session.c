@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
-#include "nap.h"
+#include "net/nap.h"
 #include "redlock.h"
 
 #include <poll.h>
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#define LINGER_NS (50 * REDIS_NS_PER_MS) /* for the rest, once a majority is connected */
+#define LINGER_NS (50 * RESP_NS_PER_MS) /* for the rest, once a majority is connected */
 
 /* Only a number says that a release was executed. */
 static bool is_refused(const struct redlock_ask *ask, const redisReply *reply)
 {
     return ask->kind == ASK_RELEASE && reply->type != REDIS_REPLY_INTEGER &&
-           !redis_error_is(reply, "NOSCRIPT");
+           !resp_error_is(reply, "NOSCRIPT");
 }
 
 static void deliver(struct redlock_node *node, const struct redlock_ask *ask,

@@ -81,10 +81,10 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
                                  struct dlock_error *err)
 {
     struct redlock_session *session = self;
-    char token[REDIS_HEX_SIZE];
+    char token[RESP_HEX_SIZE];
 
     redlock_hub_end(req->slot); /* [UNL-4] */
-    redis_hex(token, req->token);
+    resp_keys_hex(token, req->token);
     return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }
 

@@ -43,7 +43,7 @@ static enum quorum_vote wait_read(struct redlock_round *round, unsigned i, const
 
     (void)i;
     (void)round;
-    if (!redis_reply_array(reply, 2) || !redis_reply_int(reply, 0, 0, 1, &free_here))
+    if (!resp_reply_array(reply, 2) || !resp_reply_int(reply, 0, 0, 1, &free_here))
         return QUORUM_REFUSED;
     return free_here == 1 ? QUORUM_YES : QUORUM_NO;
 }
@@ -61,8 +61,8 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 {
     struct redlock_attempt *attempt = req->slot;
     struct redlock_request request;
-    struct redis_keys keys;
-    char token[REDIS_HEX_SIZE], ticket[REDIS_DIGITS], lasts[REDIS_DIGITS];
+    struct resp_keys keys;
+    char token[RESP_HEX_SIZE], ticket[RESP_DIGITS], lasts[RESP_DIGITS];
     int64_t now_ns = redlock_now(session);
     int64_t timeout_ns = redlock_place_timeout_ns(session->place, req->ttl_ms);
     struct redlock_round round = {
@@ -79,16 +79,16 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 
     if (attempt->ticket_ms == 0)
         attempt->ticket_ms = attempt->clock_ms > 0 ? attempt->clock_ms : 1;
-    redis_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
-    redis_hex(token, req->token);
+    resp_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
+    resp_keys_hex(token, req->token);
     redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
     redlock_request_name(&request, &keys);
     resp_command_text(&request.command, token);
-    resp_command_text(&request.command, redis_number(ticket, attempt->ticket_ms));
+    resp_command_text(&request.command, resp_command_number(ticket, attempt->ticket_ms));
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(
         &request.command,
-        redis_number(lasts, (req->deadline_ns - now_ns) / REDIS_NS_PER_MS + PLACE_SPARE_MS));
+        resp_command_number(lasts, (req->deadline_ns - now_ns) / RESP_NS_PER_MS + PLACE_SPARE_MS));
     resp_command_text(&request.command, session->hub->channel);
     (void)redlock_round_run(&round);
     for (unsigned i = 0; i < session->place->count; i++)
@@ -155,7 +155,7 @@ static enum dlock_status watch_locked(struct redlock_session *session,
 {
     struct redlock_hub *hub = session->hub;
     struct redlock_attempt *attempt = req->slot;
-    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * REDIS_NS_PER_MS;
+    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * RESP_NS_PER_MS;
     unsigned free_nodes = 0;
 
     if (attempt->interrupted)

@@ -5,9 +5,9 @@
  * cuts.
  */
 #include "fuzz.h"
+#include "resp/reader.h"
 
 #include <malloc.h>
-#include <resp.h>
 #include <string.h>
 
 #define SEEN_MAX (1 << 16)

@@ -39,6 +39,6 @@ drivers=("${drivers[@]/#-I/-isystem}")                  # not held to our warnin
 for header in core/*/*.h plugins/*/*.h; do
     [ -e "$header" ] || continue
     check "$header in C11" compiles "\"$header\"" c c11 -D_GNU_SOURCE -Iinclude -Icore \
-        -Iplugins/support -I. "${drivers[@]}"
+        -Iplugins -I. "${drivers[@]}"
 done
 tap_end

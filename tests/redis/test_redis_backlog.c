@@ -48,8 +48,8 @@ static void *wire_run(void *arg)
 
 static struct redis_wire *wire_make(const char *scheme, const char *address)
 {
-    static struct redis_place place;
-    struct redis_facts facts;
+    static struct resp_config place;
+    struct resp_info facts;
     struct redis_wire *wire = NULL;
 
     dlt_session_init(&s, scheme, address);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of plugins/support that need no server: addresses, spinning, commands. */
+/* The parts of plugins/net and plugins/resp that need no server: addresses, spinning, commands. */
 #include "fake_host.h"
+#include "net/resolve.h"
+#include "net/spin.h"
 #include "redis.h"
-#include "resolve.h"
-#include "spin.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -207,7 +207,7 @@ Test(support, TRY_4_a_question_that_was_sent_in_part_is_unknown)
 {
     static char big[1 << 22];
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct redis_place place = {.endpoint = "test"};
+    struct resp_config place = {.endpoint = "test"};
     struct redis_link link = {.place = &place};
     bool begun = false;
     int peer = -1;
@@ -336,12 +336,12 @@ Test(support, C8_a_wait_that_a_suspend_made_too_long_ends)
  * clock that was set back since the start makes the guard no longer than it is. */
 Test(guard, restart_guard_by_what_the_server_says)
 {
-    cr_assert_eq(redis_guard_left_ms(30000, 0), 31000);
-    cr_assert_eq(redis_guard_left_ms(30000, 30), 1000);
-    cr_assert_eq(redis_guard_left_ms(30500, 31), 500);
-    cr_assert_eq(redis_guard_left_ms(30000, 31), 0);
-    cr_assert_eq(redis_guard_left_ms(0, 0), 0);
-    cr_assert_eq(redis_guard_left_ms(30000, INT64_MAX), 0);
-    cr_assert_eq(redis_guard_left_ms(30000, -3600), 31000);
-    cr_assert_eq(redis_guard_left_ms(30000, INT64_MIN), 31000);
+    cr_assert_eq(resp_guard_left_ms(30000, 0), 31000);
+    cr_assert_eq(resp_guard_left_ms(30000, 30), 1000);
+    cr_assert_eq(resp_guard_left_ms(30500, 31), 500);
+    cr_assert_eq(resp_guard_left_ms(30000, 31), 0);
+    cr_assert_eq(resp_guard_left_ms(0, 0), 0);
+    cr_assert_eq(resp_guard_left_ms(30000, INT64_MAX), 0);
+    cr_assert_eq(resp_guard_left_ms(30000, -3600), 31000);
+    cr_assert_eq(resp_guard_left_ms(30000, INT64_MIN), 31000);
 }

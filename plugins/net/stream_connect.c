@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/resolve.h"
+#include "net/stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FULL_PAUSE_MS 2 /* between two knocks at a unix socket whose queue is full */
+#define LOOK_MS       5 /* between two looks at whether a name was found */
+
+/* Sleeps, unless wake_fd says otherwise. */
+static bool woken(const struct stream *stream, int ms)
+{
+    struct pollfd fd = {.fd = stream->wake_fd, .events = POLLIN};
+
+    return poll(&fd, 1, ms) > 0;
+}
+
+/* A peer that vanished without a word is found out in seconds, not in hours. */
+static void keep_alive(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},  {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 5}, {IPPROTO_TCP, TCP_KEEPINTVL, 2},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},  {IPPROTO_TCP, TCP_USER_TIMEOUT, 12000},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
+}
+
+/* What became of a connect() that was not done at once. */
+static enum stream_result connect_result(struct stream *stream)
+{
+    int code = 0;
+    socklen_t size = sizeof code;
+
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0)
+        code = errno;
+    return code == 0 ? STREAM_OK : stream_errno(stream, "connect", code);
+}
+
+/* After connect() said EINPROGRESS, or was interrupted. */
+static enum stream_result connect_wait(struct stream *stream, int64_t deadline_ns)
+{
+    enum stream_result result = stream_poll(stream, POLLOUT, deadline_ns);
+
+    if (result == STREAM_TIMEOUT)
+        (void)snprintf(stream->why, sizeof stream->why, "no connection in time");
+    return result == STREAM_OK ? connect_result(stream) : result;
+}
+
+static enum stream_result connect_to(struct stream *stream, const struct sockaddr *to,
+                                     socklen_t size, int64_t deadline_ns)
+{
+    stream->fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (stream->fd < 0)
+        return stream_errno(stream, "socket", errno);
+    while (connect(stream->fd, to, size) != 0) {
+        if (errno == EINPROGRESS || errno == EINTR)
+            return connect_wait(stream, deadline_ns);
+        if (errno != EAGAIN || to->sa_family != AF_UNIX)
+            return stream_errno(stream, "connect", errno);
+        if (stream->host->now_ns(stream->host->ctx) >= deadline_ns)
+            return stream_errno(stream, "connect", EAGAIN);
+        if (woken(stream, FULL_PAUSE_MS)) /* poll() knows nothing of such a queue */
+            return stream_errno(stream, "connect", ECANCELED);
+    }
+    return STREAM_OK;
+}
+
+static unsigned addresses_count(const struct addrinfo *list)
+{
+    unsigned count = 0;
+
+    for (; list != NULL; list = list->ai_next)
+        count++;
+    return count;
+}
+
+/* As resolve_host. */
+static int look_up(const struct stream *stream, const struct address *address, int64_t deadline_ns,
+                   struct addrinfo **list)
+{
+    const struct dlock_host *host = stream->host;
+    struct resolve_job *job = NULL;
+    int result = EAI_AGAIN;
+
+    if (stream->wake_fd < 0)
+        return resolve_host(address->host, address->port, host, deadline_ns, list);
+    if (resolve_number(address->host, address->port, list) == 0)
+        return 0;
+    job = resolve_begin(address->host, address->port);
+    while (job != NULL && !resolve_look(job, &result, list)) {
+        if (!woken(stream, LOOK_MS) && host->now_ns(host->ctx) < deadline_ns)
+            continue;
+        resolve_abandon(job);
+        return EAI_AGAIN;
+    }
+    return result;
+}
+
+enum stream_result stream_connect(struct stream *stream, const struct address *address,
+                                  int64_t deadline_ns)
+{
+    struct addrinfo *list = NULL;
+    enum stream_result result = STREAM_FAILED;
+    unsigned left = 0;
+    int failure = look_up(stream, address, deadline_ns, &list);
+
+    if (failure != 0) {
+        (void)snprintf(stream->why, sizeof stream->why, "looking up the host: %s",
+                       gai_strerror(failure));
+        return failure == EAI_AGAIN ? STREAM_TIMEOUT : STREAM_FAILED;
+    }
+    left = addresses_count(list);
+    (void)snprintf(stream->why, sizeof stream->why, "the host has no address");
+    for (const struct addrinfo *at = list; at != NULL && result != STREAM_OK; at = at->ai_next) {
+        int64_t now_ns = stream->host->now_ns(stream->host->ctx);
+
+        stream_close(stream);
+        result = connect_to(stream, at->ai_addr, at->ai_addrlen,
+                            now_ns + (deadline_ns - now_ns) / left--);
+    }
+    freeaddrinfo(list);
+    if (result == STREAM_OK)
+        keep_alive(stream->fd);
+    return result;
+}
+
+enum stream_result stream_connect_unix(struct stream *stream, const char *path, int64_t deadline_ns)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+
+    if (len >= sizeof to.sun_path) {
+        (void)snprintf(stream->why, sizeof stream->why,
+                       "a socket's path has at most %zu bytes, this one %zu",
+                       sizeof to.sun_path - 1, len);
+        return STREAM_INVALID;
+    }
+    memcpy(to.sun_path, path, len + 1);
+    stream_close(stream);
+    return connect_to(stream, (const struct sockaddr *)&to,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1), deadline_ns);
+}
+
+enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to)
+{
+    stream_close(stream);
+    stream->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (stream->fd < 0)
+        return stream_errno(stream, "socket", errno);
+    if (connect(stream->fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS &&
+        errno != EINTR)
+        return stream_errno(stream, "connect", errno);
+    return STREAM_OK;
+}
+
+enum stream_result stream_connect_step(struct stream *stream, short *events)
+{
+    struct pollfd fd = {.fd = stream->fd, .events = POLLOUT};
+    enum stream_result result = STREAM_FAILED;
+
+    *events = POLLOUT;
+    if (poll(&fd, 1, 0) <= 0)
+        return STREAM_TIMEOUT;
+    result = connect_result(stream);
+    if (result == STREAM_OK)
+        keep_alive(stream->fd);
+    return result;
+}
+
+enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
+                                 int64_t deadline_ns)
+{
+    enum stream_result result = stream_secure_begin(stream, tls, name);
+
+    while (result == STREAM_OK) {
+        short events = 0;
+
+        result = stream_secure_step(stream, tls, name, &events);
+        if (result != STREAM_TIMEOUT)
+            return result;
+        result = stream_poll(stream, events, deadline_ns);
+        if (result == STREAM_TIMEOUT)
+            (void)snprintf(stream->why, sizeof stream->why,
+                           "no answer to a TLS handshake in time: does the server speak TLS?");
+    }
+    return result;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tls.h - TLS by OpenSSL below a stream: certificates, the check of the server's name, and I/O that
+ * keeps deadlines and raises no signal.
+ */
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include "net/stream.h"
+#include "net/tls_file.h"
+
+enum tls_verify {
+    TLS_VERIFY_FULL, /* a valid certificate, for the name that we connect to */
+    TLS_VERIFY_CA,   /* a valid certificate, for whatever name */
+    TLS_VERIFY_NONE  /* encrypted, but with whom? */
+};
+
+struct tls_options {
+    const char *ca;         /* ca=, a file; NULL: the system's */
+    const char *cert, *key; /* cert= and key_file=, files of ours, both or none */
+    enum tls_verify verify;
+};
+
+/* ---- tls_option.c ---- */
+
+/*
+ * What the URI says: ca=, cert=, key_file= and verify=, which are called so in all stores. missing,
+ * NULL: there is TLS; else any of them, or sni=, is INVALID, and it says how to ask for TLS.
+ */
+enum dlock_status tls_options_take(struct tls_options *options, const struct dlock_target *target,
+                                   const char *origin, const char *missing,
+                                   struct dlock_error *err);
+
+/* ---- tls.c, or tls_late.c ---- */
+
+/* NULL: why (TLS_WHY_SIZE) has the reason. INVALID: a file; NOMEM; PLUGIN_LOAD: TLS is a module of
+ * its own, and that is missing or broken. Ended by tls_free when no stream uses it any more. */
+struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
+                    size_t why_size);
+void tls_free(struct tls *tls);
+
+/* ---- for stream.c ---- */
+
+enum stream_result tls_try_send(struct stream *stream, const void *bytes, size_t len,
+                                struct stream_step *step);
+enum stream_result tls_try_receive(struct stream *stream, void *bytes, size_t size,
+                                   struct stream_step *step);
+bool tls_idle(struct stream *stream);
+void tls_end(struct stream *stream);
+
+#endif

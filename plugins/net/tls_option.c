@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/tls.h"
+
+#include <string.h>
+
+static enum dlock_status unasked(const struct dlock_target *target, const char *origin,
+                                 const char *missing, struct dlock_error *err)
+{
+    static const char *const names[] = {"ca", "cert", "key_file", "verify", "sni"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (target->option(target, names[i]) != NULL)
+            return dlock_fail(err, origin, DLOCK_INVALID, 0, "%s= is for TLS: %s", names[i],
+                              missing);
+    return DLOCK_OK;
+}
+
+enum dlock_status tls_options_take(struct tls_options *options, const struct dlock_target *target,
+                                   const char *origin, const char *missing, struct dlock_error *err)
+{
+    const char *verify = target->option(target, "verify");
+
+    *options = (struct tls_options){
+        .ca = target->option(target, "ca"),
+        .cert = target->option(target, "cert"),
+        .key = target->option(target, "key_file"),
+        .verify = TLS_VERIFY_FULL,
+    };
+    if (missing != NULL)
+        return unasked(target, origin, missing, err);
+    if ((options->cert == NULL) != (options->key == NULL))
+        return dlock_fail(err, origin, DLOCK_INVALID, 0, "cert= and key_file= go together");
+    if (verify != NULL && strcmp(verify, "ca") == 0)
+        options->verify = TLS_VERIFY_CA;
+    else if (verify != NULL && strcmp(verify, "none") == 0)
+        options->verify = TLS_VERIFY_NONE;
+    return DLOCK_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "resp/config.h"
+
+#include <string.h>
+
+enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned count,
+                                       const struct dlock_target *target, struct dlock_error *err)
+{
+    struct tls_options tls;
+    enum dlock_status status = DLOCK_OK;
+    const char *sni = target->option(target, "sni");
+    char missing[96];
+    bool secure = false;
+
+    if (strchr(target->scheme, '+') != NULL)
+        (void)snprintf(missing, sizeof missing, "a unix socket does without");
+    else
+        (void)snprintf(missing, sizeof missing, "%ss:// and not %s://", target->scheme,
+                       target->scheme);
+    for (unsigned i = 0; i < count; i++)
+        secure |= configs[i].secure;
+    status = tls_options_take(&tls, target, configs->origin, secure ? NULL : missing, err);
+    for (unsigned i = 0; i < count && status == DLOCK_OK; i++) {
+        configs[i].tls = tls;
+        configs[i].sni = sni;
+    }
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.h - where a Redis server is and how to talk to it: what the URI says.
+ *
+ * The plugin fills it from its target. All files of resp take it for the prefix of keys, the name
+ * of the server in errors, the options of TLS.
+ */
+#ifndef RESP_CONFIG_H
+#define RESP_CONFIG_H
+
+#include "net/address.h"
+#include "net/tls.h"
+
+#include <dlock/plugin.h>
+#include <stdbool.h>
+
+#define RESP_PREFIX_MAX 64
+#define RESP_NS_PER_MS  INT64_C(1000000)
+
+/* The texts are borrowed. It may be copied. */
+struct resp_config {
+    const char *origin;                /* the plugin, for errors */
+    const struct dlock_target *target; /* to read the password again; NULL: `password` stays */
+    const char *user, *password;
+    const char *path;       /* of a unix socket; NULL: TCP */
+    struct address address; /* TCP */
+    bool secure;            /* TLS */
+    const char *sni;        /* the name of the certificate; NULL: the host's name */
+    struct tls_options tls;
+    int64_t database;
+    const char *prefix;
+    bool raw;  /* key=raw: the name itself is a key, too */
+    bool spin; /* poll for an answer before sleeping for it */
+    bool unsafe_eviction;
+    int64_t restart_guard_ms;
+    char endpoint[64];
+};
+
+/* Reads the options of TLS for these configs; `secure` of each is set already. INVALID: there are
+ * options of TLS and no config is secure, or the options contradict each other. */
+enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned count,
+                                       const struct dlock_target *target, struct dlock_error *err);
+
+#endif

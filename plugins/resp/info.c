@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "resp/info.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_MAJOR 5 /* older ones refuse scripts that look at the clock and then write */
+
+/* A server may say what it likes, and it is shown. */
+static void copy(char *out, size_t size, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    for (; i < len && i + 1 < size; i++)
+        out[i] = (char)(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
+    out[i] = '\0';
+}
+
+/* The value of "name:value" at the beginning of a line; false: there is none. */
+static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
+{
+    size_t name_len = strlen(name);
+    const char *end = text + len;
+
+    for (const char *line = text; line < end;) {
+        const char *line_end = memchr(line, '\n', (size_t)(end - line));
+        size_t line_len = (size_t)((line_end != NULL ? line_end : end) - line);
+
+        if (line_len > name_len && memcmp(line, name, name_len) == 0 && line[name_len] == ':') {
+            const char *value = line + name_len + 1;
+            size_t value_len = line_len - name_len - 1;
+
+            if (value_len > 0 && value[value_len - 1] == '\r')
+                value_len--;
+            copy(out, size, value, value_len);
+            return true;
+        }
+        line += line_len + 1;
+    }
+    return false;
+}
+
+static void number(const char *text, size_t len, const char *name, int64_t *out)
+{
+    char value[24];
+
+    if (field(text, len, name, value, sizeof value))
+        *out = strtoll(value, NULL, 10);
+}
+
+static void flag(const char *text, size_t len, const char *name, const char *yes, bool *out)
+{
+    char value[24];
+
+    if (field(text, len, name, value, sizeof value))
+        *out = strcmp(value, yes) == 0;
+}
+
+/* CONFIG SET appendonly yes begins with a rewrite. Until that has succeeded nothing counts that was
+ * written to the file, although aof_enabled is 1; the sizes are 0 for so long. */
+static void aof_look(struct resp_info *info, const char *text, size_t len)
+{
+    bool rewriting = false, scheduled = false, fine = true;
+    int64_t base = -1, current = -1;
+
+    flag(text, len, "aof_rewrite_in_progress", "1", &rewriting);
+    flag(text, len, "aof_rewrite_scheduled", "1", &scheduled);
+    flag(text, len, "aof_last_bgrewrite_status", "ok", &fine);
+    number(text, len, "aof_base_size", &base);
+    number(text, len, "aof_current_size", &current);
+    if (base >= 0)
+        info->aof_begins = base == 0 && current == 0 && (rewriting || scheduled || !fine);
+}
+
+void resp_info_parse(struct resp_info *info, const char *text, size_t len)
+{
+    char version[40];
+
+    number(text, len, "redis_version", &info->major);
+    if (field(text, len, "redis_version", version, sizeof version))
+        (void)snprintf(info->server, sizeof info->server, "Redis %s", version);
+    if (field(text, len, "valkey_version", version, sizeof version))
+        (void)snprintf(info->server, sizeof info->server, "Valkey %s", version);
+    flag(text, len, "redis_mode", "cluster", &info->cluster);
+    flag(text, len, "redis_mode", "sentinel", &info->sentinel);
+    number(text, len, "uptime_in_seconds", &info->uptime_s);
+    number(text, len, "maxmemory", &info->max_memory);
+    (void)field(text, len, "maxmemory_policy", info->policy, sizeof info->policy);
+    flag(text, len, "aof_enabled", "1", &info->aof);
+    aof_look(info, text, len);
+    flag(text, len, "loading", "1", &info->loading);
+    (void)field(text, len, "role", info->role, sizeof info->role);
+    (void)field(text, len, "run_id", info->run_id, sizeof info->run_id);
+    number(text, len, "server_time_usec", &info->clock_us);
+}
+
+void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *name = resp_reply_text(reply, i), *value = resp_reply_text(reply, i + 1);
+
+        if (name == NULL || value == NULL)
+            continue;
+        if (strcmp(name->str, "appendfsync") == 0)
+            copy(info->fsync, sizeof info->fsync, value->str, (size_t)value->len);
+        if (strcmp(name->str, "no-appendfsync-on-rewrite") == 0)
+            info->fsync_pauses = strcmp(value->str, "no") != 0;
+    }
+}
+
+static bool evicts(const struct resp_info *info)
+{
+    return info->max_memory != 0 && strcmp(info->policy, "noeviction") != 0;
+}
+
+static bool syncs(const struct resp_info *info)
+{
+    return info->aof && !info->aof_begins && !info->fsync_pauses &&
+           strcmp(info->fsync, "always") == 0;
+}
+
+bool resp_info_is_durable(const struct resp_info *info)
+{
+    return syncs(info) && !evicts(info);
+}
+
+enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,
+                                  uint32_t *caps, struct dlock_error *err)
+{
+    *caps = DLOCK_CAP_FENCE;
+    if (info->sentinel)
+        return resp_error_fail(config, err, DLOCK_CONFIG,
+                               "a Sentinel, not a Redis server: name the master that it watches, "
+                               "redis://HOST:PORT");
+    if (info->server[0] == '\0' || info->role[0] == '\0' || info->policy[0] == '\0')
+        return resp_error_fail(config, err, DLOCK_PROTOCOL,
+                               "INFO does not say version, role and maxmemory_policy: not Redis?");
+    if (info->major < LEAST_MAJOR)
+        return resp_error_fail(config, err, DLOCK_CONFIG, "%s is too old: want Redis %d or later",
+                               info->server, LEAST_MAJOR);
+    if (info->loading)
+        return resp_error_fail(config, err, DLOCK_UNAVAILABLE, "the server is loading its data");
+    if (info->cluster)
+        return resp_error_fail(config, err, DLOCK_CONFIG,
+                               "a node of a cluster, which is not supported");
+    if (strcmp(info->role, "master") != 0)
+        return resp_error_fail(config, err, DLOCK_CONFIG,
+                               "a replica (role %s): locks have to be taken at the master",
+                               info->role);
+    if (evicts(info) && !config->unsafe_eviction)
+        return resp_error_fail(config, err, DLOCK_CONFIG,
+                               "maxmemory-policy is %s: a full server would throw locks away; want "
+                               "noeviction (or unsafe_eviction=on)",
+                               info->policy);
+    if (!config->raw)
+        *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
+    if (resp_info_is_durable(info))
+        *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    else if (config->restart_guard_ms > 0 && !evicts(info))
+        *caps |= DLOCK_CAP_CRASH_SAFE;
+    return DLOCK_OK;
+}
+
+static const char *persistence(const struct resp_info *info)
+{
+    if (!info->aof)
+        return "off";
+    if (info->aof_begins)
+        return "on, and not written completely yet";
+    if (info->fsync[0] == '\0')
+        return "unknown";
+    if (info->fsync_pauses && strcmp(info->fsync, "always") == 0)
+        return "always, but not during a rewrite";
+    return info->fsync;
+}
+
+void resp_info_report(const struct resp_info *info, const struct resp_config *config,
+                      dlock_check_fn *fn, void *arg)
+{
+    const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    bool guarded = config->restart_guard_ms > 0, durable = resp_info_is_durable(info);
+    char guard[64];
+
+    (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
+                   (double)config->restart_guard_ms / 1000, (long long)info->uptime_s);
+    const struct dlock_check checks[] = {
+        {.name = "role", .found = info->role},
+        {.name = "maxmemory-policy",
+         .found = info->policy,
+         .advice = evicts(info) ? "set noeviction: locks may be thrown away" : NULL,
+         .clears = evicts(info) ? durability : 0},
+        {.name = "append-only file, fsync",
+         .found = persistence(info),
+         .advice = syncs(info) ? NULL
+                               : "a crash of the server forgets locks and the last fences: "
+                                 "appendonly yes, appendfsync always and "
+                                 "no-appendfsync-on-rewrite no",
+         .clears = syncs(info) ? 0 : DLOCK_CAP_FENCE_DURABLE},
+        {.name = "restart_guard",
+         .found = durable ? "not needed" : guard,
+         .advice = durable || guarded ? NULL : RESP_UNGUARDED,
+         .clears = durable || guarded ? 0 : DLOCK_CAP_CRASH_SAFE},
+    };
+
+    for (size_t i = 0; fn != NULL && i < sizeof checks / sizeof checks[0]; i++)
+        fn(arg, &checks[i]);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * info.h - what a server says of itself, and what that means for a lock.
+ */
+#ifndef RESP_INFO_H
+#define RESP_INFO_H
+
+#include "resp/config.h"
+
+#include <hiredis/hiredis.h>
+
+#define RESP_RUN_ID_SIZE 48
+
+struct resp_info {
+    char server[64]; /* "Redis 7.0.15" */
+    char role[16];
+    char policy[32];               /* maxmemory-policy */
+    char fsync[16];                /* appendfsync; "": the user may not read it */
+    bool fsync_pauses;             /* no-appendfsync-on-rewrite */
+    bool aof_begins;               /* the append-only file is being written for the first time */
+    char run_id[RESP_RUN_ID_SIZE]; /* another one after each start; "": unknown */
+    int64_t max_memory;
+    int64_t uptime_s;
+    int64_t major;    /* of the version that the server says it is compatible with */
+    int64_t clock_us; /* the server's wall clock; 0: unknown */
+    bool aof, cluster, sentinel, loading;
+};
+
+/* Reads the answer to INFO. */
+void resp_info_parse(struct resp_info *info, const char *text, size_t len);
+/* Reads the answer to CONFIG GET. */
+void resp_info_parse_config(struct resp_info *info, const redisReply *reply);
+
+/* Whether locks may be taken at this server. OK: caps is set to the capabilities in force;
+ * UNAVAILABLE, PROTOCOL or CONFIG: err says why not. */
+enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,
+                                  uint32_t *caps, struct dlock_error *err);
+
+/* Passes the checks of probe to fn. */
+void resp_info_report(const struct resp_info *info, const struct resp_config *config,
+                      dlock_check_fn *fn, void *arg);
+
+/* True: the server forgets nothing in a crash, and restart_guard is not needed. */
+bool resp_info_is_durable(const struct resp_info *info);
+
+#endif

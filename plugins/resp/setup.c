@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "resp/setup.h"
+#include "resp/command.h"
+#include "resp/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum question { Q_AUTH, Q_SELECT, Q_SETNAME, Q_INFO, Q_FSYNC };
+
+/* False: no memory. */
+static bool add(struct resp_setup *setup, enum question question, const char *const *words,
+                size_t count)
+{
+    struct resp_command command;
+    char *one = NULL, *all = NULL;
+    size_t len = 0;
+
+    resp_command_begin(&command);
+    for (size_t i = 0; i < count; i++)
+        resp_command_text(&command, words[i]);
+    one = resp_command_format(&command, &len);
+    all = one != NULL ? malloc(setup->len + len) : NULL;
+    if (all != NULL) {
+        if (setup->bytes != NULL) {
+            memcpy(all, setup->bytes, setup->len);
+            explicit_bzero(setup->bytes, setup->len);
+            free(setup->bytes);
+        }
+        memcpy(all + setup->len, one, len);
+        setup->bytes = all;
+        setup->len += len;
+        setup->questions[setup->count++] = (int)question;
+    }
+    if (one != NULL)
+        explicit_bzero(one, len);
+    free(one);
+    return all != NULL;
+}
+
+static bool add_identity(struct resp_setup *setup)
+{
+    const struct resp_config *config = setup->config;
+    char database[24];
+    bool fine = true;
+
+    if (config->user != NULL)
+        fine = add(setup, Q_AUTH,
+                   (const char *[]){"AUTH", config->user,
+                                    config->password != NULL ? config->password : ""},
+                   3);
+    else if (config->password != NULL)
+        fine = add(setup, Q_AUTH, (const char *[]){"AUTH", config->password}, 2);
+    (void)snprintf(database, sizeof database, "%lld", (long long)config->database);
+    if (fine && config->database != 0)
+        fine = add(setup, Q_SELECT, (const char *[]){"SELECT", database}, 2);
+    return fine && add(setup, Q_SETNAME, (const char *[]){"CLIENT", "SETNAME", "dlock"}, 3);
+}
+
+static bool add_look(struct resp_setup *setup)
+{
+    static const char *const sections[] = {"server", "memory", "persistence", "replication"};
+    bool fine = true;
+
+    for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)
+        fine = add(setup, Q_INFO, (const char *[]){"INFO", sections[i]}, 2);
+    return fine && add(setup, Q_FSYNC, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
+}
+
+bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
+                      struct resp_info *info)
+{
+    *setup = (struct resp_setup){.config = config, .info = info};
+    if (info != NULL)
+        *info = (struct resp_info){.uptime_s = 0};
+    return (!identity || add_identity(setup)) && (info == NULL || add_look(setup));
+}
+
+void resp_setup_end(struct resp_setup *setup)
+{
+    if (setup->bytes != NULL)
+        explicit_bzero(setup->bytes, setup->len);
+    free(setup->bytes);
+    setup->bytes = NULL;
+    setup->len = 0;
+}
+
+bool resp_setup_done(const struct resp_setup *setup)
+{
+    return setup->answered == setup->count;
+}
+
+/* AUTH: an old or a patched server may repeat the password in its complaint. */
+static enum dlock_status refused(const struct resp_setup *setup, enum question question,
+                                 const redisReply *reply, struct dlock_error *err)
+{
+    const struct resp_config *config = setup->config;
+    enum dlock_status status = DLOCK_OK;
+
+    switch (question) {
+    case Q_AUTH:
+        status = resp_error_take_quietly(config, reply, "user and password are refused", err);
+        return status == DLOCK_UNAVAILABLE ? status : (err->status = DLOCK_AUTH);
+    case Q_SELECT:
+        status = resp_error_take(config, reply, err);
+        return status == DLOCK_UNKNOWN ? (err->status = DLOCK_CONFIG) : status;
+    case Q_INFO:
+        status = resp_error_take(config, reply, err);
+        return status == DLOCK_UNKNOWN ? (err->status = DLOCK_PROTOCOL) : status;
+    case Q_SETNAME: /* the first question of many, so that it is answered with why we are sent off
+                     */
+        if (resp_error_is(reply, "DENIED") || resp_error_is(reply, "ERR max number of clients"))
+            return resp_error_take(config, reply, err);
+        break;
+    case Q_FSYNC:
+        break; /* nice to have */
+    }
+    return DLOCK_OK;
+}
+
+enum dlock_status resp_setup_take(struct resp_setup *setup, const redisReply *reply,
+                                  struct dlock_error *err)
+{
+    const struct resp_config *config = setup->config;
+    enum question question = (enum question)setup->questions[setup->answered++];
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        return refused(setup, question, reply, err);
+    switch (question) {
+    case Q_AUTH:
+    case Q_SELECT:
+    case Q_SETNAME:
+        if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
+            return resp_error_fail(config, err, DLOCK_PROTOCOL, "not the answer of a Redis server");
+        break;
+    case Q_INFO:
+        if (reply->type != REDIS_REPLY_STRING)
+            return resp_error_fail(config, err, DLOCK_PROTOCOL, "not the answer of a Redis server");
+        resp_info_parse(setup->info, reply->str, (size_t)reply->len);
+        break;
+    case Q_FSYNC:
+        resp_info_parse_config(setup->info, reply);
+        break;
+    }
+    return DLOCK_OK;
+}

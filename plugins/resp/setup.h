@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * setup.h - makes a new connection ready: authenticates, chooses the database, reads INFO.
+ *
+ * All commands are sent in one piece and their answers arrive in one, so that a first lock costs
+ * one round trip. setup remembers the commands, to know which answer is which.
+ */
+#ifndef RESP_SETUP_H
+#define RESP_SETUP_H
+
+#include "resp/info.h"
+
+#define RESP_SETUP_MAX 12
+
+struct resp_setup {
+    const struct resp_config *config;
+    struct resp_info *info;
+    char *bytes; /* to be sent; wiped by resp_setup_end */
+    size_t len;
+    int questions[RESP_SETUP_MAX];
+    size_t count, answered;
+};
+
+/* identity: authenticate and choose the database. info: NULL: do not ask for it. False: no memory.
+ * Call resp_setup_end in either case. */
+bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
+                      struct resp_info *info);
+/* Reads the next answer; the caller keeps the reply. OK, or why the connection cannot be used. */
+enum dlock_status resp_setup_take(struct resp_setup *setup, const redisReply *reply,
+                                  struct dlock_error *err);
+bool resp_setup_done(const struct resp_setup *setup);
+void resp_setup_end(struct resp_setup *setup);
+
+#endif
