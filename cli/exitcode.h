@@ -3,7 +3,7 @@
 #ifndef CLI_EXITCODE_H
 #define CLI_EXITCODE_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 enum cli_exit {
     CLI_EXIT_OK = 0,

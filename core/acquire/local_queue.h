@@ -8,7 +8,7 @@
 #ifndef DL_LOCAL_QUEUE_H
 #define DL_LOCAL_QUEUE_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdbool.h>
 
 struct dl_local_waiter {

@@ -8,7 +8,7 @@
 #ifndef DL_RELEASE_FSM_H
 #define DL_RELEASE_FSM_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -9,7 +9,7 @@
 
 #include "load/text_file.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdbool.h>
 #include <sys/types.h>
 

@@ -9,7 +9,7 @@
 #ifndef DL_PLUGIN_PATH_H
 #define DL_PLUGIN_PATH_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdbool.h>
 
 struct dl_plugin_path {

@@ -3,7 +3,7 @@
 #ifndef DL_TEXT_FILE_H
 #define DL_TEXT_FILE_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 #define DL_TEXT_FILE_MAX 8192 /* bytes of the line */
 

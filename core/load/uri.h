@@ -11,7 +11,7 @@
 #ifndef DL_URI_H
 #define DL_URI_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdbool.h>
 
 #define DL_URI_MAX         8192 /* bytes of text */

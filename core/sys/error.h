@@ -8,7 +8,7 @@
 #ifndef DL_ERROR_H
 #define DL_ERROR_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 /* No error; nodes[] beyond node_count are not touched. */
 void dl_error_reset(struct dlock_error *err);

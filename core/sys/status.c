@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* status.c - names, texts and classes of statuses, from the one list in status.h. */
-#include <dlock/status.h>
+/* status.c - names, texts and classes of statuses, from the one list in types.h. */
+#include <dlock/types.h>
 
 #define STATUS_ROW(name, value, class_, text) [value] = {#name, text, DLOCK_CLASS_##class_},
 

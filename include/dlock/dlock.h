@@ -45,7 +45,7 @@
 #ifndef DLOCK_H
 #define DLOCK_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -59,7 +59,7 @@
 #ifndef DLOCK_PLUGIN_H
 #define DLOCK_PLUGIN_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdarg.h>
 #include <stdio.h>
 

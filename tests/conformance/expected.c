@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "expected.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -41,7 +41,7 @@ on_the_page() {
 
 mapfile -t slots < <(sed -n '/^struct dlock_backend_ops {/,/^};/p' "$header" |
     grep -oE '\(\*[a-z_]+\)\(' | tr -d '(*)')
-mapfile -t caps < <(sed -nE 's#^    X\(([A-Z_]+), [0-9]+\) .*#DLOCK_CAP_\1#p' include/dlock/status.h)
+mapfile -t caps < <(sed -nE 's#^    X\(([A-Z_]+), [0-9]+\) .*#DLOCK_CAP_\1#p' include/dlock/types.h)
 
 clauses_exist() {
     ! grep -oE '\[[A-Z]{3}-[0-9]+\]' "$page" | sort -u | grep -vxFf \
@@ -52,7 +52,7 @@ check "the page has fragments" test "${#fragments[@]}" -ge 10
 check "each of them is in the example, line for line" fragments_are_the_examples
 check "plugin.h has slots" test "${#slots[@]}" -ge 14
 check "the page tells of each of them" on_the_page "${slots[@]}"
-check "status.h has capabilities" test "${#caps[@]}" -ge 11
+check "types.h has capabilities" test "${#caps[@]}" -ge 11
 check "the page tells of each of them" on_the_page "${caps[@]}"
 check "the page names clauses that plugin.h has" clauses_exist
 tap_end

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "checker.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 const char *dlt_rule_name(enum dlt_rule rule)
 {

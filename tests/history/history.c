@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "history.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "check.h"
 
 #include <criterion/criterion.h>
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 #define MS INT64_C(1000000)
 

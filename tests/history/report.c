@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <inttypes.h>
 
 #define LINES_MOST 60

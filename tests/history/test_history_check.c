@@ -3,7 +3,7 @@
 #include "log.h"
 
 #include <criterion/criterion.h>
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

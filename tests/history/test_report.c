@@ -3,7 +3,7 @@
 #include "report.h"
 
 #include <criterion/criterion.h>
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <string.h>
 
 static void expect_printed(struct dlt_record record, const char *want, const char *never)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "timeline.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef DLT_PEER_KIT_H
 #define DLT_PEER_KIT_H
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdio.h>
 #include <sys/types.h>
 

@@ -2,7 +2,7 @@
 #include "figures.h"
 #include "shared.h"
 
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdlib.h>
 
 #define NS_PER_S  INT64_C(1000000000)

@@ -2,7 +2,7 @@
 #include "oracle.h"
 
 #include "../history/log.h"
-#include <dlock/status.h>
+#include <dlock/types.h>
 
 static void witness(struct shared *shared, uint32_t name, unsigned place, unsigned other,
                     int64_t now_ns)

@@ -7,7 +7,7 @@
 #include "resource.h"
 
 #include <criterion/criterion.h>
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

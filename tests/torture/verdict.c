@@ -3,7 +3,7 @@
 
 #include "../history/log.h"
 #include "../history/report.h"
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>

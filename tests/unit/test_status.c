@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is the table of statuses whole, and safe to ask for any number? */
 #include <criterion/criterion.h>
-#include <dlock/status.h>
+#include <dlock/types.h>
 #include <string.h>
 
 Test(status, values_are_frozen)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * status.h - what applications and backend authors share: outcomes, modes,
+ * types.h - what applications and backend authors share: outcomes, modes,
  * capability bits and the error structure.
  *
  * A status says what is known. Three answers are possible to "do I hold the
  * lock now?": yes (DLOCK_OK), no (DLOCK_BUSY and friends) and "nobody knows"
  * (DLOCK_UNKNOWN: the request may or may not have been executed).
  */
-#ifndef DLOCK_STATUS_H
-#define DLOCK_STATUS_H
+#ifndef DLOCK_TYPES_H
+#define DLOCK_TYPES_H
 
 #include <stddef.h>
 #include <stdint.h>
