@@ -49,8 +49,8 @@ static enum dlock_status ancestors_check(struct acquire *acquire)
 
     for (unsigned i = 0; environment_holder(name->bytes, name->len, i, token); i++) {
         struct owner_search search = {.token = token};
-        enum dlock_status status = dlock_inspect(acquire->client, name->bytes, name->len,
-                                                 owner_compare, &search, &acquire->err);
+        enum dlock_status status = dlock_client_inspect(acquire->client, name->bytes, name->len,
+                                                        owner_compare, &search, &acquire->err);
 
         if (status == DLOCK_UNSUPPORTED) /* the store cannot be looked at */
             continue;

@@ -61,7 +61,7 @@ static enum dlock_status break_ask(struct dlock_client *client, struct breaking 
                                    struct info_list *list, struct dlock_error *err)
 {
     enum dlock_status status =
-        dlock_inspect(client, what->name.bytes, what->name.len, info_list_add, list, err);
+        dlock_client_inspect(client, what->name.bytes, what->name.len, info_list_add, list, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -143,7 +143,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
     if (status == DLOCK_OK && !what.yes)
         status = break_ask(client, &what, &list, &err);
     if (status == DLOCK_OK)
-        status = dlock_break(client, what.name.bytes, what.name.len, what.owner, &err);
+        status = dlock_client_break(client, what.name.bytes, what.name.len, what.owner, &err);
     exit_code = break_report(cli, &what, status, &err);
     dlock_client_close(client);
     info_list_fini(&list);

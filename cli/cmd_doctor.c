@@ -101,7 +101,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     checks = json_array();
     status = cli_client_open(cli, CLI_TO_LOOK, &client, &err);
     if (status == DLOCK_OK)
-        status = dlock_probe(client, finding_take, checks, &err);
+        status = dlock_client_probe(client, finding_take, checks, &err);
     err.status = status;
     if (status == DLOCK_OK || (status == DLOCK_UNSUPPORTED && client != NULL))
         exit_code = doctor_report(cli, client, checks,

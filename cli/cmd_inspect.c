@@ -142,7 +142,7 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_inspect, &name, &list, &err);
+    exit_code = holders_query(cli, dlock_client_inspect, &name, &list, &err);
     if (exit_code != CLI_EXIT_OK) {
         (void)cli_fail_status(cli, NULL, &err);
     } else {
@@ -227,7 +227,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_list, &prefix, &list, &err);
+    exit_code = holders_query(cli, dlock_client_list, &prefix, &list, &err);
     if (exit_code == CLI_EXIT_OK || list.count > 0) {
         info_list_sort(&list);
         exit_code =

@@ -28,7 +28,7 @@ bool holder_describe(struct dlock_client *client, const struct cli_name *name,
 {
     struct info_list list = {0};
     enum dlock_status status =
-        dlock_inspect(client, name->bytes, name->len, info_list_add, &list, NULL);
+        dlock_client_inspect(client, name->bytes, name->len, info_list_add, &list, NULL);
 
     out[0] = '\0';
     if (status == DLOCK_OK && !list.no_memory && list.count > 0)

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     if (status == DLOCK_OK)
         status = work_under(lock, &err);
     if (status == DLOCK_BUSY)
-        (void)dlock_inspect(client, name, strlen(name), holder_print, NULL, NULL);
+        (void)dlock_client_inspect(client, name, strlen(name), holder_print, NULL, NULL);
     else if (status != DLOCK_OK)
         (void)fprintf(stderr, "hello: %s\n", err.message);
     dlock_free(lock);

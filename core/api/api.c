@@ -158,10 +158,10 @@ static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64
     if (status == DLOCK_OK && timeout_ms < DLOCK_TRY)
         status = dl_error(&e, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
     if (status == DLOCK_OK && atomic_load(&lock->client->unfit))
-        status =
-            dl_error(&e, DLOCK_CONFIG,
-                     "dlock_probe found that the store cannot keep a lock safely; a probe that "
-                     "finds it mended ends this");
+        status = dl_error(
+            &e, DLOCK_CONFIG,
+            "dlock_client_probe found that the store cannot keep a lock safely; a probe that "
+            "finds it mended ends this");
     if (status == DLOCK_OK)
         status = dl_acquire(lock, mode, timeout_ms, &e);
     return dl_error_export(err, &e, status);
@@ -303,8 +303,9 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
     return DLOCK_TOKEN_CHARS - 1;
 }
 
-enum dlock_status dlock_inspect(struct dlock_client *client, const void *name, size_t name_len,
-                                dlock_info_fn *fn, void *arg, struct dlock_error *err)
+enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
+                                       size_t name_len, dlock_info_fn *fn, void *arg,
+                                       struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = client_check(client, &e);
@@ -318,8 +319,9 @@ enum dlock_status dlock_inspect(struct dlock_client *client, const void *name, s
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
-                             dlock_info_fn *fn, void *arg, struct dlock_error *err)
+enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
+                                    size_t prefix_len, dlock_info_fn *fn, void *arg,
+                                    struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = client_check(client, &e);
@@ -333,8 +335,8 @@ enum dlock_status dlock_list(struct dlock_client *client, const void *prefix, si
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_break(struct dlock_client *client, const void *name, size_t name_len,
-                              const char *owner, struct dlock_error *err)
+enum dlock_status dlock_client_break(struct dlock_client *client, const void *name, size_t name_len,
+                                     const char *owner, struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = client_check(client, &e);
@@ -346,8 +348,8 @@ enum dlock_status dlock_break(struct dlock_client *client, const void *name, siz
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
-                              struct dlock_error *err)
+enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+                                     struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = client_check(client, &e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - looking at locks and at their store, and breaking locks, from outside: dlock_inspect,
- * dlock_list, dlock_break, dlock_probe. */
+/* query.h - looking at locks and at their store, and breaking locks, from outside:
+ * dlock_client_inspect, dlock_client_list, dlock_client_break, dlock_client_probe. */
 #ifndef DL_QUERY_H
 #define DL_QUERY_H
 

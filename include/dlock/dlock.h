@@ -332,24 +332,24 @@ typedef int dlock_info_fn(void *arg, const struct dlock_info *info);
 /* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ...
  * Of a store of several servers err->nodes says what each of them says, also with OK: its status is
  * OK (free), BUSY (held) or why it says nothing. */
-DLOCK_API enum dlock_status dlock_inspect(struct dlock_client *client, const void *name,
-                                          size_t name_len, dlock_info_fn *fn, void *arg,
-                                          struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
+                                                 size_t name_len, dlock_info_fn *fn, void *arg,
+                                                 struct dlock_error *err);
 
 /* The same for all names that begin with prefix (0 bytes: all). A snapshot, in no promised order.
  */
-DLOCK_API enum dlock_status dlock_list(struct dlock_client *client, const void *prefix,
-                                       size_t prefix_len, dlock_info_fn *fn, void *arg,
-                                       struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
+                                              size_t prefix_len, dlock_info_fn *fn, void *arg,
+                                              struct dlock_error *err);
 
 /*
  * Takes the name away from its holder, who learns it at the next renewal. owner: only this token
  * (hex); NULL: whoever holds it. OK; NOT_HELD: free, or held by another than owner. For one second
  * after its last confirmation the lease may still go on to another thread of the holder's client.
  */
-DLOCK_API enum dlock_status dlock_break(struct dlock_client *client, const void *name,
-                                        size_t name_len, const char *owner,
-                                        struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, const void *name,
+                                               size_t name_len, const char *owner,
+                                               struct dlock_error *err);
 
 /* One finding about a store: for people, in words that may change. Borrowed for the callback. */
 struct dlock_finding {
@@ -367,10 +367,10 @@ typedef void dlock_finding_fn(void *arg, const struct dlock_finding *finding);
  * to be gone is gone from dlock_client_caps afterwards. CONFIG: the store cannot keep a lock safely
  * any more; the client takes no lock until a later probe finds it mended. Takes no longer than
  * connect_timeout or an exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to
- * tell; others as dlock_inspect.
+ * tell; others as dlock_client_inspect.
  */
-DLOCK_API enum dlock_status dlock_probe(struct dlock_client *client, dlock_finding_fn *fn,
-                                        void *arg, struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_finding_fn *fn,
+                                               void *arg, struct dlock_error *err);
 
 /* One plugin file found on the search path. Borrowed for the callback. */
 struct dlock_plugin_info {

@@ -387,8 +387,8 @@ struct dlock_backend_ops {
                                     const char *owner, int64_t deadline_ns,
                                     struct dlock_error *err);
 
-    /* For dlock_probe: looks at the store again, reports each finding through fn (which may be
-     * NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
+    /* For dlock_client_probe: looks at the store again, reports each finding through fn (which may
+     * be NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
     enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
 

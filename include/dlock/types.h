@@ -100,7 +100,7 @@ enum { DLOCK_CAP_MAP(DLOCK_CAP_ENUM) DLOCK_CAP_ALL = 0u DLOCK_CAP_MAP(DLOCK_CAP_
 #undef DLOCK_CAP_ENUM
 #undef DLOCK_CAP_OR
 
-/* One Redlock node's part in a failure, or its answer to dlock_inspect. */
+/* One Redlock node's part in a failure, or its answer to dlock_client_inspect. */
 struct dlock_node_error {
     char node[64];
     enum dlock_status status;

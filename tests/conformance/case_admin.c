@@ -38,9 +38,9 @@ void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     uint32_t caps = dlock_client_caps(client);
 
-    if (dlt_may_lack(run, dlock_probe(client, NULL, NULL, &dlt_err)))
+    if (dlt_may_lack(run, dlock_client_probe(client, NULL, NULL, &dlt_err)))
         dlt_skip("this store has no probe");
-    DLT_OK(dlock_probe(client, finding_check, &caps, &dlt_err));
+    DLT_OK(dlock_client_probe(client, finding_check, &caps, &dlt_err));
     DLT_CHECK(dlock_client_caps(client) == caps,
               "the capabilities are others after the probe, want the same");
     dlock_client_close(client);
@@ -146,23 +146,24 @@ void dlt_case_list_by_prefix(struct dlt_run *run)
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
     DLT_OK(dlock_unlock(locks[3], &dlt_err));
-    if (dlt_may_lack(run, dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err)))
+    if (dlt_may_lack(
+            run, dlock_client_list(client, all.text, all.len, listing_note, &listing, &dlt_err)))
         dlt_skip("this store cannot list");
     listing = (struct listing){.run = run};
-    DLT_OK(dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
+    DLT_OK(dlock_client_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
     DLT_CHECK(listing.calls == 4 && listing.seen == 0x17,
               "list of all 4 names that are held: %u calls of fn, names %#x, want 4 and 0x17",
               listing.calls, listing.seen);
     listing = (struct listing){.run = run};
-    DLT_OK(dlock_list(client, some.text, some.len, listing_note, &listing, &dlt_err));
+    DLT_OK(dlock_client_list(client, some.text, some.len, listing_note, &listing, &dlt_err));
     DLT_CHECK(listing.calls == 2 && listing.seen == 0x3,
               "list of prefix a-: %u calls of fn, names %#x, want 2 and 0x3", listing.calls,
               listing.seen);
     listing = (struct listing){.run = run};
-    DLT_OK(dlock_list(client, none.text, none.len, listing_note, &listing, &dlt_err));
+    DLT_OK(dlock_client_list(client, none.text, none.len, listing_note, &listing, &dlt_err));
     DLT_CHECK(listing.calls == 0, "list of prefix _: %u names, want 0: _ is a byte", listing.calls);
     listing = (struct listing){.run = run, .stop_after = 1};
-    DLT_OK(dlock_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
+    DLT_OK(dlock_client_list(client, all.text, all.len, listing_note, &listing, &dlt_err));
     DLT_CHECK(listing.calls == 1, "fn returned non-zero and was called %u times, want 1",
               listing.calls);
     for (int i = 0; i < 5; i++)
@@ -179,16 +180,16 @@ void dlt_case_break_by_owner(struct dlt_run *run)
 
     if (!dlt_can_break(run, client))
         dlt_skip("this store cannot break a lock");
-    DLT_STATUS(dlock_break(client, name.text, name.len, NULL, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_client_break(client, name.text, name.len, NULL, &dlt_err), DLOCK_NOT_HELD);
     DLT_OK(dlock_trylock(lock, &dlt_err));
     (void)dlock_token(lock, owner, sizeof owner);
     (void)snprintf(wrong, sizeof wrong, "%s", owner);
     wrong[0] = wrong[0] == '0' ? '1' : '0';
-    DLT_STATUS(dlock_break(client, name.text, name.len, wrong, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_client_break(client, name.text, name.len, wrong, &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
-    DLT_OK(dlock_break(client, name.text, name.len, owner, &dlt_err));
+    DLT_OK(dlock_client_break(client, name.text, name.len, owner, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
-    DLT_STATUS(dlock_break(client, name.text, name.len, owner, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_client_break(client, name.text, name.len, owner, &dlt_err), DLOCK_NOT_HELD);
     DLT_OK(dlock_renew(next, 0, &dlt_err));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     DLT_OK(dlock_unlock(next, &dlt_err));

@@ -40,10 +40,10 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_adopt(lock, "0123456789abcdef0123456789abcdef", NULL) != DLOCK_FORKED;
     wrong += dlock_renew(lock, 0, NULL) != DLOCK_FORKED;
     wrong += dlock_unlock(lock, NULL) != DLOCK_FORKED;
-    wrong += dlock_inspect(client, "x", 1, no_info, NULL, NULL) != DLOCK_FORKED;
-    wrong += dlock_list(client, NULL, 0, no_info, NULL, NULL) != DLOCK_FORKED;
-    wrong += dlock_break(client, "x", 1, NULL, NULL) != DLOCK_FORKED;
-    wrong += dlock_probe(client, NULL, NULL, NULL) != DLOCK_FORKED;
+    wrong += dlock_client_inspect(client, "x", 1, no_info, NULL, NULL) != DLOCK_FORKED;
+    wrong += dlock_client_list(client, NULL, 0, no_info, NULL, NULL) != DLOCK_FORKED;
+    wrong += dlock_client_break(client, "x", 1, NULL, NULL) != DLOCK_FORKED;
+    wrong += dlock_client_probe(client, NULL, NULL, NULL) != DLOCK_FORKED;
     wrong += dlock_new(client, "x", 1, NULL, &fresh, NULL) != DLOCK_FORKED;
     wrong += dlock_state(lock) != DLOCK_STATE_FREE;
     wrong += dlock_remaining_ms(lock) != 0;

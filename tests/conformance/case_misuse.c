@@ -127,10 +127,10 @@ void dlt_case_misuse_of_pointers(struct dlt_run *run)
     DLT_STATUS(dlock_new(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_trylock(NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_unlock(NULL, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_inspect(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_inspect(client, "x", 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_break(client, "x", 256, NULL, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_probe(NULL, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_inspect(client, "x", 1, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_inspect(client, "x", 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_break(client, "x", 256, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_probe(NULL, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_CHECK(dlock_state(NULL) == DLOCK_STATE_FREE && dlock_remaining_ms(NULL) == 0 &&
                   dlock_fence(NULL) == 0,
               "a call on NULL does not say FREE, 0 or nothing");

@@ -120,7 +120,7 @@ void dlt_case_names_are_bytes(struct dlt_run *run)
                                    .len = name_build(run, &tails[i / 2], i % 2 == 1, name)};
 
         if (shown) {
-            DLT_OK(dlock_inspect(client, name, want.len, name_expect, &want, &dlt_err));
+            DLT_OK(dlock_client_inspect(client, name, want.len, name_expect, &want, &dlt_err));
             DLT_CHECK(want.calls == 1, "name %zu: inspect shows %d holders, want 1", i / 2,
                       want.calls);
         }
@@ -203,7 +203,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         locks[i] = dlt_lock(run, client, suffix, i % 20 == 0 ? 3000 : 60000);
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
-    status = dlock_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err);
+    status = dlock_client_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err);
     if (!dlt_may_lack(run, status)) {
         DLT_OK(status);
         DLT_CHECK(listed == MANY, "list shows %d names, want %d", listed, MANY);

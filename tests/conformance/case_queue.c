@@ -104,8 +104,8 @@ static void waiters_listed(struct line *line, uint32_t want)
 {
     uint32_t waiters = 0;
 
-    DLT_OK(dlock_list(line->client, line->name.text, line->name.len, waiters_note, &waiters,
-                      &dlt_err));
+    DLT_OK(dlock_client_list(line->client, line->name.text, line->name.len, waiters_note, &waiters,
+                             &dlt_err));
     DLT_CHECK(waiters == want, "list shows %" PRIu32 " waiters, want %" PRIu32, waiters, want);
 }
 

@@ -225,7 +225,7 @@ struct dlt_holder dlt_inspect(struct dlock_client *client, const struct dlt_name
 {
     struct dlt_holder holder = {0};
     enum dlock_status status =
-        dlock_inspect(client, name->text, name->len, holder_note, &holder, &dlt_err);
+        dlock_client_inspect(client, name->text, name->len, holder_note, &holder, &dlt_err);
 
     if (may_lack(dlock_client_uri(client), status))
         dlt_skip("this store cannot inspect");
@@ -238,7 +238,7 @@ int dlt_can_inspect(struct dlock_client *client)
     struct dlt_holder holder = {0};
 
     return !may_lack(dlock_client_uri(client),
-                     dlock_inspect(client, "x", 1, holder_note, &holder, &dlt_err));
+                     dlock_client_inspect(client, "x", 1, holder_note, &holder, &dlt_err));
 }
 
 int dlt_session_lives(struct dlock_client *client)
@@ -266,7 +266,7 @@ int dlt_can_break(const struct dlt_run *run, struct dlock_client *client)
 {
     struct dlt_name name = dlt_name(run, "nobody's");
 
-    return !dlt_may_lack(run, dlock_break(client, name.text, name.len, NULL, &dlt_err));
+    return !dlt_may_lack(run, dlock_client_break(client, name.text, name.len, NULL, &dlt_err));
 }
 
 void dlt_break(const struct dlt_run *run, struct dlock_client *client, const struct dlt_name *name)
@@ -277,7 +277,7 @@ void dlt_break(const struct dlt_run *run, struct dlock_client *client, const str
 void dlt_break_owner(const struct dlt_run *run, struct dlock_client *client,
                      const struct dlt_name *name, const char *owner)
 {
-    enum dlock_status status = dlock_break(client, name->text, name->len, owner, &dlt_err);
+    enum dlock_status status = dlock_client_break(client, name->text, name->len, owner, &dlt_err);
 
     if (dlt_may_lack(run, status))
         dlt_skip("this store cannot break a lock");

@@ -154,9 +154,9 @@ static int child_queries(void)
     struct dlock *lock = NULL;
 
     WANT(1, dlock_new(engine.client, "b", 1, NULL, &lock, NULL) == DLOCK_FORKED && lock == NULL);
-    WANT(2, dlock_inspect(engine.client, "b", 1, info_none, NULL, NULL) == DLOCK_FORKED);
-    WANT(3, dlock_list(engine.client, "", 0, info_none, NULL, NULL) == DLOCK_FORKED);
-    WANT(4, dlock_break(engine.client, "b", 1, NULL, NULL) == DLOCK_FORKED);
+    WANT(2, dlock_client_inspect(engine.client, "b", 1, info_none, NULL, NULL) == DLOCK_FORKED);
+    WANT(3, dlock_client_list(engine.client, "", 0, info_none, NULL, NULL) == DLOCK_FORKED);
+    WANT(4, dlock_client_break(engine.client, "b", 1, NULL, NULL) == DLOCK_FORKED);
     dlock_client_shutdown(engine.client);
     WANT(5, slot_calls == 0);
     return 0;

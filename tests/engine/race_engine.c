@@ -150,7 +150,7 @@ static void unlock_against_loss(unsigned round)
     unsigned before = dlt_engine_losses(&engine);
     enum dlock_status status;
 
-    expect(dlock_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
+    expect(dlock_client_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
     renew_now();
     dawdle(round);
     status = dlock_unlock(lock, NULL);
@@ -169,7 +169,7 @@ static void free_against_loss(unsigned round)
 {
     struct dlock *lock = take("a");
 
-    expect(dlock_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
+    expect(dlock_client_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
     renew_now();
     dawdle(round);
     dlock_free(lock);
@@ -241,7 +241,7 @@ static void close_against_frees(unsigned round)
         (void)snprintf(name, sizeof name, "n%d", i);
         locks[i] = take(name);
     }
-    (void)dlock_break(engine.client, "n1", 2, NULL, NULL);
+    (void)dlock_client_break(engine.client, "n1", 2, NULL, NULL);
     renew_now();
     if (pthread_create(&thread, NULL, free_all, locks) != 0)
         abort();

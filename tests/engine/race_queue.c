@@ -169,7 +169,7 @@ static void break_against_a_line(unsigned round)
 
     line_up(locks, threads);
     dawdle(round);
-    (void)dlock_break(engine.client, "a", 1, NULL, NULL);
+    (void)dlock_client_break(engine.client, "a", 1, NULL, NULL);
     (void)dlock_unlock(held, NULL);
     line_down(locks, threads);
     dlock_free(held);

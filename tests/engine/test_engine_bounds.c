@@ -129,7 +129,7 @@ Test(bounds, C8_queries_by_op_timeout)
     begin(NULL);
     dlt_fault(&engine, MEMORY_BREAK, MEMORY_REFUSE,
               (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 1000000});
-    cr_assert_eq(dlock_break(engine.client, "job", 3, NULL, &err), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlock_client_break(engine.client, "job", 3, NULL, &err), DLOCK_UNAVAILABLE);
     cr_assert_eq(dlt_calls(&engine, MEMORY_BREAK), 2, "once more, for a stale connection");
     end();
 }

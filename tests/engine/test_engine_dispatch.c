@@ -265,11 +265,12 @@ Test(dispatch, queries_may_not_answer_everything)
         if (!allowed(MAY(OK) | MAY_FAIL, status)) {
             dlock_info_fn *never = (dlock_info_fn *)1;
 
-            cr_assert_eq(dlock_inspect(engine.client, "a", 1, never, NULL, &err), DLOCK_INTERNAL);
+            cr_assert_eq(dlock_client_inspect(engine.client, "a", 1, never, NULL, &err),
+                         DLOCK_INTERNAL);
             expect_named(&err, "inspect");
         }
         if (!allowed(MAY(OK) | MAY(NOT_HELD) | MAY_FAIL, status)) {
-            cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, &err), DLOCK_INTERNAL);
+            cr_assert_eq(dlock_client_break(engine.client, "a", 1, NULL, &err), DLOCK_INTERNAL);
             expect_named(&err, "break_lock");
         }
     }
@@ -290,27 +291,27 @@ Test(dispatch, a_probe_takes_back_and_never_adds)
     cr_assert(caps & DLOCK_CAP_CRASH_SAFE);
     say = DLOCK_OK;
     probe_caps = caps;
-    cr_assert_eq(dlock_probe(engine.client, finding_check, &calls, &err), DLOCK_OK);
+    cr_assert_eq(dlock_client_probe(engine.client, finding_check, &calls, &err), DLOCK_OK);
     cr_assert_eq(calls, 1);
     cr_assert_eq(dlock_client_caps(engine.client), caps);
     probe_caps = caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_OK, "nobody listens");
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_OK, "nobody listens");
     cr_assert_eq(dlock_client_caps(engine.client), probe_caps);
     probe_caps = caps;
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
     cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE);
     probe_caps = caps | DLOCK_CAP_SESSION;
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
     expect_named(&err, "probe");
     for (int i = 0; i < STATUSES; i++)
         if (!allowed(MAY(OK) | MAY_FAIL, nth_status(i))) {
             say = (enum dlock_status)nth_status(i);
-            cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
+            cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
             expect_named(&err, "probe");
         }
     ops.probe = NULL;
     reopen();
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_UNSUPPORTED);
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_UNSUPPORTED);
 }
 
 /* C16: a store that can no longer keep a lock safely is not used. */
@@ -328,14 +329,14 @@ Test(dispatch, a_probe_that_finds_the_store_unfit)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
     probe_caps = dlock_client_caps(engine.client);
     say = DLOCK_CONFIG;
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_CONFIG);
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_CONFIG);
     cr_expect_eq(dlock_client_caps(engine.client) & DLOCK_CAP_CRASH_SAFE, 0);
     cr_expect_eq(dlock_trylock(lock, &err), DLOCK_CONFIG);
-    cr_expect_not_null(strstr(err.message, "dlock_probe found"), "%s", err.message);
+    cr_expect_not_null(strstr(err.message, "dlock_client_probe found"), "%s", err.message);
     cr_expect_eq(dlock_state(held), DLOCK_STATE_HELD, "what is held is renewed and given back");
     cr_expect_eq(dlt_do(&engine, DLT_UNLOCK, held, 0), DLOCK_OK);
     say = DLOCK_OK;
-    cr_assert_eq(dlock_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
+    cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
     cr_expect_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     cr_expect_eq(dlock_client_caps(engine.client) & DLOCK_CAP_CRASH_SAFE, 0, "gone is gone");
     dlock_free(lock);

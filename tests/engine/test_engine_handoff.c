@@ -273,7 +273,7 @@ Test(handoff, C5_a_loss_is_told_of_the_handle_that_has_it_now)
     hold_and_wait();
     turn();
     (void)dlock_token(giver, token, sizeof token);
-    cr_assert_eq(dlock_break(engine.client, "a", 1, token, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "a", 1, token, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, giver, 0), DLOCK_LOST);
     cr_assert_eq(dlock_client_next_event(engine.client, &event), 1);
     cr_assert_eq(event.lock, giver);
@@ -331,7 +331,7 @@ Test(handoff, C5_a_lease_that_may_have_been_broken_is_not_handed_on)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, giver, 0), DLOCK_OK);
     rival = dlt_engine_rival(&engine);
     dlt_engine_run(&engine, 1100);
-    cr_assert_eq(dlock_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
     theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     dlt_call_start(&wait, &engine, DLT_LOCK, taker, 0);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, giver, 0), DLOCK_LOST);

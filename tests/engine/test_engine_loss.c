@@ -79,7 +79,7 @@ Test(loss, C5_by_break_when_the_keeper_asks)
     struct memory_seen last;
 
     begin_callback((struct dlock_options){0});
-    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 9999);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD);
     dlt_engine_advance(&engine, 1);
@@ -97,7 +97,7 @@ Test(loss, C5_by_break_when_the_keeper_asks)
 Test(loss, C5_by_break_when_the_application_asks)
 {
     begin_callback((struct dlock_options){.renew = DLOCK_OFF});
-    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
     dlt_settle();
     expect_told(DLOCK_REASON_TAKEN, dlock_fence(lock));

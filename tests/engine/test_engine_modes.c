@@ -81,7 +81,7 @@ Test(modes, downgrade_needs_a_lock_that_is_held)
 {
     cr_assert_eq(dlt_do(&engine, DLT_DOWNGRADE, lock, 0), DLOCK_NOT_HELD);
     take();
-    cr_assert_eq(dlock_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_DOWNGRADE, lock, 0), DLOCK_LOST);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
 }
@@ -132,7 +132,7 @@ Test(modes, what_is_not_there_is_not_adopted)
     cr_assert_eq(dlock_adopt(lock, NULL, &err), DLOCK_INVALID);
     take();
     cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeeff", &err), DLOCK_ALREADY);
-    cr_assert_eq(dlock_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(rival, "a", 1, NULL, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
     cr_assert_eq(dlock_adopt(lock, "00112233445566778899aabbccddeeff", &err), DLOCK_LOST);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);

@@ -47,7 +47,7 @@ Test(nested, C15_it_is_released_by_the_last_unlock)
 Test(nested, C15_every_outstanding_unlock_of_a_lost_lock_says_so)
 {
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);
-    cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_LOST);
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_LOST);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);

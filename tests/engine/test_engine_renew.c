@@ -237,7 +237,7 @@ Test(renew, C14_one_loss_in_a_batch_is_no_other_ones)
     struct dlock *b = take("b", (struct dlock_options){0});
     struct dlock *c = take("c", (struct dlock_options){0});
 
-    cr_assert_eq(dlock_break(engine.client, "b", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "b", 1, NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlock_state(a), DLOCK_STATE_HELD);
     cr_assert_eq(dlock_state(b), DLOCK_STATE_LOST);

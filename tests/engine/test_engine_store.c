@@ -165,7 +165,8 @@ Test(store, C8_one_attempt_at_a_store_that_is_not_there_is_told_at_once)
     cr_assert_eq(dlock_trylock(lock, &err), DLOCK_UNAVAILABLE);
     cr_assert_str_eq(err.message, "refused by a test");
     cr_assert_eq(logged_times("waiting:"), 0, "nobody waits");
-    cr_assert_eq(dlock_inspect(engine.client, NAME, strlen(NAME), NULL, NULL, &err), DLOCK_INVALID);
+    cr_assert_eq(dlock_client_inspect(engine.client, NAME, strlen(NAME), NULL, NULL, &err),
+                 DLOCK_INVALID);
     end(lock);
 }
 

@@ -176,7 +176,7 @@ Test(teardown, shutdown_ends_waits_and_leaves_held_locks_held)
     cr_assert_eq(wait.err.status, DLOCK_CLOSED);
     cr_assert_eq(dlock_trylock(waiting, NULL), DLOCK_CLOSED);
     cr_assert_eq(dlock_new(engine.client, "b", 1, NULL, &fresh, NULL), DLOCK_CLOSED);
-    cr_assert_eq(dlock_break(engine.client, "b", 1, NULL, &err), DLOCK_CLOSED);
+    cr_assert_eq(dlock_client_break(engine.client, "b", 1, NULL, &err), DLOCK_CLOSED);
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
     cr_assert_eq(dlock_renew(held, 0, NULL), DLOCK_OK);
@@ -324,7 +324,7 @@ Test(teardown, a_loss_callback_may_look_cancel_and_unlock)
     blocker = take("c");
     waiter = dlt_engine_lock(&engine, "c", NULL);
     dlt_call_start(&wait, &engine, DLT_LOCK, waiter, 0);
-    cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlt_engine_losses(&engine), 1);
     cr_assert_eq(told_state, DLOCK_STATE_LOST);
@@ -357,7 +357,7 @@ Test(teardown, a_loss_callback_may_not_free_or_close)
                     &(struct dlt_setup){.callback = 1, .own = do_what_is_refused});
     lock = take("a");
     other = take("b");
-    cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlt_engine_losses(&engine), 1);
     cr_assert(dlt_engine_logged(&engine, "dlock_free in a loss callback"));
@@ -383,7 +383,7 @@ Test(teardown, free_and_close_wait_for_the_callback_of_the_handle)
 
     dlt_engine_open(&engine, "teardown", &(struct dlt_setup){.callback = 1, .own = hold_up});
     lock = take("a");
-    cr_assert_eq(dlock_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, "a", 1, NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST, "others need not wait");
     dlt_call_start(&freeing, &engine, DLT_FREE, lock, 0);

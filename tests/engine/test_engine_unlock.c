@@ -146,7 +146,7 @@ Test(unlock, C4_a_late_release_never_touches_a_later_hold)
 
 Test(unlock, a_lock_that_was_taken_away_unseen_is_lost)
 {
-    cr_assert_eq(dlock_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_client_break(engine.client, NAME, strlen(NAME), NULL, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_NOT_HELD);

@@ -100,7 +100,8 @@ static struct sight look(struct run *run)
     if (run->observer == NULL &&
         dlock_client_open(run->script->uri, NULL, &run->observer, &err) != DLOCK_OK)
         bad(run, "the store cannot be opened any more: %s", err.message);
-    else if (dlock_inspect(run->observer, NAME, strlen(NAME), sight_add, &sight, &err) != DLOCK_OK)
+    else if (dlock_client_inspect(run->observer, NAME, strlen(NAME), sight_add, &sight, &err) !=
+             DLOCK_OK)
         bad(run, "the store cannot be read any more: %s", err.message);
     dlt_fault_resume(run->fault);
     return sight;

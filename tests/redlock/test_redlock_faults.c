@@ -267,10 +267,10 @@ Test(redlock_faults, TRY_1_a_minority_is_no_holder)
 
     for (unsigned i = 0; i < 2; i++)
         cr_assert_str_eq(dlt_redis_ask(&nodes.servers[i], "SET rl:{x} foreign PX 60000"), "OK");
-    OK(dlock_inspect(client, "x", 1, count_holder, &holders, &dlt_err));
+    OK(dlock_client_inspect(client, "x", 1, count_holder, &holders, &dlt_err));
     cr_expect_eq(holders, 0u);
     OK(dlock_trylock(lock, &dlt_err));
-    OK(dlock_inspect(client, "x", 1, count_holder, &holders, &dlt_err));
+    OK(dlock_client_inspect(client, "x", 1, count_holder, &holders, &dlt_err));
     cr_expect_eq(holders, 1u);
     OK(dlock_unlock(lock, &dlt_err));
     (void)dlt_redis_ask(&nodes.servers[2], "SET rl:{x} foreign PX 60000");

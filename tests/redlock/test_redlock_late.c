@@ -202,7 +202,7 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
     for (unsigned i = 0; i < 3; i++) /* somebody breaks it */
         (void)dlt_redis_ask(&nodes.servers[i], "DEL rl:{x}");
     tell(1, "await c2s.held=1 2000");
-    STATUS(dlock_break(other, "x", 1, token, &dlt_err), DLOCK_NOT_HELD);
+    STATUS(dlock_client_break(other, "x", 1, token, &dlt_err), DLOCK_NOT_HELD);
     tell(1, "deliver");
     cr_assert(dlt_nodes_hold_soon(&nodes, "x", 1, 2000), "the late request is executed");
     STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);

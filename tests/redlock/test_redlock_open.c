@@ -300,12 +300,12 @@ Test(redlock_open, break_takes_the_owner_that_inspect_shows)
     owner[200] = '\0';
     for (unsigned i = 0; i < 3; i++)
         (void)dlt_redis_ask(&nodes.servers[i], "SET rl:{x} %s PX 60000", owner);
-    OK(dlock_inspect(client, "x", 1, keep_owner, &seen, &dlt_err));
+    OK(dlock_client_inspect(client, "x", 1, keep_owner, &seen, &dlt_err));
     cr_assert_eq(seen.count, 1u);
     cr_expect_str_eq(seen.text, owner);
     owner[150] = '\0';
-    STATUS(dlock_break(client, "x", 1, owner, &dlt_err), DLOCK_NOT_HELD);
-    OK(dlock_break(client, "x", 1, seen.text, &dlt_err));
+    STATUS(dlock_client_break(client, "x", 1, owner, &dlt_err), DLOCK_NOT_HELD);
+    OK(dlock_client_break(client, "x", 1, seen.text, &dlt_err));
     for (unsigned i = 0; i < 3; i++)
         cr_expect_str_eq(dlt_redis_ask(&nodes.servers[i], "EXISTS rl:{x}"), "0", "node %u", i);
     dlock_client_close(client);
@@ -336,17 +336,17 @@ Test(redlock_open, a_key_that_is_something_else)
         (void)dlt_redis_ask(&nodes.servers[i], "LPUSH rl:{x} 1");
     (void)dlt_redis_ask(&nodes.servers[0], "LPUSH rl:{one} 1");
     OK(dlock_trylock(lock, &dlt_err));
-    OK(dlock_list(client, "", 0, keep_line, &listed, &dlt_err));
+    OK(dlock_client_list(client, "", 0, keep_line, &listed, &dlt_err));
     cr_expect_not_null(strstr(listed.text, "x=- no lock;"), "%s", listed.text);
     cr_expect_not_null(strstr(listed.text, "job="), "%s", listed.text);
     cr_expect_null(strstr(listed.text, "one="), "two nodes are enough for it: %s", listed.text);
-    STATUS(dlock_inspect(client, "x", 1, keep_line, &listed, &dlt_err), DLOCK_CONFIG);
+    STATUS(dlock_client_inspect(client, "x", 1, keep_line, &listed, &dlt_err), DLOCK_CONFIG);
     cr_expect_not_null(strstr(dlt_err.message, "rl:{x}"), "%s", dlt_err.message);
-    STATUS(dlock_break(client, "x", 1, NULL, &dlt_err), DLOCK_CONFIG);
+    STATUS(dlock_client_break(client, "x", 1, NULL, &dlt_err), DLOCK_CONFIG);
     cr_expect_not_null(strstr(dlt_err.message, "rl:{x}"), "%s", dlt_err.message);
-    OK(dlock_inspect(client, "one", 3, keep_line, &listed, &dlt_err));
+    OK(dlock_client_inspect(client, "one", 3, keep_line, &listed, &dlt_err));
     cr_expect_eq(dlt_lines_with("something else"), 1u, "%s", dlt_err.nodes[0].message);
-    STATUS(dlock_break(client, "one", 3, NULL, &dlt_err), DLOCK_NOT_HELD);
+    STATUS(dlock_client_break(client, "one", 3, NULL, &dlt_err), DLOCK_NOT_HELD);
     OK(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);
     dlock_client_close(client);

@@ -440,7 +440,7 @@ const char *dlt_owner(struct dlt_engine *engine, const char *name, char hex[DLOC
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     hex[0] = '\0';
-    if (dlock_inspect(engine->client, name, strlen(name), owner_take, hex, &err) != DLOCK_OK)
+    if (dlock_client_inspect(engine->client, name, strlen(name), owner_take, hex, &err) != DLOCK_OK)
         die("inspect", err.message);
     return hex;
 }

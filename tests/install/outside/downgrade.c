@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     bad += wrong("reader now", dlock_tryrdlock(reader, &err), DLOCK_OK);
     bad += wrong("writer now", dlock_trylock(writer, &err), DLOCK_BUSY);
     bad += wrong("renewal", dlock_renew(first, 0, &err), DLOCK_OK);
-    bad += wrong("inspect", dlock_inspect(client, "x", 1, count_shared, &shared, &err), DLOCK_OK);
+    bad += wrong("inspect", dlock_client_inspect(client, "x", 1, count_shared, &shared, &err),
+                 DLOCK_OK);
     bad += shared != 2;
     bad += wrong("unlock", dlock_unlock(first, &err), DLOCK_OK);
     bad += wrong("unlock", dlock_unlock(reader, &err), DLOCK_OK);
