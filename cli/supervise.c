@@ -71,9 +71,9 @@ static void loss_report(struct supervise *s, const char *consequence)
 
 static void events_drain(struct supervise *s)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
-    while (dlock_client_next_event(s->client, &event) == 1)
+    while (dlock_client_next(s->client, &event) == 1)
         if (event.lock == s->lock)
             s->reason = event.reason;
 }
@@ -197,7 +197,7 @@ static int supervise_loop(struct supervise *s)
 {
     struct pollfd fds[3] = {
         {.fd = s->signals->fd, .events = POLLIN},
-        {.fd = dlock_client_event_fd(s->client), .events = POLLIN},
+        {.fd = dlock_client_fd(s->client), .events = POLLIN},
         {.fd = s->timer, .events = POLLIN},
     };
 

@@ -98,17 +98,17 @@ const char *dlock_client_server(struct dlock_client *client)
     return first == NULL ? "" : first->server;
 }
 
-int dlock_client_event_fd(struct dlock_client *client)
+int dlock_client_fd(struct dlock_client *client)
 {
     struct dlock_error e;
 
     return client_check(client, &e) == DLOCK_OK ? client->events.fd : -1;
 }
 
-int dlock_client_next_event(struct dlock_client *client, struct dlock_event *event)
+int dlock_client_next(struct dlock_client *client, struct dlock_notice *event)
 {
     struct dl_event_node *node = NULL;
-    struct dlock_event loss;
+    struct dlock_notice loss;
     struct dlock_error e;
 
     if (event == NULL || client_check(client, &e) != DLOCK_OK || client->on_lost != NULL)

@@ -23,7 +23,7 @@ struct dlock_client {
     uint64_t generation; /* of the process that opened it */
     struct dl_store *store;
     const struct dl_plugin *plugin;
-    dlock_event_fn *on_lost;
+    dlock_notice_fn *on_lost;
     void *on_lost_arg;
 
     struct dl_host host;

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 /* fence was the last member of the first one. */
-#define SIZE_FIRST (offsetof(struct dlock_event, fence) + sizeof(uint64_t))
+#define SIZE_FIRST (offsetof(struct dlock_notice, fence) + sizeof(uint64_t))
 
-void dl_event_export(struct dlock_event *to, const struct dlock_event *from)
+void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from)
 {
     size_t size = to->struct_size > SIZE_FIRST ? to->struct_size : SIZE_FIRST;
 

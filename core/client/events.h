@@ -30,7 +30,7 @@ struct dl_event_node *dl_events_pop(struct dl_events *events);
 
 /* Copies as much as the caller's struct_size says; less than the first published size counts as
  * that. */
-void dl_event_export(struct dlock_event *to, const struct dlock_event *from);
+void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from);
 
 /* Takes node out if it is in. */
 void dl_events_drop(struct dl_events *events, struct dl_event_node *node);

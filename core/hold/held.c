@@ -181,15 +181,15 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
         dl_renewer_wake(client);
 }
 
-struct dlock_event dl_held_event_locked(struct dl_event_node *node)
+struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
 {
     struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
 
-    return (struct dlock_event){.struct_size = sizeof(struct dlock_event),
-                                .lock = lock,
-                                .user = lock->user,
-                                .reason = lock->reason,
-                                .fence = atomic_load(&lock->fence)};
+    return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
+                                 .lock = lock,
+                                 .user = lock->user,
+                                 .reason = lock->reason,
+                                 .fence = atomic_load(&lock->fence)};
 }
 
 void dl_held_end_locked(struct dlock *lock)

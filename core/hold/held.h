@@ -49,7 +49,7 @@ void dl_held_free_to_renew_locked(struct dlock *lock);
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason);
 
 /* The loss that was reported by this part of a handle: still its last one. */
-struct dlock_event dl_held_event_locked(struct dl_event_node *node);
+struct dlock_notice dl_held_event_locked(struct dl_event_node *node);
 
 /* The claim is shared from here on; the next renewals tell the store until one is confirmed. */
 void dl_held_downgrade_locked(struct dlock *lock);

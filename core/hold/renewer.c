@@ -115,7 +115,7 @@ bool dl_renewer_losses_wait(const struct dlock_client *client)
 static void losses_report(struct dlock_client *client)
 {
     while (dl_renewer_losses_wait(client)) {
-        struct dlock_event event = dl_held_event_locked(dl_events_pop(&client->events));
+        struct dlock_notice event = dl_held_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
         (void)pthread_mutex_unlock(&client->mutex);

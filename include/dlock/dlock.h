@@ -79,8 +79,8 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 #define DLOCK_TOKEN_CHARS 33 /* an owner token in hex, with its NUL */
 
 /* The loss of one acquisition. Delivered at most once per acquisition (C5). */
-struct dlock_event {
-    size_t struct_size; /* sizeof(struct dlock_event); set it before dlock_client_next_event */
+struct dlock_notice {
+    size_t struct_size; /* sizeof(struct dlock_notice); set it before dlock_client_next */
     struct dlock *lock; /* valid until dlock_free, which drops events not yet taken */
     void *user;         /* dlock_options.user */
     enum dlock_reason reason;
@@ -92,7 +92,7 @@ struct dlock_event {
  * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock; dlock_free
  * and dlock_client_close are refused there (nothing happens but a log line).
  */
-typedef void dlock_event_fn(void *arg, const struct dlock_event *event);
+typedef void dlock_notice_fn(void *arg, const struct dlock_notice *event);
 
 enum dlock_log_level {
     DLOCK_LOG_ERROR = 0,
@@ -111,7 +111,7 @@ struct dlock_client_options {
     const char *defaults; /* "ttl=30s&wait=10s": options as in a URI's query, overriding it */
     dlock_log_fn *log;
     void *log_arg;
-    dlock_event_fn *on_lost; /* NULL: losses queue for dlock_client_next_event */
+    dlock_notice_fn *on_lost; /* NULL: losses queue for dlock_client_next */
     void *on_lost_arg;
     enum dlock_tri create; /* off: a store that does not exist is not made, DLOCK_NO_STORE; default:
                               as the URI says */
@@ -178,11 +178,11 @@ DLOCK_API const char *dlock_client_server(struct dlock_client *client);
  * A descriptor that polls readable while loss events are queued. Owned by the client: do not read
  * or close it. -1: losses go to the on_lost callback, or another process.
  */
-DLOCK_API int dlock_client_event_fd(struct dlock_client *client);
+DLOCK_API int dlock_client_fd(struct dlock_client *client);
 
 /* Takes one loss event. 1: *event is filled as far as its struct_size says (0, or less than the
  * first published size: that one); 0: none is queued. Does not block. */
-DLOCK_API int dlock_client_next_event(struct dlock_client *client, struct dlock_event *event);
+DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *event);
 
 /*
  * A handle for `name`: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11). No

@@ -54,8 +54,8 @@ void dlt_case_client_names_its_store(struct dlt_run *run)
               "dlock_client_uri is empty, want the URI without secrets");
     DLT_CHECK(dlock_client_server(client)[0] != '\0',
               "dlock_client_server is empty: the plugin leaves info->server empty");
-    DLT_CHECK(dlock_client_event_fd(client) >= 0, "dlock_client_event_fd is %d, want a descriptor",
-              dlock_client_event_fd(client));
+    DLT_CHECK(dlock_client_fd(client) >= 0, "dlock_client_fd is %d, want a descriptor",
+              dlock_client_fd(client));
     dlock_client_close(client);
 }
 

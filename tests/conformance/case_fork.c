@@ -24,7 +24,7 @@ static int no_info(void *arg, const struct dlock_info *info)
 static int forked_calls(struct dlock_client *client, struct dlock *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     struct dlock *fresh = NULL;
     char token[DLOCK_TOKEN_CHARS];
     int wrong = 0;
@@ -48,8 +48,8 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_state(lock) != DLOCK_STATE_FREE;
     wrong += dlock_remaining_ms(lock) != 0;
     wrong += dlock_token(lock, token, sizeof token) != 0;
-    wrong += dlock_client_event_fd(client) != -1;
-    wrong += dlock_client_next_event(client, &event) != 0;
+    wrong += dlock_client_fd(client) != -1;
+    wrong += dlock_client_next(client, &event) != 0;
     dlock_cancel(lock);
     dlock_client_shutdown(client);
     dlock_free(lock);

@@ -8,7 +8,7 @@ void dlt_case_keeper_renews(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
     DLT_TAKE(lock);
@@ -17,8 +17,7 @@ void dlt_case_keeper_renews(struct dlt_run *run)
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
         dlt_sleep_ms(20);
     }
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
-              "a loss event came though the lock is held");
+    DLT_CHECK(dlock_client_next(client, &event) == 0, "a loss event came though the lock is held");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
     dlock_free(lock);
@@ -57,7 +56,7 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
         .struct_size = sizeof options, .ttl_ms = 1500, .max_hold_ms = 2500};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock *next = dlt_lock(run, other, "x", 0);
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
     DLT_TAKE(lock);
@@ -87,7 +86,7 @@ void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 3000, .max_hold_ms = 500};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -156,7 +155,7 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 600), *next = dlt_lease(run, other, "x", 300);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     for (int i = 0; i < 200; i++) {
         DLT_TAKE(lock);
@@ -169,7 +168,7 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
     DLT_CHECK(
         !dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
         "inspect shows a holder after the lease of 300 ms: a lock that was unlocked is renewed");
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+    DLT_CHECK(dlock_client_next(client, &event) == 0,
               "a loss event came for a lock that was unlocked");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);
     dlock_free(lock);

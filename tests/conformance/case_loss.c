@@ -8,10 +8,10 @@
 
 static void nothing_more(struct dlock_client *client)
 {
-    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+    DLT_CHECK(dlock_client_next(client, &event) == 0,
               "a second loss event came, want one for each acquisition");
     DLT_CHECK(poll(&fd, 1, 0) == 0, "the event descriptor is readable and no event is queued");
 }
@@ -38,7 +38,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
                                     .renew = DLOCK_OFF,
                                     .user = &options};
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     int64_t latest_ns = 0;
 
     DLT_TAKE(lock);
@@ -70,7 +70,7 @@ void dlt_case_loss_by_break(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -97,7 +97,7 @@ void dlt_case_loss_found_by_renew(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = dlt_lease(run, client, "x", 30000);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     dlt_break(run, client, &name);
@@ -137,7 +137,7 @@ struct told {
     _Atomic int wrong; /* what a call in the callback answered amiss */
 };
 
-static void on_lost(void *arg, const struct dlock_event *event)
+static void on_lost(void *arg, const struct dlock_notice *event)
 {
     struct told *told = arg;
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -159,9 +159,8 @@ void dlt_case_loss_callback(struct dlt_run *run)
     struct dlock *lock = NULL;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
-    DLT_CHECK(dlock_client_event_fd(client) == -1,
-              "dlock_client_event_fd is %d beside a callback, want -1",
-              dlock_client_event_fd(client));
+    DLT_CHECK(dlock_client_fd(client) == -1, "dlock_client_fd is %d beside a callback, want -1",
+              dlock_client_fd(client));
     lock = dlt_lease(run, client, "x", 300);
     for (int turn = 1; turn <= 2; turn++) {
         DLT_TAKE(lock);
@@ -220,7 +219,7 @@ void dlt_case_loss_dies_with_the_handle(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = dlt_lease(run, client, "x", 100);
-    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
+    struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
 
     DLT_TAKE(lock);
     DLT_CHECK(poll(&fd, 1, 5000) == 1, "no loss event came, want one");

@@ -62,7 +62,7 @@ void dlt_case_recursive_loss(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     uint64_t fence = 0;
 
     acquire_thrice(lock);
@@ -75,7 +75,7 @@ void dlt_case_recursive_loss(struct dlt_run *run)
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     }
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
-    DLT_CHECK(dlock_client_next_event(client, &event) == 0,
+    DLT_CHECK(dlock_client_next(client, &event) == 0,
               "a loss event came after the loss was acknowledged");
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_CHECK(fence == 0 || dlock_fence(lock) > fence,

@@ -102,7 +102,7 @@ void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
     struct dlock *brief = dlt_lease(run, one, "x", 800), *lasting = dlt_lock(run, two, "x", 30000);
     struct dlock *writer = dlt_lock(run, one, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     DLT_OK(dlock_timedrdlock(lasting, 10000, &dlt_err));
     DLT_OK(dlock_timedrdlock(brief, 10000, &dlt_err));

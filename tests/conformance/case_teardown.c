@@ -115,7 +115,7 @@ static void callback_log(void *arg, int level, const char *message)
     callback->refusals += level == DLOCK_LOG_ERROR && strstr(message, "refused") != NULL;
 }
 
-static void callback_ends_things(void *arg, const struct dlock_event *event)
+static void callback_ends_things(void *arg, const struct dlock_notice *event)
 {
     struct callback *callback = arg;
 

@@ -284,9 +284,9 @@ void dlt_break_owner(const struct dlt_run *run, struct dlock_client *client,
     DLT_OK(status);
 }
 
-int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms)
+int dlt_event_await(struct dlock_client *client, struct dlock_notice *event, int64_t timeout_ms)
 {
-    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
+    struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
     int64_t deadline_ns = dlt_now_ns() + timeout_ms * DLT_NS_PER_MS;
 
     DLT_CHECK(fd.fd >= 0, "no event fd");
@@ -294,7 +294,7 @@ int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int6
         int left_ms = (int)((deadline_ns - dlt_now_ns()) / DLT_NS_PER_MS) + 1;
 
         (void)poll(&fd, 1, left_ms);
-        if (dlock_client_next_event(client, event) == 1)
+        if (dlock_client_next(client, event) == 1)
             return 1;
     }
     return 0;

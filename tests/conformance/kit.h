@@ -140,6 +140,6 @@ void dlt_break_owner(const struct dlt_run *run, struct dlock_client *client,
                      const struct dlt_name *name, const char *owner);
 
 /* Waits for a loss event; 0 when none came within timeout_ms. */
-int dlt_event_await(struct dlock_client *client, struct dlock_event *event, int64_t timeout_ms);
+int dlt_event_await(struct dlock_client *client, struct dlock_notice *event, int64_t timeout_ms);
 
 #endif

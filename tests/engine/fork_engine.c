@@ -133,7 +133,7 @@ static int child_acquires(void)
 
 static int child_looks(void)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     char hex[DLOCK_TOKEN_CHARS];
 
     WANT(1, dlock_state(held) == DLOCK_STATE_FREE);
@@ -141,8 +141,8 @@ static int child_looks(void)
     WANT(3, dlock_fence(held) == 0);
     WANT(4, dlock_token(held, hex, sizeof hex) == 0);
     WANT(5, dlock_client_caps(engine.client) == 0);
-    WANT(6, dlock_client_event_fd(engine.client) == -1);
-    WANT(7, dlock_client_next_event(engine.client, &event) == 0);
+    WANT(6, dlock_client_fd(engine.client) == -1);
+    WANT(7, dlock_client_next(engine.client, &event) == 0);
     WANT(8, dlock_client_uri(engine.client) != NULL);
     WANT(9, dlock_client_server(engine.client) != NULL);
     WANT(10, slot_calls == 0);

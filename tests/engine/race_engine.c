@@ -159,7 +159,7 @@ static void unlock_against_loss(unsigned round)
     expect(dlt_engine_losses(&engine) <= before + 1, "told twice", 0);
 }
 
-static void callback_unlocks(struct dlt_engine *e, const struct dlock_event *event)
+static void callback_unlocks(struct dlt_engine *e, const struct dlock_notice *event)
 {
     (void)e;
     (void)dlock_unlock(event->lock, NULL);

@@ -53,7 +53,7 @@ static void expect_given_back(unsigned calls)
     dlock_free(take("second"));
 }
 
-static void unlock_all(struct dlt_engine *of, const struct dlock_event *event)
+static void unlock_all(struct dlt_engine *of, const struct dlock_notice *event)
 {
     (void)of;
     (void)event;

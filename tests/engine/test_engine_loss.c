@@ -172,14 +172,14 @@ Test(loss, C2_the_first_look_after_a_pause_sees_it)
 
 static int readable(void)
 {
-    struct pollfd fd = {.fd = dlock_client_event_fd(engine.client), .events = POLLIN};
+    struct pollfd fd = {.fd = dlock_client_fd(engine.client), .events = POLLIN};
 
     return poll(&fd, 1, 0);
 }
 
 Test(loss, C5_by_descriptor_and_next_event)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     cr_assert_eq(readable(), 0);
@@ -187,13 +187,13 @@ Test(loss, C5_by_descriptor_and_next_event)
     cr_assert_eq(readable(), 0);
     dlt_engine_advance(&engine, 1);
     cr_assert_eq(readable(), 1);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 1);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 1);
     cr_assert_eq(event.lock, lock);
     cr_assert_eq(event.user, &user);
     cr_assert_eq(event.reason, DLOCK_REASON_EXPIRED);
     cr_assert_eq(event.fence, dlock_fence(lock));
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
     dlt_engine_advance(&engine, 60000);
     cr_assert_eq(readable(), 0);
     end();
@@ -201,13 +201,13 @@ Test(loss, C5_by_descriptor_and_next_event)
 
 Test(loss, C5_no_event_after_it_was_acknowledged)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     dlt_engine_advance(&engine, VALID_MS);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
 
     /* Acknowledged before the keeper saw it. */
     dlt_engine_advance(&engine, 1000);
@@ -215,20 +215,20 @@ Test(loss, C5_no_event_after_it_was_acknowledged)
     engine.now_ns += VALID_MS * DLT_MS;
     cr_assert_eq(dlock_unlock(lock, NULL), DLOCK_LOST);
     dlt_engine_advance(&engine, 60000);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
     end();
 }
 
 Test(loss, C5_free_drops_the_event)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
     dlt_engine_advance(&engine, VALID_MS);
     cr_assert_eq(readable(), 1);
     dlock_free(lock);
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
     dlt_engine_close(&engine);
 }
 

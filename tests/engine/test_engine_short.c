@@ -65,7 +65,7 @@ Test(short_lease, C3_what_is_left_of_it_is_of_use)
 Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
 {
     struct dlt_call wait, renew;
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     begin("renew=off");
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){.times = 1});
@@ -80,7 +80,7 @@ Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
     cr_assert_eq(dlt_call_finish(&wait, 10), DLOCK_OK);
     cr_assert_eq(dlt_call_finish(&renew, 10), DLOCK_NOT_HELD);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
 }
 
@@ -136,7 +136,7 @@ Test(short_lease, C14_a_lease_taken_during_an_exchange_is_renewed_in_time)
 
 Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_time)
 {
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct dlock_notice event = {.struct_size = sizeof event};
     struct dlock *brief;
 
     begin(NULL);
@@ -144,7 +144,7 @@ Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_tim
     begin_with_a_silent_renewal();
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, brief, 0), DLOCK_OK);
     dlt_engine_run(&engine, 1000);
-    cr_assert_eq(dlock_client_next_event(engine.client, &event), 1);
+    cr_assert_eq(dlock_client_next(engine.client, &event), 1);
     cr_assert_eq(event.lock, brief);
     dlock_free(held);
     dlock_free(brief);

@@ -301,7 +301,7 @@ static enum dlock_state told_state;
 static int64_t told_remaining;
 static uint64_t told_fence;
 
-static void do_what_is_allowed(struct dlt_engine *e, const struct dlock_event *event)
+static void do_what_is_allowed(struct dlt_engine *e, const struct dlock_notice *event)
 {
     (void)e;
     told_state = dlock_state(event->lock);
@@ -342,7 +342,7 @@ Test(teardown, a_loss_callback_may_look_cancel_and_unlock)
     close_client(10);
 }
 
-static void do_what_is_refused(struct dlt_engine *e, const struct dlock_event *event)
+static void do_what_is_refused(struct dlt_engine *e, const struct dlock_notice *event)
 {
     dlock_free(event->lock);
     dlock_free(other);
@@ -370,7 +370,7 @@ Test(teardown, a_loss_callback_may_not_free_or_close)
     close_client(10);
 }
 
-static void hold_up(struct dlt_engine *e, const struct dlock_event *event)
+static void hold_up(struct dlt_engine *e, const struct dlock_notice *event)
 {
     (void)event;
     dlt_engine_sleep_until(e, e->now_ns + 5000 * DLT_MS);

@@ -28,7 +28,7 @@ static struct sim_handle *handle_of_lock(struct sim_process *process, const stru
     return NULL;
 }
 
-static void on_lost(void *arg, const struct dlock_event *event)
+static void on_lost(void *arg, const struct dlock_notice *event)
 {
     struct sim_handle *handle = handle_of_lock(arg, event->lock);
 
@@ -41,12 +41,12 @@ static void on_lost(void *arg, const struct dlock_event *event)
 static void listen(void *arg)
 {
     struct sim_process *process = arg;
-    int fd = dlock_client_event_fd(process->client);
-    struct dlock_event event = {.struct_size = sizeof event};
+    int fd = dlock_client_fd(process->client);
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     while (!process->closing) {
         sim_await_readable(fd, sim_now() + 20 * SIM_MS);
-        while (!process->closing && dlock_client_next_event(process->client, &event) == 1)
+        while (!process->closing && dlock_client_next(process->client, &event) == 1)
             on_lost(process, &event);
     }
     sim_process_done(process, &process->helpers);

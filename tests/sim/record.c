@@ -52,7 +52,7 @@ struct sim_handle *sim_handle_of(struct sim_process *process, const struct dlock
     return NULL;
 }
 
-void sim_record_lost(struct sim_handle *handle, const struct dlock_event *event)
+void sim_record_lost(struct sim_handle *handle, const struct dlock_notice *event)
 {
     struct dlt_record *record;
 

@@ -230,7 +230,7 @@ void sim_process_done(struct sim_process *process, unsigned *count);
 /* NULL: that process writes nothing any more. */
 struct dlt_record *sim_record(struct sim_handle *handle, enum dlt_event event);
 void sim_record_nemesis(enum dlt_event event, int32_t pid, uint32_t name);
-void sim_record_lost(struct sim_handle *handle, const struct dlock_event *event);
+void sim_record_lost(struct sim_handle *handle, const struct dlock_notice *event);
 
 /* The handle that uses this request now; NULL: none. */
 struct sim_handle *sim_handle_of(struct sim_process *process, const struct dlock_request *req);

@@ -89,7 +89,7 @@ static void engine_log(void *arg, int level, const char *message)
     (void)pthread_mutex_unlock(&engine->mutex);
 }
 
-static void engine_lost(void *arg, const struct dlock_event *event)
+static void engine_lost(void *arg, const struct dlock_notice *event)
 {
     struct dlt_engine *engine = arg;
 

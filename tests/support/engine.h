@@ -27,11 +27,11 @@ struct dlt_engine {
     int runs; /* the real clock in place of now_ns */
 
     /* Of the loss callback. own: what the test does there besides. */
-    void (*own)(struct dlt_engine *engine, const struct dlock_event *event);
+    void (*own)(struct dlt_engine *engine, const struct dlock_notice *event);
     pthread_cond_t moved; /* the clock */
 
     pthread_mutex_t mutex; /* guards the rest */
-    struct dlock_event losses[DLT_LOSSES_MAX];
+    struct dlock_notice losses[DLT_LOSSES_MAX];
     int64_t loss_ns[DLT_LOSSES_MAX]; /* when each was told */
     unsigned loss_count;
     char log[8192]; /* all lines, as far as they fit */
@@ -42,7 +42,7 @@ struct dlt_setup {
     const char *options;               /* of the URI; NULL: none */
     int callback;                      /* losses come to the callback, not to next_event */
     int runs;                          /* on the real clock */
-    void (*own)(struct dlt_engine *engine, const struct dlock_event *event);
+    void (*own)(struct dlt_engine *engine, const struct dlock_notice *event);
 };
 
 /* setup NULL: all defaults. store: of this test alone. */

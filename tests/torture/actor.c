@@ -59,7 +59,7 @@ static void lost_note(struct grip *grip)
     atomic_fetch_add(&worker->shared->lost, 1);
 }
 
-void actor_lost(void *arg, const struct dlock_event *event)
+void actor_lost(void *arg, const struct dlock_notice *event)
 {
     struct grip *grip = event->user;
     const struct worker *worker = arg;

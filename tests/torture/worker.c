@@ -84,12 +84,12 @@ static void *events_run(void *arg)
 {
     struct events *events = arg;
     struct dlock_client *client = events->worker->client;
-    struct pollfd fd = {.fd = dlock_client_event_fd(client), .events = POLLIN};
-    struct dlock_event event = {.struct_size = sizeof event};
+    struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
+    struct dlock_notice event = {.struct_size = sizeof event};
 
     while (!atomic_load(&events->over)) {
         (void)poll(&fd, 1, EVENTS_MS);
-        while (dlock_client_next_event(client, &event) == 1)
+        while (dlock_client_next(client, &event) == 1)
             actor_lost(events->worker, &event);
     }
     return NULL;

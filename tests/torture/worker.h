@@ -67,6 +67,6 @@ void actor_fini(struct actor *actor);
 void *actor_run(void *arg); /* the actor */
 
 /* The news of a loss; event->user is a grip. */
-void actor_lost(void *arg, const struct dlock_event *event); /* the worker */
+void actor_lost(void *arg, const struct dlock_notice *event); /* the worker */
 
 #endif

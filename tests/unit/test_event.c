@@ -65,10 +65,10 @@ Test(event, without_a_descriptor_it_still_queues)
 Test(event, exported_as_far_as_the_caller_goes)
 {
     struct {
-        struct dlock_event event;
+        struct dlock_notice event;
         char later[16];
     } to;
-    const struct dlock_event from = {
+    const struct dlock_notice from = {
         .struct_size = sizeof from, .reason = DLOCK_REASON_TAKEN, .fence = 7};
     static const size_t sizes[] = {0, 8, sizeof from, sizeof to};
 
