@@ -6,8 +6,8 @@
 set -u
 with_server=$1
 program=$2
-# shellcheck source=tests/tap.sh
-. "${0%/*}/../tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "${0%/*}/../kit/tap.sh"
 
 export TMPDIR=$tap_tmp
 json=$tap_tmp/json

@@ -5,8 +5,8 @@
 #     test_stores.sh PROGRAM
 set -u
 program=$1
-# shellcheck source=tests/tap.sh
-. "${0%/*}/../tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "${0%/*}/../kit/tap.sh"
 
 export TMPDIR=$tap_tmp
 json=$tap_tmp/json

@@ -16,8 +16,8 @@ export CLI_HALF
 export light=${DLOCK_LIGHT:-0} store
 dlock=$DLOCK_BIN/dlock
 
-# shellcheck source=tests/tap.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../kit/tap.sh"
 
 die() {
     printf '%s\n' "$*" >&2

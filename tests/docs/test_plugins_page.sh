@@ -5,8 +5,8 @@
 #
 #     test_plugins_page.sh SOURCE-DIR
 set -u
-# shellcheck source=tests/tap.sh
-. "$1/tests/tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "$1/tests/kit/tap.sh"
 cd "$1" || exit 1
 page=docs/plugins.md header=include/dlock/plugin.h
 example=$(cat examples/plugin-lockdir/{lockdir.c,lockfile.c,lockfile.h,CMakeLists.txt})

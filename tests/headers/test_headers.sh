@@ -5,8 +5,8 @@
 #     test_headers.sh SOURCE-DIR C-COMPILER
 set -u
 source_dir=$1 cc=$2
-# shellcheck source=tests/tap.sh
-. "$source_dir/tests/tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "$source_dir/tests/kit/tap.sh"
 cd "$source_dir" || exit 1
 
 strict=(-Wall -Wextra -pedantic -Wconversion -Wundef -Werror)

@@ -5,8 +5,8 @@
 #     test_install.sh SOURCE-DIR BUILD-DIR C-COMPILER
 set -u
 source_dir=$1 build_dir=$2 cc=$3
-# shellcheck source=tests/tap.sh
-. "$source_dir/tests/tap.sh"
+# shellcheck source=tests/kit/tap.sh
+. "$source_dir/tests/kit/tap.sh"
 outside=$source_dir/tests/install/outside
 unset DLOCK_PLUGIN_PATH DLOCK_URI
 

@@ -1,0 +1,77 @@
+#!/bin/bash
+# Does scripts/test tell the truth in its exit code and its last line? Runs it in a tree of its own
+# with stand-ins for cmake and ctest.
+#
+#     test_test.sh SOURCE-DIR
+set -u
+source_dir=$1
+# shellcheck source=tests/kit/tap.sh
+. "$source_dir/tests/kit/tap.sh"
+
+tree=$tap_tmp/tree
+mkdir -p "$tree" "$tap_tmp/bin"
+cp -r "$source_dir/scripts" "$tree"
+export PATH=$tap_tmp/bin:$PATH
+
+stand_in() {
+    printf '#!/bin/bash\n%s\n' "$(cat)" >"$tap_tmp/bin/$1"
+    chmod +x "$tap_tmp/bin/$1"
+}
+
+stand_in dpkg-query <<'END'
+printf %s "${PACKAGES-installed}"
+END
+stand_in cmake <<'END'
+case $1 in
+--build) exit "${BUILD_STATUS-0}" ;;
+*) exit "${CONFIGURE_STATUS-0}" ;;
+esac
+END
+stand_in ctest <<'END'
+log=build/$2/Testing/Temporary/LastTest.log
+mkdir -p "${log%/*}"
+case ${LOG-good} in
+none) exit 0 ;;
+empty) printf 'Start testing\n' ;;
+good) printf '1/1 Testing: t\nOutput:\n---\n1..2\nok 1\nok 2\n<end of output>\nTest Passed.\n' ;;
+skip) printf '1/1 Testing: t\nOutput:\n---\n1..2\nok 1\nok 2 # SKIP\n<end of output>\nTest Passed.\n' ;;
+bad) printf '1/1 Testing: t\nOutput:\n---\n1..2\nok 1\nnot ok 2\n<end of output>\nTest Failed.\n' ;;
+esac >"$log"
+exit "${CTEST_STATUS-0}"
+END
+# Nobody to install packages.
+stand_in sudo <<<'exit 1'
+stand_in apt-get <<<'exit 1'
+
+# ends TEXT STATUS LAST-LINE [NAME=VALUE...] [-- ARGUMENT...]
+ends() {
+    local text=$1 status=$2 last=$3 settings=() got
+    shift 3
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        settings+=("$1")
+        shift
+    done
+    got=$(env "${settings[@]}" "$tree/scripts/test" "${@:2}" 2>/dev/null)
+    got="$? $(tail -n 1 <<<"$got")"
+    check "$text" same "$status $last" "$got"
+}
+
+ends "all builds pass" 0 "8 passed, 0 failed"
+ends "one build passes" 0 "2 passed, 0 failed" -- dev
+ends "skips are told" 0 "2 passed, 0 failed, 2 skipped" LOG=skip -- dev asan
+ends "a failing test" 1 "1 passed, 1 failed" LOG=bad CTEST_STATUS=8 -- dev
+ends "a failing test that ctest missed" 1 "1 passed, 1 failed" LOG=bad -- dev
+ends "a failing ctest without a failing test" 1 "2 passed, 1 failed" CTEST_STATUS=8 -- dev
+ends "no log" 1 "0 passed, 1 failed" LOG=none -- dev
+ends "no tests" 1 "0 passed, 1 failed" LOG=empty -- dev
+ends "no tests match" 1 "0 passed, 1 failed" LOG=empty -- dev asan -R nothing
+ends "does not configure" 1 "0 passed, 2 failed" CONFIGURE_STATUS=1 -- dev asan
+ends "does not build" 1 "0 passed, 1 failed" BUILD_STATUS=1 -- dev
+ends "packages missing, and nobody to install them" 1 "0 passed, 1 failed" PACKAGES=
+ends "an unknown option" 64 "" -- --frobnicate
+
+# What an earlier run left behind is not counted again.
+mkdir -p "$tree/build/dev/Testing/Temporary"
+LOG=good "$tree/scripts/test" dev >/dev/null 2>&1
+ends "an old log does not count" 1 "0 passed, 1 failed" LOG=none -- dev
+tap_end

@@ -1,0 +1,150 @@
+# shellcheck shell=bash
+# The twenty of tests/stress/mutants/run. The texts are code of the project: when that changes, they have to
+# follow.
+
+redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
+mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait"
+on_mysql() {
+    printf "with_server mariadb -- ./dlock-conformance --slack 500 --only %s " "$2"
+    printf "'mysql://u:secret@127.0.0.1:{port}/locks?strategy=%s'" "$1"
+}
+
+mutant 1 "unlock does not look at the token" "$redis" \
+    "test_redis_slots --filter 'slots/UNL_1*'" \
+    plugins/redis/release_alone.lua \
+    "holder == ARGV[1] or ARGV[1] == '*'" "ARGV[1] ~= ''"
+
+mutant 2 "a lease counts from the answer" dlock-sim \
+    "dlock-sim --profile lossy --seed 1 --count 100" \
+    core/acquire/acquire_fsm.c "grant->since_ns != 0 ? grant->since_ns : sent_ns" \
+    "grant->since_ns != 0 ? grant->since_ns : now_ns"
+
+mutant 3 "a clock that stands still during suspend" "dlock_plugin_memory test_skew_dlock" \
+    "test_skew_dlock memory://mutant" \
+    core/sys/clock.c "return clock_read(CLOCK_BOOTTIME);" "return clock_read(CLOCK_MONOTONIC);"
+
+mutant 4 "a renewal without an answer counts" dlock-sim \
+    "dlock-sim --profile lossy --seed 1 --count 100" \
+    core/hold/renewal.c "bool extended = answer->status == DLOCK_OK;" \
+    "struct dl_renewal_answer yes = *answer;
+    if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
+    answer = &yes;
+    bool extended = answer->status == DLOCK_OK;"
+
+mutant 5 "one token a handle" dlock-sim \
+    "dlock-sim --profile lossy --seed 1 --count 100" \
+    core/hold/claim.c "    memcpy(claim->req.token, token, sizeof claim->req.token);" \
+    "    if (claim->req.token[0] == 0) {
+        memcpy(claim->req.token, token, sizeof claim->req.token);
+        claim->req.token[0] = 1;
+    }"
+
+mutant 6 "a majority of the nodes that answer" "dlock_plugin_redlock test_quorum" \
+    "test_quorum" \
+    plugins/redlock/quorum.c "        tally.silent += votes[i] == QUORUM_SILENT;
+    }" "        tally.silent += votes[i] == QUORUM_SILENT;
+    }
+    tally.need = quorum_need(nodes - tally.refused - tally.silent);"
+
+# There are two who do it.
+mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock test_redlock_late" \
+    "test_redlock_late --filter '*/TRY_4*'" \
+    plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+           (answer->state" "    return (answer->state" \
+    plugins/redlock/release.c \
+    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
+        redlock_hub_lives(session->hub, ask->token))" \
+    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
+        ask->kind == ASK_ACQUIRE)"
+
+mutant 8 "a renewal takes what it does not hold" "$redis" \
+    "test_redis_slots --filter 'slots/REN_2*'" \
+    plugins/redis/renew.lua "    if owner == token then
+        local stay" "    if not owner then
+        redis.call('SET', name.lock, token, 'PX', ttl)
+        owner = token
+    end
+    if owner == token then
+        local stay"
+
+mutant 9 "a connection is used again after a timeout" "test_engine_pool" \
+    "test_engine_pool" \
+    core/session/session_pool.c "bool broken = status_breaks(status);" \
+    "bool broken = status_breaks(status) && status != DLOCK_UNKNOWN;"
+
+mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
+    "$(on_mysql session inspect_tells_all)" \
+    plugins/mysql/pinned.c \
+    "    side_input(side, session, req);
+    status = req->mode == DLOCK_SHARED ?" \
+    "    my_side_end(session->side);
+    side = &session->conn;
+    side_input(side, session, req);
+    status = req->mode == DLOCK_SHARED ?" \
+    plugins/mysql/pinned.c \
+    "    grant->fence_room = MY_FENCE_STEP - 1;
+    my_side_end(session->side);" \
+    "    grant->fence_room = MY_FENCE_STEP - 1;"
+
+mutant 11 "a row lock on a row that is not there" "$mysql" \
+    "$(on_mysql session exclusion_handles)" \
+    plugins/mysql/pinned.c "    if (status == DLOCK_OK && !found) {
+        my_conn_rollback(conn);" "    if (status == DLOCK_OK && !found && conn->dead) {
+        my_conn_rollback(conn);"
+
+mutant 12 "times of the session's zone" "$mysql" \
+    "test_mysql_faults --filter '*/time_zones*'" \
+    plugins/mysql/my.h "UTC_TIMESTAMP(6))" "NOW(6))" \
+    plugins/mysql/setup.c "    add(settings, \"time_zone\", \"'+00:00'\", \"+00:00\");
+" ""
+
+mutant 13 "rows that did not change were not found" "$mysql" \
+    "with_server mariadb -- ./test_mysql_slots --filter '*REN_3*'" \
+    plugins/mysql/drive.c "place->socket, CLIENT_FOUND_ROWS" "place->socket, 0"
+
+mutant 14 "names compared as text" "$mysql" \
+    "$(on_mysql row names_are_bytes)" \
+    plugins/mysql/schema.c '[NAME] = {"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL}' \
+    '[NAME] = {"VARCHAR(255) NOT NULL", "varchar(255) NOT NULL", NULL}'
+
+mutant 15 "subscribed, and not asked again" "$redis" \
+    "test_redis_queue --filter 'queue/a_subscriber*'" \
+    plugins/redis/watch.c "if (!hub->up || waiter->round != hub->round)" "if (!hub->up)"
+
+mutant 16 "a renewal that failed is the last" dlock-sim \
+    "dlock-sim --profile lossy --seed 1 --count 100" \
+    core/hold/renewal.c "    if (renewal->automatic)
+        renewal->at_ns =" "    renewal->at_ns = DL_NEVER;
+    if (renewal->automatic && now_ns < 0)
+        renewal->at_ns ="
+
+# The library's own way does not get far: what lost its connection is looked for before each use, and
+# whether the transaction is still there after it.
+mutant 17 "a session that was lost is opened again in silence" "$mysql" \
+    "test_mysql_wait --filter '*/C9*'" \
+    plugins/mysql/dial.c "const my_bool off = 0;" "const my_bool off = 1;" \
+    plugins/mysql/conn.c "    return got == 0 || (got > 0 && !conn->tls) ? gone(conn, err) : DLOCK_OK;" \
+    "    if (got >= 0) {
+        my_conn_close(conn, 0);
+        return my_conn_open(conn, conn->place, conn->host, deadline_ns, err);
+    }
+    return DLOCK_OK;" \
+    plugins/mysql/conn.c "#define FRESH_NS (5 * MY_NS_PER_MS)" "#define FRESH_NS 0" \
+    plugins/mysql/pinned.c "    if (my_conn_in_transaction(conn))" "    if (!conn->dead)"
+
+mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \
+    "dlock-conformance --only fork_child_is_told memory://mutant" \
+    core/sys/fork.c "return p == NULL || atomic_load(p) != generation;" \
+    "return p == NULL || generation == 0;"
+
+mutant 19 "a server that forgot its locks grants at once" "$redis" \
+    "test_redis_guard --filter 'guard/restart_guard*'" \
+    plugins/redis/pool.c "wire->guard_until_ns - now(pool) : 0;" "wire->guard_until_ns * 0 : 0;"
+
+mutant 20 "a reader renews all readers" "$redis" \
+    "test_redis_slots --filter 'slots/TRY_2*'" \
+    plugins/redis/renew.lua "    readers_set(name, token, ends)
+    return ends - now" "    for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
+        readers_set(name, reader, ends)
+    end
+    return ends - now"

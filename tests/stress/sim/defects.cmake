@@ -1,0 +1,133 @@
+# Does the simulation see? Each defect is core, or the simulation's own server, with one rule taken
+# away, and that rule of the checker, or of the simulation, has to be found broken within some seeds of
+# a profile. What else is broken by the same defect comes before it or after, as seeds have it.
+#
+# dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
+function(dlt_add_sim_defect name profile store seeds rule)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/defects/${name})
+  set(sources)
+  set(at_path 5)
+  while(at_path LESS ARGC) # not as a list: the texts have semicolons
+    math(EXPR at_original "${at_path} + 1")
+    math(EXPR at_mutated "${at_path} + 2")
+    set(path "${ARGV${at_path}}")
+    set(original "${ARGV${at_original}}")
+    set(mutated "${ARGV${at_mutated}}")
+    math(EXPR at_path "${at_path} + 3")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${path})
+    get_filename_component(file ${path} NAME)
+    file(READ ${PROJECT_SOURCE_DIR}/${path} text)
+    string(FIND "${text}" "${original}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "defect ${name}: ${path} has no \"${original}\"")
+    endif()
+    string(REPLACE "${original}" "${mutated}" text "${text}")
+    file(CONFIGURE OUTPUT ${out}/${file} CONTENT "${text}" @ONLY)
+    list(APPEND sources ${out}/${file})
+  endwhile()
+  # What comes first at linking stands in for the same file of the libraries.
+  add_executable(sim_${name} main.c ${sources})
+  target_link_libraries(sim_${name} PRIVATE dlock_flags dlock_sim)
+  # Some of the defects leave something unused.
+  target_compile_options(sim_${name} PRIVATE -Wno-unused -Wno-unused-parameter)
+  set_target_properties(sim_${name} PROPERTIES
+    EXPORT_COMPILE_COMMANDS OFF # not to be linted
+    RUNTIME_OUTPUT_DIRECTORY ${out})
+  add_test(NAME sim_defect_${name}
+    COMMAND sim_${name} --caught ${rule} --profile ${profile} --store ${store} --seed 1 --count ${seeds})
+  set_tests_properties(sim_defect_${name} PROPERTIES TIMEOUT 120 LABELS "sim;meta")
+endfunction()
+
+# ---- core ----
+
+dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/acquire/validity.c
+  "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
+dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/acquire/validity.c
+  "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
+  "return until_ns > now_ns || lease_ms < 0")
+dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/acquire_fsm.c
+  "grant->since_ns != 0 ? grant->since_ns : sent_ns"
+  "grant->since_ns != 0 ? grant->since_ns : now_ns")
+dlt_add_sim_defect(place_counts_from_the_answer storm queue 100 OVERLAP core/acquire/acquire_fsm.c
+  "attempt->place_base_ns = sent_ns" "attempt->place_base_ns = attempt->until_ns")
+dlt_add_sim_defect(old_grants_count lossy queue 100 OVERLAP
+  core/acquire/acquire_fsm.c "grant->fence <= attempt->place_fence ||" ""
+  tests/stress/sim/wait.c "waiter->grant.fence > waiter->seen_fence" "waiter->grant.fence > 0")
+dlt_add_sim_defect(gives_up_without_leave calm queue 100 STALLED core/hold/claim.c
+  "        claim_leave(client, claim, use, deadline_ns, &ignored)" "        (void)session")
+dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/hold/claim.c
+  "memcpy(claim->req.token, token, sizeof claim->req.token)"
+  "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
+dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/hold/renewal.c
+  "dl_validity_until_ns(answer->sent_ns, answer->lease_ms)"
+  "dl_validity_until_ns(answer->now_ns, answer->lease_ms)")
+dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/hold/renewal.c
+  "    if (renewal->automatic)
+        renewal->at_ns ="
+  "    renewal->at_ns = DL_NEVER;
+    if (renewal->automatic && now_ns < 0)
+        renewal->at_ns =")
+dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renewal.c
+  "bool extended = answer->status == DLOCK_OK;"
+  "struct dl_renewal_answer yes = *answer;
+    if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
+    answer = &yes;
+    bool extended = answer->status == DLOCK_OK;")
+dlt_add_sim_defect(due_while_busy_is_forgotten storm queue 60 C14 core/hold/held.c
+  "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
+dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
+  "    if (lock->told)
+        return;" "")
+dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/hold/release_fsm.c
+  "status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)"
+  "status == DLOCK_LOST && release->gone_is_ok")
+dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acquire.c
+  "claim->fence + claim->turns" "claim->fence")
+dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/acquire/local_queue.c
+  "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
+dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
+  "int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"
+  "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")
+dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
+  "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
+
+# ---- the server ----
+
+dlt_add_sim_defect(leave_keeps_the_grant calm queue 100 STALLED tests/stress/sim/store.c
+  "    case SIM_LEAVE:
+        mine = list_drop(&name->holders, ask->token);" "    case SIM_LEAVE:")
+dlt_add_sim_defect(renewal_shortens everything any 100 TAKEN tests/stress/sim/store.c
+  "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
+dlt_add_sim_defect(renewal_creates everything any 100 TAKEN tests/stress/sim/store.c
+  "        answer->status = DLOCK_LOST;
+        return;" "        answer->grant.lease_ms = ask->ttl_ms;
+        return;")
+dlt_add_sim_defect(releases_for_anybody lossy any 100 TAKEN tests/stress/sim/store.c
+  "        mine = list_drop(&name->holders, ask->token);
+        answer->status"
+  "        mine = name->holders.count > 0;
+        if (mine) list_remove(&name->holders, 0);
+        answer->status")
+dlt_add_sim_defect(readers_pass_writers calm queue 100 OVERTAKEN tests/stress/sim/store.c
+  "        claim->fence = 0;
+    }"
+  "        claim->fence = 0;
+        if (ask->mode == DLOCK_SHARED) {
+            struct claim reader = *claim;
+            memmove(&name->queue.claims[1], &name->queue.claims[0],
+                    (name->queue.count - 1) * sizeof reader);
+            name->queue.claims[0] = reader;
+        }
+    }")
+dlt_add_sim_defect(fence_stands_still calm any 100 FENCE tests/stress/sim/store.c
+  "return name->fence += 1 + FENCE_ROOM" "return name->fence = 1 + FENCE_ROOM")
+dlt_add_sim_defect(lets_everybody_in calm any 100 OVERLAP tests/stress/sim/store.c
+  "mode != DLOCK_SHARED || list->claims[i].ask.mode != DLOCK_SHARED"
+  "list->claims[i].expires_ns == 1")
+
+# A defect that breaks another rule than the one that is named has not been caught.
+add_test(NAME sim_caught_by_another_rule COMMAND sh -c
+  "line=$(\"$0\" --caught \"$1\" --profile calm | sed -n 's/^not ok 1 - .* something else .*/ok 1 - not caught/p')
+  echo \"$line\"; echo 1..1; [ -n \"$line\" ]"
+  $<TARGET_FILE:sim_lets_everybody_in> FENCE)
+set_tests_properties(sim_caught_by_another_rule PROPERTIES TIMEOUT 60 LABELS "sim;meta")

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Does a run fail, and for the right reason, whose store grants to everybody or repeats a fence, or
+# whose clients never look at the claims of the others?
+# usage: test_defects.sh SOURCE_DIR DLOCK_TORTURE PLUGIN_TO_EVERYBODY PLUGIN_OF_FENCES BLIND_TORTURE
+set -u
+# shellcheck source=tests/kit/tap.sh
+. "$1/tests/kit/tap.sh"
+
+# run NAME PROGRAM: in the background; its status is in NAME.status.
+run() {
+    "$2" --backend memory --duration 2s --keep "$tap_tmp/$1" >"$tap_tmp/$1.out" 2>&1
+    echo $? >"$tap_tmp/$1.status"
+}
+
+# fails_for NAME PATTERN COUNT: so many tests were not ok, and that was found.
+fails_for() {
+    cat "$tap_tmp/$1.out"
+    [ "$(cat "$tap_tmp/$1.status")" -eq 1 ] && grep -q "$2" "$tap_tmp/$1.out" &&
+        [ "$(grep -c '^not ok' "$tap_tmp/$1.out")" -eq "$3" ]
+}
+
+DLOCK_PLUGIN_PATH=$3 run everybody "$2" &
+DLOCK_PLUGIN_PATH=$4 run fences "$2" &
+run blind "$5" &
+wait
+check 'a store that grants to everybody: by history' fails_for everybody '^# OVERLAP:' 2
+check '... and by shared memory' fails_for everybody '^# two at once:' 2
+check 'a store that repeats a fence' fails_for fences '^# FENCE:' 1
+check 'clients that do not look' fails_for blind '^not ok .* whoever got a lock looked' 1
+tap_end
