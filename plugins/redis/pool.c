@@ -68,11 +68,14 @@ int64_t redis_pool_guard_ms(const struct redis_pool *pool)
     return durable ? 0 : pool->place->restart_guard_ms;
 }
 
-/* A restart always ends the connection, so that asking once a connection is enough. After the
- * capabilities: a server that is durable now may have forgotten what it kept before it was. */
-static void guard_set(const struct redis_pool *pool, struct redis_wire *wire, int64_t uptime_s)
+/* Once a connection is enough: a restart ends it. After the capabilities: a server that is durable
+ * now may have forgotten what it kept before, which its file that began empty tells new clients. */
+static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
+                      const struct resp_info *info)
 {
-    int64_t left_ms = resp_guard_left_ms(redis_pool_guard_ms(pool), uptime_s);
+    int64_t guard_ms =
+        info->aof_began_empty ? pool->place->restart_guard_ms : redis_pool_guard_ms(pool);
+    int64_t left_ms = resp_guard_left_ms(guard_ms, info->uptime_s);
 
     wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * RESP_NS_PER_MS : 0;
 }
@@ -110,7 +113,7 @@ static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
         return status;
     }
     caps_look(pool, *caps);
-    guard_set(pool, *out, facts->uptime_s);
+    guard_set(pool, *out, facts);
     atomic_store(&(*out)->role_ns, now(pool));
     spin_init(&(*out)->link.stream.spin, pool->processors);
     return DLOCK_OK;
@@ -286,16 +289,6 @@ static void wire_put(struct redis_pool *pool, struct redis_wire *wire)
 }
 
 /* ---- asking ---- */
-
-static enum dlock_status exchanged(const struct redis_pool *pool,
-                                   const struct redis_exchange *exchange, struct dlock_error *err)
-{
-    const char *what = exchange->status == DLOCK_UNAVAILABLE ? "not sent: " : "";
-
-    if (exchange->status == DLOCK_OK)
-        return DLOCK_OK;
-    return resp_error_fail(pool->place, err, exchange->status, "%s%s", what, exchange->why);
-}
 
 /* A server that became a replica, or forgot us, is looked at afresh. */
 static bool is_over(const struct redis_exchange *exchange)
@@ -496,5 +489,8 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_que
     if (status != DLOCK_OK)
         return status;
     *out = exchange.reply;
-    return exchanged(pool, &exchange, err);
+    if (exchange.status == DLOCK_OK)
+        return DLOCK_OK;
+    return resp_error_fail(pool->place, err, exchange.status, "%s%s",
+                           exchange.status == DLOCK_UNAVAILABLE ? "not sent: " : "", exchange.why);
 }

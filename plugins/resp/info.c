@@ -71,8 +71,10 @@ static void aof_look(struct resp_info *info, const char *text, size_t len)
     flag(text, len, "aof_last_bgrewrite_status", "ok", &fine);
     number(text, len, "aof_base_size", &base);
     number(text, len, "aof_current_size", &current);
-    if (base >= 0)
-        info->aof_begins = base == 0 && current == 0 && (rewriting || scheduled || !fine);
+    if (base < 0)
+        return;
+    info->aof_began_empty = base == 0;
+    info->aof_begins = base == 0 && current == 0 && (rewriting || scheduled || !fine);
 }
 
 void resp_info_parse(struct resp_info *info, const char *text, size_t len)
@@ -182,6 +184,7 @@ void resp_info_report(const struct resp_info *info, const struct resp_config *co
 {
     const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     bool guarded = config->restart_guard_ms > 0, durable = resp_info_is_durable(info);
+    bool forgot_nothing = durable && !info->aof_began_empty;
     char guard[64];
 
     (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
@@ -200,7 +203,7 @@ void resp_info_report(const struct resp_info *info, const struct resp_config *co
                                  "no-appendfsync-on-rewrite no",
          .clears = syncs(info) ? 0 : DLOCK_CAP_FENCE_DURABLE},
         {.name = "restart_guard",
-         .found = durable ? "not needed" : guard,
+         .found = forgot_nothing ? "not needed" : guard,
          .advice = durable || guarded ? NULL : RESP_UNGUARDED,
          .clears = durable || guarded ? 0 : DLOCK_CAP_CRASH_SAFE},
     };

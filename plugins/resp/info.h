@@ -18,6 +18,7 @@ struct resp_info {
     char fsync[16];                /* appendfsync; "": the user may not read it */
     bool fsync_pauses;             /* no-appendfsync-on-rewrite */
     bool aof_begins;               /* the append-only file is being written for the first time */
+    bool aof_began_empty;          /* the server read nothing from it at its start */
     char run_id[RESP_RUN_ID_SIZE]; /* another one after each start; "": unknown */
     int64_t max_memory;
     int64_t uptime_s;
