@@ -27,7 +27,7 @@ struct owner_search {
     bool found;
 };
 
-static int owner_compare(void *arg, const struct dlock_info *info)
+static bool owner_compare(void *arg, const struct dlock_holder *info)
 {
     struct owner_search *search = arg;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void log_line(void *arg, int level, const char *message)
+static void log_line(void *arg, enum dlock_log_level level, const char *message)
 {
     const struct cli *cli = arg;
 

@@ -21,7 +21,7 @@ static json_t *text_json(const char *text)
     return text == NULL ? json_null() : json_string(cli_printable(text, strlen(text)));
 }
 
-static void finding_take(void *arg, const struct dlock_finding *finding)
+static void finding_take(void *arg, const struct dlock_check *finding)
 {
     json_t *array = arg;
 

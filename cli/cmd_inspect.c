@@ -11,7 +11,7 @@
 static const struct option no_options[] = {{NULL, 0, NULL, 0}};
 
 typedef enum dlock_status query_fn(struct dlock_client *client, const void *name, size_t name_len,
-                                   dlock_info_fn *fn, void *arg, struct dlock_error *err);
+                                   dlock_holder_fn *fn, void *arg, struct dlock_error *err);
 
 /* At least min operands, at most one. -1: go on; else the exit code. */
 static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name)

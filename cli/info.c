@@ -18,7 +18,7 @@ static bool list_grow(struct info_list *list)
     return true;
 }
 
-int info_list_add(void *arg, const struct dlock_info *info)
+bool info_list_add(void *arg, const struct dlock_holder *info)
 {
     struct info_list *list = arg;
     struct info *item;

@@ -23,8 +23,8 @@ struct info_list {
     bool no_memory; /* the list is not whole */
 };
 
-/* The dlock_info_fn that fills a struct info_list (its arg). */
-int info_list_add(void *arg, const struct dlock_info *info);
+/* The dlock_holder_fn that fills a struct info_list (its arg). */
+bool info_list_add(void *arg, const struct dlock_holder *info);
 
 /* By name, byte by byte; holders of one name by fence. */
 void info_list_sort(struct info_list *list);

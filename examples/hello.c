@@ -13,7 +13,7 @@
 
 static const char name[] = "hello";
 
-static int holder_print(void *arg, const struct dlock_info *info)
+static bool holder_print(void *arg, const struct dlock_holder *info)
 {
     (void)arg;
     (void)printf("held by %s for another %" PRId64 " ms\n", info->label, info->remaining_ms);

@@ -34,7 +34,7 @@ static bool token_parse(const char *hex, unsigned char token[DLOCK_TOKEN_SIZE])
     return true;
 }
 
-static int find_owner(void *arg, const struct dlock_info *info)
+static bool find_owner(void *arg, const struct dlock_holder *info)
 {
     struct found *found = arg;
 

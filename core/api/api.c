@@ -304,7 +304,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
 }
 
 enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
-                                       size_t name_len, dlock_info_fn *fn, void *arg,
+                                       size_t name_len, dlock_holder_fn *fn, void *arg,
                                        struct dlock_error *err)
 {
     struct dlock_error e;
@@ -320,7 +320,7 @@ enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *
 }
 
 enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
-                                    size_t prefix_len, dlock_info_fn *fn, void *arg,
+                                    size_t prefix_len, dlock_holder_fn *fn, void *arg,
                                     struct dlock_error *err)
 {
     struct dlock_error e;
@@ -348,7 +348,7 @@ enum dlock_status dlock_client_break(struct dlock_client *client, const void *na
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
     struct dlock_error e;

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/query.h"
 #include "session/dispatch.h"
+#include "sys/struct_size.h"
+
+#include <string.h>
+
+/* The first published sizes. */
+#define HOLDER_FIRST DL_SIZE_TO(struct dlock_holder, label)
+#define CHECK_FIRST  DL_SIZE_TO(struct dlock_check, advice)
 
 enum query_kind { QUERY_INSPECT, QUERY_LIST, QUERY_BREAK, QUERY_PROBE };
 
@@ -9,48 +16,37 @@ struct query {
     const unsigned char *name;
     uint32_t name_len;
     const char *owner;
-    dlock_info_fn *fn;
-    dlock_finding_fn *finding_fn; /* QUERY_PROBE */
+    dlock_holder_fn *fn;
+    dlock_check_fn *check_fn; /* QUERY_PROBE */
     void *arg;
     struct dlock_session_info found; /* QUERY_PROBE */
     bool reported;                   /* fn was called: the query must not begin again */
 };
 
-static int report(void *arg, const struct dlock_lease_info *lease)
+/* A plugin that was built against another plugin.h fills as much as its struct_size says. */
+static bool report(void *arg, const struct dlock_holder *from)
 {
     struct query *query = arg;
-    struct dlock_info info = {
-        .struct_size = sizeof info,
-        .name = lease->name,
-        .name_len = lease->name_len,
-        .mode = (enum dlock_mode)lease->mode,
-        .waiters = lease->waiters,
-        .fence = lease->fence,
-        .fence_room = lease->fence == 0 ? 0 : lease->fence_room,
-        .remaining_ms = lease->remaining_ms,
-        .held_ms = lease->held_ms,
-        .owner = lease->owner,
-        .label = lease->label,
-    };
+    struct dlock_holder holder = {.waiters = UINT32_MAX, .held_ms = -1, .owner = "", .label = ""};
 
+    memcpy(&holder, from, dl_struct_size(from->struct_size, HOLDER_FIRST, sizeof holder));
+    holder.struct_size = sizeof holder;
+    if (holder.fence == 0)
+        holder.fence_room = 0;
     query->reported = true;
-    return query->fn(query->arg, &info);
+    return query->fn(query->arg, &holder);
 }
 
-static void finding_report(void *arg, const struct dlock_check *check)
+static void check_report(void *arg, const struct dlock_check *from)
 {
     struct query *query = arg;
-    struct dlock_finding finding = {
-        .struct_size = sizeof finding,
-        .name = check->name,
-        .found = check->found,
-        .advice = check->advice,
-        .clears = check->clears,
-    };
+    struct dlock_check check = {.struct_size = sizeof check};
 
+    memcpy(&check, from, dl_struct_size(from->struct_size, CHECK_FIRST, sizeof check));
+    check.struct_size = sizeof check;
     query->reported = true;
-    if (query->finding_fn != NULL)
-        query->finding_fn(query->arg, &finding);
+    if (query->check_fn != NULL)
+        query->check_fn(query->arg, &check);
 }
 
 static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query *query, void *self,
@@ -67,7 +63,7 @@ static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query
         return dl_dispatch_break(plugin, self, query->name, query->name_len, query->owner,
                                  deadline_ns, err);
     case QUERY_PROBE:
-        return dl_dispatch_probe(plugin, self, deadline_ns, &query->found, finding_report, query,
+        return dl_dispatch_probe(plugin, self, deadline_ns, &query->found, check_report, query,
                                  err);
     }
     return DLOCK_INTERNAL;
@@ -111,7 +107,7 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
 }
 
 enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name, size_t name_len,
-                                   dlock_info_fn *fn, void *arg, struct dlock_error *err)
+                                   dlock_holder_fn *fn, void *arg, struct dlock_error *err)
 {
     struct query query = {
         .kind = QUERY_INSPECT, .name = name, .name_len = (uint32_t)name_len, .fn = fn, .arg = arg};
@@ -120,7 +116,7 @@ enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name
 }
 
 enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
-                                dlock_info_fn *fn, void *arg, struct dlock_error *err)
+                                dlock_holder_fn *fn, void *arg, struct dlock_error *err)
 {
     struct query query = {
         .kind = QUERY_LIST, .name = prefix, .name_len = (uint32_t)prefix_len, .fn = fn, .arg = arg};
@@ -137,10 +133,10 @@ enum dlock_status dl_query_break(struct dlock_client *client, const void *name, 
     return query_run(client, &query, err);
 }
 
-enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+enum dlock_status dl_query_probe(struct dlock_client *client, dlock_check_fn *fn, void *arg,
                                  struct dlock_error *err)
 {
-    struct query query = {.kind = QUERY_PROBE, .finding_fn = fn, .arg = arg};
+    struct query query = {.kind = QUERY_PROBE, .check_fn = fn, .arg = arg};
     enum dlock_status status = query_run(client, &query, err);
 
     if (status == DLOCK_OK)

@@ -7,12 +7,12 @@
 #include "client/client.h"
 
 enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name, size_t name_len,
-                                   dlock_info_fn *fn, void *arg, struct dlock_error *err);
+                                   dlock_holder_fn *fn, void *arg, struct dlock_error *err);
 enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
-                                dlock_info_fn *fn, void *arg, struct dlock_error *err);
+                                dlock_holder_fn *fn, void *arg, struct dlock_error *err);
 enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,
                                  const char *owner, struct dlock_error *err);
-enum dlock_status dl_query_probe(struct dlock_client *client, dlock_finding_fn *fn, void *arg,
+enum dlock_status dl_query_probe(struct dlock_client *client, dlock_check_fn *fn, void *arg,
                                  struct dlock_error *err);
 
 #endif

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/events.h"
+#include "sys/struct_size.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 /* fence was the last member of the first one. */
-#define SIZE_FIRST (offsetof(struct dlock_notice, fence) + sizeof(uint64_t))
+#define SIZE_FIRST DL_SIZE_TO(struct dlock_notice, fence)
 
 void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from)
 {
-    size_t size = to->struct_size > SIZE_FIRST ? to->struct_size : SIZE_FIRST;
+    size_t size = dl_struct_size(to->struct_size, SIZE_FIRST, sizeof *from);
 
-    if (size > sizeof *from)
-        size = sizeof *from;
     memcpy(to, from, size);
     to->struct_size = size;
 }

@@ -228,7 +228,7 @@ static enum dlock_status slot_missing(const struct dl_plugin *plugin, const char
 
 enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
                                       const unsigned char *name, uint32_t name_len,
-                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
     if (plugin->ops.inspect == NULL)
@@ -240,7 +240,7 @@ enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self
 
 enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
                                    const unsigned char *prefix, uint32_t prefix_len,
-                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err)
 {
     if (plugin->ops.list == NULL)

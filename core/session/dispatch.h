@@ -49,11 +49,11 @@ void dl_dispatch_forget(const struct dl_plugin *plugin, void *self,
 /* UNSUPPORTED when the plugin has no such slot. */
 enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
                                       const unsigned char *name, uint32_t name_len,
-                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err);
 enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
                                    const unsigned char *prefix, uint32_t prefix_len,
-                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err);
 enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
                                     const unsigned char *name, uint32_t name_len, const char *owner,

@@ -16,7 +16,7 @@ static int host_random(void *ctx, void *buf, size_t len)
     return host->random(buf, len);
 }
 
-static void host_log(void *ctx, int level, const char *message)
+static void host_log(void *ctx, enum dlock_log_level level, const char *message)
 {
     struct dl_host *host = ctx;
 

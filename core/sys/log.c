@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void dl_log(const struct dl_log *log, int level, const char *format, ...)
+void dl_log(const struct dl_log *log, enum dlock_log_level level, const char *format, ...)
 {
     char line[512];
     va_list args;

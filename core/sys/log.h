@@ -10,7 +10,7 @@ struct dl_log {
     void *arg;
 };
 
-__attribute__((format(printf, 3, 4))) void dl_log(const struct dl_log *log, int level,
-                                                  const char *format, ...);
+__attribute__((format(printf, 3, 4))) void
+dl_log(const struct dl_log *log, enum dlock_log_level level, const char *format, ...);
 
 #endif

@@ -322,10 +322,11 @@ static enum dlock_status lockdir_unlock(void *self, const struct dlock_request *
 }
 
 static int holder_tell(const struct lockfile_head *head, const struct lockfile_holder *holder,
-                       int64_t now_ns, dlock_lease_fn *fn, void *arg)
+                       int64_t now_ns, dlock_holder_fn *fn, void *arg)
 {
     char owner[2 * DLOCK_TOKEN_SIZE + 1] = "";
-    struct dlock_lease_info info = {
+    struct dlock_holder info = {
+        .struct_size = sizeof info,
         .name = head->name,
         .name_len = head->name_len,
         .mode = holder->mode == DLOCK_SHARED ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
@@ -346,7 +347,7 @@ static int holder_tell(const struct lockfile_head *head, const struct lockfile_h
 }
 
 static enum dlock_status lockdir_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
 {
     const struct session *session = self;

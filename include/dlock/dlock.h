@@ -94,15 +94,8 @@ struct dlock_notice {
  */
 typedef void dlock_notice_fn(void *arg, const struct dlock_notice *event);
 
-enum dlock_log_level {
-    DLOCK_LOG_ERROR = 0,
-    DLOCK_LOG_WARNING = 1,
-    DLOCK_LOG_INFO = 2,
-    DLOCK_LOG_DEBUG = 3
-};
-
 /* Any thread; one line without newline; borrowed for the call. Never holds a password. */
-typedef void dlock_log_fn(void *arg, int level, const char *message);
+typedef void dlock_log_fn(void *arg, enum dlock_log_level level, const char *message);
 
 struct dlock_client_options {
     size_t struct_size; /* sizeof(struct dlock_client_options) */
@@ -309,37 +302,17 @@ DLOCK_API uint64_t dlock_fence(const struct dlock *lock);
 /* The owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its length. */
 DLOCK_API size_t dlock_token(const struct dlock *lock, char *hex, size_t size);
 
-/* One holder of a name. Everything is borrowed for the callback. */
-struct dlock_info {
-    size_t struct_size;
-    const void *name;
-    size_t name_len;
-    enum dlock_mode mode;
-    uint32_t waiters;     /* queued in the store; UINT32_MAX: the store does not know */
-    uint64_t fence;       /* the first number of the grant; 0: none */
-    uint32_t fence_room;  /* as many more belong to it: the present thread's may be one of them */
-    int64_t remaining_ms; /* of the lease, on the store's clock */
-    int64_t held_ms;      /* -1: unknown */
-    const char *owner;    /* token in hex, or the foreign text found there */
-    /* "host:pid" or "host:pid:label", "": unknown. For people; proves nothing. A lease that threads
-     * of one client hand on keeps the label of the first one. */
-    const char *label;
-};
-
-/* Non-zero ends the listing. May not call into the same client. */
-typedef int dlock_info_fn(void *arg, const struct dlock_info *info);
-
 /* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ...
  * Of a store of several servers err->nodes says what each of them says, also with OK: its status is
  * OK (free), BUSY (held) or why it says nothing. */
 DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
-                                                 size_t name_len, dlock_info_fn *fn, void *arg,
+                                                 size_t name_len, dlock_holder_fn *fn, void *arg,
                                                  struct dlock_error *err);
 
 /* The same for all names that begin with prefix (0 bytes: all). A snapshot, in no promised order.
  */
 DLOCK_API enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
-                                              size_t prefix_len, dlock_info_fn *fn, void *arg,
+                                              size_t prefix_len, dlock_holder_fn *fn, void *arg,
                                               struct dlock_error *err);
 
 /*
@@ -351,16 +324,6 @@ DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, cons
                                                size_t name_len, const char *owner,
                                                struct dlock_error *err);
 
-/* One finding about a store: for people, in words that may change. Borrowed for the callback. */
-struct dlock_finding {
-    size_t struct_size;
-    const char *name;   /* "maxmemory-policy" */
-    const char *found;  /* "allkeys-lru" */
-    const char *advice; /* NULL: fine as it is */
-    uint32_t clears;    /* DLOCK_CAP_* that this costs */
-};
-typedef void dlock_finding_fn(void *arg, const struct dlock_finding *finding);
-
 /*
  * Looks at the store again: how it is set up, and what of that costs something. Calls fn (NULL:
  * nobody listens) for each finding; it may not call into the same client. Durability that is found
@@ -369,7 +332,7 @@ typedef void dlock_finding_fn(void *arg, const struct dlock_finding *finding);
  * connect_timeout or an exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to
  * tell; others as dlock_client_inspect.
  */
-DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_finding_fn *fn,
+DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn,
                                                void *arg, struct dlock_error *err);
 
 /* One plugin file found on the search path. Borrowed for the callback. */

@@ -181,9 +181,9 @@ struct dlock_target {
 struct dlock_host {
     uint32_t struct_size;
     void *ctx;
-    int64_t (*now_ns)(void *ctx);                           /* CLOCK_BOOTTIME, or a test's clock */
-    int (*random)(void *ctx, void *buf, size_t len);        /* 0; or -1: fail the call */
-    void (*log)(void *ctx, int level, const char *message); /* enum dlock_log_level's numbers */
+    int64_t (*now_ns)(void *ctx);                    /* CLOCK_BOOTTIME, or a test's clock */
+    int (*random)(void *ctx, void *buf, size_t len); /* 0; or -1: fail the call */
+    void (*log)(void *ctx, enum dlock_log_level level, const char *message);
     /* A hint that a session broke while no call was running: core renews its leases now. */
     void (*session_down)(void *ctx, void *self);
     /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
@@ -197,30 +197,6 @@ struct dlock_session_info {
     char server[64];   /* "SQLite 3.40.1" */
     char endpoint[64]; /* host:port or path, for messages; no secret */
 };
-
-/* One holder, for inspect and list. */
-struct dlock_lease_info {
-    const unsigned char *name;
-    uint32_t name_len;
-    uint32_t mode;
-    uint32_t waiters;     /* UINT32_MAX: not known */
-    uint64_t fence;       /* the first of the grant; 0: none */
-    uint32_t fence_room;  /* as in struct dlock_grant */
-    int64_t remaining_ms; /* on the store's clock */
-    int64_t held_ms;      /* -1: not known */
-    const char *owner;    /* token in lower-case hex, or the foreign text found */
-    const char *label;    /* "": unknown */
-};
-typedef int dlock_lease_fn(void *arg, const struct dlock_lease_info *lease); /* non-zero stops */
-
-/* One finding of probe. */
-struct dlock_check {
-    const char *name;   /* "maxmemory-policy" */
-    const char *found;  /* "allkeys-lru" */
-    const char *advice; /* NULL: fine as it is */
-    uint32_t clears;    /* capability bits that this costs */
-};
-typedef void dlock_check_fn(void *arg, const struct dlock_check *check);
 
 struct dlock_backend_ops {
     uint32_t struct_size;  /* sizeof(struct dlock_backend_ops) when the plugin was compiled */
@@ -372,13 +348,13 @@ struct dlock_backend_ops {
     /* The live holders of one name, a call each; none: the name is free. A store of several servers
      * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing. */
     enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
-                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                  struct dlock_error *err);
 
     /* The live holders of all names beginning with prefix. A list that takes many exchanges may
      * give each as long as the deadline gives the first. What was seen is told before a failure. */
     enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err);
 
     /* Ends the lease of owner (hex; NULL: of any holder). [BRK-1] NOT_HELD: no such holder. The

@@ -10,6 +10,7 @@
 #ifndef DLOCK_TYPES_H
 #define DLOCK_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -99,6 +100,47 @@ enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 enum { DLOCK_CAP_MAP(DLOCK_CAP_ENUM) DLOCK_CAP_ALL = 0u DLOCK_CAP_MAP(DLOCK_CAP_OR) };
 #undef DLOCK_CAP_ENUM
 #undef DLOCK_CAP_OR
+
+/* How much a line of the log matters. */
+enum dlock_log_level {
+    DLOCK_LOG_ERROR = 0,
+    DLOCK_LOG_WARNING = 1,
+    DLOCK_LOG_INFO = 2,
+    DLOCK_LOG_DEBUG = 3
+};
+
+/*
+ * One holder of a name. The callback gets it, and everything in it, for the time of the call.
+ * struct_size says how much of it is filled.
+ */
+struct dlock_holder {
+    uint32_t struct_size; /* sizeof(struct dlock_holder) */
+    enum dlock_mode mode;
+    const void *name;
+    uint32_t name_len;
+    uint32_t waiters;     /* queued in the store; UINT32_MAX: the store does not know */
+    uint64_t fence;       /* the first number of the grant; 0: none */
+    uint32_t fence_room;  /* so many more belong to it: the present thread's may be one of them */
+    int64_t remaining_ms; /* of the lease, on the store's clock */
+    int64_t held_ms;      /* -1: unknown */
+    const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
+    /* "host:pid" or "host:pid:label"; "": unknown. For people; it proves nothing. A lease that
+     * threads of one client hand on keeps the label of the first one. */
+    const char *label;
+};
+
+/* true ends the inspect or list. It may not call into the same client. */
+typedef bool dlock_holder_fn(void *arg, const struct dlock_holder *holder);
+
+/* One check of a store: for people, in words that may change. Borrowed for the callback. */
+struct dlock_check {
+    uint32_t struct_size; /* sizeof(struct dlock_check) */
+    uint32_t clears;      /* DLOCK_CAP_* that this costs */
+    const char *name;     /* "maxmemory-policy" */
+    const char *found;    /* "allkeys-lru" */
+    const char *advice;   /* NULL: fine as it is */
+};
+typedef void dlock_check_fn(void *arg, const struct dlock_check *check);
 
 /* One Redlock node's part in a failure, or its answer to dlock_client_inspect. */
 struct dlock_node_error {

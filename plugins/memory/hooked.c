@@ -179,7 +179,7 @@ static void hooked_interrupt(void *self, const struct dlock_request *req)
 }
 
 static enum dlock_status hooked_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                        int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                        int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                         struct dlock_error *err)
 {
     struct hooked_session *session = self;
@@ -193,7 +193,7 @@ static enum dlock_status hooked_inspect(void *self, const unsigned char *name, u
 }
 
 static enum dlock_status hooked_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                     int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
     struct hooked_session *session = self;

@@ -9,7 +9,7 @@
 
 /* `info` points to the texts below it only when it is told: an array that grows may move. */
 struct sighting {
-    struct dlock_lease_info info;
+    struct dlock_holder info;
     unsigned char name[MEMORY_NAME_MAX];
     char owner[MEMORY_HEX_SIZE];
     char label[MEMORY_LABEL_MAX + 1];
@@ -59,7 +59,8 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
 
         if (seen == NULL)
             continue;
-        seen->info = (struct dlock_lease_info){
+        seen->info = (struct dlock_holder){
+            .struct_size = sizeof(struct dlock_holder),
             .name_len = name->key.len,
             .mode = c->mode,
             .waiters = waiters,
@@ -87,7 +88,7 @@ static void snapshot_visit(const void *node, VISIT which, void *arg)
         snapshot_add(shot, name);
 }
 
-static int sighting_tell(struct sighting *seen, dlock_lease_fn *fn, void *arg)
+static bool sighting_tell(struct sighting *seen, dlock_holder_fn *fn, void *arg)
 {
     seen->info.name = seen->name;
     seen->info.owner = seen->owner;
@@ -95,10 +96,10 @@ static int sighting_tell(struct sighting *seen, dlock_lease_fn *fn, void *arg)
     return fn(arg, &seen->info);
 }
 
-static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_lease_fn *fn, void *arg,
+static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_holder_fn *fn, void *arg,
                                        struct dlock_error *err)
 {
-    int stop = 0;
+    bool stop = false;
 
     for (size_t i = 0; i < shot->count && !stop; i++)
         stop = sighting_tell(&shot->seen[i], fn, arg);
@@ -109,7 +110,7 @@ static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_lease_fn *fn
 }
 
 enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_t len,
-                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                  struct dlock_error *err)
 {
     struct memory_session *session = self;
@@ -128,7 +129,7 @@ enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_
 }
 
 enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err)
 {
     struct memory_session *session = self;

@@ -193,10 +193,10 @@ void memory_waiter_fini(struct memory_waiter *waiter);
 /* ---- look.c: slots of plugin.h ---- */
 
 enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_t len,
-                                 int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                  struct dlock_error *err);
 enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                              int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err);
 
 /* hex holds MEMORY_HEX_SIZE. */

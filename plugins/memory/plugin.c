@@ -173,6 +173,7 @@ static enum dlock_status memory_probe(void *self, int64_t deadline_ns,
                                       void *arg, struct dlock_error *err)
 {
     static const struct dlock_check reach = {
+        .struct_size = sizeof reach,
         .name = "reach",
         .found = "this process only",
         .advice = "locks among processes need another store, such as sqlite:",

@@ -15,10 +15,11 @@ void my_hex(char *out, const unsigned char *bytes, size_t len)
     out[2 * len] = '\0';
 }
 
-static int tell(const struct my_row *row, dlock_lease_fn *fn, void *arg)
+static bool tell(const struct my_row *row, dlock_holder_fn *fn, void *arg)
 {
     char owner[MY_HEX_SIZE];
-    struct dlock_lease_info info = {
+    struct dlock_holder info = {
+        .struct_size = sizeof info,
         .name = row->bytes[0],
         .name_len = (uint32_t)row->length[0],
         .mode = row->number[0] != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
@@ -68,7 +69,7 @@ static enum dlock_status row_free(struct my_session *session, int *is_free, stru
     return status;
 }
 
-enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn, void *arg,
+enum dlock_status my_look_inspect(struct my_session *session, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;
@@ -88,7 +89,7 @@ enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn
     return DLOCK_OK;
 }
 
-enum dlock_status my_look_list(struct my_session *session, dlock_lease_fn *fn, void *arg,
+enum dlock_status my_look_list(struct my_session *session, dlock_holder_fn *fn, void *arg,
                                struct dlock_error *err)
 {
     struct my_conn *conn = &session->conn;

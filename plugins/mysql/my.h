@@ -471,9 +471,9 @@ enum dlock_status my_pinned_unlock(struct my_session *session, const struct dloc
 void my_hex(char *out, const unsigned char *bytes, size_t len);
 
 /* Of the name, or the names that begin with what is in conn->input. */
-enum dlock_status my_look_inspect(struct my_session *session, dlock_lease_fn *fn, void *arg,
+enum dlock_status my_look_inspect(struct my_session *session, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);
-enum dlock_status my_look_list(struct my_session *session, dlock_lease_fn *fn, void *arg,
+enum dlock_status my_look_list(struct my_session *session, dlock_holder_fn *fn, void *arg,
                                struct dlock_error *err);
 enum dlock_status my_look_break(struct my_session *session, const char *owner,
                                 struct dlock_error *err);

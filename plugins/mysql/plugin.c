@@ -171,7 +171,7 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
 }
 
 static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
 {
     struct my_session *session = self;
@@ -182,7 +182,7 @@ static enum dlock_status session_inspect(void *self, const unsigned char *name, 
 }
 
 static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                      int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
     struct my_session *session = self;

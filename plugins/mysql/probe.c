@@ -82,6 +82,7 @@ static void tell(dlock_check_fn *fn, void *arg, const struct question *question,
 
     if (fn != NULL)
         fn(arg, &(struct dlock_check){
+                    .struct_size = sizeof(struct dlock_check),
                     .name = question->name,
                     .found = found,
                     .advice = fine ? NULL : question->advice,

@@ -23,11 +23,11 @@ struct seen {
 struct listing {
     struct redis_session *session;
     int64_t timeout_ns; /* of an exchange */
-    dlock_lease_fn *fn;
+    dlock_holder_fn *fn;
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
     struct redis_looked looked;
-    struct dlock_lease_info names[REDIS_LOOK_MOST]; /* to be looked at; borrowed from seen */
+    struct dlock_holder names[REDIS_LOOK_MOST]; /* to be looked at; borrowed from seen */
     size_t name_count;
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;
@@ -57,8 +57,8 @@ static bool name_add(struct listing *listing, const unsigned char *name, uint32_
         found = tsearch(entry, &listing->seen, seen_compare);
     }
     if (found != NULL && *found == entry)
-        listing->names[listing->name_count++] =
-            (struct dlock_lease_info){.name = entry->name, .name_len = len};
+        listing->names[listing->name_count++] = (struct dlock_holder){
+            .struct_size = sizeof(struct dlock_holder), .name = entry->name, .name_len = len};
     else
         free(entry);
     return found != NULL;
@@ -72,7 +72,7 @@ static int64_t due_ns(const struct listing *listing)
 }
 
 /* With key=raw every key is met: locks are the strings that end by themselves. */
-static int lease_tell(void *arg, const struct dlock_lease_info *lease)
+static bool lease_tell(void *arg, const struct dlock_holder *lease)
 {
     struct listing *listing = arg;
 
@@ -82,9 +82,10 @@ static int lease_tell(void *arg, const struct dlock_lease_info *lease)
 }
 
 /* A name that nobody can take, and why; the others are listed all the same. */
-static void foreign_tell(struct listing *listing, const struct dlock_lease_info *name)
+static void foreign_tell(struct listing *listing, const struct dlock_holder *name)
 {
-    const struct dlock_lease_info lease = {
+    const struct dlock_holder lease = {
+        .struct_size = sizeof lease,
         .name = name->name,
         .name_len = name->name_len,
         .mode = DLOCK_EXCLUSIVE,
@@ -98,7 +99,7 @@ static void foreign_tell(struct listing *listing, const struct dlock_lease_info 
     listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;
 }
 
-static enum dlock_status name_tell(struct listing *listing, const struct dlock_lease_info *name,
+static enum dlock_status name_tell(struct listing *listing, const struct dlock_holder *name,
                                    struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
@@ -204,7 +205,7 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
 }
 
 enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                             int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                              struct dlock_error *err)
 {
     struct redis_session *session = self;

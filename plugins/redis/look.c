@@ -10,7 +10,7 @@
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
 /* The i-th holder of an answer of inspect.lua. False: it makes no sense. */
-static bool holder_read(const redisReply *reply, size_t i, struct dlock_lease_info *lease)
+static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *lease)
 {
     size_t at = 1 + i * HOLDER_ELEMENTS;
     const redisReply *mode = resp_reply_text(reply, at);
@@ -40,7 +40,7 @@ static size_t holders_count(const redisReply *reply)
 
 static bool name_fits(const redisReply *reply)
 {
-    struct dlock_lease_info lease;
+    struct dlock_holder lease;
     int64_t waiters = 0;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
@@ -64,8 +64,8 @@ static bool look_fits(const struct redis_question *question, const redisReply *r
     return true;
 }
 
-static void holders_tell(const redisReply *reply, struct dlock_lease_info *lease,
-                         dlock_lease_fn *fn, void *arg, bool *stopped)
+static void holders_tell(const redisReply *reply, struct dlock_holder *lease, dlock_holder_fn *fn,
+                         void *arg, bool *stopped)
 {
     lease->waiters = (uint32_t)reply->element[0]->integer;
     for (size_t i = 0; !*stopped && i < holders_count(reply); i++) {
@@ -98,10 +98,10 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
 }
 
 enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
-                             uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                              struct redis_looked *looked, struct dlock_error *err)
 {
-    struct dlock_lease_info lease = {.name = name, .name_len = name_len};
+    struct dlock_holder lease = {.struct_size = sizeof lease, .name = name, .name_len = name_len};
     struct page page = {.most = PAGE};
     struct resp_keys keys;
     enum dlock_status status = DLOCK_OK;
@@ -120,9 +120,8 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
     return status;
 }
 
-enum dlock_status redis_look_names(struct redis_session *session,
-                                   const struct dlock_lease_info *names, size_t n,
-                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+enum dlock_status redis_look_names(struct redis_session *session, const struct dlock_holder *names,
+                                   size_t n, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct redis_looked *looked, struct dlock_error *err)
 {
     const struct page page = {.most = FEW};
@@ -137,7 +136,7 @@ enum dlock_status redis_look_names(struct redis_session *session,
     status = page_look(session, keys, n, page, deadline_ns, &reply, &looked->foreign, err);
     free(keys);
     for (size_t i = 0; i < n && status == DLOCK_OK && !looked->stopped; i++) {
-        struct dlock_lease_info lease = names[i];
+        struct dlock_holder lease = names[i];
 
         if (holders_count(reply->element[i]) < FEW)
             holders_tell(reply->element[i], &lease, fn, arg, &looked->stopped);
@@ -152,7 +151,7 @@ enum dlock_status redis_look_names(struct redis_session *session,
 }
 
 enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                 struct dlock_error *err)
 {
     struct redis_session *session = self;

@@ -133,10 +133,10 @@ enum dlock_status redis_leave(void *self, const struct dlock_request *req, struc
 enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t name_len,
                               const char *owner, int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                 struct dlock_error *err);
 enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                             int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                              struct dlock_error *err);
 
 #endif

@@ -23,16 +23,15 @@ struct redis_looked {
 
 /* What redis_inspect does. */
 enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
-                             uint32_t name_len, int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                              struct redis_looked *looked, struct dlock_error *err);
 
 #define REDIS_LOOK_MOST 100 /* names in one script; other clients wait meanwhile */
 
 /* The same for n names in one exchange; of `names` the name alone is read. If one of them is
  * foreign, no name is told of. Not with key=raw. */
-enum dlock_status redis_look_names(struct redis_session *session,
-                                   const struct dlock_lease_info *names, size_t n,
-                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+enum dlock_status redis_look_names(struct redis_session *session, const struct dlock_holder *names,
+                                   size_t n, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct redis_looked *looked, struct dlock_error *err);
 
 #endif

@@ -27,7 +27,7 @@ struct listing {
     bool no_memory, stopped;
     struct redlock_name batch[REDLOCK_LOOK_MAX]; /* borrowed from names */
     size_t batch_count;
-    dlock_lease_fn *fn;
+    dlock_holder_fn *fn;
     void *arg;
     enum dlock_status status;
     struct dlock_error *err;
@@ -194,7 +194,7 @@ static void name_tell(const void *node, VISIT visit, void *arg)
 }
 
 enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                               int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                struct dlock_error *err)
 {
     struct redlock_session *session = self;

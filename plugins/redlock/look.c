@@ -170,7 +170,8 @@ static void holders_tell(struct looking *looking, unsigned need, unsigned missin
 {
     for (size_t i = 0; i < looking->count && !look->stopped; i++) {
         struct holder *holder = &looking->holders[i];
-        struct dlock_lease_info lease = {
+        struct dlock_holder lease = {
+            .struct_size = sizeof lease,
             .name = looking->names[holder->name].bytes,
             .name_len = looking->names[holder->name].len,
             .mode = holder->mode,
@@ -203,7 +204,8 @@ static void foreign_tell(const struct looking *looking, struct redlock_look *loo
 
     for (size_t i = foreign_next(looking, place, 0); i < looking->name_count && !look->stopped;
          i = foreign_next(looking, place, i + 1)) {
-        const struct dlock_lease_info lease = {
+        const struct dlock_holder lease = {
+            .struct_size = sizeof lease,
             .name = looking->names[i].bytes,
             .name_len = looking->names[i].len,
             .mode = DLOCK_EXCLUSIVE,
@@ -334,7 +336,7 @@ enum dlock_status redlock_look(struct redlock_look *look)
 }
 
 enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err)
 {
     const struct redlock_name one = {.bytes = name, .len = name_len};
@@ -352,7 +354,7 @@ enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_
     return redlock_look(&look);
 }
 
-static int lease_ignore(void *arg, const struct dlock_lease_info *lease)
+static bool lease_ignore(void *arg, const struct dlock_holder *lease)
 {
     (void)arg;
     (void)lease;

@@ -17,7 +17,7 @@ struct redlock_look {
     const struct redlock_name *names;
     size_t count;
     int64_t deadline_ns;
-    dlock_lease_fn *fn;
+    dlock_holder_fn *fn;
     void *arg;
     struct dlock_error *err;
     bool node_lines; /* with OK, err gets a line for each node: what it says of the first name */

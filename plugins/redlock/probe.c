@@ -26,7 +26,8 @@ static int64_t skew_us(const struct redlock_session *session)
 static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void *arg)
 {
     char found[160];
-    struct dlock_check check = {.name = node->place->endpoint, .found = found};
+    struct dlock_check check = {
+        .struct_size = sizeof check, .name = node->place->endpoint, .found = found};
 
     if (node->state != NODE_READY) {
         (void)snprintf(found, sizeof found, "%s", node->why);
@@ -45,15 +46,18 @@ static void report(const struct redlock_session *session, dlock_check_fn *fn, vo
     int64_t apart_us = skew_us(session);
     char guard[64], clocks[64];
     const struct dlock_check checks[] = {
-        {.name = "restart_guard",
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "restart_guard",
          .found = guard,
          .advice = place->restart_guard_ms > 0 ? NULL : RESP_UNGUARDED,
          .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
-        {.name = "unsafe_eviction",
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "unsafe_eviction",
          .found = eviction ? "on" : "off",
          .advice = eviction ? "a full node may throw locks away" : NULL,
          .clears = eviction ? DLOCK_CAP_CRASH_SAFE : 0},
-        {.name = "clocks of the nodes",
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "clocks of the nodes",
          .found = clocks,
          .advice =
              apart_us < SKEW_MOST_US ? NULL : "they should not be stepped while locks are held"},

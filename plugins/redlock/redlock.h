@@ -289,10 +289,10 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
 enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
                                 const char *owner, int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);
 enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                               int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                struct dlock_error *err);
 enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                 dlock_check_fn *fn, void *arg, struct dlock_error *err);

@@ -190,19 +190,22 @@ void resp_info_report(const struct resp_info *info, const struct resp_config *co
     (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
                    (double)config->restart_guard_ms / 1000, (long long)info->uptime_s);
     const struct dlock_check checks[] = {
-        {.name = "role", .found = info->role},
-        {.name = "maxmemory-policy",
+        {.struct_size = sizeof(struct dlock_check), .name = "role", .found = info->role},
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "maxmemory-policy",
          .found = info->policy,
          .advice = evicts(info) ? "set noeviction: locks may be thrown away" : NULL,
          .clears = evicts(info) ? durability : 0},
-        {.name = "append-only file, fsync",
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "append-only file, fsync",
          .found = persistence(info),
          .advice = syncs(info) ? NULL
                                : "a crash of the server forgets locks and the last fences: "
                                  "appendonly yes, appendfsync always and "
                                  "no-appendfsync-on-rewrite no",
          .clears = syncs(info) ? 0 : DLOCK_CAP_FENCE_DURABLE},
-        {.name = "restart_guard",
+        {.struct_size = sizeof(struct dlock_check),
+         .name = "restart_guard",
          .found = forgot_nothing ? "not needed" : guard,
          .advice = durable || guarded ? NULL : RESP_UNGUARDED,
          .clears = durable || guarded ? 0 : DLOCK_CAP_CRASH_SAFE},

@@ -10,7 +10,7 @@
 
 struct holder {
     struct holder *next;
-    struct dlock_lease_info info;
+    struct dlock_holder info;
     char owner[SQ_HEX_SIZE];
     unsigned char text[]; /* the name, then the label with its NUL */
 };
@@ -63,7 +63,8 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
     if (label_len > 0)
         memcpy(holder->text + name_len, label, label_len);
     sqlite_hex(holder->owner, sqlite3_column_blob(row, 2));
-    holder->info = (struct dlock_lease_info){
+    holder->info = (struct dlock_holder){
+        .struct_size = sizeof(struct dlock_holder),
         .name = holder->text,
         .name_len = (uint32_t)name_len,
         .mode = (uint32_t)sqlite3_column_int64(row, 7),
@@ -121,7 +122,7 @@ static int holders_read(struct look *look, enum sqlite_statement which, const un
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void holders_tell(struct look *look, dlock_lease_fn *fn, void *arg)
+static void holders_tell(struct look *look, dlock_holder_fn *fn, void *arg)
 {
     int stop = 0;
 
@@ -135,7 +136,7 @@ static void holders_tell(struct look *look, dlock_lease_fn *fn, void *arg)
     }
 }
 
-static int tell_nobody(void *arg, const struct dlock_lease_info *lease)
+static bool tell_nobody(void *arg, const struct dlock_holder *lease)
 {
     (void)arg;
     (void)lease;
@@ -143,7 +144,7 @@ static int tell_nobody(void *arg, const struct dlock_lease_info *lease)
 }
 
 static enum dlock_status look(struct sqlite_session *session, enum sqlite_statement which,
-                              const unsigned char *prefix, uint32_t prefix_len, dlock_lease_fn *fn,
+                              const unsigned char *prefix, uint32_t prefix_len, dlock_holder_fn *fn,
                               void *arg, struct dlock_error *err)
 {
     struct look look = {.session = session, .now_ns = sqlite_clock_now(&session->clock)};
@@ -161,14 +162,14 @@ static enum dlock_status look(struct sqlite_session *session, enum sqlite_statem
 }
 
 enum dlock_status sqlite_look_inspect(struct sqlite_session *session, const unsigned char *name,
-                                      uint32_t name_len, dlock_lease_fn *fn, void *arg,
+                                      uint32_t name_len, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
     return look(session, SQ_INSPECT, name, name_len, fn, arg, err);
 }
 
 enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigned char *prefix,
-                                   uint32_t prefix_len, dlock_lease_fn *fn, void *arg,
+                                   uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err)
 {
     return look(session, SQ_LIST, prefix, prefix_len, fn, arg, err);

@@ -24,6 +24,7 @@ __attribute__((format(printf, 5, 6))) static void tell(const struct report *repo
     va_end(args);
     if (report->fn != NULL)
         report->fn(report->arg, &(struct dlock_check){
+                                    .struct_size = sizeof(struct dlock_check),
                                     .name = name,
                                     .found = found,
                                     .advice = advice,

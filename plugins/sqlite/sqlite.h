@@ -368,10 +368,10 @@ enum dlock_status sqlite_wait(struct sqlite_session *session, const struct dlock
 /* ---- look.c ---- */
 
 enum dlock_status sqlite_look_inspect(struct sqlite_session *session, const unsigned char *name,
-                                      uint32_t name_len, dlock_lease_fn *fn, void *arg,
+                                      uint32_t name_len, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err);
 enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigned char *prefix,
-                                   uint32_t prefix_len, dlock_lease_fn *fn, void *arg,
+                                   uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err);
 
 /* hex holds SQ_HEX_SIZE. */

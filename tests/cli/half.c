@@ -51,14 +51,15 @@ static enum dlock_status half_unlock(void *self, const struct dlock_request *req
 }
 
 static enum dlock_status half_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                   int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err)
 {
     static const char *const names[] = {"one", "two"};
 
     (void)self, (void)prefix, (void)prefix_len, (void)deadline_ns;
     for (size_t i = 0; i < 2; i++) {
-        const struct dlock_lease_info info = {
+        const struct dlock_holder info = {
+            .struct_size = sizeof info,
             .name = (const unsigned char *)names[i],
             .name_len = 3,
             .waiters = UINT32_MAX,

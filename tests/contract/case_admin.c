@@ -22,7 +22,7 @@ void dlt_case_caps_in_force(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-static void finding_check(void *arg, const struct dlock_finding *finding)
+static void finding_check(void *arg, const struct dlock_check *finding)
 {
     const uint32_t *caps = arg;
 
@@ -73,7 +73,7 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
     dlt_sleep_ms(300);
     holder = dlt_inspect(other, &name);
     DLT_CHECK(holder.count == 1, "inspect shows %u holders, want 1", holder.count);
-    DLT_CHECK(holder.info.struct_size == sizeof holder.info, "struct_size is %zu, want %zu",
+    DLT_CHECK(holder.info.struct_size == sizeof holder.info, "struct_size is %u, want %zu",
               holder.info.struct_size, sizeof holder.info);
     DLT_CHECK(holder.info.name_len == name.len && memcmp(holder.name, name.text, name.len) == 0,
               "inspect shows another name, want %s", name.text);
@@ -120,7 +120,7 @@ struct listing {
     unsigned seen; /* bits: last character, '0' to '9' */
 };
 
-static int listing_note(void *arg, const struct dlock_info *info)
+static bool listing_note(void *arg, const struct dlock_holder *info)
 {
     struct listing *listing = arg;
     const char *name = info->name;

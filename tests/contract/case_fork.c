@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int no_info(void *arg, const struct dlock_info *info)
+static bool no_info(void *arg, const struct dlock_holder *info)
 {
     (void)arg;
     (void)info;

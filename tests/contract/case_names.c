@@ -89,7 +89,7 @@ struct expectation {
     int calls;
 };
 
-static int name_expect(void *arg, const struct dlock_info *info)
+static bool name_expect(void *arg, const struct dlock_holder *info)
 {
     struct expectation *want = arg;
 
@@ -177,7 +177,7 @@ void dlt_case_names_of_one_byte(struct dlt_run *run)
 
 #define MANY 2000
 
-static int count_names(void *arg, const struct dlock_info *info)
+static bool count_names(void *arg, const struct dlock_holder *info)
 {
     (void)info;
     ++*(int *)arg;

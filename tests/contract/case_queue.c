@@ -94,7 +94,7 @@ static void line_join(struct line *line, struct dlt_waiter *waiters, int i, int6
     dlt_waiters_await(line->client, &line->name, count, count);
 }
 
-static int waiters_note(void *arg, const struct dlock_info *info)
+static bool waiters_note(void *arg, const struct dlock_holder *info)
 {
     *(uint32_t *)arg = info->waiters;
     return 0;

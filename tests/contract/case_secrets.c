@@ -38,7 +38,7 @@ static bool is_users_name(struct secret secret)
 }
 
 /* In the log, whatever its level. */
-static void log_look(void *arg, int level, const char *message)
+static void log_look(void *arg, enum dlock_log_level level, const char *message)
 {
     const struct secret *secret = arg;
 

@@ -108,7 +108,7 @@ struct callback {
     _Atomic int entered, left, refusals, wrong;
 };
 
-static void callback_log(void *arg, int level, const char *message)
+static void callback_log(void *arg, enum dlock_log_level level, const char *message)
 {
     struct callback *callback = arg;
 

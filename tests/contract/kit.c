@@ -196,7 +196,7 @@ void *dlt_join(pthread_t thread)
     return result;
 }
 
-static int holder_note(void *arg, const struct dlock_info *info)
+static bool holder_note(void *arg, const struct dlock_holder *info)
 {
     struct dlt_holder *holder = arg;
 
@@ -204,7 +204,7 @@ static int holder_note(void *arg, const struct dlock_info *info)
     holder->info = *info;
     (void)snprintf(holder->owner, sizeof holder->owner, "%s", info->owner);
     (void)snprintf(holder->label, sizeof holder->label, "%s", info->label);
-    DLT_CHECK(info->name_len <= sizeof holder->name, "a name of %zu bytes", info->name_len);
+    DLT_CHECK(info->name_len <= sizeof holder->name, "a name of %u bytes", info->name_len);
     memcpy(holder->name, info->name, info->name_len);
     holder->info.name = NULL;
     holder->info.owner = NULL;

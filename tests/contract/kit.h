@@ -108,8 +108,8 @@ void *dlt_join(pthread_t thread);
 
 /* What inspect says of a name. */
 struct dlt_holder {
-    unsigned count;         /* holders; the rest is of the last one */
-    struct dlock_info info; /* without its pointers */
+    unsigned count;           /* holders; the rest is of the last one */
+    struct dlock_holder info; /* without its pointers */
     char owner[64];
     char label[256];
     char name[DLOCK_NAME_MAX];

@@ -77,7 +77,7 @@ static int engine_random(void *buf, size_t len)
     return 0;
 }
 
-static void engine_log(void *arg, int level, const char *message)
+static void engine_log(void *arg, enum dlock_log_level level, const char *message)
 {
     struct dlt_engine *engine = arg;
     size_t used;
@@ -427,7 +427,7 @@ unsigned dlt_calls(struct dlt_engine *engine, enum memory_slot slot)
     return memory_hooks_calls(engine->store, slot);
 }
 
-static int owner_take(void *arg, const struct dlock_info *info)
+static bool owner_take(void *arg, const struct dlock_holder *info)
 {
     char *hex = arg;
 

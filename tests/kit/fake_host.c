@@ -18,7 +18,7 @@ static int host_random(void *ctx, void *buf, size_t len)
     return getrandom(buf, len, 0) == (ssize_t)len ? 0 : -1;
 }
 
-static void host_log(void *ctx, int level, const char *message)
+static void host_log(void *ctx, enum dlock_log_level level, const char *message)
 {
     struct dlt_host *host = ctx;
 

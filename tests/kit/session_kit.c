@@ -139,7 +139,7 @@ struct holders {
     size_t count, room;
 };
 
-static int holder_take(void *arg, const struct dlock_lease_info *lease)
+static bool holder_take(void *arg, const struct dlock_holder *lease)
 {
     struct holders *holders = arg;
     struct dlt_holder *out = NULL;
@@ -161,7 +161,7 @@ static int holder_take(void *arg, const struct dlock_lease_info *lease)
 }
 
 typedef enum dlock_status look_fn(void *self, const unsigned char *name, uint32_t name_len,
-                                  int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);
 
 static enum dlock_status look(struct dlt_session *session, look_fn *slot, const char *name,

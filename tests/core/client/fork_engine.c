@@ -82,7 +82,7 @@ static void plugin_make(void)
     plugin.ops = &ops;
 }
 
-static int info_none(void *arg, const struct dlock_info *info)
+static bool info_none(void *arg, const struct dlock_holder *info)
 {
     (void)arg;
     (void)info;

@@ -17,7 +17,7 @@
 static int starts; /* of plugins' init, as they log it */
 static char scratch[64];
 
-static void log_count(void *arg, int level, const char *message)
+static void log_count(void *arg, enum dlock_log_level level, const char *message)
 {
     (void)arg;
     (void)level;

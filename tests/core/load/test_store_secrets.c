@@ -73,7 +73,7 @@ static char dir[] = "/tmp/dlock-secret-XXXXXX", path[64], at_path[72], uri[128];
 static int warnings;
 static char warned[512];
 
-static void log_line(void *arg, int level, const char *message)
+static void log_line(void *arg, enum dlock_log_level level, const char *message)
 {
     (void)arg;
     warnings += level == DLOCK_LOG_WARNING;

@@ -71,7 +71,7 @@ static enum dlock_status say_renew_whole(void *self, struct dlock_lease_op *op, 
 }
 
 static enum dlock_status say_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                     int64_t deadline_ns, dlock_lease_fn *fn, void *arg,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
     (void)self;
@@ -105,11 +105,14 @@ static enum dlock_status say_probe(void *self, int64_t deadline_ns, struct dlock
     (void)deadline_ns;
     (void)err;
     info->caps = probe_caps;
-    fn(arg, &(struct dlock_check){.name = "sync", .found = "off", .advice = "switch it on"});
+    fn(arg, &(struct dlock_check){.struct_size = sizeof(struct dlock_check),
+                                  .name = "sync",
+                                  .found = "off",
+                                  .advice = "switch it on"});
     return say;
 }
 
-static void finding_check(void *arg, const struct dlock_finding *finding)
+static void finding_check(void *arg, const struct dlock_check *finding)
 {
     unsigned *calls = arg;
 
@@ -263,7 +266,7 @@ Test(dispatch, queries_may_not_answer_everything)
 
         say = (enum dlock_status)status;
         if (!allowed(MAY(OK) | MAY_FAIL, status)) {
-            dlock_info_fn *never = (dlock_info_fn *)1;
+            dlock_holder_fn *never = (dlock_holder_fn *)1;
 
             cr_assert_eq(dlock_client_inspect(engine.client, "a", 1, never, NULL, &err),
                          DLOCK_INTERNAL);

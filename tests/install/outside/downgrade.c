@@ -24,7 +24,7 @@ static int wrong(const char *what, enum dlock_status got, enum dlock_status want
     return 1;
 }
 
-static int count_shared(void *arg, const struct dlock_info *info)
+static bool count_shared(void *arg, const struct dlock_holder *info)
 {
     *(int *)arg += info->mode == DLOCK_SHARED;
     return 0;

@@ -80,7 +80,7 @@ struct sight {
     char token[DLOCK_TOKEN_CHARS];
 };
 
-static int sight_add(void *arg, const struct dlock_info *info)
+static bool sight_add(void *arg, const struct dlock_holder *info)
 {
     struct sight *sight = arg;
 

@@ -407,7 +407,7 @@ Test(queue, INT_2_a_grant_after_the_interrupt_is_not)
     expect_granted(&c);
 }
 
-static int count_waiters(void *arg, const struct dlock_lease_info *lease)
+static bool count_waiters(void *arg, const struct dlock_holder *lease)
 {
     *(uint32_t *)arg = lease->waiters;
     return 0;

@@ -230,7 +230,7 @@ struct heard {
     uint32_t mode, waiters;
 };
 
-static int hear(void *arg, const struct dlock_lease_info *lease)
+static bool hear(void *arg, const struct dlock_holder *lease)
 {
     struct heard *heard = arg;
 

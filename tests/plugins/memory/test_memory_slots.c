@@ -218,11 +218,11 @@ Test(memory, UNL_1_only_the_token_that_holds_it)
 
 struct heard {
     unsigned calls, stop_after;
-    struct dlock_lease_info last;
+    struct dlock_holder last;
     char owner[64], label[64];
 };
 
-static int hear(void *arg, const struct dlock_lease_info *lease)
+static bool hear(void *arg, const struct dlock_holder *lease)
 {
     struct heard *heard = arg;
 

@@ -167,7 +167,7 @@ Test(watch, INT_2_interrupt_is_sticky)
     cr_assert_eq(watch(&b, 30000), DLOCK_CANCELED);
 }
 
-static int count_waiters(void *arg, const struct dlock_lease_info *lease)
+static bool count_waiters(void *arg, const struct dlock_holder *lease)
 {
     *(uint32_t *)arg = lease->waiters;
     return 0;

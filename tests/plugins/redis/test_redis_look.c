@@ -34,7 +34,7 @@ static void reopen(const char *option, const char *value)
 TestSuite(look, .init = set_up, .fini = tear_down);
 
 /* Values of other programs may be long, and keys not for us. */
-static int count_one(void *arg, const struct dlock_lease_info *lease)
+static bool count_one(void *arg, const struct dlock_holder *lease)
 {
     (void)lease;
     ++*(int *)arg;
@@ -238,7 +238,7 @@ struct told {
     int64_t name_ms;   /* what each costs the caller */
 };
 
-static int told_add(void *arg, const struct dlock_lease_info *lease)
+static bool told_add(void *arg, const struct dlock_holder *lease)
 {
     struct told *told = arg;
     char name[8] = "";

@@ -249,7 +249,7 @@ Test(redlock_faults, C7_a_release_that_comes_late_leaves_the_next_holder_alone)
     dlock_client_close(client);
 }
 
-static int count_holder(void *arg, const struct dlock_info *info)
+static bool count_holder(void *arg, const struct dlock_holder *info)
 {
     unsigned *count = arg;
 

@@ -280,7 +280,7 @@ struct seen_owner {
     unsigned count;
 };
 
-static int keep_owner(void *arg, const struct dlock_info *info)
+static bool keep_owner(void *arg, const struct dlock_holder *info)
 {
     struct seen_owner *seen = arg;
 
@@ -315,7 +315,7 @@ struct listed {
     char text[300];
 };
 
-static int keep_line(void *arg, const struct dlock_info *info)
+static bool keep_line(void *arg, const struct dlock_holder *info)
 {
     struct listed *listed = arg;
     size_t used = strlen(listed->text);

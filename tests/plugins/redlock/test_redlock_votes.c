@@ -113,7 +113,7 @@ Test(redlock_votes, OPN_1_a_ttl_longer_than_the_guard)
 static char logged[256];
 static unsigned log_lines;
 
-static void log_note(void *ctx, int level, const char *message)
+static void log_note(void *ctx, enum dlock_log_level level, const char *message)
 {
     (void)ctx;
     cr_expect_eq(level, DLOCK_LOG_INFO);

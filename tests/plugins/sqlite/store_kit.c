@@ -189,7 +189,7 @@ struct collect {
     size_t room, count;
 };
 
-static int collect_one(void *arg, const struct dlock_lease_info *lease)
+static bool collect_one(void *arg, const struct dlock_holder *lease)
 {
     struct collect *collect = arg;
     struct dlt_holder *holder = &collect->holders[collect->count];
