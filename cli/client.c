@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
+#include "lib/secret_words.h"
 #include "output.h"
-#include "secret_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ bool cli_uri_is_secret(const char *uri)
     if (uri[0] == '@') /* the name of a file */
         return false;
     return strchr(uri, '@') != NULL || strstr(uri, "%40") != NULL ||
-           (query != NULL && lib_has_secret_word(query));
+           (query != NULL && dl_secret_words_in(query));
 }
 
 /* Would the URI mean another store in another directory? */

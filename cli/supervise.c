@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "supervise.h"
+#include "lib/time.h"
 
 #include "output.h"
 
@@ -16,10 +17,7 @@
 
 int64_t supervise_now_ms(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return dl_time_now_ns(CLOCK_BOOTTIME) / DL_NS_PER_MS;
 }
 
 /* The event may come after the state by which we noticed. */

@@ -10,7 +10,7 @@ function(dlock_add_module target)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(${target} PRIVATE dlock_flags Threads::Threads ${ARG_LIBS})
+  target_link_libraries(${target} PRIVATE dlock_flags dlock_lib ${ARG_LIBS})
   set_target_properties(${target} PROPERTIES
     PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
   add_custom_command(TARGET ${target} POST_BUILD
@@ -37,7 +37,7 @@ function(dlock_add_plugin name)
     target_compile_definitions(dlock_plugin_${name}_static PRIVATE DLOCK_STATIC)
     target_include_directories(dlock_plugin_${name}_static PUBLIC
       ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})
-    target_link_libraries(dlock_plugin_${name}_static PUBLIC Threads::Threads ${ARG_LIBS}
+    target_link_libraries(dlock_plugin_${name}_static PUBLIC dlock_lib ${ARG_LIBS}
       PRIVATE dlock_flags)
   endif()
 endfunction()

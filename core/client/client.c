@@ -136,7 +136,7 @@ static enum dlock_status client_sync_init(struct dlock_client *client, struct dl
 {
     if (mutex_init(&client->mutex) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
-    if (dl_cond_init(&client->quiet) != 0) {
+    if (dl_deadline_cond_init(&client->quiet) != 0) {
         (void)pthread_mutex_destroy(&client->mutex);
         return dl_error(err, DLOCK_NOMEM, "no memory for a condition variable");
     }

@@ -27,7 +27,7 @@ enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plu
     };
     if (pthread_mutex_init(&pool->mutex, NULL) != 0)
         return dl_error(err, DLOCK_NOMEM, "no memory for a mutex");
-    if (dl_cond_init(&pool->connected_changed) != 0) {
+    if (dl_deadline_cond_init(&pool->connected_changed) != 0) {
         (void)pthread_mutex_destroy(&pool->mutex);
         return dl_error(err, DLOCK_NOMEM, "no memory for a condition variable");
     }
@@ -337,7 +337,7 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
             (void)pthread_mutex_unlock(&pool->mutex);
             return dl_error(err, DLOCK_UNAVAILABLE, "still connecting");
         }
-        dl_cond_wait_until(&pool->connected_changed, &pool->mutex, &pool->host->clock, deadline_ns);
+        dl_clock_wait(&pool->connected_changed, &pool->mutex, &pool->host->clock, deadline_ns);
     }
     if (pool->shared != NULL) {
         *out = pool->shared;

@@ -9,7 +9,7 @@ int dl_wait_fifo_waiter_init(struct dl_wait_fifo_waiter *waiter)
     rc = pthread_mutex_init(&waiter->mutex, NULL);
     if (rc != 0)
         return rc;
-    rc = dl_cond_init(&waiter->served_changed);
+    rc = dl_deadline_cond_init(&waiter->served_changed);
     if (rc != 0)
         (void)pthread_mutex_destroy(&waiter->mutex);
     return rc;
@@ -66,7 +66,7 @@ bool dl_wait_fifo_waiter_sleep(struct dl_wait_fifo_waiter *waiter, const struct 
 
     (void)pthread_mutex_lock(&waiter->mutex);
     while (!waiter->served && dl_clock_now(clock) < until_ns)
-        dl_cond_wait_until(&waiter->served_changed, &waiter->mutex, clock, until_ns);
+        dl_clock_wait(&waiter->served_changed, &waiter->mutex, clock, until_ns);
     served = waiter->served;
     (void)pthread_mutex_unlock(&waiter->mutex);
     return served;

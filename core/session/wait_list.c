@@ -21,9 +21,10 @@ void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
 {
     struct dl_sleeper self = {.next = sleepers->first};
 
-    (void)dl_cond_init(&self.woken); /* without attributes that need memory it cannot fail */
+    (void)dl_deadline_cond_init(
+        &self.woken); /* without attributes that need memory it cannot fail */
     sleepers->first = &self;
-    dl_cond_wait_until(&self.woken, mutex, clock, deadline_ns);
+    dl_clock_wait(&self.woken, mutex, clock, deadline_ns);
     sleeper_remove(sleepers, &self);
     (void)pthread_cond_destroy(&self.woken);
 }

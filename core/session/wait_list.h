@@ -19,7 +19,7 @@ struct dl_wait_list {
 };
 
 /* Sleeps until woken, or until the clock passes deadline_ns, or for no reason: as
- * dl_cond_wait_until. With the mutex held, which it gives up meanwhile. */
+ * dl_clock_wait. With the mutex held, which it gives up meanwhile. */
 void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
                        const struct dl_clock *clock, int64_t deadline_ns);
 

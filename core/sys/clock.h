@@ -8,12 +8,12 @@
 #ifndef DL_CLOCK_H
 #define DL_CLOCK_H
 
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include <pthread.h>
 #include <stdint.h>
 
-#define DL_NS_PER_MS INT64_C(1000000)
-#define DL_NS_PER_S  INT64_C(1000000000)
-#define DL_NEVER     INT64_MAX
+#define DL_NEVER INT64_MAX
 
 struct dl_clock {
     int64_t (*now_ns)(void *ctx);
@@ -44,15 +44,10 @@ int64_t dl_clock_after_ms(int64_t now_ns, int64_t ms);
 /* Sleeps. */
 void dl_clock_pause(int64_t ns);
 
-/* A condition variable on CLOCK_MONOTONIC. 0 or an errno. */
-int dl_cond_init(pthread_cond_t *cond);
-
-/*
- * Waits on cond until it is signalled or the clock passes deadline_ns (DL_NEVER: no bound). May
- * return early: the caller tests its condition and the time again. Condition variables do not count
- * suspend, so that one sleep never lasts longer than a second of it.
- */
-void dl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct dl_clock *clock,
-                        int64_t deadline_ns);
+/* Waits on cond, made by dl_deadline_cond_init, until it is signalled or the clock passes
+ * deadline_ns (DL_NEVER: no bound). May return early: the caller tests its condition and the time
+ * again. */
+void dl_clock_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct dl_clock *clock,
+                   int64_t deadline_ns);
 
 #endif

@@ -86,7 +86,7 @@ static void hold_back(struct memory_hooks *hooks)
     hooks->held++;
     (void)pthread_cond_broadcast(&hooks->moved);
     while (hooks->go == go)
-        memory_hooks_nap(hooks, MEMORY_NS_PER_S);
+        memory_hooks_nap(hooks, DL_NS_PER_S);
     hooks->held--;
     (void)pthread_mutex_unlock(&hooks->mutex);
 }
@@ -119,7 +119,7 @@ void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
 enum dlock_status hooked_call_before(const struct hooked_call *call, struct dlock_error *err)
 {
     enum dlock_status status = call->fault.status;
-    int64_t after_ns = call->start_ns + call->fault.ms * MEMORY_NS_PER_MS;
+    int64_t after_ns = call->start_ns + call->fault.ms * DL_NS_PER_MS;
 
     if (call->dead)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_UNAVAILABLE, 0, "this session is dead");
@@ -148,7 +148,7 @@ enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_s
 {
     struct memory_hooks *hooks = call->session->hooks;
     const struct dlock_host *host = call->session->host;
-    int64_t wait_ns = call->fault.ms * MEMORY_NS_PER_MS;
+    int64_t wait_ns = call->fault.ms * DL_NS_PER_MS;
 
     switch (call->fault.kind) {
     case MEMORY_LOST_REPLY:

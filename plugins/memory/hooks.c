@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The controls of the hooks: clock, faults, counts. */
 #include "hooked.h"
+#include "lib/deadline_cond.h"
 
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct memory_hooks *all;
@@ -18,27 +18,14 @@ static int64_t clock_now(void *ctx)
     return atomic_load(&hooks->now_ns);
 }
 
-static int64_t monotonic_now(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * MEMORY_NS_PER_S + ts.tv_nsec;
-}
-
 static struct memory_hooks *hooks_new(const char *id)
 {
     struct memory_hooks *hooks = calloc(1, sizeof *hooks);
-    pthread_condattr_t attr;
 
     /* A test without memory has nothing better to do than to end. */
-    if (hooks == NULL || pthread_condattr_init(&attr) != 0)
+    if (hooks == NULL || pthread_mutex_init(&hooks->mutex, NULL) != 0 ||
+        dl_deadline_cond_init(&hooks->moved) != 0)
         abort();
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (pthread_mutex_init(&hooks->mutex, NULL) != 0 ||
-        pthread_cond_init(&hooks->moved, &attr) != 0)
-        abort();
-    (void)pthread_condattr_destroy(&attr);
     (void)snprintf(hooks->id, sizeof hooks->id, "%s", id);
     hooks->clock = (struct memory_clock){clock_now, hooks};
     return hooks;
@@ -78,13 +65,7 @@ static void hooks_unlock(struct memory_hooks *hooks)
 
 void memory_hooks_nap(struct memory_hooks *hooks, int64_t ns)
 {
-    int64_t wake = monotonic_now() + (ns < MEMORY_NS_PER_S ? ns : MEMORY_NS_PER_S);
-    struct timespec until = {
-        .tv_sec = (time_t)(wake / MEMORY_NS_PER_S),
-        .tv_nsec = (long)(wake % MEMORY_NS_PER_S),
-    };
-
-    (void)pthread_cond_timedwait(&hooks->moved, &hooks->mutex, &until);
+    dl_deadline_cond_wait(&hooks->moved, &hooks->mutex, ns);
 }
 
 static void wake_visit(const void *node, VISIT which, void *arg)
@@ -138,7 +119,7 @@ void memory_hooks_clock_advance(const char *store, int64_t ms)
 {
     struct memory_hooks *hooks = hooks_lock(store);
 
-    (void)atomic_fetch_add(&hooks->now_ns, ms * MEMORY_NS_PER_MS);
+    (void)atomic_fetch_add(&hooks->now_ns, ms * DL_NS_PER_MS);
     hooks->has_clock = 1;
     stores_touch(hooks);
     hooks_unlock(hooks);
@@ -189,13 +170,13 @@ unsigned memory_hooks_calls(const char *store, enum memory_slot slot)
 int memory_hooks_await(const char *store, enum memory_slot slot, unsigned count, int64_t timeout_ms)
 {
     struct memory_hooks *hooks = hooks_lock(store);
-    int64_t deadline_ns = monotonic_now() + timeout_ms * MEMORY_NS_PER_MS;
-    int64_t left = timeout_ms * MEMORY_NS_PER_MS;
+    int64_t deadline_ns = dl_time_now_ns(CLOCK_MONOTONIC) + timeout_ms * DL_NS_PER_MS;
+    int64_t left = timeout_ms * DL_NS_PER_MS;
     int rc = -1;
 
     while (hooks->calls[slot] < count && left > 0) {
         memory_hooks_nap(hooks, left);
-        left = deadline_ns - monotonic_now();
+        left = deadline_ns - dl_time_now_ns(CLOCK_MONOTONIC);
     }
     rc = hooks->calls[slot] < count ? -1 : 0;
     hooks_unlock(hooks);

@@ -31,7 +31,7 @@ static void place_keep(const struct memory_session *session, struct memory_name 
     grant->flags |= DLOCK_GRANT_QUEUED;
     grant->waiters--; /* the others */
     grant->fence = memory_fence_last();
-    grant->lease_ms = (place->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+    grant->lease_ms = (place->expires_ns - now_ns) / DL_NS_PER_MS;
 }
 
 /* Everybody arrives at the end of the queue. Who does not want to wait leaves again; who only wants

@@ -67,7 +67,7 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .fence = c->fence,
             .fence_room = MEMORY_FENCE_ROOM,
             .remaining_ms = memory_claim_left_ms(c, shot->now_ns),
-            .held_ms = (shot->now_ns - c->since_ns) / MEMORY_NS_PER_MS,
+            .held_ms = (shot->now_ns - c->since_ns) / DL_NS_PER_MS,
         };
         memcpy(seen->name, name->bytes, name->key.len);
         memory_hex(seen->owner, c->token);

@@ -16,13 +16,12 @@
 #ifndef MEMORY_H
 #define MEMORY_H
 
+#include "lib/time.h"
 #include <dlock/plugin.h>
 #include <pthread.h>
 
 #define MEMORY_ORIGIN     "memory"
 #define MEMORY_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
-#define MEMORY_NS_PER_MS  INT64_C(1000000)
-#define MEMORY_NS_PER_S   INT64_C(1000000000)
 #define MEMORY_NAME_MAX   255
 #define MEMORY_LABEL_MAX  255
 #define MEMORY_FENCE_ROOM 31u /* numbers of a grant besides its first */

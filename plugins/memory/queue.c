@@ -65,7 +65,7 @@ struct memory_claim *memory_claim_add(struct memory_name *name, const struct dlo
 
 void memory_claim_extend(struct memory_claim *claim, int64_t lease_ms, int64_t now_ns)
 {
-    int64_t expires_ns = now_ns + lease_ms * MEMORY_NS_PER_MS;
+    int64_t expires_ns = now_ns + lease_ms * DL_NS_PER_MS;
 
     if (expires_ns > claim->expires_ns)
         claim->expires_ns = expires_ns;
@@ -73,7 +73,7 @@ void memory_claim_extend(struct memory_claim *claim, int64_t lease_ms, int64_t n
 
 int64_t memory_claim_left_ms(const struct memory_claim *claim, int64_t now_ns)
 {
-    return (claim->expires_ns - now_ns + MEMORY_NS_PER_MS - 1) / MEMORY_NS_PER_MS;
+    return (claim->expires_ns - now_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
 }
 
 void memory_claim_remove(struct memory_name *name, struct memory_claim *claim)
@@ -136,7 +136,7 @@ void memory_name_grant(struct memory_name *name, int64_t now_ns)
         name->fence = memory_fence_next();
         head->fence = name->fence;
         head->since_ns = now_ns;
-        head->expires_ns = now_ns + head->grant_lease_ms * MEMORY_NS_PER_MS;
+        head->expires_ns = now_ns + head->grant_lease_ms * DL_NS_PER_MS;
         memory_waiter_wake(name->sleepers, head->token);
         head = name->queue;
     }
@@ -174,7 +174,7 @@ uint32_t memory_name_waiters(const struct memory_name *name, int64_t now_ns)
 void memory_grant_fill(struct dlock_grant *grant, const struct memory_name *name,
                        const struct memory_claim *claim, int64_t ttl_ms, int64_t now_ns)
 {
-    int64_t left_ms = (claim->expires_ns - now_ns) / MEMORY_NS_PER_MS;
+    int64_t left_ms = (claim->expires_ns - now_ns) / DL_NS_PER_MS;
 
     grant->fence = claim->fence;
     grant->fence_room = MEMORY_FENCE_ROOM;

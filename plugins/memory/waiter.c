@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Sleeping until a name is granted or worth a try. Each waiter has a condition variable of its own,
  * so that a grant or an interrupt wakes that one alone. */
+#include "lib/deadline_cond.h"
 #include "memory.h"
 
 #include <string.h>
-#include <time.h>
 
 static int wake_init(struct memory_waiter *waiter)
 {
-    pthread_condattr_t attr;
-    int rc = 0;
+    int rc = waiter->has_wake ? 0 : dl_deadline_cond_init(&waiter->wake);
 
-    if (waiter->has_wake)
-        return 0;
-    rc = pthread_condattr_init(&attr);
-    if (rc != 0)
-        return rc;
-    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (rc == 0)
-        rc = pthread_cond_init(&waiter->wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
     waiter->has_wake = rc == 0;
     return rc;
-}
-
-/* Condition variables count neither suspend nor a test's clock: one sleep is short, and the caller
- * reads the clocks again. */
-static void nap(struct memory_waiter *waiter, pthread_mutex_t *mutex, int64_t ns)
-{
-    struct timespec until;
-    int64_t wake = 0;
-
-    if (ns > MEMORY_NS_PER_S)
-        ns = MEMORY_NS_PER_S;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    wake = until.tv_nsec + ns;
-    until.tv_sec += (time_t)(wake / MEMORY_NS_PER_S);
-    until.tv_nsec = (long)(wake % MEMORY_NS_PER_S);
-    (void)pthread_cond_timedwait(&waiter->wake, mutex, &until);
 }
 
 static void sleepers_join(struct memory_name *name, struct memory_waiter *waiter)
@@ -111,7 +85,7 @@ static enum dlock_status waiter_sleep(struct memory_waiter *waiter,
         if (left_ns <= 0)
             return DLOCK_TIMEOUT;
         sleepers_join(name, waiter);
-        nap(waiter, &store->mutex, left_ns < wait_ns ? left_ns : wait_ns);
+        dl_deadline_cond_wait(&waiter->wake, &store->mutex, left_ns < wait_ns ? left_ns : wait_ns);
         sleepers_leave(name, waiter);
     }
 }

@@ -20,11 +20,8 @@
 
 static int64_t clock_now(void *ctx)
 {
-    struct timespec now;
-
     (void)ctx;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * MY_NS_PER_S + now.tv_nsec;
+    return dl_time_now_ns(CLOCK_BOOTTIME);
 }
 
 struct dial {
@@ -60,7 +57,7 @@ static void alone_unlock(void)
 static void alone_forget(void)
 {
     alone = NULL;
-    nap_cond_init(&alone_ended);
+    (void)dl_deadline_cond_init(&alone_ended);
     alone_unlock();
 }
 
@@ -107,7 +104,8 @@ static int alone_await(const struct my_conn *conn)
 
     alone_lock();
     while (alone_at(endpoint) && time_is_left(conn))
-        nap_until(&alone_ended, &alone_mutex, conn->host, conn->deadline_ns);
+        dl_deadline_cond_wait(&alone_ended, &alone_mutex,
+                              conn->deadline_ns - conn->host->now_ns(conn->host->ctx));
     there = alone_at(endpoint);
     alone_unlock();
     return there;
@@ -168,7 +166,7 @@ static struct dial *dial_new(struct my_conn *conn, const char *password)
     if (dial == NULL)
         return NULL;
     (void)pthread_mutex_init(&dial->mutex, NULL);
-    nap_cond_init(&dial->ended);
+    (void)dl_deadline_cond_init(&dial->ended);
     dial->user = strdup(conn->place->user);
     dial->password = strdup(password);
     if (dial->user == NULL || dial->password == NULL) {
@@ -227,7 +225,8 @@ enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
     }
     (void)pthread_mutex_lock(&dial->mutex);
     while (!dial->done && time_is_left(conn))
-        nap_until(&dial->ended, &dial->mutex, conn->host, conn->deadline_ns);
+        dl_deadline_cond_wait(&dial->ended, &dial->mutex,
+                              conn->deadline_ns - conn->host->now_ns(conn->host->ctx));
     if (dial->done) {
         status = dial->status;
         call->failed = dial->call.failed;
@@ -248,6 +247,6 @@ enum dlock_status my_aside(struct my_conn *conn, struct my_call *call)
 
 int my_aside_init(void)
 {
-    nap_cond_init(&alone_ended);
+    (void)dl_deadline_cond_init(&alone_ended);
     return pthread_atfork(alone_lock, alone_unlock, alone_forget);
 }

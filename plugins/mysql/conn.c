@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* A connection that said nothing for so long is looked at before it is used. */
-#define FRESH_NS (5 * MY_NS_PER_MS)
+#define FRESH_NS (5 * DL_NS_PER_MS)
 
 static int64_t now_ns(const struct my_conn *conn)
 {

@@ -117,7 +117,7 @@ static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
     for (;;) {
         int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
         const struct timespec left =
-            nap_slice(left_ns); /* if it is over, what has arrived counts */
+            dl_deadline_cond_slice(left_ns); /* if it is over, what has arrived counts */
         int count = 0;
 
         if (conn->stop != NULL && atomic_load(conn->stop) != 0)
@@ -301,7 +301,7 @@ enum dlock_status my_pause(struct my_conn *conn, int64_t pause_ns)
     struct pollfd wake = {.fd = conn->wake_fd, .events = POLLIN};
     int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
     int64_t ns = pause_ns < left_ns ? pause_ns : left_ns;
-    const struct timespec span = nap_slice(ns);
+    const struct timespec span = dl_deadline_cond_slice(ns);
 
     if (ns > 0 && ppoll(&wake, 1, &span, NULL) > 0)
         wake_take(conn);

@@ -31,7 +31,8 @@
 #ifndef MY_H
 #define MY_H
 
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "net/spin.h"
 #include "net/tls.h"
 
@@ -42,8 +43,6 @@
 #include <stdio.h>
 
 #define MY_ORIGIN     "mysql"
-#define MY_NS_PER_MS  INT64_C(1000000)
-#define MY_NS_PER_S   INT64_C(1000000000)
 #define MY_US_PER_MS  INT64_C(1000)
 #define MY_NAME_MAX   255
 #define MY_LABEL_MAX  255

@@ -12,10 +12,10 @@
 #include <string.h>
 
 /* What an exchange at the deadline has past it, within the 100 ms of C8. */
-#define GRACE_NS (40 * MY_NS_PER_MS)
+#define GRACE_NS (40 * DL_NS_PER_MS)
 
 /* Time that the end of a wait at the server may take. */
-#define KILL_NS (50 * MY_NS_PER_MS)
+#define KILL_NS (50 * DL_NS_PER_MS)
 
 static int64_t now_ns(const struct my_conn *conn)
 {
@@ -231,7 +231,7 @@ static int64_t exchange_until(const struct my_conn *conn, const struct dlock_req
 {
     const int64_t begin_ns = now_ns(conn);
     const int64_t least_ns = begin_ns + GRACE_NS;
-    const int64_t most_ns = begin_ns + req->op_timeout_ms * MY_NS_PER_MS;
+    const int64_t most_ns = begin_ns + req->op_timeout_ms * DL_NS_PER_MS;
     const int64_t until_ns = req->deadline_ns > least_ns ? req->deadline_ns : least_ns;
 
     return until_ns < most_ns ? until_ns : most_ns;

@@ -16,8 +16,8 @@
 #define FOREVER_S 86400
 
 /* Time for one word to the server, and what it has of that past the caller's deadline. */
-#define EXCHANGE_NS (200 * MY_NS_PER_MS)
-#define GRACE_NS    (40 * MY_NS_PER_MS)
+#define EXCHANGE_NS (200 * DL_NS_PER_MS)
+#define GRACE_NS    (40 * DL_NS_PER_MS)
 
 static int64_t now_ns(const struct my_queue *queue)
 {
@@ -153,7 +153,7 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
 enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
                                 struct dlock_error *err)
 {
-    if (now_ns(queue) - queue->conn.answered_ns < MY_HEAD_S * MY_NS_PER_S / 3)
+    if (now_ns(queue) - queue->conn.answered_ns < MY_HEAD_S * DL_NS_PER_S / 3)
         return DLOCK_OK;
     queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
     return my_conn_query(&queue->conn, "DO 0", err);

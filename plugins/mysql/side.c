@@ -11,14 +11,14 @@
 
 /* What a caller in a hurry gives others time for all the same: a connection that is cut for one
  * caller's deadline has to be made again for the next. */
-#define LEAST_NS (60 * MY_NS_PER_MS)
+#define LEAST_NS (60 * DL_NS_PER_MS)
 
 /* A look at the tables costs the server milliseconds; many connections are made at once. */
-#define CHECK_NS (5 * MY_NS_PER_S)
+#define CHECK_NS (5 * DL_NS_PER_S)
 
 /* Queue sessions that rested for so long are given back, like core's idle ones, with which they go:
  * when one of those is closed. */
-#define REST_NS (60 * MY_NS_PER_S)
+#define REST_NS (60 * DL_NS_PER_S)
 
 /* Connections that a client has in its locks, and not only in its waits. */
 #define KEPT_MOST 16
@@ -80,7 +80,7 @@ static struct my_side *side_new(const struct my_place *place, const struct dlock
     if (side == NULL)
         return NULL;
     (void)pthread_mutex_init(&side->mutex, NULL);
-    nap_cond_init(&side->freed);
+    (void)dl_deadline_cond_init(&side->freed);
     side->host = host;
     side->place = *place;
     side->next = sides;
@@ -229,7 +229,8 @@ static int conn_take(struct my_side *side, int64_t deadline_ns)
 
     (void)pthread_mutex_lock(&side->mutex);
     while (side->busy && side->host->now_ns(side->host->ctx) < deadline_ns)
-        nap_until(&side->freed, &side->mutex, side->host, deadline_ns);
+        dl_deadline_cond_wait(&side->freed, &side->mutex,
+                              deadline_ns - side->host->now_ns(side->host->ctx));
     failed = side->busy;
     side->busy = 1;
     (void)pthread_mutex_unlock(&side->mutex);

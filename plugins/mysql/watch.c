@@ -10,16 +10,16 @@
 
 #include <string.h>
 
-#define POLL_LEAST_NS (1 * MY_NS_PER_MS)
-#define POLL_MOST_NS  (25 * MY_NS_PER_MS)
+#define POLL_LEAST_NS (1 * DL_NS_PER_MS)
+#define POLL_MOST_NS  (25 * DL_NS_PER_MS)
 #define POLL_SHARE    8 /* of the time that it has waited */
 
-#define ALONE_LEAST_NS (10 * MY_NS_PER_MS)
-#define ALONE_MOST_NS  (250 * MY_NS_PER_MS)
-#define LOGIN_NS       (100 * MY_NS_PER_MS)
+#define ALONE_LEAST_NS (10 * DL_NS_PER_MS)
+#define ALONE_MOST_NS  (250 * DL_NS_PER_MS)
+#define LOGIN_NS       (100 * DL_NS_PER_MS)
 
 /* A look near the deadline gets this much time, so that it ends; within the 100 ms of C8. */
-#define GRACE_NS (40 * MY_NS_PER_MS)
+#define GRACE_NS (40 * DL_NS_PER_MS)
 
 static int64_t now_ns(const struct my_conn *conn)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/resolve.h"
 
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -109,7 +109,7 @@ static struct resolve_job *job_new(const char *host, const char *port)
     (void)snprintf(job->host, size - sizeof *job, "%s", host);
     (void)snprintf(job->port, sizeof job->port, "%s", port);
     (void)pthread_mutex_init(&job->mutex, NULL);
-    nap_cond_init(&job->done_changed);
+    (void)dl_deadline_cond_init(&job->done_changed);
     return job;
 }
 
@@ -117,7 +117,8 @@ static struct resolve_job *job_new(const char *host, const char *port)
 static void job_wait(struct resolve_job *job, const struct dlock_host *clock, int64_t deadline_ns)
 {
     while (!job->done && clock->now_ns(clock->ctx) < deadline_ns)
-        nap_until(&job->done_changed, &job->mutex, clock, deadline_ns);
+        dl_deadline_cond_wait(&job->done_changed, &job->mutex,
+                              deadline_ns - clock->now_ns(clock->ctx));
 }
 
 static const char *service_of(char *out, size_t size, uint16_t port)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/stream.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -10,8 +11,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#define NS_PER_S INT64_C(1000000000)
 
 void stream_init(struct stream *stream, const struct dlock_host *host)
 {
@@ -35,7 +34,7 @@ enum stream_result stream_poll(struct stream *stream, short events, int64_t dead
             {.fd = stream->fd, .events = events},
             {.fd = stream->wake_fd, .events = POLLIN},
         };
-        struct timespec timeout = nap_slice(left_ns);
+        struct timespec timeout = dl_deadline_cond_slice(left_ns);
         int ready = 0;
 
         if (left_ns <= 0) {
@@ -125,14 +124,6 @@ static enum stream_result step_wait(struct stream *stream, enum stream_result re
     return result;
 }
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
                                int64_t deadline_ns, bool *begun)
 {
@@ -168,7 +159,7 @@ static enum stream_result receive(struct stream *stream, void *bytes, size_t siz
             *received = step.done;
             return STREAM_OK;
         }
-        if (result == STREAM_TIMEOUT && spin_more(&stream->spin, monotonic_ns())) {
+        if (result == STREAM_TIMEOUT && spin_more(&stream->spin, dl_time_now_ns(CLOCK_MONOTONIC))) {
             (void)sched_yield();
             continue;
         }
@@ -185,9 +176,9 @@ enum stream_result stream_receive(struct stream *stream, void *bytes, size_t siz
 
     if (stream->spin.processors < 2)
         return receive(stream, bytes, size, deadline_ns, received);
-    spin_begin(&stream->spin, monotonic_ns());
+    spin_begin(&stream->spin, dl_time_now_ns(CLOCK_MONOTONIC));
     result = receive(stream, bytes, size, deadline_ns, received);
-    spin_end(&stream->spin, monotonic_ns(), result == STREAM_OK);
+    spin_end(&stream->spin, dl_time_now_ns(CLOCK_MONOTONIC), result == STREAM_OK);
     return result;
 }
 

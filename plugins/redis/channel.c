@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection of a client that grants arrive on. */
 #include "hub_private.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NS_PER_S   INT64_C(1000000000)
-#define RETRY_NS   (NS_PER_S / 2) /* and up to as much again, by chance */
-#define LASTS_NS   NS_PER_S       /* else a subscription ended soon */
-#define PING_NS    (5 * NS_PER_S) /* a subscriber that hears nothing for so long asks */
-#define STUCK_NS   (2 * NS_PER_S) /* and is told so late, or the connection is over */
+#define RETRY_NS   (DL_NS_PER_S / 2) /* and up to as much again, by chance */
+#define LASTS_NS   DL_NS_PER_S       /* else a subscription ended soon */
+#define PING_NS    (5 * DL_NS_PER_S) /* a subscriber that hears nothing for so long asks */
+#define STUCK_NS   (2 * DL_NS_PER_S) /* and is told so late, or the connection is over */
 #define CHUNK_SIZE 4096
 #define DRAIN_MOST 16 /* chunks; a flood is left to those who watch */
 
@@ -157,7 +157,7 @@ static enum stream_result take_in(struct redis_hub *hub)
 static void wait_readable(const struct redis_hub *hub, int64_t deadline_ns)
 {
     int64_t left_ns = deadline_ns - now(hub);
-    struct timespec timeout = nap_slice(left_ns);
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
     struct pollfd fds[2] = {
         {.fd = hub->link.stream.fd, .events = POLLIN},
         {.fd = hub->wake_fd, .events = POLLIN},

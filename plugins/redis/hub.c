@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -67,7 +67,7 @@ static struct redis_waiter *waiter_new(void)
 
     if (waiter == NULL)
         return NULL;
-    nap_cond_init(&waiter->wake);
+    (void)dl_deadline_cond_init(&waiter->wake);
     return waiter;
 }
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
+#include "lib/time.h"
 
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 #include "wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_S       INT64_C(1000000000)
-#define RETRY_NS       (NS_PER_S / 2) /* after a further connection was refused, and by chance more */
-#define RETRY_MOST_NS  (32 * NS_PER_S)
-#define ROLE_LASTS_NS  NS_PER_S
+#define RETRY_NS                                                                    \
+    (DL_NS_PER_S / 2) /* after a further connection was refused, and by chance more \
+                       */
+#define RETRY_MOST_NS  (32 * DL_NS_PER_S)
+#define ROLE_LASTS_NS  DL_NS_PER_S
 #define ROLE_MAX_BYTES ((size_t)64 * 1024)
-#define NOT_KNOWN      UINT32_MAX     /* capabilities before the first connection */
-#define FURTHER_NS     (NS_PER_S / 2) /* for a further connection, at most */
+#define NOT_KNOWN      UINT32_MAX        /* capabilities before the first connection */
+#define FURTHER_NS     (DL_NS_PER_S / 2) /* for a further connection, at most */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -31,7 +33,7 @@ void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_
     pool->limit = limit > 0 ? (unsigned)limit : 1;
     pool->processors = place->spin ? spin_processors() : 0;
     (void)pthread_mutex_init(&pool->mutex, NULL);
-    nap_cond_init(&pool->changed);
+    (void)dl_deadline_cond_init(&pool->changed);
 }
 
 static void wires_close(struct redis_wire *wire)
@@ -77,7 +79,7 @@ static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
         info->aof_began_empty ? pool->place->restart_guard_ms : redis_pool_guard_ms(pool);
     int64_t left_ms = resp_guard_left_ms(guard_ms, info->uptime_s);
 
-    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * RESP_NS_PER_MS : 0;
+    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
 
 /* Core has what the first connection found [C16]. */
@@ -249,7 +251,7 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
             (void)pthread_mutex_unlock(&pool->mutex);
             return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
         }
-        nap_until(&pool->changed, &pool->mutex, pool->host, deadline_ns);
+        dl_deadline_cond_wait(&pool->changed, &pool->mutex, deadline_ns - now_ns);
     }
     (*out)->users++;
     (void)pthread_mutex_unlock(&pool->mutex);
@@ -366,7 +368,7 @@ static enum dlock_status guard_look(const struct redis_pool *pool, const struct 
         *question->guarded = left_ns > 0 ? '1' : '0';
     if (left_ns <= 0 || !question->grants)
         return DLOCK_OK;
-    *question->guard_left_ms = left_ns / RESP_NS_PER_MS + 1;
+    *question->guard_left_ms = left_ns / DL_NS_PER_MS + 1;
     resp_guard_text(text, sizeof text, pool->place->restart_guard_ms, *question->guard_left_ms);
     return resp_error_fail(pool->place, err, DLOCK_BUSY, "%s", text);
 }

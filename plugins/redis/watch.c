@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a grant: one thread reads for all who wait in a client. */
 #include "hub_private.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 /* OK, or how the wait ends. INTERNAL: it does not. */
 static enum dlock_status verdict(struct redis_hub *hub, struct redis_waiter *waiter,
@@ -33,7 +34,7 @@ static enum dlock_status wait_locked(struct redis_hub *hub, struct redis_waiter 
         if (left_ns <= 0)
             return DLOCK_TIMEOUT;
         if (hub->reading) {
-            nap_until(&waiter->wake, &hub->mutex, hub->host, deadline_ns);
+            dl_deadline_cond_wait(&waiter->wake, &hub->mutex, left_ns);
             continue;
         }
         waiter->reading = true;
@@ -58,7 +59,7 @@ static enum dlock_status wait_untold(struct redis_hub *hub, struct redis_waiter 
             return status;
         if (left_ns <= 0)
             return DLOCK_TIMEOUT;
-        nap_until(&waiter->wake, &hub->mutex, hub->host, deadline_ns);
+        dl_deadline_cond_wait(&waiter->wake, &hub->mutex, left_ns);
     }
 }
 
@@ -69,7 +70,7 @@ static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_
     const struct redis_slot *slot = req->slot;
     struct redis_waiter *waiter = slot->waiter;
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
-    int64_t connect_by_ns = now_ns + req->op_timeout_ms * RESP_NS_PER_MS;
+    int64_t connect_by_ns = now_ns + req->op_timeout_ms * DL_NS_PER_MS;
     enum dlock_status status = DLOCK_INTERNAL;
     bool told = true;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "wire.h"
+#include "lib/time.h"
 
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -14,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S  INT64_C(1000000000)
 #define OUT_FIRST 4096
 
 /* redis_exchange.state: of the owner of a question. */
@@ -43,7 +43,7 @@ static void futex_wake(_Atomic uint32_t *word)
 
 static void futex_sleep(_Atomic uint32_t *word, int64_t left_ns)
 {
-    struct timespec timeout = nap_slice(left_ns);
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
 
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, SLEEPS, &timeout, NULL, 0);
 }
@@ -254,7 +254,7 @@ static void leader_sleep(struct redis_wire *wire, short events, int64_t left_ns)
         {.fd = wire->link.stream.fd, .events = events},
         {.fd = wire->wake_fd, .events = POLLIN},
     };
-    struct timespec timeout = nap_slice(left_ns);
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
     uint64_t count = 0;
 
     (void)pthread_mutex_lock(&wire->mutex);
@@ -271,14 +271,6 @@ static void leader_sleep(struct redis_wire *wire, short events, int64_t left_ns)
     (void)pthread_mutex_unlock(&wire->mutex);
 }
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 /* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: others may ask now, and to let
  * them is better than sleeping. */
 static enum stream_result receive(struct redis_wire *wire, struct stream_step *step, bool busy,
@@ -288,10 +280,10 @@ static enum stream_result receive(struct redis_wire *wire, struct stream_step *s
     enum stream_result result = STREAM_FAILED;
 
     if (mine->spin)
-        spin_begin(spin, monotonic_ns());
+        spin_begin(spin, dl_time_now_ns(CLOCK_MONOTONIC));
     while ((result = receive_now(wire, step)) == STREAM_TIMEOUT) {
         int64_t left_ns = 0;
-        bool spins = mine->spin && spin_more(spin, monotonic_ns());
+        bool spins = mine->spin && spin_more(spin, dl_time_now_ns(CLOCK_MONOTONIC));
 
         left_ns = mine->deadline_ns - now(wire);
         if (left_ns <= 0)
@@ -302,7 +294,7 @@ static enum stream_result receive(struct redis_wire *wire, struct stream_step *s
             leader_sleep(wire, step->events, left_ns);
     }
     if (mine->spin)
-        spin_end(spin, monotonic_ns(), result == STREAM_OK);
+        spin_end(spin, dl_time_now_ns(CLOCK_MONOTONIC), result == STREAM_OK);
     return result;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The connections on which a client is told of releases: one a node, read by one thread for all. */
 #include "hub_private.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -189,7 +189,7 @@ static void ears_poll(const struct redlock_hub *hub, int64_t until_ns)
         if (due_ns < until_ns)
             until_ns = due_ns;
     }
-    timeout = nap_slice(until_ns - now_ns);
+    timeout = dl_deadline_cond_slice(until_ns - now_ns);
     if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
         (void)!read(hub->wake_fd, &wakes, sizeof wakes);
 }
@@ -202,7 +202,8 @@ void redlock_hub_sleep(const struct redlock_session *session, struct redlock_att
     if (hub->host->now_ns(hub->host->ctx) >= until_ns)
         return;
     if (hub->reading) {
-        nap_until(&attempt->wake, &hub->mutex, hub->host, until_ns);
+        dl_deadline_cond_wait(&attempt->wake, &hub->mutex,
+                              until_ns - hub->host->now_ns(hub->host->ctx));
         return;
     }
     hub->reading = attempt->reading = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -265,7 +265,7 @@ static void attempt_list(struct redlock_hub *hub, struct redlock_attempt *attemp
 {
     struct redlock_attempt **bucket = redlock_hub_bucket(hub, token);
 
-    nap_cond_init(&attempt->wake);
+    (void)dl_deadline_cond_init(&attempt->wake);
     memcpy(attempt->token, token, sizeof attempt->token);
     attempt->hub = hub;
     attempt->next = *bucket;

@@ -136,10 +136,8 @@ static void plain_make(struct taking *taking)
     const struct dlock_request *req = taking->req;
     struct resp_command *command = &taking->plain.command;
     char since[RESP_DIGITS], *at = taking->value;
-    struct timespec ts;
 
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    (void)resp_command_number(since, ts.tv_sec * 1000LL + ts.tv_nsec / RESP_NS_PER_MS);
+    (void)resp_command_number(since, dl_time_now_ns(CLOCK_REALTIME) / DL_NS_PER_MS);
     at = word_put(word_put(word_put(at, taking->token), taking->number), since);
     (void)snprintf(at, LABEL_SIZE, "%s", req->label != NULL ? req->label : "");
     taking->plain.script = NULL;
@@ -360,7 +358,7 @@ static enum dlock_status take_failed(struct taking *taking, enum quorum_verdict 
 static bool take_pause(struct taking *taking)
 {
     struct redlock_session *session = taking->session;
-    int64_t most_ns = session->place->retry_delay_ms * RESP_NS_PER_MS, until_ns = 0;
+    int64_t most_ns = session->place->retry_delay_ms * DL_NS_PER_MS, until_ns = 0;
     uint64_t chance = 0;
 
     (void)session->host->random(session->host->ctx, &chance, sizeof chance);

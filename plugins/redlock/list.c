@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PAGE            "100"
-#define PAGE_TIMEOUT_NS (REDLOCK_NS_PER_S / 4)
+#define PAGE_TIMEOUT_NS (DL_NS_PER_S / 4)
 #define CURSOR_SIZE     24
 
 struct seen {

@@ -258,8 +258,7 @@ static void nodes_tell(const struct looking *looking, const struct redlock_round
         used = strlen(line->message);
         if (guard_ns > 0)
             (void)snprintf(line->message + used, sizeof line->message - used,
-                           "; no vote for %lld s more",
-                           (long long)(guard_ns / REDLOCK_NS_PER_S) + 1);
+                           "; no vote for %lld s more", (long long)(guard_ns / DL_NS_PER_S) + 1);
     }
 }
 

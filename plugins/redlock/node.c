@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "lib/time.h"
 #include "node_private.h"
 #include "redlock.h"
 
@@ -7,13 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NS_PER_S       INT64_C(1000000000)
-#define STUCK_NS       (2 * NS_PER_S) /* without an answer */
-#define PING_NS        (5 * NS_PER_S) /* a subscriber that hears nothing for so long asks */
-#define RETRY_FIRST_NS (NS_PER_S / 20)
-#define RETRY_MOST_NS  NS_PER_S
-#define RETRY_DOUBLED  5                /* times at most */
-#define RESOLVING_NS   (NS_PER_S / 200) /* between two looks whether a name is known */
+#define STUCK_NS       (2 * DL_NS_PER_S) /* without an answer */
+#define PING_NS        (5 * DL_NS_PER_S) /* a subscriber that hears nothing for so long asks */
+#define RETRY_FIRST_NS (DL_NS_PER_S / 20)
+#define RETRY_MOST_NS  DL_NS_PER_S
+#define RETRY_DOUBLED  5                   /* times at most */
+#define RESOLVING_NS   (DL_NS_PER_S / 200) /* between two looks whether a name is known */
 #define CHUNK          4096
 #define OUT_MAX        ((size_t)1024 * 1024) /* bytes that a node does not take */
 
@@ -236,7 +236,7 @@ static void become_ready(struct redlock_node *node)
     node->life++;
     node->votes_ns =
         now_ns +
-        resp_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * RESP_NS_PER_MS;
+        resp_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * DL_NS_PER_MS;
     if (node->channel != NULL && !subscribe(node) && node->state == NODE_READY)
         redlock_node_drop(node, DLOCK_NOMEM, "no memory for a command");
 }
@@ -386,7 +386,7 @@ static void exchange(struct redlock_node *node, int64_t now_ns)
     receive(node);
     if (is_stuck(node, now_ns) && redlock_node_waiting_since(node) == since_ns)
         redlock_node_drop(node, DLOCK_UNAVAILABLE, "no answer for %lld ms",
-                          (long long)((now_ns - since_ns) / RESP_NS_PER_MS));
+                          (long long)((now_ns - since_ns) / DL_NS_PER_MS));
     if (is_silent(node, now_ns))
         (void)redlock_node_send(node, ping, sizeof ping - 1,
                                 &(struct redlock_ask){.sent_ns = now_ns});

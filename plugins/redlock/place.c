@@ -353,8 +353,8 @@ int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_
     int64_t timeout_ms = ttl_ms / TIMEOUT_SHARE;
 
     if (place->node_timeout_ms > 0)
-        return place->node_timeout_ms * RESP_NS_PER_MS;
+        return place->node_timeout_ms * DL_NS_PER_MS;
     if (ttl_ms == 0 || timeout_ms > TIMEOUT_MOST_MS)
         timeout_ms = TIMEOUT_MOST_MS;
-    return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * RESP_NS_PER_MS;
+    return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * DL_NS_PER_MS;
 }

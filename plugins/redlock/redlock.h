@@ -28,13 +28,13 @@
 #ifndef REDLOCK_H
 #define REDLOCK_H
 
+#include "lib/time.h"
 #include "node.h"
 #include "quorum.h"
 #include "script.h"
 
 #define REDLOCK_ORIGIN    "redlock"
 #define REDLOCK_NODES_MAX DLOCK_NODE_ERRORS_MAX
-#define REDLOCK_NS_PER_S  INT64_C(1000000000)
 #define REDLOCK_OWNER_SIZE                                                \
     256 /* with its NUL, as inspect shows it: it may be another program's \
          */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSED_NS   REDLOCK_NS_PER_S /* until a node is told again */
-#define REFUSALS_MAX 30               /* of one release; then it is left to the lease's end */
+#define REFUSED_NS   DL_NS_PER_S /* until a node is told again */
+#define REFUSALS_MAX 30          /* of one release; then it is left to the lease's end */
 
 void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
                       const unsigned char *token, uint32_t last_round, enum redlock_release what)

@@ -3,19 +3,12 @@
  * A request goes to every node before the first answer is looked at. Who answers late is not waited
  * for once there is a verdict; the answer is taken when that connection is used again (session.c).
  */
+#include "lib/time.h"
 #include "redlock.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * REDLOCK_NS_PER_S + ts.tv_nsec;
-}
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -60,7 +53,7 @@ static const struct redlock_node *twin_of(const struct redlock_round *round,
 static void refuse_guarded(struct redlock_answer *answer, const struct redlock_node *node,
                            int64_t now_ns)
 {
-    answer->guard_ms = (node->votes_ns - now_ns) / RESP_NS_PER_MS + 1;
+    answer->guard_ms = (node->votes_ns - now_ns) / DL_NS_PER_MS + 1;
     refuse(answer, DLOCK_BUSY, "restart_guard is %g s; no vote for %lld s more",
            (double)node->place->restart_guard_ms / 1000, (long long)answer->guard_ms / 1000 + 1);
 }
@@ -146,7 +139,7 @@ static void nodes_look(struct redlock_round *round)
         } else if (now_ns >= answer->until_ns) {
             answer->state = ANSWER_SILENT;
             (void)snprintf(answer->why, sizeof answer->why, "timed out: no answer in %lld ms",
-                           (long long)(now_ns - node->asks[node->first].sent_ns) / RESP_NS_PER_MS);
+                           (long long)(now_ns - node->asks[node->first].sent_ns) / DL_NS_PER_MS);
         }
     }
 }
@@ -358,9 +351,9 @@ enum quorum_verdict redlock_round_run(struct redlock_round *round)
         return QUORUM_SHORT;
     round->ask.call = ++session->calls;
     session->round = round;
-    spin_begin(&session->spin, monotonic_ns());
+    spin_begin(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC));
     result = run(round);
-    spin_end(&session->spin, monotonic_ns(), result == QUORUM_WON);
+    spin_end(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC), result == QUORUM_WON);
     session->round = NULL;
     return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
-#include "net/nap.h"
+#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "redlock.h"
 
 #include <poll.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LINGER_NS (50 * RESP_NS_PER_MS) /* for the rest, once a majority is connected */
+#define LINGER_NS (50 * DL_NS_PER_MS) /* for the rest, once a majority is connected */
 
 /* Only a number says that a release was executed. */
 static bool is_refused(const struct redlock_ask *ask, const redisReply *reply)
@@ -53,7 +54,7 @@ static int64_t left_until(const struct redlock_session *session, int64_t until_n
 static void poll_all(struct redlock_session *session, int64_t left_ns)
 {
     struct pollfd fds[REDLOCK_NODES_MAX];
-    struct timespec timeout = nap_slice(left_ns);
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
 
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
@@ -88,17 +89,9 @@ void redlock_session_advance(struct redlock_session *session)
     }
 }
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * REDLOCK_NS_PER_S + ts.tv_nsec;
-}
-
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
 {
-    if (spin_more(&session->spin, monotonic_ns()))
+    if (spin_more(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC)))
         (void)sched_yield();
     else
         poll_all(session, left_until(session, until_ns));

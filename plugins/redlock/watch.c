@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-#define PLACE_SPARE_MS 2000                   /* that a place outlasts the watch */
-#define LOOK_FIRST_NS  (REDLOCK_NS_PER_S / 4) /* when some nodes are free, but too few */
+#define PLACE_SPARE_MS 2000              /* that a place outlasts the watch */
+#define LOOK_FIRST_NS  (DL_NS_PER_S / 4) /* when some nodes are free, but too few */
 #define LOOK_DOUBLED   4
 
 static int64_t now(const struct redlock_hub *hub)
@@ -88,7 +88,7 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(
         &request.command,
-        resp_command_number(lasts, (req->deadline_ns - now_ns) / RESP_NS_PER_MS + PLACE_SPARE_MS));
+        resp_command_number(lasts, (req->deadline_ns - now_ns) / DL_NS_PER_MS + PLACE_SPARE_MS));
     resp_command_text(&request.command, session->hub->channel);
     (void)redlock_round_run(&round);
     for (unsigned i = 0; i < session->place->count; i++)
@@ -155,7 +155,7 @@ static enum dlock_status watch_locked(struct redlock_session *session,
 {
     struct redlock_hub *hub = session->hub;
     struct redlock_attempt *attempt = req->slot;
-    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * RESP_NS_PER_MS;
+    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * DL_NS_PER_MS;
     unsigned free_nodes = 0;
 
     if (attempt->interrupted)

@@ -8,6 +8,7 @@
 #ifndef RESP_CONFIG_H
 #define RESP_CONFIG_H
 
+#include "lib/time.h"
 #include "net/address.h"
 #include "net/tls.h"
 
@@ -15,7 +16,6 @@
 #include <stdbool.h>
 
 #define RESP_PREFIX_MAX 64
-#define RESP_NS_PER_MS  INT64_C(1000000)
 
 /* The texts are borrowed. It may be copied. */
 struct resp_config {

@@ -15,31 +15,23 @@
 #define OFFSETS_PATH  "/proc/self/timens_offsets"
 #define OWN_NS_PATH   "/proc/self/ns/time"
 #define CHILD_NS_PATH "/proc/self/ns/time_for_children"
-#define LEFT_MOST_NS  (365 * 86400 * SQ_NS_PER_S)
-#define NAP_FIRST_NS  (50 * SQ_NS_PER_US)
-#define NAP_MOST_NS   (5 * SQ_NS_PER_MS)
-
-static int64_t clock_read(clockid_t id)
-{
-    struct timespec ts = {0};
-
-    (void)clock_gettime(id, &ts);
-    return ts.tv_sec * SQ_NS_PER_S + ts.tv_nsec;
-}
+#define LEFT_MOST_NS  (365 * 86400 * DL_NS_PER_S)
+#define NAP_FIRST_NS  (50 * DL_NS_PER_US)
+#define NAP_MOST_NS   (5 * DL_NS_PER_MS)
 
 int64_t sqlite_clock_now(const struct sqlite_clock *clock)
 {
-    return clock_read(CLOCK_BOOTTIME) - clock->offset_ns;
+    return dl_time_now_ns(CLOCK_BOOTTIME) - clock->offset_ns;
 }
 
 int64_t sqlite_clock_wall_us(void)
 {
-    return clock_read(CLOCK_REALTIME) / SQ_NS_PER_US;
+    return dl_time_now_ns(CLOCK_REALTIME) / DL_NS_PER_US;
 }
 
 int64_t sqlite_clock_boottime(void)
 {
-    return clock_read(CLOCK_BOOTTIME);
+    return dl_time_now_ns(CLOCK_BOOTTIME);
 }
 
 int64_t sqlite_clock_until(int64_t left_ns)
@@ -49,11 +41,9 @@ int64_t sqlite_clock_until(int64_t left_ns)
 
 struct timespec sqlite_clock_futex(int64_t until_ns)
 {
-    int64_t left_ns = sqlite_lesser(until_ns - sqlite_clock_boottime(), SQ_NS_PER_S);
-    int64_t ns = clock_read(CLOCK_MONOTONIC) + left_ns;
+    int64_t left_ns = sqlite_lesser(until_ns - sqlite_clock_boottime(), DL_NS_PER_S);
 
-    return (struct timespec){.tv_sec = (time_t)(ns / SQ_NS_PER_S),
-                             .tv_nsec = (long)(ns % SQ_NS_PER_S)};
+    return dl_time_spec(dl_time_now_ns(CLOCK_MONOTONIC) + left_ns);
 }
 
 int sqlite_clock_nap(int round, int64_t until_ns)
@@ -127,7 +117,7 @@ static int offset_parse(const char *text, int64_t *offset_ns)
     if (end == line)
         return 0;
     line = end;
-    *offset_ns = seconds * SQ_NS_PER_S + strtoll(line, &end, 10);
+    *offset_ns = seconds * DL_NS_PER_S + strtoll(line, &end, 10);
     return end != line;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UNMOVED_NS (200 * SQ_NS_PER_US)
+#define UNMOVED_NS (200 * DL_NS_PER_US)
 
 struct dbconfig {
     int option, value;

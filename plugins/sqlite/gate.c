@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define NAP_NS                                                                            \
-    (50 * SQ_NS_PER_MS)     /* of a waiter without a gate, between two looks at the store \
+    (50 * DL_NS_PER_MS)     /* of a waiter without a gate, between two looks at the store \
                              */
-#define MEND_NS SQ_NS_PER_S /* between two attempts to find a gate that can be used */
+#define MEND_NS DL_NS_PER_S /* between two attempts to find a gate that can be used */
 
 void sqlite_gate_mend(struct sqlite_gate *gate, const struct sqlite_place *place,
                       const struct sqlite_clock *clock, int64_t until_ns)

@@ -22,7 +22,7 @@ static void name_of(struct sqlite_name *name, struct sqlite_session *session,
 static void tell_busy(const struct sqlite_name *name, struct dlock_grant *grant)
 {
     if (name->held || name->readers > 0)
-        grant->holder_ms = (name->until_ns - name->now_ns + SQ_NS_PER_MS - 1) / SQ_NS_PER_MS;
+        grant->holder_ms = (name->until_ns - name->now_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
 }
 
 /* BUSY, or OK for "it may be free", without the write lock: a waiter that looks disturbs nobody. */
@@ -52,7 +52,7 @@ static int take(struct sqlite_name *name, const struct dlock_request *req,
     int rc = sqlite_name_take(name, &(struct sqlite_values){
                                         .token = req->token,
                                         .mode = req->mode,
-                                        .lease_ns = req->ttl_ms * SQ_NS_PER_MS,
+                                        .lease_ns = req->ttl_ms * DL_NS_PER_MS,
                                         .label = req->label != NULL ? req->label : "",
                                     });
 

@@ -71,8 +71,8 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
         .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
         .fence_room = SQ_FENCE_ROOM,
-        .remaining_ms = (sqlite3_column_int64(row, 5) - look->now_ns) / SQ_NS_PER_MS,
-        .held_ms = (look->now_ns - sqlite3_column_int64(row, 4)) / SQ_NS_PER_MS,
+        .remaining_ms = (sqlite3_column_int64(row, 5) - look->now_ns) / DL_NS_PER_MS,
+        .held_ms = (look->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
         .owner = holder->owner,
         .label = (const char *)holder->text + name_len,
     };

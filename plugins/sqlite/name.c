@@ -187,7 +187,7 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
                   const struct dlock_request *req, int *held, struct dlock_grant *grant)
 {
     struct sqlite_values values = {.token = req->token,
-                                   .until_ns = name->now_ns + req->ttl_ms * SQ_NS_PER_MS};
+                                   .until_ns = name->now_ns + req->ttl_ms * DL_NS_PER_MS};
     sqlite3_stmt *row = NULL;
     int rc = sqlite_name_ask(name, which, &values, &row);
 
@@ -197,7 +197,7 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
         grant->lease_ms = sqlite_lesser(
-            (sqlite3_column_int64(row, 1) - name->now_ns) / SQ_NS_PER_MS, req->ttl_ms);
+            (sqlite3_column_int64(row, 1) - name->now_ns) / DL_NS_PER_MS, req->ttl_ms);
         name->writes = 1;
         if (which == SQ_EXTEND)
             name->crowd = (unsigned)sqlite3_column_int64(row, 2);
@@ -232,7 +232,7 @@ int sqlite_name_downgrade(struct sqlite_name *name, const struct dlock_request *
     int rc = sqlite_name_run(name, SQ_READER_KEEP,
                              &(struct sqlite_values){
                                  .token = req->token,
-                                 .until_ns = name->now_ns + req->ttl_ms * SQ_NS_PER_MS,
+                                 .until_ns = name->now_ns + req->ttl_ms * DL_NS_PER_MS,
                              });
 
     name->held = 0;

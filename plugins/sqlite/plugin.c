@@ -182,7 +182,7 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
 {
     struct sqlite_session *session = self;
     int64_t exchange_ns =
-        session->host->now_ns(session->host->ctx) + req->op_timeout_ms * SQ_NS_PER_MS;
+        session->host->now_ns(session->host->ctx) + req->op_timeout_ms * DL_NS_PER_MS;
     enum dlock_status status =
         enter(self, exchange_ns < req->deadline_ns ? exchange_ns : req->deadline_ns, err);
 

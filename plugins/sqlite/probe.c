@@ -69,7 +69,7 @@ static void tell_guarantees(const struct sqlite_session *session, const struct r
                                   : "waiters poll; locking works, but slower under contention",
              0, "%s", gate->why[0] == '\0' ? "in use" : gate->why);
     tell(report, "time namespace", NULL, 0, "%lld s from the host's",
-         (long long)(session->clock.offset_ns / SQ_NS_PER_S));
+         (long long)(session->clock.offset_ns / DL_NS_PER_S));
 }
 
 static int deadline_passed(void *arg)

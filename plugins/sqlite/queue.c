@@ -172,8 +172,8 @@ int sqlite_name_queue(struct sqlite_name *name, const struct dlock_request *req,
     struct sqlite_values values = {
         .token = req->token,
         .mode = req->mode,
-        .until_ns = name->now_ns + place_ms * SQ_NS_PER_MS,
-        .lease_ns = sqlite_lesser(place_ms, req->ttl_ms) * SQ_NS_PER_MS,
+        .until_ns = name->now_ns + place_ms * DL_NS_PER_MS,
+        .lease_ns = sqlite_lesser(place_ms, req->ttl_ms) * DL_NS_PER_MS,
         .label = req->label != NULL ? req->label : "",
     };
     int may_keep = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;

@@ -31,6 +31,7 @@
 #define SQLITE_H
 
 #include "gate.h"
+#include "lib/time.h"
 
 #include <dlock/plugin.h>
 #include <signal.h>
@@ -39,9 +40,6 @@
 #include <time.h>
 
 #define SQ_ORIGIN     "sqlite"
-#define SQ_NS_PER_US  INT64_C(1000)
-#define SQ_NS_PER_MS  INT64_C(1000000)
-#define SQ_NS_PER_S   INT64_C(1000000000)
 #define SQ_BOOT_SIZE  16
 #define SQ_HEX_SIZE   (2 * DLOCK_TOKEN_SIZE + 1)
 #define SQ_LABEL_SIZE 256 /* what is kept of a waiter's */

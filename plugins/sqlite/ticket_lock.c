@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPIN_NS    (20 * SQ_NS_PER_US) /* a transaction is shorter; falling asleep is not */
+#define SPIN_NS    (20 * DL_NS_PER_US) /* a transaction is shorter; falling asleep is not */
 #define DISTANT    8                   /* tickets away: as patient as it gets */
 #define STEP_SHIFT 30
 

@@ -9,7 +9,7 @@ static int64_t lease_since_queued(const struct sqlite_session *session,
                                   const struct dlock_request *req, int64_t until_ns)
 {
     const struct sqlite_slot *slot = req->slot;
-    int64_t left_ms = (until_ns - slot->queued_ns) / SQ_NS_PER_MS;
+    int64_t left_ms = (until_ns - slot->queued_ns) / DL_NS_PER_MS;
 
     return sqlite_lesser(left_ms, sqlite_lesser(session->waiter_lease_ms, req->ttl_ms));
 }

@@ -49,13 +49,13 @@ dlt_add_mutant(renews_for_anybody lease.c loss_by_break
 dlt_add_mutant(shortens_a_lease queue.c renew_with_another_ttl
   "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
 dlt_add_mutant(ends_leases_early queue.c wait_ends_by_expiry
-  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + lease_ms * MEMORY_NS_PER_MS / 2")
+  "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + lease_ms * DL_NS_PER_MS / 2")
 dlt_add_mutant(ends_leases_late queue.c wait_ends_by_expiry
-  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + (lease_ms + 3000) * MEMORY_NS_PER_MS")
+  "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 3000) * DL_NS_PER_MS")
 dlt_add_mutant(ends_leases_on_whole_seconds queue.c lease_ends_on_time
   "if (claim->expires_ns <= now_ns)" "if (claim->expires_ns / 1000000000 * 1000000000 <= now_ns)")
 dlt_add_mutant(ends_leases_a_little_late queue.c lease_ends_on_time
-  "now_ns + lease_ms * MEMORY_NS_PER_MS" "now_ns + (lease_ms + 1200) * MEMORY_NS_PER_MS")
+  "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 1200) * DL_NS_PER_MS")
 dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
 dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Is time counted without wrap, and waited for without oversleeping? */
+/* Tests: core/sys/clock.c */
+/* Tests: lib/deadline_cond.c */
+/* Tests: lib/time.c */
+#include "lib/deadline_cond.h"
 #include "sys/clock.h"
 
 #include <criterion/criterion.h>
@@ -40,9 +44,9 @@ static int64_t wait_ms(const struct dl_clock *clock, int64_t deadline_ns)
     pthread_cond_t cond;
     int64_t start = dl_clock_now(&dl_clock_boottime);
 
-    cr_assert_eq(dl_cond_init(&cond), 0);
+    cr_assert_eq(dl_deadline_cond_init(&cond), 0);
     (void)pthread_mutex_lock(&mutex);
-    dl_cond_wait_until(&cond, &mutex, clock, deadline_ns);
+    dl_clock_wait(&cond, &mutex, clock, deadline_ns);
     (void)pthread_mutex_unlock(&mutex);
     (void)pthread_cond_destroy(&cond);
     return (dl_clock_now(&dl_clock_boottime) - start) / DL_NS_PER_MS;
@@ -99,11 +103,11 @@ Test(clock, wait_for_ever_is_ended_by_a_signal)
     struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread;
 
-    cr_assert_eq(dl_cond_init(&w.cond), 0);
+    cr_assert_eq(dl_deadline_cond_init(&w.cond), 0);
     (void)pthread_mutex_lock(&w.mutex);
     cr_assert_eq(pthread_create(&thread, NULL, signal_later, &w), 0);
     while (!w.go)
-        dl_cond_wait_until(&w.cond, &w.mutex, &dl_clock_boottime, DL_NEVER);
+        dl_clock_wait(&w.cond, &w.mutex, &dl_clock_boottime, DL_NEVER);
     (void)pthread_mutex_unlock(&w.mutex);
     (void)pthread_join(thread, NULL);
     cr_expect_eq(w.go, 1);

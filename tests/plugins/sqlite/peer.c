@@ -262,7 +262,7 @@ static enum dlock_status do_enter(void)
 {
     struct sqlite_session *session = store.self;
 
-    session->db.until_ns = sqlite_clock_until(2 * SQ_NS_PER_S);
+    session->db.until_ns = sqlite_clock_until(2 * DL_NS_PER_S);
     return sqlite_db_begin(&session->db, &store.err);
 }
 

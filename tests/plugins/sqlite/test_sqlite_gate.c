@@ -197,7 +197,7 @@ Test(gate, no_half_made_file_is_left)
 
 Test(gate, an_owner_that_dies_gives_it_back)
 {
-    int64_t until = sqlite_clock_until(2 * SQ_NS_PER_S);
+    int64_t until = sqlite_clock_until(2 * DL_NS_PER_S);
     struct sqlite_session *session = s.self;
     pid_t pid = fork();
 
@@ -255,7 +255,7 @@ Test(gate, one_cut_short_inside_a_transaction)
 {
     struct sqlite_session *session = s.self;
 
-    session->db.until_ns = sqlite_clock_until(2 * SQ_NS_PER_S);
+    session->db.until_ns = sqlite_clock_until(2 * DL_NS_PER_S);
     cr_assert_eq(sqlite_db_begin(&session->db, &s.err), DLOCK_OK);
     cr_assert(session->db.gated);
     cr_assert_eq(truncate(gate_path, 0), 0);
@@ -293,7 +293,7 @@ Test(gate, one_spoiled_while_somebody_waits_for_a_turn)
     cr_assert_eq(sqlite_gate_lock(gate_of(&s), sqlite_clock_until(0)), 0);
     gate_write(0, &nothing, sizeof nothing);
     cr_assert_eq(
-        sqlite_ticket_enter(&gate->file->door, &gate->pass, sqlite_clock_until(20 * SQ_NS_PER_S)),
+        sqlite_ticket_enter(&gate->file->door, &gate->pass, sqlite_clock_until(20 * DL_NS_PER_S)),
         ENODATA);
     store_works();
 }

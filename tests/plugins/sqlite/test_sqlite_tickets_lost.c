@@ -107,7 +107,7 @@ static pid_t racer_start(int i)
 static void racer_is_alive(int i)
 {
     uint32_t before = atomic_load(&door->entries[i]);
-    int64_t until = sqlite_clock_until(DLT_LONG_MS * SQ_NS_PER_MS);
+    int64_t until = sqlite_clock_until(DLT_LONG_MS * DL_NS_PER_MS);
 
     while (atomic_load(&door->entries[i]) == before && sqlite_clock_boottime() < until)
         dlt_sleep_ms(1);

@@ -58,7 +58,7 @@ static void fill(sqlite3 *db)
     (void)sqlite3_bind_blob(row, 2, "aaaaaaaaaaaaaaaa", DLOCK_TOKEN_SIZE, SQLITE_STATIC);
     (void)sqlite3_bind_blob(row, 3, clock_now.boot, SQ_BOOT_SIZE, SQLITE_STATIC);
     (void)sqlite3_bind_int64(row, 4, now);
-    (void)sqlite3_bind_int64(row, 5, now + 60 * SQ_NS_PER_S);
+    (void)sqlite3_bind_int64(row, 5, now + 60 * DL_NS_PER_S);
     cr_assert_eq(sqlite3_step(row), SQLITE_DONE);
     (void)sqlite3_finalize(row);
 }

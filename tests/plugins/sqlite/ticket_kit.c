@@ -27,7 +27,7 @@ void dlt_door_tear_down(void)
 
 int dlt_door_enter(struct sqlite_ticket_pass *pass, int64_t timeout_ms)
 {
-    return sqlite_ticket_enter(&door->lock, pass, sqlite_clock_until(timeout_ms * SQ_NS_PER_MS));
+    return sqlite_ticket_enter(&door->lock, pass, sqlite_clock_until(timeout_ms * DL_NS_PER_MS));
 }
 
 void dlt_door_goes_on(struct sqlite_ticket_pass *pass)

@@ -21,7 +21,8 @@ mutant 2 "a lease counts from the answer" dlock-sim \
 
 mutant 3 "a clock that stands still during suspend" "dlock_plugin_memory test_skew_dlock" \
     "test_skew_dlock memory://mutant" \
-    core/sys/clock.c "return clock_read(CLOCK_BOOTTIME);" "return clock_read(CLOCK_MONOTONIC);"
+    core/sys/clock.c "return dl_time_now_ns(CLOCK_BOOTTIME);" \
+    "return dl_time_now_ns(CLOCK_MONOTONIC);"
 
 mutant 4 "a renewal without an answer counts" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
@@ -129,7 +130,7 @@ mutant 17 "a session that was lost is opened again in silence" "$mysql" \
         return my_conn_open(conn, conn->place, conn->host, deadline_ns, err);
     }
     return DLOCK_OK;" \
-    plugins/mysql/conn.c "#define FRESH_NS (5 * MY_NS_PER_MS)" "#define FRESH_NS 0" \
+    plugins/mysql/conn.c "#define FRESH_NS (5 * DL_NS_PER_MS)" "#define FRESH_NS 0" \
     plugins/mysql/pinned.c "    if (my_conn_in_transaction(conn))" "    if (!conn->dead)"
 
 mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \

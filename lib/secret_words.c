@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/secret_words.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* pass_file and pass_env tell where the password is. They are no secret. */
+static bool is_elsewhere(const char *pass)
+{
+    return strncmp(pass, "pass_file", 9) == 0 || strncmp(pass, "pass_env", 8) == 0;
+}
+
+bool dl_secret_words_in(const char *text)
+{
+    static const char *const words[] = {"secret", "token", "cred", "pwd"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(text, words[i]) != NULL)
+            return true;
+    for (const char *at = text; (at = strstr(at, "pass")) != NULL; at++)
+        if (!is_elsewhere(at))
+            return true;
+    return false;
+}
