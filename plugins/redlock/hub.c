@@ -36,14 +36,19 @@ static void registry_start(void)
 
 /* ---- one hub ---- */
 
+static void nodes_free(const struct redlock_hub *hub, struct redlock_node *nodes)
+{
+    for (unsigned i = 0; nodes != NULL && i < hub->place.count; i++)
+        redlock_node_close(&nodes[i]);
+    free(nodes);
+}
+
 static void hub_free(struct redlock_hub *hub)
 {
-    for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
-        redlock_node_close(&hub->ears[i]);
-    free(hub->ears);
-    free(hub->debts);
+    nodes_free(hub, hub->ears);
     for (unsigned i = 0; i < hub->spare_count; i++)
-        redlock_lines_close(&hub->spare[i], hub->place.count);
+        nodes_free(hub, hub->spare[i]);
+    redlock_pending_fini(&hub->pending);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
     tls_free(hub->tls);
@@ -98,6 +103,7 @@ static struct redlock_hub *hub_new(const struct dlock_host *host, const struct d
         return NULL;
     }
     (void)pthread_mutex_init(&hub->mutex, NULL);
+    redlock_pending_init(&hub->pending);
     hub->host = host;
     hub->wake_fd = -1;
     if (hub_fill(hub, target, err))
@@ -150,7 +156,7 @@ void redlock_hub_abandon(struct redlock_hub *hub)
         redlock_node_leave(&hub->ears[i]);
     for (unsigned at = 0; at < hub->spare_count; at++)
         for (unsigned i = 0; i < hub->place.count; i++)
-            redlock_node_leave(&hub->spare[at].nodes[i]);
+            redlock_node_leave(&hub->spare[at][i]);
     if (hub->wake_fd >= 0)
         (void)close(hub->wake_fd);
     hub->wake_fd = -1;
@@ -164,6 +170,11 @@ bool redlock_hub_first(struct redlock_hub *hub)
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub)
 {
     return &hub->place;
+}
+
+struct redlock_pending *redlock_hub_pending(struct redlock_hub *hub)
+{
+    return &hub->pending;
 }
 
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub)
@@ -196,61 +207,31 @@ void redlock_hub_note_busy(struct redlock_hub *hub, const unsigned char *name, u
 
 /* ---- connections of sessions that sleep ---- */
 
-void redlock_lines_close(struct redlock_lines *lines, unsigned count)
-{
-    for (unsigned i = 0; lines->nodes != NULL && i < count; i++)
-        redlock_node_close(&lines->nodes[i]);
-    free(lines->nodes);
-    free(lines->debts);
-    *lines = (struct redlock_lines){.nodes = NULL};
-}
-
-bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines)
+bool redlock_hub_keep(struct redlock_hub *hub, struct redlock_node *nodes)
 {
     bool kept = false;
 
     (void)pthread_mutex_lock(&hub->mutex);
     kept = hub->spare_count < HUB_SPARE;
     if (kept) {
-        hub->spare[hub->spare_count] = *lines;
+        hub->spare[hub->spare_count] = nodes;
         hub->spare_count++;
     }
     (void)pthread_mutex_unlock(&hub->mutex);
     return kept;
 }
 
-bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines)
+struct redlock_node *redlock_hub_take(struct redlock_hub *hub)
 {
-    bool taken = false;
+    struct redlock_node *nodes = NULL;
 
     (void)pthread_mutex_lock(&hub->mutex);
-    taken = hub->spare_count > 0;
-    if (taken) {
+    if (hub->spare_count > 0) {
         hub->spare_count--;
-        *lines = hub->spare[hub->spare_count];
+        nodes = hub->spare[hub->spare_count];
     }
     (void)pthread_mutex_unlock(&hub->mutex);
-    return taken;
-}
-
-void redlock_hub_debts_leave(struct redlock_hub *hub, struct redlock_debt *debts)
-{
-    (void)pthread_mutex_lock(&hub->mutex);
-    if (hub->debts == NULL)
-        hub->debts = calloc(hub->place.count, sizeof *hub->debts);
-    if (hub->debts != NULL)
-        hub->indebted |= redlock_debts_move(hub->debts, debts, hub->place.count);
-    (void)pthread_mutex_unlock(&hub->mutex);
-}
-
-void redlock_hub_debts_take(struct redlock_hub *hub, struct redlock_debt *debts)
-{
-    if (!hub->indebted)
-        return;
-    (void)pthread_mutex_lock(&hub->mutex);
-    (void)redlock_debts_move(debts, hub->debts, hub->place.count);
-    hub->indebted = false;
-    (void)pthread_mutex_unlock(&hub->mutex);
+    return nodes;
 }
 
 /* ---- attempts ---- */

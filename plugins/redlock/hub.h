@@ -51,6 +51,8 @@ void redlock_hub_abandon(struct redlock_hub *hub);
 bool redlock_hub_first(struct redlock_hub *hub);
 
 const struct redlock_place *redlock_hub_place(const struct redlock_hub *hub);
+/* What nodes have yet to be told. */
+struct redlock_pending *redlock_hub_pending(struct redlock_hub *hub);
 const struct tls *redlock_hub_tls(const struct redlock_hub *hub);
 
 /* Whether the name was held when it was asked for last, by this client, or one with the same hash.
@@ -59,23 +61,11 @@ bool redlock_hub_was_busy(struct redlock_hub *hub, const unsigned char *name, ui
 void redlock_hub_note_busy(struct redlock_hub *hub, const unsigned char *name, uint32_t name_len,
                            bool busy);
 
-/* Connections to all nodes that no session uses. */
-struct redlock_lines {
-    struct redlock_node *nodes; /* NULL: none */
-    struct redlock_debt *debts;
-    uint64_t calls;
-};
-
-void redlock_lines_close(struct redlock_lines *lines, unsigned count);
-/* False: there are enough of them, and the caller keeps his. */
-bool redlock_hub_keep(struct redlock_hub *hub, const struct redlock_lines *lines);
-/* False: none are there. */
-bool redlock_hub_take(struct redlock_hub *hub, struct redlock_lines *lines);
-
-/* What nodes have to be told survives the session that knows of it: left by one that is closed, and
- * taken by the next one that is used. debts: of all nodes. */
-void redlock_hub_debts_leave(struct redlock_hub *hub, struct redlock_debt *debts);
-void redlock_hub_debts_take(struct redlock_hub *hub, struct redlock_debt *debts);
+/* Connections to all nodes that no session uses. False: there are enough of them, and the caller
+ * keeps his. */
+bool redlock_hub_keep(struct redlock_hub *hub, struct redlock_node *nodes);
+/* NULL: none are there. */
+struct redlock_node *redlock_hub_take(struct redlock_hub *hub);
 
 /* The attempt lives until redlock_hub_end, which is harmless twice. */
 void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,

@@ -15,6 +15,7 @@ struct redlock_hub {
     const struct dlock_host *host; /* the client [HST-1] */
     struct redlock_place place;
     struct tls *tls;
+    struct redlock_pending pending;
     char channel[RESP_PREFIX_MAX + RESP_HEX_SIZE];
     int wake_fd; /* eventfd: the reading thread has something else to do */
     _Atomic unsigned char busy[HUB_NAMES]; /* by names' hashes; a hint */
@@ -26,9 +27,7 @@ struct redlock_hub {
     unsigned hears;            /* bits: nodes whose messages arrive */
     int64_t settled_ns;        /* until then no further ear is about to hear */
     bool reading;              /* a thread has the ears, with the mutex released */
-    struct redlock_lines spare[HUB_SPARE];
-    struct redlock_debt *debts;   /* of no session, one a node; NULL: there were none yet */
-    _Atomic bool indebted;        /* there are some */
+    struct redlock_node *spare[HUB_SPARE];
     _Atomic unsigned spare_count; /* a forked child looks at them without the mutex */
 };
 

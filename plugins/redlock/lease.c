@@ -210,13 +210,12 @@ static unsigned unsettled(const struct taking *taking, bool *waiting)
     *waiting = false;
     for (unsigned i = 0; i < taking->session->place->count; i++) {
         const struct redlock_node *node = &taking->session->nodes[i];
-        bool connected = node->state == NODE_READY && node->life == taking->round.answers[i].life;
-        bool owed = redlock_release_is_owed(taking->session, i, taking->req->token);
+        const struct redlock_answer *answer = &taking->round.answers[i];
 
-        if (!may_hold(&taking->round.answers[i]) || (connected && node->count == 0 && !owed))
+        if (!may_hold(answer) || answer->undone_life == answer->life)
             continue;
         count++;
-        *waiting |= connected && node->count > 0;
+        *waiting |= node->state == NODE_READY && node->life == answer->life && node->count > 0;
     }
     return count;
 }
@@ -232,7 +231,7 @@ static bool take_settle(struct taking *taking)
     while (unsettled(taking, &waiting) >= session->place->need && waiting &&
            redlock_now(session) < taking->req->deadline_ns) {
         redlock_session_sleep(session, taking->req->deadline_ns);
-        redlock_session_advance(session);
+        redlock_release_advance(session);
     }
     session->round = NULL;
     return unsettled(taking, &waiting) < session->place->need;
@@ -367,7 +366,7 @@ static bool take_pause(struct taking *taking)
         return false;
     while (redlock_now(session) < until_ns) {
         redlock_session_sleep(session, until_ns);
-        redlock_session_advance(session);
+        redlock_release_advance(session);
     }
     return true;
 }
@@ -399,7 +398,6 @@ static enum dlock_status take(struct taking *taking, struct dlock_grant *grant,
         if (verdict != QUORUM_LOST || turn >= taking->session->place->retry_count ||
             !is_split(&taking->round) || !take_pause(taking))
             return take_failed(taking, verdict, grant, err);
-        redlock_round_end(&taking->round);
     }
 }
 
@@ -425,7 +423,6 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     resp_keys_hex(taking->token, req->token);
     redlock_hub_begin(session->hub, taking->attempt, req->token);
     status = take(taking, grant, err);
-    redlock_round_end(&taking->round);
     free(taking);
     return status;
 }

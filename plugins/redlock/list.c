@@ -116,7 +116,6 @@ static bool page_take(struct listing *listing, unsigned node)
     resp_command_text(&request.command, "COUNT");
     resp_command_text(&request.command, PAGE);
     fine = redlock_round_run(&round) == QUORUM_WON;
-    redlock_round_end(&round);
     return fine;
 }
 

@@ -9,7 +9,6 @@
 #define HOLDER_ELEMENTS 5
 #define LABEL_SIZE      320
 #define NO_END          INT64_MAX
-#define KEY_SHOWN       80 /* bytes of it in a message */
 
 struct holder {
     size_t name; /* which of those looked at */
@@ -267,16 +266,12 @@ static enum dlock_status seen_tell(struct looking *looking, const struct redlock
                                    struct redlock_look *look)
 {
     const struct redlock_place *place = look->session->place;
-    size_t shown = looking->keys[0].lens[0];
     enum dlock_status status = DLOCK_OK;
 
     if (look->listing)
         foreign_tell(looking, look);
     else if (foreign_next(looking, place, 0) == 0)
-        status =
-            redlock_fail(look->err, place, DLOCK_CONFIG,
-                         "the key %.*s, or one beside it, is something else (WRONGTYPE)",
-                         (int)(shown < KEY_SHOWN ? shown : KEY_SHOWN), looking->keys[0].bytes[0]);
+        status = redlock_fail_key(look->err, place, DLOCK_CONFIG, &looking->keys[0]);
     if (status == DLOCK_OK)
         holders_tell(looking, round->tally.need, round->tally.nodes - round->tally.yes, look);
     if (look->node_lines)
@@ -328,7 +323,6 @@ enum dlock_status redlock_look(struct redlock_look *look)
                               round.tally.nodes, round.tally.need);
         redlock_report(look->err, session, &round);
     }
-    redlock_round_end(&round);
     free(looking->holders);
     free(looking);
     return status;

@@ -49,14 +49,19 @@ static void connection_end(struct redlock_node *node)
     node->state = NODE_DOWN;
 }
 
-void redlock_node_close(struct redlock_node *node)
+static void out_free(struct redlock_node *node)
 {
-    connection_end(node);
-    node->count = 0;
     if (node->out != NULL)
         explicit_bzero(node->out, node->out_room); /* passwords */
     free(node->out);
     node->out = NULL;
+}
+
+void redlock_node_close(struct redlock_node *node)
+{
+    connection_end(node);
+    node->count = 0;
+    out_free(node);
     node->out_room = 0;
 }
 
@@ -157,10 +162,13 @@ bool redlock_node_add(struct redlock_node *node, const char *bytes, size_t len)
 {
     if (node->out_len + len > node->out_room) {
         size_t room = 2 * (node->out_len + len);
-        char *out = room <= OUT_MAX ? realloc(node->out, room) : NULL;
+        char *out = room <= OUT_MAX ? malloc(room) : NULL;
 
         if (out == NULL)
             return false;
+        if (node->out_len > 0)
+            memcpy(out, node->out, node->out_len);
+        out_free(node);
         node->out = out;
         node->out_room = room;
     }
@@ -234,6 +242,7 @@ static void become_ready(struct redlock_node *node)
     node->heard_ns = now_ns;
     node->failures = 0;
     node->life++;
+    node->knows_release = false;
     node->votes_ns =
         now_ns +
         resp_guard_left_ms(node->place->restart_guard_ms, node->facts.uptime_s) * DL_NS_PER_MS;

@@ -81,9 +81,10 @@ struct redlock_node {
     enum dlock_status status; /* of the last failure; OK: none yet */
     char why[NODE_WHY_SIZE];
     unsigned failures;
-    int64_t retry_ns; /* not to be tried before */
-    int64_t limit_ns; /* READY by then, or DOWN */
-    uint64_t life;    /* counts connections that became READY */
+    int64_t retry_ns;   /* not to be tried before */
+    int64_t limit_ns;   /* READY by then, or DOWN */
+    uint64_t life;      /* counts connections that became READY */
+    bool knows_release; /* the text of its script went out on this connection */
 
     struct resolve_job *job;
     struct addrinfo *addresses, *at;

@@ -44,7 +44,8 @@ static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
                                       struct dlock_session_info *info, struct dlock_error *err)
 {
     struct redlock_session *session = self;
-    enum dlock_status status = redlock_session_open(session, host, target, deadline_ns, err);
+    enum dlock_status status =
+        redlock_session_open(session, host, target, redlock_deliver, deadline_ns, err);
 
     if (status != DLOCK_OK)
         return status;

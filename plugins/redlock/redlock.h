@@ -13,7 +13,9 @@
  *   round.c    one request to all nodes
  *   request.c  the requests: scripts with their keys and arguments
  *   session.c  connecting
- *   release.c  giving back on a node what nobody waits for, and what becomes of late answers
+ *   release.c  giving back on a node what nobody waits for
+ *   pending.c  the releases that nodes have yet to be told
+ *   deliver.c  what becomes of an answer
  *   report.c   errors, with a line for each node
  *   lease.c    trylock
  *   unlock.c   unlock, break
@@ -30,6 +32,7 @@
 
 #include "lib/time.h"
 #include "node.h"
+#include "pending.h"
 #include "quorum.h"
 #include "script.h"
 
@@ -81,24 +84,15 @@ int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_
 struct redlock_hub;
 struct redlock_round;
 
-#define REDLOCK_OWED_MAX 16 /* a node; what is more ends with its lease */
-
-/* What a node has not been told, as there was no connection to it; or has refused. */
-struct redlock_debt {
-    struct redlock_ask owed[REDLOCK_OWED_MAX];
-    unsigned count;
-    uint64_t knowing_life; /* of the connection on which the text of the script went out */
-};
-
 struct redlock_session {
     const struct dlock_host *host;
     const struct dlock_target *target;
     struct redlock_hub *hub;
     const struct redlock_place *place; /* the hub's */
     struct redlock_node *nodes;        /* place->count; NULL: lent, while it watches */
-    struct redlock_debt *debts;        /* as many */
+    struct redlock_pending *pending;   /* the hub's */
+    redlock_deliver_fn *deliver;       /* takes the answers */
     struct redlock_round *round;       /* the one in progress */
-    uint64_t calls;                    /* on these connections */
     struct spin spin;
     bool polled;    /* stirs is fresh */
     unsigned stirs; /* bits: nodes at which something can be done */
@@ -108,7 +102,8 @@ struct redlock_session {
 /* Opens connections until a majority is ready and the others had a moment, or by the deadline. */
 enum dlock_status redlock_session_open(struct redlock_session *session,
                                        const struct dlock_host *host,
-                                       const struct dlock_target *target, int64_t deadline_ns,
+                                       const struct dlock_target *target,
+                                       redlock_deliver_fn *deliver, int64_t deadline_ns,
                                        struct dlock_error *err);
 void redlock_session_close(struct redlock_session *session);
 void redlock_session_leave(struct redlock_session *session);
@@ -131,10 +126,6 @@ unsigned redlock_session_ready(const struct redlock_session *session);
 void redlock_session_lend(struct redlock_session *session);
 /* Takes some again, or makes new ones, which connect with the next request. False: no memory. */
 bool redlock_session_borrow(struct redlock_session *session);
-
-/* Two nodes are one server: CONFIG. */
-enum dlock_status redlock_session_twins(const struct redlock_session *session,
-                                        struct dlock_error *err);
 
 /* What open and probe say of it; a node is ready. */
 void redlock_info_fill(struct dlock_session_info *info, const struct redlock_session *session);
@@ -186,7 +177,8 @@ struct redlock_answer {
     bool straggler;                /* was behind when it was asked */
     bool again;                    /* asked `next` */
     int64_t until_ns;              /* PENDING: waited for */
-    uint64_t life;                 /* of the connection that it was sent on */
+    uint64_t life;                 /* of the connection that it was sent on; 0: it was not sent */
+    uint64_t undone_life;          /* of the one on which a release of it was answered; 0: none */
     char server[RESP_RUN_ID_SIZE]; /* that it was sent to; "": to none */
     int64_t number;                /* GIVEN: what `read` took from it */
     int64_t guard_ms; /* REFUSED: the node has no vote on new locks for so long; 0: another cause */
@@ -216,7 +208,7 @@ struct redlock_round {
     enum quorum_vote votes[REDLOCK_NODES_MAX];
     struct quorum_tally tally; /* of votes */
     struct redlock_answer answers[REDLOCK_NODES_MAX];
-    char *bytes;
+    char *bytes; /* of request */
     size_t len;
     bool no_memory;
 };
@@ -224,11 +216,10 @@ struct redlock_round {
 /* For judge: everybody who can answers. WON: a majority did. */
 enum quorum_verdict redlock_judge_heard(const struct redlock_round *round);
 
-/* Runs it. QUORUM_SHORT if there is no memory. Ended by redlock_round_end. */
+/* Runs it. QUORUM_SHORT if there is no memory. */
 enum quorum_verdict redlock_round_run(struct redlock_round *round);
-void redlock_round_end(struct redlock_round *round);
 
-/* For session.c: an answer to the request of the round in progress. */
+/* An answer to the request of the round in progress. */
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
                           const redisReply *reply);
 
@@ -245,28 +236,21 @@ void redlock_session_release(struct redlock_session *session, unsigned nodes,
                              const unsigned char *token, uint32_t last_round,
                              enum redlock_release what);
 
-/* One more; the oldest is forgotten, if there are too many. */
-void redlock_debt_add(struct redlock_debt *debt, const struct redlock_ask *ask);
-/* Those of all nodes. False: there were none. */
-bool redlock_debts_move(struct redlock_debt *to, struct redlock_debt *from, unsigned nodes);
+/* The node is told when there is a connection to it. */
+void redlock_release_later(struct redlock_session *session, unsigned node,
+                           const struct redlock_ask *release);
+/* Sends it now. False: it could not be sent, and is told later. */
+bool redlock_release_send(struct redlock_session *session, struct redlock_node *node,
+                          const struct redlock_ask *release);
 
-/* The node is to be told by its next connection, before anything else. */
-void redlock_release_owe(struct redlock_session *session, unsigned node,
-                         const struct redlock_ask *ask);
-/* ... or after a while, as it has just refused it: until it has done so often. */
-void redlock_release_refused(struct redlock_session *session, unsigned node,
-                             const struct redlock_ask *ask);
-/* Sends what is owed by now, if there is a connection. */
-void redlock_release_owed(struct redlock_session *session, unsigned node);
-/* The node has not been told yet that this token holds nothing, or not everything that it may. */
-bool redlock_release_is_owed(const struct redlock_session *session, unsigned node,
-                             const unsigned char *token);
+/* Advances all nodes, and tells them what is pending. */
+void redlock_release_advance(struct redlock_session *session);
 
-/* An answer to a request of an earlier call; and a request whose connection ended before one. */
-void redlock_release_late(struct redlock_session *session, struct redlock_node *node,
-                          const struct redlock_ask *ask, const redisReply *reply);
-void redlock_release_unanswered(struct redlock_session *session, const struct redlock_node *node,
-                                const struct redlock_ask *ask);
+/* ---- deliver.c ---- */
+
+/* An answer to any request of a session. */
+void redlock_deliver(struct redlock_node *node, const struct redlock_ask *ask,
+                     const redisReply *reply);
 
 /* ---- report.c ---- */
 
@@ -274,6 +258,9 @@ void redlock_release_unanswered(struct redlock_session *session, const struct re
 __attribute__((format(printf, 4, 5))) enum dlock_status
 redlock_fail(struct dlock_error *err, const struct redlock_place *place, enum dlock_status status,
              const char *format, ...);
+/* The name's key of the lock, or another one of the name, is something else. */
+enum dlock_status redlock_fail_key(struct dlock_error *err, const struct redlock_place *place,
+                                   enum dlock_status status, const struct resp_keys *keys);
 /* Adds a line for each node, of a round or of the connections alone (NULL). */
 void redlock_report(struct dlock_error *err, const struct redlock_session *session,
                     const struct redlock_round *round);

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait meanwhile */
+#define FOREIGN_KEY   (-2) /* held there, and a key beside the lease is something else */
+#define RENEW_AT_ONCE 60   /* leases in one script; other clients wait meanwhile */
 
 struct renewing {
     struct redlock_session *session;
@@ -20,7 +21,7 @@ struct renewing {
     struct redlock_round round;
     char token[RENEW_AT_ONCE][RESP_HEX_SIZE];
     char ttl[RENEW_AT_ONCE][RESP_DIGITS];
-    int64_t leases[RENEW_AT_ONCE][REDLOCK_NODES_MAX]; /* 0: not held there; -1: an error */
+    int64_t leases[RENEW_AT_ONCE][REDLOCK_NODES_MAX]; /* 0: not held there; < 0: an error */
     struct resp_keys keys[RENEW_AT_ONCE];
 };
 
@@ -29,7 +30,7 @@ static int64_t element_lease(const redisReply *element)
     if (element->type == REDIS_REPLY_INTEGER && element->integer >= 0 &&
         element->integer <= RESP_LEASE_MAX_MS)
         return element->integer;
-    return resp_error_is(element, "WRONGTYPE") ? 0 : -1; /* something else has the key */
+    return resp_error_is(element, "WRONGTYPE") ? FOREIGN_KEY : -1;
 }
 
 /* A lease for each name */
@@ -149,7 +150,6 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     resp_command_text(&request.command, "HEAL");
     resp_command_text(&request.command, req->label != NULL ? req->label : "");
     (void)redlock_round_run(&round);
-    redlock_round_end(&round);
 }
 
 /* Nodes that said they do not hold what a majority has just renewed. Only while the lease was valid
@@ -189,6 +189,15 @@ static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned nee
                                ttl_of(renewing, renewing->ops[op].req));
 }
 
+static bool has_foreign_key(const struct renewing *renewing, size_t op)
+{
+    bool has = false;
+
+    for (unsigned i = 0; i < renewing->session->place->count; i++)
+        has |= renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] == FOREIGN_KEY;
+    return has;
+}
+
 static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
 {
     const struct redlock_place *place = renewing->session->place;
@@ -205,9 +214,11 @@ static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
                                   tally.no, tally.nodes);
         break;
     case QUORUM_SHORT:
-        op->status = redlock_fail(err, place, DLOCK_UNAVAILABLE,
-                                  "a renewal reached %u of %u nodes, and needs %u",
-                                  tally.yes + tally.no, tally.nodes, tally.need);
+        op->status = has_foreign_key(renewing, i)
+                         ? redlock_fail_key(err, place, DLOCK_UNAVAILABLE, &renewing->keys[i])
+                         : redlock_fail(err, place, DLOCK_UNAVAILABLE,
+                                        "a renewal reached %u of %u nodes, and needs %u",
+                                        tally.yes + tally.no, tally.nodes, tally.need);
         break;
     default:
         op->status =
@@ -245,7 +256,6 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     for (size_t i = 0; i < renewing->n; i++)
         op_end(renewing, i, err);
     heal_all(renewing, deadline_ns);
-    redlock_round_end(&renewing->round);
 }
 
 enum dlock_status redlock_renew(void *self, struct dlock_lease_op *ops, size_t n,

@@ -2,7 +2,8 @@
 --
 -- KEYS   lock of each
 -- ARGV   token, ttl, mode of each; a token that holds exclusively and has the mode s becomes a reader
--- Returns for each: the lease, 0 if the token does not hold the name here, or an error
+-- Returns for each: the lease, 0 if the token does not hold the name here, or an error. A key that holds
+-- leases and is something else holds nothing.
 local function stay_owner(name, ttl)
     local left = redis.call('PTTL', name.lock)
     if left < ttl then
@@ -26,7 +27,7 @@ end
 local function renew(name, token, ttl, mode)
     local value = redis.pcall('GET', name.lock)
     if type(value) == 'table' then
-        return value
+        return is_foreign(value) and 0 or value
     end
     if value == '~' then
         value = false
@@ -36,7 +37,7 @@ local function renew(name, token, ttl, mode)
     end
     local ends = value and 0 or redis.pcall('ZSCORE', name.readers, token)
     if type(ends) == 'table' then
-        return ends
+        return is_foreign(ends) and 0 or ends
     end
     ends = tonumber(ends or 0)
     if ends <= now then

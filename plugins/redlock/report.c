@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define KEY_SHOWN 80 /* bytes of it in a message */
+
 enum dlock_status redlock_fail(struct dlock_error *err, const struct redlock_place *place,
                                enum dlock_status status, const char *format, ...)
 {
@@ -16,6 +18,16 @@ enum dlock_status redlock_fail(struct dlock_error *err, const struct redlock_pla
         redlock_place_show(place, all, sizeof all);
     return dlock_fail(err, REDLOCK_ORIGIN, status, 0, "%s%s%.180s", all, all[0] != '\0' ? ": " : "",
                       text);
+}
+
+enum dlock_status redlock_fail_key(struct dlock_error *err, const struct redlock_place *place,
+                                   enum dlock_status status, const struct resp_keys *keys)
+{
+    size_t shown = keys->lens[0] < KEY_SHOWN ? keys->lens[0] : KEY_SHOWN;
+
+    return redlock_fail(err, place, status,
+                        "the key %.*s, or one beside it, is something else (WRONGTYPE)", (int)shown,
+                        keys->bytes[0]);
 }
 
 static const char *vote_text(const struct redlock_answer *answer)

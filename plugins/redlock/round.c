@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+static _Atomic uint64_t calls; /* of this process */
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -75,21 +77,16 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
 
 /* The first release on a connection brings the text of its script: if others decide the round,
  * nobody may look for long whether this node knew it. */
-static bool request_send(struct redlock_round *round, unsigned i)
+static bool request_send(struct redlock_round *round, struct redlock_node *node)
 {
-    struct redlock_node *node = &round->session->nodes[i];
-    struct redlock_debt *debt = &round->session->debts[i];
-    size_t len = 0;
-    char *whole = NULL;
-    bool sent = false;
+    bool whole = round->ask.kind == ASK_RELEASE && !node->knows_release;
+    size_t len = round->len;
+    char *bytes = whole ? redlock_request_format(round->request, true, &len) : round->bytes;
+    bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->ask);
 
-    if (round->ask.kind != ASK_RELEASE || debt->knowing_life == node->life)
-        return redlock_node_send(node, round->bytes, round->len, &round->ask);
-    whole = redlock_request_format(round->request, true, &len);
-    sent = whole != NULL && redlock_node_send(node, whole, len, &round->ask);
-    if (sent)
-        debt->knowing_life = node->life;
-    free(whole);
+    node->knows_release |= sent && whole;
+    if (whole)
+        free(bytes);
     return sent;
 }
 
@@ -102,7 +99,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
         return;
     answer->straggler = is_behind(round, node, now_ns);
     round->ask.sent_ns = now_ns;
-    if (!request_send(round, i)) {
+    if (!request_send(round, node)) {
         refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->why);
         return;
     }
@@ -329,7 +326,7 @@ static enum quorum_verdict run(struct redlock_round *round)
     for (;;) {
         enum quorum_verdict result = QUORUM_WAIT;
 
-        redlock_session_advance(session);
+        redlock_release_advance(session);
         nodes_look(round);
         result = verdict(round);
         if (is_over(round, result, start_ns))
@@ -349,10 +346,11 @@ enum quorum_verdict redlock_round_run(struct redlock_round *round)
     round->no_memory = round->bytes == NULL;
     if (round->no_memory)
         return QUORUM_SHORT;
-    round->ask.call = ++session->calls;
+    round->ask.call = ++calls;
     session->round = round;
     spin_begin(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC));
     result = run(round);
+    free(round->bytes);
     spin_end(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC), result == QUORUM_WON);
     session->round = NULL;
     return result;
@@ -365,10 +363,4 @@ enum quorum_verdict redlock_judge_heard(const struct redlock_round *round)
     if (tally->yes + tally->no >= tally->need)
         return QUORUM_WON;
     return tally->open > 0 ? QUORUM_WAIT : QUORUM_SHORT;
-}
-
-void redlock_round_end(struct redlock_round *round)
-{
-    free(round->bytes);
-    round->bytes = NULL;
 }

@@ -12,28 +12,6 @@
 
 #define LINGER_NS (50 * DL_NS_PER_MS) /* for the rest, once a majority is connected */
 
-/* Only a number says that a release was executed. */
-static bool is_refused(const struct redlock_ask *ask, const redisReply *reply)
-{
-    return ask->kind == ASK_RELEASE && reply->type != REDIS_REPLY_INTEGER &&
-           !resp_error_is(reply, "NOSCRIPT");
-}
-
-static void deliver(struct redlock_node *node, const struct redlock_ask *ask,
-                    const redisReply *reply)
-{
-    struct redlock_session *session = node->owner;
-
-    if (reply != NULL && is_refused(ask, reply))
-        redlock_release_refused(session, node->index, ask);
-    if (reply == NULL)
-        redlock_release_unanswered(session, node, ask);
-    else if (session->round != NULL && session->round->ask.call == ask->call)
-        redlock_round_answer(session->round, node, reply);
-    else
-        redlock_release_late(session, node, ask, reply);
-}
-
 /* ---- all nodes ---- */
 
 /* What is left until then, or until a node has something to do that no descriptor tells of. */
@@ -80,13 +58,9 @@ void redlock_session_advance(struct redlock_session *session)
     if (!session->polled)
         poll_all(session, 0);
     session->polled = false;
-    redlock_hub_debts_take(session->hub, session->debts);
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->place->count; i++)
         if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
-        if (session->debts[i].count > 0)
-            redlock_release_owed(session, i);
-    }
 }
 
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
@@ -106,8 +80,8 @@ unsigned redlock_session_ready(const struct redlock_session *session)
     return ready;
 }
 
-enum dlock_status redlock_session_twins(const struct redlock_session *session,
-                                        struct dlock_error *err)
+/* Two nodes are one server: CONFIG. */
+static enum dlock_status twins(const struct redlock_session *session, struct dlock_error *err)
 {
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *one = &session->nodes[i];
@@ -174,9 +148,8 @@ static enum dlock_status common_status(const struct redlock_session *session)
 static void nodes_init(struct redlock_session *session)
 {
     for (unsigned i = 0; i < session->place->count; i++) {
-        session->debts[i].knowing_life = 0;
         redlock_node_init(&session->nodes[i], session->place, i, redlock_hub_tls(session->hub),
-                          session->host, deliver, session);
+                          session->host, session->deliver, session);
         session->nodes[i].target = session->target;
     }
 }
@@ -186,7 +159,7 @@ static enum dlock_status connections_check(struct redlock_session *session, stru
 {
     unsigned ready = redlock_session_ready(session);
 
-    if (redlock_session_twins(session, err) != DLOCK_OK)
+    if (twins(session, err) != DLOCK_OK)
         return err->status;
     if (ready >= session->place->need)
         return DLOCK_OK;
@@ -197,7 +170,7 @@ static enum dlock_status connections_check(struct redlock_session *session, stru
     return err->status;
 }
 
-/* What was sent and not answered is owed, or needs no answer. */
+/* What has no answer yet is delivered without one. */
 static void nodes_close(struct redlock_session *session)
 {
     for (unsigned i = 0; i < session->place->count; i++) {
@@ -218,70 +191,54 @@ enum dlock_status redlock_session_connect(struct redlock_session *session, int64
 
 /* ---- connections that are lent ---- */
 
-static struct redlock_lines lines_of(const struct redlock_session *session)
+static void nodes_use(struct redlock_session *session, struct redlock_node *nodes)
 {
-    return (struct redlock_lines){session->nodes, session->debts, session->calls};
-}
-
-static void lines_use(struct redlock_session *session, const struct redlock_lines *lines)
-{
-    session->nodes = lines->nodes;
-    session->debts = lines->debts;
-    session->calls = lines->calls;
+    session->nodes = nodes;
     session->polled = false;
-    for (unsigned i = 0; lines->nodes != NULL && i < session->place->count; i++) {
-        session->nodes[i].owner = session;
-        session->nodes[i].target = session->target;
+    for (unsigned i = 0; nodes != NULL && i < session->place->count; i++) {
+        nodes[i].owner = session;
+        nodes[i].target = session->target;
     }
 }
 
-/* Nothing is under way, and nobody has to be told of anything. */
-static bool is_done(const struct redlock_session *session)
+/* ready: all are, too. */
+static bool all_answered(const struct redlock_session *session, bool ready)
 {
     for (unsigned i = 0; i < session->place->count; i++)
-        if (session->nodes[i].count > 0 || session->debts[i].count > 0)
+        if (session->nodes[i].count > 0 || (ready && session->nodes[i].state != NODE_READY))
             return false;
     return true;
 }
 
-void redlock_session_lend(struct redlock_session *session)
+static void nodes_end(struct redlock_session *session)
 {
-    struct redlock_lines lines = lines_of(session), none = {.nodes = NULL};
-
-    if (!redlock_hub_keep(session->hub, &lines)) {
-        if (!is_done(session))
-            return;
-        redlock_lines_close(&lines, session->place->count);
-    }
-    lines_use(session, &none);
+    nodes_close(session);
+    free(session->nodes);
+    nodes_use(session, NULL);
 }
 
-static bool lines_make(struct redlock_session *session)
+void redlock_session_lend(struct redlock_session *session)
 {
-    struct redlock_lines lines = {
-        .nodes = calloc(session->place->count, sizeof *lines.nodes),
-        .debts = calloc(session->place->count, sizeof *lines.debts),
-    };
-
-    if (lines.nodes == NULL || lines.debts == NULL) {
-        free(lines.nodes);
-        free(lines.debts);
-        return false;
-    }
-    lines_use(session, &lines);
-    nodes_init(session);
-    return true;
+    if (redlock_hub_keep(session->hub, session->nodes))
+        nodes_use(session, NULL);
+    else if (all_answered(session, false))
+        nodes_end(session);
 }
 
 bool redlock_session_borrow(struct redlock_session *session)
 {
-    struct redlock_lines lines;
+    struct redlock_node *nodes = session->nodes;
 
-    if (session->nodes != NULL)
+    if (nodes == NULL)
+        nodes = redlock_hub_take(session->hub);
+    if (nodes != NULL) {
+        nodes_use(session, nodes);
         return true;
-    if (!redlock_hub_take(session->hub, &lines))
-        return lines_make(session);
-    lines_use(session, &lines);
+    }
+    session->nodes = calloc(session->place->count, sizeof *session->nodes);
+    if (session->nodes == NULL)
+        return false;
+    nodes_init(session);
     return true;
 }
 
@@ -289,17 +246,20 @@ bool redlock_session_borrow(struct redlock_session *session)
 
 enum dlock_status redlock_session_open(struct redlock_session *session,
                                        const struct dlock_host *host,
-                                       const struct dlock_target *target, int64_t deadline_ns,
+                                       const struct dlock_target *target,
+                                       redlock_deliver_fn *deliver, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
+    session->deliver = deliver;
     session->host = host;
     session->target = target;
     session->hub = redlock_hub_join(host, target, err);
     if (session->hub == NULL)
         return err->status;
     session->place = redlock_hub_place(session->hub);
+    session->pending = redlock_hub_pending(session->hub);
     if (!redlock_session_borrow(session))
         return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
     connect_all(session, deadline_ns);
@@ -308,30 +268,18 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
     return status;
 }
 
-static void lines_end(struct redlock_session *session)
-{
-    struct redlock_lines lines = lines_of(session), none = {.nodes = NULL};
-
-    if (lines.nodes == NULL)
-        return;
-    nodes_close(session);
-    redlock_hub_debts_leave(session->hub, session->debts);
-    redlock_lines_close(&lines, session->place->count);
-    lines_use(session, &none);
-}
-
 void redlock_session_close(struct redlock_session *session)
 {
-    struct redlock_lines lines;
     bool failed = false;
 
     if (session->hub == NULL)
         return;
-    failed = session->nodes != NULL && !is_done(session);
-    lines_end(session);
-    while (failed && redlock_hub_take(session->hub, &lines)) { /* they may be just as dead */
-        lines_use(session, &lines);
-        lines_end(session);
+    failed = session->nodes != NULL && !all_answered(session, true);
+    if (session->nodes != NULL)
+        nodes_end(session);
+    while (failed && (session->nodes = redlock_hub_take(session->hub)) != NULL) {
+        nodes_use(session, session->nodes); /* they may be just as dead */
+        nodes_end(session);
     }
     redlock_hub_leave(session->hub);
     session->hub = NULL;

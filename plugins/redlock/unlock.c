@@ -30,8 +30,8 @@ static void release_rest(const struct redlock_round *round)
     struct redlock_session *session = round->session;
 
     for (unsigned i = 0; i < session->place->count; i++)
-        if (round->answers[i].state == ANSWER_NOT_SENT || round->answers[i].state == ANSWER_REFUSED)
-            redlock_release_owe(session, i, &round->ask);
+        if (round->answers[i].life == 0)
+            redlock_release_later(session, i, &round->ask);
 }
 
 /* token: of owner; NULL: not one of ours. */
@@ -73,7 +73,6 @@ static enum dlock_status release(struct redlock_session *session, const unsigned
                          round.tally.yes + round.tally.no, round.tally.nodes, round.tally.need);
     if (status != DLOCK_OK && status != DLOCK_LOST)
         redlock_report(err, session, &round);
-    redlock_round_end(&round);
     return status;
 }
 

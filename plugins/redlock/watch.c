@@ -94,7 +94,6 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     for (unsigned i = 0; i < session->place->count; i++)
         if (round.answers[i].state == ANSWER_GIVEN && round.answers[i].vote == QUORUM_YES)
             free_nodes |= 1u << i;
-    redlock_round_end(&round);
     return free_nodes;
 }
 

@@ -332,6 +332,27 @@ static void sleepers_stop(void)
     }
 }
 
+/* What a node refused is told by the session that is used next, whichever it is. */
+Test(redlock_heal, UNL_1_another_session_tells_a_node_what_it_refused)
+{
+    struct dlt_request request;
+
+    take(&request, DLOCK_EXCLUSIVE);
+    allow_scripts(FAR, false);
+    cr_assert_eq(dlt_unlock(&two, &request), DLOCK_OK, "%s", two.err.message);
+    settle();
+    cr_expect(is_there(FAR));
+    allow_scripts(FAR, true);
+    for (int i = 0; i < TRIES && is_there(FAR); i++) {
+        struct dlt_holder holder;
+        size_t count = 1;
+
+        cr_assert_eq(dlt_inspect(&one, "y", &holder, &count), DLOCK_OK, "%s", one.err.message);
+        dlt_sleep_ms(50);
+    }
+    cr_expect_not(is_there(FAR));
+}
+
 /* Who goes to sleep with something left to tell a node keeps the connections, also if enough are
  * kept already, and tells it later. */
 Test(redlock_heal, UNL_1_what_is_owed_is_not_lost_by_waiting)

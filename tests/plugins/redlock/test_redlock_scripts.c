@@ -121,8 +121,26 @@ Test(redlock_scripts, REN_1_one_lease_in_trouble_leaves_the_next_one_alone)
     take(&reader, "r", DLOCK_SHARED);
     take(&writer, "x", DLOCK_EXCLUSIVE);
     spoil("r", "m");
-    renew_two(&reader, &writer, DLOCK_LOST, DLOCK_OK);
+    renew_two(&reader, &writer, DLOCK_UNAVAILABLE, DLOCK_OK);
+    cr_expect_not_null(strstr(session.err.message, "the key rl:{r}, or one beside it, is something "
+                                                   "else (WRONGTYPE)"),
+                       "%s", session.err.message);
     cr_expect_eq(dlt_unlock(&session, &writer), DLOCK_OK, "%s", session.err.message);
+}
+
+/* REN-2: a key that was the lease and is something else holds nothing. */
+Test(redlock_scripts, REN_2_a_key_that_is_something_else_is_not_held)
+{
+    struct dlt_request reader, writer;
+
+    take(&reader, "r", DLOCK_SHARED);
+    take(&writer, "x", DLOCK_EXCLUSIVE);
+    spoil("r", "r");
+    for (unsigned i = 0; i < NODES; i++) {
+        (void)dlt_redis_ask(&servers[i], "DEL rl:{x}");
+        (void)dlt_redis_ask(&servers[i], "LPUSH rl:{x} text");
+    }
+    renew_two(&reader, &writer, DLOCK_LOST, DLOCK_LOST);
 }
 
 /* The same where an element's downgrade fails. */

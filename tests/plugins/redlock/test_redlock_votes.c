@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said while nodes have no vote on new locks, and for how long? The slots of the plugin,
  * three real servers that were just started (CRASH_SAFE, TRY-3). */
+#include "heap_search.h"
 #include "redis_server.h"
 #include "redlock_slots.h"
 
@@ -167,3 +168,39 @@ Test(redlock_votes, SEC_1_a_password_that_was_just_changed)
     expect_try(DLOCK_OK, "");
     cr_expect_eq(dlt_unlock(&session, &request), DLOCK_OK, "%s", session.err.message);
 }
+
+#ifdef DLT_HEAP_SEARCH
+static char password[2001]; /* its end is not where the next command comes to lie */
+
+static int secret_read(const struct dlock_target *target, const char *option, char *buf,
+                       size_t size, struct dlock_error *err)
+{
+    (void)target;
+    (void)option;
+    (void)err;
+    return snprintf(buf, size, "%s", password);
+}
+
+/* C17: a buffer that was sent from grows, and the old one is freed. */
+Test(redlock_votes, C17_a_password_that_was_sent_is_wiped)
+{
+    char *copy = NULL;
+
+    for (size_t i = 0; i < sizeof password - 1; i++)
+        password[i] = (char)('a' + (i * 7 + i / 11) % 26);
+    copy = strdup(password);
+    cr_assert(dlt_heap_has(password + 1900, 100), "the search finds what is there");
+    explicit_bzero(copy, strlen(copy));
+    free(copy);
+    for (unsigned i = 0; i < NODES; i++)
+        (void)dlt_redis_ask(&servers[i], "ACL SETUSER ann on nopass ~* &* +@all");
+    dlt_session_option(&session, "restart_guard", "0");
+    session.target.user = "ann";
+    session.target.read_secret = secret_read;
+    open_it();
+    request.req.mode = DLOCK_SHARED; /* takes a script, whose text the server needs */
+    expect_try(DLOCK_OK, "");
+    cr_expect_eq(dlt_unlock(&session, &request), DLOCK_OK, "%s", session.err.message);
+    cr_expect_not(dlt_heap_has(password + 1900, 100));
+}
+#endif

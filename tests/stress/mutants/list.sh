@@ -52,11 +52,9 @@ mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock tes
     "test_redlock_late --filter '*/TRY_4*'" \
     plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
-    plugins/redlock/release.c \
-    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
-        redlock_hub_lives(session->hub, ask->token))" \
-    "    if (ask->kind != ASK_ACQUIRE || is_followed(session, node, ask) ||
-        ask->kind == ASK_ACQUIRE)"
+    plugins/redlock/deliver.c \
+    "    if (is_followed(session, node, ask) || redlock_hub_lives(session->hub, ask->token))" \
+    "    if (is_followed(session, node, ask) || ask->kind == ASK_ACQUIRE)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "test_redis_slots --filter 'slots/REN_2*'" \

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "pending.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PENDING_MAX 512 /* releases a node */
+
+struct redlock_pending_release {
+    struct redlock_pending_release *next;
+    int64_t due_ns;
+    struct redlock_ask release;
+};
+
+void redlock_pending_init(struct redlock_pending *pending)
+{
+    (void)pthread_mutex_init(&pending->mutex, NULL);
+    for (unsigned i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
+        pending->nodes[i] = (struct redlock_pending_list){.due_ns = INT64_MAX};
+}
+
+static void remove_locked(struct redlock_pending_list *list, struct redlock_pending_release **at)
+{
+    struct redlock_pending_release *entry = *at;
+
+    *at = entry->next;
+    list->count--;
+    free(entry);
+}
+
+void redlock_pending_fini(struct redlock_pending *pending)
+{
+    for (unsigned i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
+        while (pending->nodes[i].first != NULL)
+            remove_locked(&pending->nodes[i], &pending->nodes[i].first);
+    (void)pthread_mutex_destroy(&pending->mutex);
+}
+
+static bool is_same(const struct redlock_ask *one, const struct redlock_ask *other)
+{
+    return one->what == other->what && memcmp(one->token, other->token, sizeof one->token) == 0;
+}
+
+static void add_locked(struct redlock_pending_list *list, const struct redlock_ask *release,
+                       int64_t due_ns)
+{
+    struct redlock_pending_release **at = &list->first;
+
+    while (*at != NULL && !is_same(&(*at)->release, release))
+        at = &(*at)->next;
+    if (*at != NULL && (*at)->release.round >= release->round)
+        return;
+    if (*at == NULL) {
+        *at = calloc(1, sizeof **at);
+        if (*at == NULL)
+            return;
+        list->count++;
+    }
+    (*at)->release = *release;
+    (*at)->release.call = 0; /* the round that it was of may be over */
+    (*at)->due_ns = due_ns;
+    if (due_ns < list->due_ns)
+        list->due_ns = due_ns;
+    if (list->count > PENDING_MAX)
+        remove_locked(list, &list->first);
+}
+
+void redlock_pending_add(struct redlock_pending *pending, unsigned node,
+                         const struct redlock_ask *release, int64_t due_ns)
+{
+    (void)pthread_mutex_lock(&pending->mutex);
+    add_locked(&pending->nodes[node], release, due_ns);
+    (void)pthread_mutex_unlock(&pending->mutex);
+}
+
+bool redlock_pending_take(struct redlock_pending *pending, unsigned node, int64_t now_ns,
+                          struct redlock_ask *release)
+{
+    struct redlock_pending_list *list = &pending->nodes[node];
+    struct redlock_pending_release **at = &list->first;
+    int64_t due_ns = INT64_MAX;
+    bool taken = false;
+
+    if (list->due_ns > now_ns)
+        return false;
+    (void)pthread_mutex_lock(&pending->mutex);
+    for (; *at != NULL && (*at)->due_ns > now_ns; at = &(*at)->next)
+        due_ns = (*at)->due_ns < due_ns ? (*at)->due_ns : due_ns;
+    taken = *at != NULL;
+    if (taken) {
+        *release = (*at)->release;
+        remove_locked(list, at);
+    } else {
+        list->due_ns = due_ns;
+    }
+    (void)pthread_mutex_unlock(&pending->mutex);
+    return taken;
+}
