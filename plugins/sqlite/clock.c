@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The store's time. CLOCK_BOOTTIME counts suspend, is never set, and is the same for all processes
- * of one boot once the offset of a time namespace is taken off; the boot id tells the boots apart.
- */
-#include "sqlite.h"
+#include "clock.h"
+
+#include "os_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,22 +40,22 @@ int64_t sqlite_clock_until(int64_t left_ns)
 
 struct timespec sqlite_clock_futex(int64_t until_ns)
 {
-    int64_t left_ns = sqlite_lesser(until_ns - sqlite_clock_boottime(), DL_NS_PER_S);
+    int64_t left_ns = sqlite_clock_min(until_ns - sqlite_clock_boottime(), DL_NS_PER_S);
 
     return dl_time_spec(dl_time_now_ns(CLOCK_MONOTONIC) + left_ns);
 }
 
-int sqlite_clock_nap(int round, int64_t until_ns)
+bool sqlite_clock_nap(int round, int64_t until_ns)
 {
     int64_t left = until_ns - sqlite_clock_boottime();
     int64_t nap = round < 7 ? NAP_FIRST_NS << round : NAP_MOST_NS;
 
     if (left <= 0)
-        return 0;
+        return false;
     if (nap > left)
         nap = left;
     (void)nanosleep(&(struct timespec){.tv_nsec = (long)nap}, NULL);
-    return 1;
+    return true;
 }
 
 /* 0 and text, or an errno. */
@@ -85,8 +84,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* 32 digits with hyphens anywhere. Zero: it is something else. */
-static int boot_parse(const char *text, unsigned char *boot)
+/* 32 digits with hyphens anywhere. False: it is something else. */
+static bool boot_parse(const char *text, unsigned char *boot)
 {
     unsigned digits = 0;
 
@@ -96,33 +95,33 @@ static int boot_parse(const char *text, unsigned char *boot)
         if (*text == '-')
             continue;
         if (value < 0 || digits == 2 * SQ_BOOT_SIZE)
-            return 0;
+            return false;
         boot[digits / 2] = (unsigned char)(boot[digits / 2] << 4 | value);
         digits++;
     }
     return digits == 2 * SQ_BOOT_SIZE;
 }
 
-/* Lines of "boottime <seconds> <nanoseconds>". Zero: none such. */
-static int offset_parse(const char *text, int64_t *offset_ns)
+/* Lines of "boottime <seconds> <nanoseconds>". False: there is no such line. */
+static bool offset_parse(const char *text, int64_t *offset_ns)
 {
     const char *line = strstr(text, "boottime");
     char *end = NULL;
     int64_t seconds = 0;
 
     if (line == NULL)
-        return 0;
+        return false;
     line += strlen("boottime");
     seconds = strtoll(line, &end, 10);
     if (end == line)
-        return 0;
+        return false;
     line = end;
     *offset_ns = seconds * DL_NS_PER_S + strtoll(line, &end, 10);
     return end != line;
 }
 
-/* Zero: what the kernel tells about time namespaces is about our children, not about us. */
-static int namespace_is_own(void)
+/* False: the offsets that the kernel shows belong to our children, not to us. */
+static bool namespace_is_own(void)
 {
     char own[64] = "", children[64] = "";
     ssize_t own_len = readlink(OWN_NS_PATH, own, sizeof own);
@@ -140,13 +139,14 @@ static enum dlock_status offset_init(struct sqlite_clock *clock, struct dlock_er
     if (rc == ENOENT && access(BOOT_ID_PATH, R_OK) == 0) /* a kernel without time namespaces */
         return DLOCK_OK;
     if (rc != 0)
-        return sqlite_fail_errno(err, OFFSETS_PATH, "read", rc);
+        return sqlite_os_error_fail(err, OFFSETS_PATH, "read", rc);
     if (!namespace_is_own())
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "this process left its time namespace for its children only; open the "
+                          "this process changed the time namespace of its children only; open the "
                           "store in a child");
     if (!offset_parse(text, &clock->offset_ns))
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "cannot make sense of %s", OFFSETS_PATH);
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%s has an unknown format",
+                          OFFSETS_PATH);
     return DLOCK_OK;
 }
 
@@ -157,8 +157,9 @@ enum dlock_status sqlite_clock_init(struct sqlite_clock *clock, struct dlock_err
 
     memset(clock, 0, sizeof *clock);
     if (rc != 0)
-        return sqlite_fail_errno(err, BOOT_ID_PATH, "read", rc);
+        return sqlite_os_error_fail(err, BOOT_ID_PATH, "read", rc);
     if (!boot_parse(text, clock->boot))
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "cannot make sense of %s", BOOT_ID_PATH);
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%s has an unknown format",
+                          BOOT_ID_PATH);
     return offset_init(clock, err);
 }

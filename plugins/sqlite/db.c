@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-#include "sqlite.h"
+#include "db.h"
+
+#include "clock.h"
+#include "errmap.h"
+#include "layout.h"
+#include "os_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define UNMOVED_NS (200 * DL_NS_PER_US)
-
-struct dbconfig {
+static const struct {
     int option, value;
-};
-
-static const struct dbconfig dbconfigs[] = {
+} dbconfigs[] = {
     {SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
     {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
     {SQLITE_DBCONFIG_DQS_DML, 0},        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
 };
 
-/* The configuration cannot be asked for, but a connection has no mutex then. */
-int sqlite_db_threadsafe(void)
+/* SQLite does not tell its configuration, but without threads a connection has no mutex. */
+bool sqlite_db_is_threadsafe(void)
 {
     sqlite3 *handle = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
     int rc = sqlite3_threadsafe() == 0 ? SQLITE_MISUSE
                                        : sqlite3_open_v2(":memory:", &handle, flags, NULL);
-    int safe = rc == SQLITE_NOMEM || (rc == SQLITE_OK && sqlite3_db_mutex(handle) != NULL);
+    bool safe = rc == SQLITE_NOMEM || (rc == SQLITE_OK && sqlite3_db_mutex(handle) != NULL);
 
     (void)sqlite3_close_v2(handle);
     return safe;
@@ -51,62 +51,39 @@ static char *snapshot_uri(const char *path)
     return asprintf(&uri, "file:%s?immutable=1", escaped) < 0 ? NULL : uri;
 }
 
-int sqlite_db_connect(const struct sqlite_place *place, sqlite3 **handle)
+int sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
                 SQLITE_OPEN_NOFOLLOW;
     char *uri = NULL;
     int rc = SQLITE_NOMEM;
 
-    flags |= place->access == SQ_ACCESS_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-    if (place->access == SQ_ACCESS_SNAPSHOT) {
-        uri = snapshot_uri(place->real);
+    flags |= config->access == SQ_ACCESS_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+    if (config->access == SQ_ACCESS_SNAPSHOT) {
+        uri = snapshot_uri(config->real);
         flags |= SQLITE_OPEN_URI;
     }
     /* The VFS by name: a program may have made another one its default. */
-    if (place->access != SQ_ACCESS_SNAPSHOT || uri != NULL)
-        rc = sqlite3_open_v2(uri != NULL ? uri : place->real, handle, flags, "unix");
+    if (config->access != SQ_ACCESS_SNAPSHOT || uri != NULL)
+        rc = sqlite3_open_v2(uri != NULL ? uri : config->real, handle, flags, "unix");
     free(uri);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof dbconfigs / sizeof dbconfigs[0]; i++)
         rc = sqlite3_db_config(*handle, dbconfigs[i].option, dbconfigs[i].value, NULL);
     return rc;
 }
 
-enum dlock_status sqlite_db_fail(struct dlock_error *err, sqlite3 *handle,
-                                 const struct sqlite_place *place, enum dlock_status status, int rc)
+enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_config *config,
+                                           struct dlock_error *err)
 {
-    int number = handle != NULL ? sqlite3_system_errno(handle) : 0;
-    int primary = rc & 0xff;
-
-    if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
-        return dlock_fail(err, SQ_ORIGIN, status, rc,
-                          "%.180s: other processes kept it locked until the deadline", place->path);
-    if (primary == SQLITE_NOTADB)
-        return dlock_fail(err, SQ_ORIGIN, status, rc, "%.200s is not a SQLite database",
-                          place->path);
-    if ((primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN) &&
-        faccessat(AT_FDCWD, place->real, W_OK, AT_EACCESS) == 0 &&
-        sqlite_place_closed(place) != 0) {
-        number = sqlite_place_closed(place);
-        return dlock_fail(err, SQ_ORIGIN, sqlite_status_of_errno(number), rc,
-                          "cannot make -wal and -shm in directory %.180s: %s", place->directory,
-                          strerrordesc_np(number));
-    }
-    if (number != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR))
-        return dlock_fail(
-            err, SQ_ORIGIN, primary == SQLITE_CANTOPEN ? sqlite_status_of_errno(number) : status,
-            rc, "%.150s: %s: %s", place->path, sqlite3_errstr(rc), sqlite_errno_text(number));
-    return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", place->path,
-                      handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
-}
-
-enum dlock_status sqlite_db_writable(sqlite3 *handle, const struct sqlite_place *place,
-                                     struct dlock_error *err)
-{
-    if (place->access != SQ_ACCESS_WRITE || sqlite3_db_readonly(handle, "main") == 0)
+    if (config->access != SQ_ACCESS_WRITE || sqlite3_db_readonly(handle, "main") == 0)
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY,
-                      "%.200s may only be read: it or its file system is read-only", place->path);
+                      "%.200s may only be read: it or its file system is read-only", config->path);
+}
+
+enum dlock_status sqlite_db_fail(struct sqlite_db *db, int rc, struct dlock_error *err)
+{
+    return sqlite_errmap_fail(err, db->handle, db->config, sqlite_errmap_status(rc), rc);
 }
 
 static int wait_busy(void *arg, int round)
@@ -116,58 +93,59 @@ static int wait_busy(void *arg, int round)
     return sqlite_clock_nap(round, db->until_ns);
 }
 
-/* The log, the shared memory and the gate are beside the path: a file that is mounted by itself has
- * another set of them elsewhere, and there would be two holders. */
-static enum dlock_status file_unmounted(const struct sqlite_place *place, struct dlock_error *err)
+/* The log, the shared memory and the wake file are beside the path: a file that is mounted by
+ * itself has another set of them elsewhere, and there would be two holders. */
+static enum dlock_status file_check_mount(const struct sqlite_config *config,
+                                          struct dlock_error *err)
 {
     struct statx st;
 
-    if (statx(AT_FDCWD, place->real, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &st) != 0)
-        return sqlite_fail_errno(err, place->path, "look at", errno);
+    if (statx(AT_FDCWD, config->real, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &st) != 0)
+        return sqlite_os_error_fail(err, config->path, "examine", errno);
     if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s is mounted by itself; mount its directory instead", place->path);
+                          "%.150s is mounted by itself; mount its directory instead", config->path);
     return DLOCK_OK;
 }
 
-/* Remembers which file is open, by what SQLite and the path agree on. */
-static enum dlock_status file_note(struct sqlite_db *db, struct dlock_error *err)
+/* Remembers which file is open, if SQLite and the path agree. */
+static enum dlock_status file_remember(struct sqlite_db *db, struct dlock_error *err)
 {
     struct stat real, asked;
-    enum dlock_status status = file_unmounted(db->place, err);
+    enum dlock_status status = file_check_mount(db->config, err);
     int moved = 0;
 
     if (status != DLOCK_OK)
         return status;
-    if (stat(db->place->real, &real) == 0 && stat(db->place->path, &asked) == 0 &&
+    if (stat(db->config->real, &real) == 0 && stat(db->config->path, &asked) == 0 &&
         sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
         !moved && real.st_ino == asked.st_ino && real.st_dev == asked.st_dev) {
         db->opened = real;
         return DLOCK_OK;
     }
     return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                      "%.200s was replaced while it was opened", db->place->path);
+                      "%.200s was replaced while it was opened", db->config->path);
 }
 
 static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *err)
 {
-    int empty = 0;
-    enum dlock_status status = sqlite_layout_identify(db->handle, db->place, &empty, err);
+    bool empty = false;
+    enum dlock_status status = sqlite_layout_identify(db->handle, db->config, &empty, err);
 
     if (status != DLOCK_OK)
         return status;
-    if (empty && !db->place->create)
-        return sqlite_place_no_store(db->place, err);
+    if (empty && !db->config->create)
+        return sqlite_config_no_store(db->config, err);
     if (empty)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                          "%.200s was emptied while it was opened", db->place->path);
-    if (db->place->access != SQ_ACCESS_SNAPSHOT) /* of that SQLite does not say it */
-        status = sqlite_layout_is_wal(db->handle, db->place, err);
-    return status == DLOCK_OK ? file_note(db, err) : status;
+                          "%.200s was emptied while it was opened", db->config->path);
+    if (db->config->access != SQ_ACCESS_SNAPSHOT) /* SQLite does not show the mode of a snapshot */
+        status = sqlite_layout_check_wal(db->handle, db->config, err);
+    return status == DLOCK_OK ? file_remember(db, err) : status;
 }
 
-/* No mapping of the file itself: cut short by somebody, it would be a SIGBUS. */
-static int settings_make(struct sqlite_db *db, int full)
+/* The file is not mapped: if somebody cut it short, a mapping would raise SIGBUS. */
+static int settings_make(struct sqlite_db *db)
 {
     int rc = sqlite3_busy_handler(db->handle, wait_busy, db);
 
@@ -176,8 +154,9 @@ static int settings_make(struct sqlite_db *db, int full)
                           NULL, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db->handle,
-                          full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", NULL,
-                          NULL, NULL);
+                          db->config->full ? "PRAGMA synchronous = FULL"
+                                           : "PRAGMA synchronous = NORMAL",
+                          NULL, NULL, NULL);
     return rc;
 }
 
@@ -192,7 +171,7 @@ int sqlite_db_statement(struct sqlite_db *db, enum sqlite_statement which, sqlit
     return rc;
 }
 
-/* What each lock needs. All of them would take as long as the rest of opening. */
+/* The statements of every lock. To prepare all would take as long as the rest of opening. */
 static int statements_prepare(struct sqlite_db *db)
 {
     static const enum sqlite_statement first[] = {SQ_BEGIN, SQ_COMMIT, SQ_ROLLBACK,
@@ -205,33 +184,31 @@ static int statements_prepare(struct sqlite_db *db)
     return rc;
 }
 
-enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_place *place, int full,
+enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_config *config,
                                  struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     int rc = SQLITE_OK;
 
-    db->place = place;
-    rc = sqlite_db_connect(place, &db->handle);
+    db->config = config;
+    rc = sqlite_db_connect(config, &db->handle);
     if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
-    status = sqlite_db_writable(db->handle, place, err);
+        return sqlite_db_fail(db, rc, err);
+    status = sqlite_db_check_writable(db->handle, config, err);
     if (status != DLOCK_OK)
         return status;
-    rc = settings_make(db, full);
+    rc = settings_make(db);
     if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
+        return sqlite_db_fail(db, rc, err);
     status = file_check(db, err);
     if (status != DLOCK_OK)
         return status;
-    if (place->access != SQ_ACCESS_WRITE)
-        return sqlite_layout_is_present(db->handle, place, err);
+    if (config->access != SQ_ACCESS_WRITE)
+        return sqlite_layout_check_version(db->handle, config, err);
     rc = sqlite_layout_upgrade(db->handle);
     if (rc == SQLITE_OK)
         rc = statements_prepare(db);
-    if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, db->handle, place, sqlite_status_of(rc), rc);
-    return DLOCK_OK;
+    return rc == SQLITE_OK ? DLOCK_OK : sqlite_db_fail(db, rc, err);
 }
 
 void sqlite_db_close(struct sqlite_db *db)
@@ -262,49 +239,42 @@ static int run(struct sqlite_db *db, enum sqlite_statement which)
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void gate_leave(struct sqlite_db *db)
+static void writers_exit(struct sqlite_db *db)
 {
-    sqlite_gate_leave(&db->gate, db->gated, &db->wakes);
-    db->gated = 0;
+    sqlite_wake_file_exit(&db->wake_file, db->entered, &db->wake_set);
+    db->entered = false;
 }
 
-/* The gate only keeps order: whoever does not get it in half of the time goes to SQLite's lock
- * without it, so that a gate that is stuck stops nobody. */
-static int gate_enter(struct sqlite_db *db)
-{
-    int64_t now_ns = sqlite_clock_boottime();
-
-    return sqlite_gate_lock(&db->gate, now_ns + (db->until_ns - now_ns) / 2);
-}
-
+/* The ticket lock only keeps order. A call that does not get it in half of its time goes to
+ * SQLite's lock without it, so that a ticket lock that is stuck stops nobody. */
 enum dlock_status sqlite_db_begin(struct sqlite_db *db, struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_INTERNAL;
-    int rc = gate_enter(db);
+    int64_t now_ns = sqlite_clock_boottime();
+    int rc = SQLITE_OK;
 
-    db->gated = rc == 0;
-    db->wakes = (struct sqlite_wakes){0};
+    db->entered = sqlite_wake_file_enter(&db->wake_file, now_ns + (db->until_ns - now_ns) / 2);
+    db->wake_set = (struct sqlite_wake_set){.any = false};
     rc = run(db, SQ_BEGIN);
     if (rc == SQLITE_OK)
         return DLOCK_OK;
-    status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of(rc), rc);
-    gate_leave(db);
-    return status;
+    (void)sqlite_db_fail(db, rc, err);
+    writers_exit(db);
+    return err->status;
 }
 
 void sqlite_db_rollback(struct sqlite_db *db)
 {
     if (!sqlite3_get_autocommit(db->handle))
         (void)run(db, SQ_ROLLBACK);
-    gate_leave(db);
+    writers_exit(db);
 }
 
-/* 0: the file at the path is the one that is open; ESTALE: it is not; others: not known. */
+/* 0: the open file is the one at the path. ESTALE: it is not. Others: not known. */
 static int path_compare(const struct sqlite_db *db)
 {
     struct stat st;
 
-    if (stat(db->place->path, &st) != 0)
+    if (stat(db->config->path, &st) != 0)
         return errno == ENOENT || errno == ENOTDIR ? ESTALE : errno;
     return st.st_ino == db->opened.st_ino && st.st_dev == db->opened.st_dev ? 0 : ESTALE;
 }
@@ -314,32 +284,32 @@ static enum dlock_status path_judge(const struct sqlite_db *db, int number, stru
     if (number == 0)
         return DLOCK_OK;
     if (number != ESTALE)
-        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, number, "cannot look at %.180s: %s",
-                          db->place->path, strerrordesc_np(number));
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, number, "cannot examine %.180s: %s",
+                          db->config->path, strerrordesc_np(number));
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                      "%.150s is not the file any more that this program opened: it was moved, "
+                      "%.150s is no longer the file that this program opened: it was moved, "
                       "removed or replaced",
-                      db->place->path);
+                      db->config->path);
 }
 
-/* Changes are in -wal first, and in the file when that is gone. */
-static int snapshot_holds(const struct sqlite_db *db)
+/* A change is in -wal first, and in the file when -wal is gone. */
+static bool snapshot_holds(const struct sqlite_db *db)
 {
     struct stat st;
 
-    return !sqlite_place_has(db->place, "-wal") && stat(db->place->real, &st) == 0 &&
+    return !sqlite_config_has_sibling(db->config, "-wal") && stat(db->config->real, &st) == 0 &&
            st.st_size == db->opened.st_size && st.st_mtim.tv_sec == db->opened.st_mtim.tv_sec &&
            st.st_mtim.tv_nsec == db->opened.st_mtim.tv_nsec;
 }
 
-enum dlock_status sqlite_db_unmoved(struct sqlite_db *db, struct dlock_error *err)
+enum dlock_status sqlite_db_check_unmoved(struct sqlite_db *db, struct dlock_error *err)
 {
     enum dlock_status status = path_judge(db, path_compare(db), err);
 
-    if (status == DLOCK_OK && db->place->access == SQ_ACCESS_SNAPSHOT && !snapshot_holds(db))
+    if (status == DLOCK_OK && db->config->access == SQ_ACCESS_SNAPSHOT && !snapshot_holds(db))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%.180s was opened by others while it was read; try again",
-                          db->place->path);
+                          db->config->path);
     return status;
 }
 
@@ -351,7 +321,8 @@ static enum dlock_status commit(struct sqlite_db *db, enum dlock_status status,
     if (status == DLOCK_OK) {
         rc = run(db, SQ_COMMIT);
         if (rc != SQLITE_OK)
-            status = sqlite_db_fail(err, db->handle, db->place, sqlite_status_of_commit(rc), rc);
+            status = sqlite_errmap_fail(err, db->handle, db->config,
+                                        sqlite_errmap_commit_status(rc), rc);
     }
     sqlite_db_rollback(db); /* nothing after a COMMIT that worked */
     return status;
@@ -359,18 +330,12 @@ static enum dlock_status commit(struct sqlite_db *db, enum dlock_status status,
 
 enum dlock_status sqlite_db_commit(struct sqlite_db *db, struct dlock_error *err)
 {
-    enum dlock_status status = sqlite_db_unmoved(db, err);
-
-    db->unmoved_ns = status == DLOCK_OK ? sqlite_clock_boottime() : 0;
-    return commit(db, status, err);
+    return commit(db, sqlite_db_check_unmoved(db, err), err);
 }
 
-/* A waiter that this grants the name to compares the paths itself before it believes the grant. */
-enum dlock_status sqlite_db_commit_release(struct sqlite_db *db, struct dlock_error *err)
+enum dlock_status sqlite_db_commit_end(struct sqlite_db *db, struct dlock_error *err)
 {
-    int number = 0;
+    int number = path_compare(db);
 
-    if (db->unmoved_ns == 0 || sqlite_clock_boottime() - db->unmoved_ns >= UNMOVED_NS)
-        number = path_compare(db);
     return commit(db, number == ESTALE ? path_judge(db, number, err) : DLOCK_OK, err);
 }

@@ -1,46 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "sqlite.h"
+#include "errmap.h"
 
-#include <errno.h>
+#include "os_error.h"
+
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
-enum dlock_status sqlite_status_of_errno(int number)
-{
-    switch (number) {
-    case EACCES:
-    case EPERM:
-        return DLOCK_AUTH;
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-    case ENOLCK:
-        return DLOCK_NOMEM;
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case EROFS:
-        return DLOCK_CONFIG;
-    default:
-        return DLOCK_UNAVAILABLE;
-    }
-}
-
-const char *sqlite_errno_text(int number)
-{
-    return number == EFBIG ? "larger than this process may write (ulimit -f)"
-                           : strerrordesc_np(number);
-}
-
-enum dlock_status sqlite_fail_errno(struct dlock_error *err, const char *path, const char *what,
-                                    int number)
-{
-    return dlock_fail(err, SQ_ORIGIN, sqlite_status_of_errno(number), number,
-                      "cannot %s %.180s: %s", what, path, sqlite_errno_text(number));
-}
-
-enum dlock_status sqlite_status_of(int rc)
+enum dlock_status sqlite_errmap_status(int rc)
 {
     if (rc == SQLITE_IOERR_NOMEM)
         return DLOCK_NOMEM;
@@ -58,7 +25,7 @@ enum dlock_status sqlite_status_of(int rc)
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
     case SQLITE_NOLFS:
-    case SQLITE_ERROR: /* of statements that prepare in our schema: it is another one */
+    case SQLITE_ERROR: /* the statements fit our schema: this is another one */
     case SQLITE_SCHEMA:
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
@@ -78,16 +45,49 @@ enum dlock_status sqlite_status_of(int rc)
     }
 }
 
-enum dlock_status sqlite_status_of_commit(int rc)
+enum dlock_status sqlite_errmap_commit_status(int rc)
 {
     switch (rc & 0xff) {
     case SQLITE_OK:
     case SQLITE_DONE:
         return DLOCK_OK;
     case SQLITE_BUSY:
-    case SQLITE_FULL: /* no room for the page, and it is the end of the page that commits it */
+    case SQLITE_FULL: /* the end of the page commits it, and there was no room for the page */
         return DLOCK_UNAVAILABLE;
-    default: /* what reached the disk may count when the log is read again after a crash */
+    default: /* what reached the disk may count when SQLite reads the log after a crash */
         return DLOCK_UNKNOWN;
     }
+}
+
+enum dlock_status sqlite_errmap_fail(struct dlock_error *err, sqlite3 *handle,
+                                     const struct sqlite_config *config, enum dlock_status status,
+                                     int rc)
+{
+    int number = handle != NULL ? sqlite3_system_errno(handle) : 0;
+    int primary = rc & 0xff;
+
+    if (primary == SQLITE_MISMATCH)
+        return dlock_fail(err, SQ_ORIGIN, status, rc,
+                          "%.180s: the row of this name was not written by dlock", config->path);
+    if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
+        return dlock_fail(err, SQ_ORIGIN, status, rc,
+                          "%.180s: other processes kept it locked until the deadline",
+                          config->path);
+    if (primary == SQLITE_NOTADB)
+        return dlock_fail(err, SQ_ORIGIN, status, rc, "%.200s is not a SQLite database",
+                          config->path);
+    if ((primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN) &&
+        faccessat(AT_FDCWD, config->real, W_OK, AT_EACCESS) == 0 &&
+        sqlite_config_directory_errno(config) != 0) {
+        number = sqlite_config_directory_errno(config);
+        return dlock_fail(err, SQ_ORIGIN, sqlite_os_error_status(number), rc,
+                          "cannot make -wal and -shm in directory %.180s: %s", config->directory,
+                          strerrordesc_np(number));
+    }
+    if (number != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR))
+        return dlock_fail(
+            err, SQ_ORIGIN, primary == SQLITE_CANTOPEN ? sqlite_os_error_status(number) : status,
+            rc, "%.150s: %s: %s", config->path, sqlite3_errstr(rc), sqlite_os_error_text(number));
+    return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", config->path,
+                      handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What is in a file: whether it is a store of ours, making it one, and bringing one of an earlier
- * layout up to date. */
-#include "sqlite.h"
+#include "layout.h"
+
+#include "errmap.h"
+#include "os_error.h"
+#include "statements.h"
 
 #include <string.h>
 
@@ -25,8 +27,8 @@ static int64_t version_of(sqlite3 *handle, int *rc)
     return number_of(handle, "PRAGMA user_version", rc);
 }
 
-enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_place *place,
-                                         int *empty, struct dlock_error *err)
+enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_config *config,
+                                         bool *empty, struct dlock_error *err)
 {
     int rc = SQLITE_OK;
     int64_t application = number_of(handle, "PRAGMA application_id", &rc);
@@ -35,15 +37,15 @@ enum dlock_status sqlite_layout_identify(sqlite3 *handle, const struct sqlite_pl
     *empty = application == 0 && version == 0 &&
              number_of(handle, "SELECT count(*) FROM sqlite_schema", &rc) == 0;
     if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+        return sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
     if (*empty)
         return DLOCK_OK;
     if (application != SQ_APPLICATION_ID)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.200s is a SQLite database of another program", place->path);
+                          "%.200s is a SQLite database of another program", config->path);
     if (version < SQ_SCHEMA_OLDEST || version > SQ_SCHEMA_VERSION)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                          "%.150s has layout %lld; this dlock knows %d to %d", place->path,
+                          "%.150s has layout %lld; this dlock knows %d to %d", config->path,
                           (long long)version, SQ_SCHEMA_OLDEST, SQ_SCHEMA_VERSION);
     return DLOCK_OK;
 }
@@ -52,19 +54,19 @@ static int mode_read(void *is_wal, int columns, char **values, char **names)
 {
     (void)columns;
     (void)names;
-    *(int *)is_wal = values[0] != NULL && strcmp(values[0], "wal") == 0;
+    *(bool *)is_wal = values[0] != NULL && strcmp(values[0], "wal") == 0;
     return 0;
 }
 
-enum dlock_status sqlite_layout_is_wal(sqlite3 *handle, const struct sqlite_place *place,
-                                       struct dlock_error *err)
+enum dlock_status sqlite_layout_check_wal(sqlite3 *handle, const struct sqlite_config *config,
+                                          struct dlock_error *err)
 {
-    int is_wal = 0;
+    bool is_wal = false;
     int rc = sqlite3_exec(handle, "PRAGMA journal_mode", mode_read, &is_wal, NULL);
 
     if (rc == SQLITE_OK && is_wal)
         return DLOCK_OK;
-    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode", place->path);
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, rc, "%.200s is not in WAL mode", config->path);
 }
 
 static int run(sqlite3 *handle, const char *sql)
@@ -72,7 +74,7 @@ static int run(sqlite3 *handle, const char *sql)
     return sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 
-/* Each change writes whole pages to the log and sums them up; a row or ten fit into these. */
+/* Each change writes whole pages to the log; a page of this size holds some ten rows. */
 int sqlite_layout_make(sqlite3 *handle)
 {
     int rc = run(handle, "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL");
@@ -97,19 +99,19 @@ static int upgrade_inside(sqlite3 *handle)
     return rc == SQLITE_OK ? run(handle, sqlite_upgrade) : rc;
 }
 
-enum dlock_status sqlite_layout_is_present(sqlite3 *handle, const struct sqlite_place *place,
-                                           struct dlock_error *err)
+enum dlock_status sqlite_layout_check_version(sqlite3 *handle, const struct sqlite_config *config,
+                                              struct dlock_error *err)
 {
     int rc = SQLITE_OK;
     int64_t version = version_of(handle, &rc);
 
     if (rc != SQLITE_OK)
-        return sqlite_db_fail(err, handle, place, sqlite_status_of(rc), rc);
+        return sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
     if (version == SQ_SCHEMA_VERSION)
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                       "%.150s has layout %lld; a user who may write has to open it once",
-                      place->path, (long long)version);
+                      config->path, (long long)version);
 }
 
 int sqlite_layout_upgrade(sqlite3 *handle)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Symbolic links in a path, followed as the kernel does it with fs.protected_symlinks, which need
- * not be on: in a directory where everybody may make links, those of other users lead nowhere. */
-#include "sqlite.h"
+/* Links are followed as the kernel follows them with fs.protected_symlinks, also where that is off:
+ * in a directory in which everybody may make links, a link of another user is refused. */
+#include "links.h"
+
+#include "os_error.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINKS_MAX 40 /* as the kernel */
@@ -17,17 +21,17 @@ struct walk {
     int links;
 };
 
-static int may_follow(const char *directory, const struct stat *link)
+static bool may_follow(const char *directory, const struct stat *link)
 {
     struct stat parent;
 
     if (stat(directory[0] != '\0' ? directory : "/", &parent) != 0)
-        return 0;
+        return false;
     return (parent.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH) ||
            link->st_uid == geteuid() || link->st_uid == parent.st_uid;
 }
 
-/* What the link at `link` says goes before the rest. An errno. */
+/* Puts the target of the link before the rest. Returns an errno. */
 static int link_follow(struct walk *walk, const char *link)
 {
     char target[PATH_MAX], rest[PATH_MAX];
@@ -46,7 +50,7 @@ static int link_follow(struct walk *walk, const char *link)
     return 0;
 }
 
-/* Takes one name off the rest. An errno; EPERM: `at` is a link that is not to be followed. */
+/* Appends one name to what is done. Returns an errno; EPERM: `at` is a link that is refused. */
 static int step(struct walk *walk, const char *name, char *at)
 {
     char *slash = strrchr(walk->done, '/');
@@ -77,7 +81,7 @@ static int failed(int number, const char *path, const char *at, struct dlock_err
                          "everybody may make one",
                          at);
     else if (number != ENOENT)
-        (void)sqlite_fail_errno(err, path, "find", number);
+        (void)sqlite_os_error_fail(err, path, "find", number);
     return number;
 }
 

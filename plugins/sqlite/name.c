@@ -34,8 +34,8 @@ static int parameter_bind(const struct sqlite_name *name, sqlite3_stmt *statemen
         return sqlite3_bind_int64(statement, parameter, values->until_ns);
     case SQ_P_FENCE:
         return sqlite3_bind_int64(statement, parameter, (int64_t)values->fence);
-    case SQ_P_CROWD:
-        return sqlite3_bind_int64(statement, parameter, values->crowd);
+    case SQ_P_WAITERS_MASK:
+        return sqlite3_bind_int64(statement, parameter, values->waiters_mask);
     case SQ_P_LABEL:
         return sqlite3_bind_text(statement, parameter, values->label, -1, SQLITE_STATIC);
     case SQ_P_MODE:
@@ -75,26 +75,26 @@ int sqlite_name_run(struct sqlite_name *name, enum sqlite_statement which,
     return SQLITE_OK;
 }
 
-/* Foreign values are refused, not interpreted. */
+/* Values that dlock does not write are refused. */
 static int row_read(struct sqlite_name *name, sqlite3_stmt *row)
 {
     int64_t fence = sqlite3_column_int64(row, 0);
-    int64_t crowd = sqlite3_column_int64(row, 1);
+    int64_t mask = sqlite3_column_int64(row, 1);
     const void *token = sqlite3_column_blob(row, 2);
     const void *boot = sqlite3_column_blob(row, 3);
 
-    if (fence < 0 || (crowd & ~(SQ_READERS | SQ_WAITERS)) != 0 ||
+    if (fence < 0 || (mask & ~(SQ_READERS | SQ_WAITERS)) != 0 ||
         (token != NULL && sqlite3_column_bytes(row, 2) != DLOCK_TOKEN_SIZE))
         return SQLITE_MISMATCH;
-    name->found = 1;
+    name->found = true;
     name->fence = name->stored_fence = (uint64_t)fence;
-    name->crowd = name->stored_crowd = (unsigned)crowd;
+    name->waiters_mask = name->stored_mask = (unsigned)mask;
     name->until_ns = sqlite3_column_int64(row, 4);
     if (token == NULL || boot == NULL || name->until_ns <= name->now_ns ||
         sqlite3_column_bytes(row, 3) != SQ_BOOT_SIZE ||
         memcmp(boot, name->session->clock.boot, SQ_BOOT_SIZE) != 0)
         return SQLITE_OK;
-    name->held = 1;
+    name->held = true;
     memcpy(name->token, token, sizeof name->token);
     return SQLITE_OK;
 }
@@ -112,12 +112,12 @@ int sqlite_name_find(struct sqlite_name *name)
     return rc;
 }
 
-int sqlite_name_held_by(const struct sqlite_name *name, const unsigned char *token)
+bool sqlite_name_is_held_by(const struct sqlite_name *name, const unsigned char *token)
 {
     return name->held && memcmp(name->token, token, sizeof name->token) == 0;
 }
 
-int sqlite_name_open_to(const struct sqlite_name *name, uint32_t mode)
+bool sqlite_name_is_open_to(const struct sqlite_name *name, uint32_t mode)
 {
     return !name->held && name->waiters == 0 && (mode == DLOCK_SHARED || name->readers == 0);
 }
@@ -131,27 +131,27 @@ static uint64_t fence_after(uint64_t fence)
     return next < wall ? wall : next;
 }
 
-static unsigned crowd_now(const struct sqlite_name *name)
+static unsigned mask_now(const struct sqlite_name *name)
 {
     return (name->readers > 0 ? SQ_READERS : 0u) | (name->waiters > 0 ? SQ_WAITERS : 0u);
 }
 
-/* Writes all of the row that there is to write. */
-static int take_alone(struct sqlite_name *name, struct sqlite_values *values)
+/* Writes the whole row. */
+static int take_exclusive(struct sqlite_name *name, struct sqlite_values *values)
 {
     int rc = SQLITE_INTERNAL;
 
-    values->crowd = crowd_now(name);
+    values->waiters_mask = mask_now(name);
     rc = sqlite_name_run(name, name->found ? SQ_TAKE : SQ_TAKE_FIRST, values);
-    if (rc == SQLITE_OK && name->changes == 0) /* the row that was found just now */
+    if (rc == SQLITE_OK && name->changes == 0) /* the row was there at sqlite_name_find */
         rc = SQLITE_CORRUPT;
     if (rc != SQLITE_OK)
         return rc;
-    name->found = name->held = 1;
-    name->freed = 0;
+    name->found = name->held = true;
+    name->freed = false;
     name->until_ns = values->until_ns;
     name->stored_fence = name->fence;
-    name->crowd = name->stored_crowd = values->crowd;
+    name->waiters_mask = name->stored_mask = values->waiters_mask;
     memcpy(name->token, values->token, sizeof name->token);
     return SQLITE_OK;
 }
@@ -165,7 +165,7 @@ static int take_shared(struct sqlite_name *name, const struct sqlite_values *val
     if (name->readers == 0 || name->until_ns < values->until_ns)
         name->until_ns = values->until_ns;
     name->readers++;
-    name->crowd |= SQ_READERS;
+    name->waiters_mask |= SQ_READERS;
     return SQLITE_OK;
 }
 
@@ -178,13 +178,28 @@ int sqlite_name_take(struct sqlite_name *name, const struct sqlite_values *value
     if (full.fence > FENCE_MOST)
         return SQLITE_MISMATCH;
     name->fence = full.fence;
-    return values->mode == DLOCK_SHARED ? take_shared(name, &full) : take_alone(name, &full);
+    return values->mode == DLOCK_SHARED ? take_shared(name, &full) : take_exclusive(name, &full);
 }
 
-/* SQLITE_OK: whether it is *held, and for how long. The store keeps the lease for at least what
- * grant->lease_ms says, which is never more than the ttl. */
+int sqlite_name_count(struct sqlite_name *name, enum sqlite_statement which,
+                      struct sqlite_count *count)
+{
+    sqlite3_stmt *row = NULL;
+    int rc = sqlite_name_ask(name, which, &(struct sqlite_values){0}, &row);
+
+    if (rc == SQLITE_ROW) {
+        count->all = sqlite3_column_int64(row, 0);
+        count->alive = sqlite3_column_int64(row, 1);
+        count->until_ns = sqlite3_column_int64(row, 2);
+        rc = SQLITE_OK;
+    }
+    sqlite_db_reset(&name->session->db, which);
+    return rc;
+}
+
+/* The store keeps the lease for at least grant->lease_ms, which is never more than the ttl. */
 static int extend(struct sqlite_name *name, enum sqlite_statement which,
-                  const struct dlock_request *req, int *held, struct dlock_grant *grant)
+                  const struct dlock_request *req, bool *held, struct dlock_grant *grant)
 {
     struct sqlite_values values = {.token = req->token,
                                    .until_ns = name->now_ns + req->ttl_ms * DL_NS_PER_MS};
@@ -196,11 +211,11 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
         rc = SQLITE_OK;
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
-        grant->lease_ms = sqlite_lesser(
+        grant->lease_ms = sqlite_clock_min(
             (sqlite3_column_int64(row, 1) - name->now_ns) / DL_NS_PER_MS, req->ttl_ms);
-        name->writes = 1;
+        name->writes = true;
         if (which == SQ_EXTEND)
-            name->crowd = (unsigned)sqlite3_column_int64(row, 2);
+            name->waiters_mask = (unsigned)sqlite3_column_int64(row, 2);
     } else if (rc == SQLITE_DONE) {
         rc = SQLITE_OK;
     }
@@ -208,7 +223,16 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
     return rc;
 }
 
-int sqlite_name_extend(struct sqlite_name *name, const struct dlock_request *req, int *held,
+static int grant_count(struct sqlite_name *name, struct dlock_grant *grant)
+{
+    struct sqlite_count count = {0};
+    int rc = sqlite_name_count(name, SQ_WAITERS_COUNT, &count);
+
+    grant->waiters = (uint32_t)count.alive;
+    return rc;
+}
+
+int sqlite_name_extend(struct sqlite_name *name, const struct dlock_request *req, bool *held,
                        struct dlock_grant *grant)
 {
     int rc = extend(name, SQ_EXTEND, req, held, grant);
@@ -216,15 +240,15 @@ int sqlite_name_extend(struct sqlite_name *name, const struct dlock_request *req
     if (rc != SQLITE_OK || !*held)
         return rc;
     grant->waiters = 0;
-    return (name->crowd & SQ_WAITERS) != 0 ? sqlite_name_count(name, grant) : SQLITE_OK;
+    return (name->waiters_mask & SQ_WAITERS) != 0 ? grant_count(name, grant) : SQLITE_OK;
 }
 
-int sqlite_name_extend_shared(struct sqlite_name *name, const struct dlock_request *req, int *held,
+int sqlite_name_extend_shared(struct sqlite_name *name, const struct dlock_request *req, bool *held,
                               struct dlock_grant *grant)
 {
     int rc = extend(name, SQ_READER_EXTEND, req, held, grant);
 
-    return rc == SQLITE_OK && *held ? sqlite_name_count(name, grant) : rc;
+    return rc == SQLITE_OK && *held ? grant_count(name, grant) : rc;
 }
 
 int sqlite_name_downgrade(struct sqlite_name *name, const struct dlock_request *req)
@@ -235,45 +259,35 @@ int sqlite_name_downgrade(struct sqlite_name *name, const struct dlock_request *
                                  .until_ns = name->now_ns + req->ttl_ms * DL_NS_PER_MS,
                              });
 
-    name->held = 0;
-    name->freed = 1;
-    name->crowd |= SQ_READERS;
+    name->held = false;
+    name->freed = true;
+    name->waiters_mask |= SQ_READERS;
     return rc;
 }
 
-int sqlite_name_end(struct sqlite_name *name, const unsigned char *token, int *ended)
+int sqlite_name_end(struct sqlite_name *name, const unsigned char *token, bool *ended)
 {
     int rc = SQLITE_OK;
 
-    *ended = sqlite_name_held_by(name, token);
+    *ended = name->held && (token == NULL || sqlite_name_is_held_by(name, token));
     if (*ended) {
-        name->held = 0;
-        name->freed = 1;
-    } else if ((name->crowd & SQ_READERS) != 0) {
-        rc = sqlite_name_run(name, SQ_READER_RELEASE, &(struct sqlite_values){.token = token});
-        *ended = rc == SQLITE_OK && name->changes > 0;
+        name->held = false;
+        name->freed = true;
     }
-    return rc;
-}
-
-int sqlite_name_end_all(struct sqlite_name *name, int *ended)
-{
-    int rc = SQLITE_OK;
-
-    *ended = name->held;
-    name->freed = name->held;
-    name->held = 0;
-    if ((name->crowd & SQ_READERS) != 0)
-        rc = sqlite_name_run(name, SQ_READERS_END, &(struct sqlite_values){0});
-    *ended |= name->changes > 0;
+    if ((name->waiters_mask & SQ_READERS) != 0 && (token == NULL || !*ended)) {
+        rc = sqlite_name_run(name, token != NULL ? SQ_READER_RELEASE : SQ_READERS_END,
+                             &(struct sqlite_values){.token = token});
+        *ended |= rc == SQLITE_OK && name->changes > 0;
+    }
     return rc;
 }
 
 int sqlite_name_save(struct sqlite_name *name)
 {
-    struct sqlite_values values = {.fence = name->fence, .crowd = crowd_now(name)};
+    struct sqlite_values values = {.fence = name->fence, .waiters_mask = mask_now(name)};
 
-    if (!name->freed && values.crowd == name->stored_crowd && values.fence == name->stored_fence)
+    if (!name->freed && values.waiters_mask == name->stored_mask &&
+        values.fence == name->stored_fence)
         return SQLITE_OK;
     return sqlite_name_run(name, name->freed ? SQ_FREE : SQ_MARK, &values);
 }

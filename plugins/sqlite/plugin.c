@@ -1,92 +1,84 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * sqlite:///path - the embedded store: all processes of this host that open the same file.
- *
- * README.md tells users about it. The slots are here, in the order of plugin.h; what they do to the
- * file is in lease.c and look.c.
- */
-#include "sqlite.h"
-
-#include <string.h>
+/* sqlite:///path - the embedded store: all processes of this host that open the same file. The
+ * slots are here, in the order of plugin.h; session.h has the map, README.md is for users. */
+#include "directory.h"
+#include "fork_guard.h"
+#include "os_error.h"
+#include "session.h"
+#include "setup.h"
+#include "wake_map.h"
 
 #define SQ_CAPS_ALWAYS                                                                 \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
      DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
-static enum dlock_status forked(struct dlock_error *err)
+/* The beginning of every slot that touches the file; slot_end is its end, whatever this returns. */
+static enum dlock_status slot_begin(struct sqlite_session *session, int64_t deadline_ns,
+                                    struct dlock_error *err)
 {
-    return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
-                      "SQLite was used before this process was forked; open the store after exec");
-}
-
-static void deadline_set(struct sqlite_session *session, int64_t deadline_ns)
-{
+    if (sqlite_fork_guard_is_child())
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
+                          "SQLite was used before this process was forked; open the store after "
+                          "exec");
     session->db.until_ns =
         sqlite_clock_until(deadline_ns - session->host->now_ns(session->host->ctx));
-}
-
-/* The beginning of every slot that touches the file; `leave` is the end, whatever this returns. */
-static enum dlock_status enter(struct sqlite_session *session, int64_t deadline_ns,
-                               struct dlock_error *err)
-{
-    if (sqlite_origin_left())
-        return forked(err);
-    deadline_set(session, deadline_ns);
-    sqlite_signals_block(&session->signals);
+    sqlite_sigxfsz_block(&session->sigxfsz);
     return DLOCK_OK;
 }
 
-static enum dlock_status leave(struct sqlite_session *session, enum dlock_status status)
+static enum dlock_status slot_end(struct sqlite_session *session, enum dlock_status status)
 {
-    sqlite_signals_restore(&session->signals);
+    sqlite_sigxfsz_restore(&session->sigxfsz);
     return status;
 }
 
-/* The same of those that write. */
-static enum dlock_status enter_to_write(struct sqlite_session *session, int64_t deadline_ns,
-                                        struct dlock_error *err)
+/* The same for slots that write. */
+static enum dlock_status slot_begin_write(struct sqlite_session *session, int64_t deadline_ns,
+                                          struct dlock_error *err)
 {
-    if (session->place.access == SQ_ACCESS_WRITE)
-        return enter(session, deadline_ns, err);
+    if (session->config.access == SQ_ACCESS_WRITE)
+        return slot_begin(session, deadline_ns, err);
     return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0, "this user may only read %.200s",
-                      session->place.path);
+                      session->config.path);
 }
 
 static void info_fill(struct dlock_session_info *info, const struct sqlite_session *session)
 {
-    info->caps = SQ_CAPS_ALWAYS | (session->full ? DLOCK_CAP_FENCE_DURABLE : 0);
+    info->caps = SQ_CAPS_ALWAYS | (session->config.full ? DLOCK_CAP_FENCE_DURABLE : 0);
     (void)snprintf(info->server, sizeof info->server, "SQLite %s", sqlite3_libversion());
-    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.path);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->config.path);
 }
 
-/* Those who used it may close it just before it is opened: nobody makes -wal and -shm again. */
+/* The last user may close the store just before it is opened, and removes -wal and -shm: this user
+ * cannot make them again, and reads the file alone. */
 static enum dlock_status store_open_to_read(struct sqlite_session *session, struct dlock_error *err)
 {
-    struct sqlite_place *place = &session->place;
-    enum dlock_status status = sqlite_db_open(&session->db, place, session->full, err);
+    struct sqlite_config *config = &session->config;
+    enum dlock_status status = sqlite_db_open(&session->db, config, err);
 
-    if (status == DLOCK_OK || place->access == SQ_ACCESS_SNAPSHOT ||
-        sqlite_place_has(place, "-wal") || sqlite_place_has(place, "-shm"))
+    if (status == DLOCK_OK || config->access == SQ_ACCESS_SNAPSHOT ||
+        sqlite_config_has_sibling(config, "-wal") || sqlite_config_has_sibling(config, "-shm"))
         return status;
     sqlite_db_close(&session->db);
-    place->access = SQ_ACCESS_SNAPSHOT;
-    return sqlite_db_open(&session->db, place, session->full, err);
+    config->access = SQ_ACCESS_SNAPSHOT;
+    return sqlite_db_open(&session->db, config, err);
 }
 
 static enum dlock_status store_open(struct sqlite_session *session, struct dlock_error *err)
 {
-    struct sqlite_setup setup = {.fd = -1};
+    struct sqlite_db *db = &session->db;
     enum dlock_status status = DLOCK_INTERNAL;
+    int directory_fd = -1;
 
-    if (session->place.access != SQ_ACCESS_WRITE)
+    if (session->config.access != SQ_ACCESS_WRITE)
         return store_open_to_read(session, err);
-    status =
-        sqlite_setup_begin(&setup, &session->place, &session->clock, session->db.until_ns, err);
+    status = sqlite_setup_file(&session->config, &session->clock, db->until_ns, &directory_fd, err);
     if (status == DLOCK_OK)
-        status = sqlite_db_open(&session->db, &session->place, session->full, err);
-    sqlite_setup_end(&setup);
+        status = sqlite_db_open(db, &session->config, err);
+    if (directory_fd >= 0)
+        sqlite_directory_unlock(directory_fd);
     if (status == DLOCK_OK)
-        sqlite_gate_open(&session->db.gate, &session->place, &session->clock, session->db.until_ns);
+        sqlite_wake_map_open(&db->wake_file, &session->config, &session->clock, db->until_ns);
     return status;
 }
 
@@ -95,86 +87,81 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
                                      struct dlock_session_info *info, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    const char *sync = target->option(target, "sync");
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = sqlite_fork_guard_init(err);
 
     session->host = host;
-    session->waiter_lease_ms = target->number(target, "waiter_lease");
-    session->full = sync != NULL && strcmp(sync, "full") == 0;
-    status = sqlite_origin_init(err);
     if (status == DLOCK_OK)
-        status = enter(session, deadline_ns, err);
+        status = slot_begin(session, deadline_ns, err);
     /* Not in a forked child, which may have inherited SQLite's mutexes locked. */
-    if (status == DLOCK_OK && !sqlite_db_threadsafe())
+    if (status == DLOCK_OK && !sqlite_db_is_threadsafe())
         status = dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                             "this SQLite was built or configured (SQLITE_CONFIG_SINGLETHREAD) for "
                             "a single thread");
     if (status == DLOCK_OK)
-        status = sqlite_place_init(&session->place, target, err);
-    if (status == DLOCK_OK && target->number(target, "unsafe_network_fs") == 0)
-        status = sqlite_place_check(&session->place, err);
+        status = sqlite_config_init(&session->config, target, err);
     if (status == DLOCK_OK)
         status = sqlite_clock_init(&session->clock, err);
     if (status == DLOCK_OK)
         status = store_open(session, err);
     if (status == DLOCK_OK)
         info_fill(info, session);
-    return leave(session, status);
+    return slot_end(session, status);
 }
 
 static void sqlite_close(void *self, int is_forked)
 {
     struct sqlite_session *session = self;
 
-    if (is_forked || sqlite_origin_left())
+    if (is_forked || sqlite_fork_guard_is_child())
         return;
-    sqlite_signals_block(&session->signals);
+    sqlite_sigxfsz_block(&session->sigxfsz);
     sqlite_db_close(&session->db);
-    sqlite_signals_restore(&session->signals);
-    sqlite_gate_close(&session->db.gate);
-    sqlite_place_fini(&session->place);
+    sqlite_sigxfsz_restore(&session->sigxfsz);
+    sqlite_wake_map_close(&session->db.wake_file);
+    sqlite_config_fini(&session->config);
 }
 
 static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *req,
                                         struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    enum dlock_status status = enter_to_write(session, req->deadline_ns, err);
+    enum dlock_status status = slot_begin_write(session, req->deadline_ns, err);
 
     if (status != DLOCK_OK)
         return status;
-    sqlite_gate_mend(&session->db.gate, &session->place, &session->clock, session->db.until_ns);
-    return leave(session, sqlite_lease_try(session, req, grant, err));
+    sqlite_wake_file_reopen(&session->db.wake_file, &session->config, &session->clock,
+                            session->db.until_ns);
+    return slot_end(session, sqlite_lease_try(session, req, grant, err));
 }
 
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
-    enum dlock_status status = enter_to_write(self, deadline_ns, err);
+    enum dlock_status status = slot_begin_write(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_lease_renew(self, ops, n, err);
-    return leave(self, status);
+        status = sqlite_renew_leases(self, ops, n, err);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *req,
                                        struct dlock_error *err)
 {
-    enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
+    enum dlock_status status = slot_begin_write(self, req->deadline_ns, err);
 
     if (status == DLOCK_OK)
         status = sqlite_lease_unlock(self, req, err);
-    return leave(self, status);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_leave(void *self, const struct dlock_request *req,
                                       struct dlock_error *err)
 {
-    enum dlock_status status = enter_to_write(self, req->deadline_ns, err);
+    enum dlock_status status = slot_begin_write(self, req->deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_lease_leave(self, req, err);
-    return leave(self, status);
+        status = sqlite_lease_dequeue(self, req, err);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_watch(void *self, const struct dlock_request *req,
@@ -184,11 +171,11 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
     int64_t exchange_ns =
         session->host->now_ns(session->host->ctx) + req->op_timeout_ms * DL_NS_PER_MS;
     enum dlock_status status =
-        enter(self, exchange_ns < req->deadline_ns ? exchange_ns : req->deadline_ns, err);
+        slot_begin(self, exchange_ns < req->deadline_ns ? exchange_ns : req->deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_wait(self, req, grant, err);
-    return leave(self, status);
+        status = sqlite_watch_name(self, req, grant, err);
+    return slot_end(self, status);
 }
 
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
@@ -196,54 +183,54 @@ static void sqlite_interrupt(void *self, const struct dlock_request *req)
     const struct sqlite_session *session = self;
     struct sqlite_slot *slot = req->slot;
 
-    if (!sqlite_origin_left())
-        sqlite_gate_interrupt(&session->db.gate, &slot->watch);
+    if (!sqlite_fork_guard_is_child())
+        sqlite_wake_file_interrupt(&session->db.wake_file, &slot->waiter);
 }
 
 static enum dlock_status sqlite_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                         struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, deadline_ns, err);
+    enum dlock_status status = slot_begin(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_look_inspect(self, name, name_len, fn, arg, err);
-    return leave(self, status);
+        status = sqlite_inspect_name(self, name, name_len, fn, arg, err);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, deadline_ns, err);
+    enum dlock_status status = slot_begin(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_look_list(self, prefix, prefix_len, fn, arg, err);
-    return leave(self, status);
+        status = sqlite_inspect_prefix(self, prefix, prefix_len, fn, arg, err);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_break(void *self, const unsigned char *name, uint32_t name_len,
                                       const char *owner, int64_t deadline_ns,
                                       struct dlock_error *err)
 {
-    enum dlock_status status = enter_to_write(self, deadline_ns, err);
+    enum dlock_status status = slot_begin_write(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
         status = sqlite_lease_break(self, name, name_len, owner, err);
-    return leave(self, status);
+    return slot_end(self, status);
 }
 
 static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
                                       struct dlock_session_info *info, dlock_check_fn *fn,
                                       void *arg, struct dlock_error *err)
 {
-    enum dlock_status status = enter(self, deadline_ns, err);
+    enum dlock_status status = slot_begin(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
         status = sqlite_probe_report(self, fn, arg, err);
     if (status == DLOCK_OK)
         info_fill(info, self);
-    return leave(self, status);
+    return slot_end(self, status);
 }
 
 static const struct dlock_backend_ops sqlite_ops = {

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All SQL. Times are nanoseconds of sqlite_clock_now; what is of another boot, or whose until_ns is
- * not in the future, is dead, whatever else its row says.
+ * All SQL. Times are nanoseconds of sqlite_clock_now. A row of another boot is dead, and so is a
+ * row whose until_ns is not in the future, whatever the rest of it says.
  *
- *   locks    a row for each name ever locked, never deleted, so that `fence`, the first number of
- *            the last grant, survives. `token` holds the name exclusively while it lives. `crowd`
- *            says in which of the other tables there may be rows of the name (SQ_READERS,
- *            SQ_WAITERS): while it is 0, which is the usual case, nobody looks there.
- *   readers  a row for each shared lease
- *   waiters  a row for each place in the queue of a name, in the order of `place`. lease_ns is how
- *            long a grant that comes unasked lasts: the lesser of waiter_lease and the ttl.
+ *   locks    a row for each name ever locked. It is never deleted, so that `fence`, the first
+ * number of the last grant, survives. `token` holds the name exclusively while it lives. `crowd` is
+ * the waiters_mask of the name: the tables in which there may be rows of it. Usually it is 0, and
+ * the other tables are not read. readers  a row for each shared lease waiters  a row for each queue
+ * entry of a name, in the order of `place`. lease_ns is how long a grant to this waiter lasts:
+ * waiter_lease, or the ttl if that is shorter.
  *
- * Layout 1 had one table, "names". It is gone rather than extended: a program of that layout that
- * has the file open fails at its next statement, instead of seeing no readers and no queue.
+ * Layout 1 had one table, "names". The upgrade drops it and does not extend it: a program of that
+ * layout that has the file open fails at its next statement, and cannot overlook readers and queue.
  */
-#include "sqlite.h"
+#include "statements.h"
 
 #define LEASE_COLUMNS "name, fence, token, boot, since_ns, until_ns, label"
 
-/* The numbers are those of sqlite.h; a test compares them. */
+/* The numbers are those of statements.h; the assertion compares them. */
 const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  name     BLOB    NOT NULL PRIMARY KEY,"
                              "  fence    INTEGER NOT NULL,"
@@ -48,7 +47,7 @@ const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  until_ns INTEGER NOT NULL,"
                              "  lease_ns INTEGER NOT NULL,"
                              "  label    TEXT,"
-                             "  PRIMARY KEY (name, place),"
+                             "  PRIMARY KEY (name, config),"
                              "  UNIQUE (name, token)"
                              ") STRICT, WITHOUT ROWID;"
                              "PRAGMA application_id = 1145850707;"
@@ -61,14 +60,14 @@ const char sqlite_upgrade[] = "INSERT INTO locks (" LEASE_COLUMNS ", crowd)"
                               " SELECT " LEASE_COLUMNS ", 0 FROM names;"
                               "DROP TABLE names;";
 
-/* Rows that are alive, ?3 being the present boot and ?4 the time. Those of another length were not
- * written by dlock. */
+/* Rows that are alive: ?3 is the present boot, ?4 the time. A row with a token of another length
+ * was not written by dlock. */
 #define LIVE          "boot = ?3 AND until_ns > ?4 AND length(token) = 16"
 #define MINE          "name = ?1 AND token = ?2 AND boot = ?3 AND until_ns > ?4"
 #define LIVE_WAITERS  "(SELECT count(*) FROM waiters WHERE waiters.name = held.name AND " LIVE ")"
 #define DEAD_OF(name) "DELETE FROM " name " WHERE name = ?1 AND NOT (" LIVE ")"
 
-/* The holders of the names for which `name <how> ?1`, and the number of those who wait for each. */
+/* The holders of the names for which `name <how> ?1`, and the number of waiters of each name. */
 #define HOLDERS(how)                                                                         \
     "SELECT " LEASE_COLUMNS ", 0, CASE WHEN crowd = 0 THEN 0 ELSE " LIVE_WAITERS " END"      \
     " FROM locks AS held WHERE name " how " ?1 AND token IS NOT NULL AND " LIVE " UNION ALL" \
@@ -98,7 +97,7 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
     [SQ_EXTEND] = "UPDATE locks SET until_ns = max(until_ns, ?5) WHERE " MINE
                   " AND fence >= 0 RETURNING fence, until_ns, crowd",
 
-    /* Whoever is alone passes the name on to nobody. What is not kept need not be copied. */
+    /* No waiter has to get the name. A column that is NULL needs no copying. */
     [SQ_RELEASE] = "UPDATE locks SET token = NULL, boot = NULL, since_ns = NULL, until_ns = NULL,"
                    " label = NULL WHERE " MINE " AND crowd = 0",
 
@@ -123,8 +122,8 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
                         " ORDER BY place LIMIT 1",
 
     [SQ_WAITER_JOIN] =
-        "INSERT INTO waiters (name, place, token, boot, mode, until_ns, lease_ns, label)"
-        " VALUES (?1, (SELECT ifnull(max(place), 0) + 1 FROM waiters WHERE name = ?1),"
+        "INSERT INTO waiters (name, config, token, boot, mode, until_ns, lease_ns, label)"
+        " VALUES (?1, (SELECT ifnull(max(config), 0) + 1 FROM waiters WHERE name = ?1),"
         " ?2, ?3, ?9, ?5, ?10, ?8)",
     [SQ_WAITER_STAY] = "UPDATE waiters SET until_ns = max(until_ns, ?5) WHERE " MINE,
     [SQ_WAITER_AHEAD] = "SELECT count(*) FROM waiters WHERE name = ?1 AND " LIVE

@@ -246,7 +246,7 @@ static enum dlock_status do_count(const char *prefix)
 static enum dlock_status do_gate(void)
 {
     const struct sqlite_session *session = store.self;
-    const struct sqlite_gate *gate = &session->db.gate;
+    const struct sqlite_wake_file *gate = &session->db.wake_file;
 
     (void)snprintf(store.err.message, sizeof store.err.message, "%s", gate->why);
     return gate->file != NULL ? DLOCK_OK : DLOCK_UNAVAILABLE;

@@ -2,8 +2,8 @@
 /* Is the gate a help that nobody depends on? What is wrong with its file is put right or done
  * without; and who sleeps at it is woken by a release, an interrupt or the deadline, by nothing
  * else. */
-#include "gate_file.h"
 #include "store_kit.h"
+#include "wake_map.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct dlt_request a, b;
 static void set_up(void)
 {
     dlt_store_directory(directory, path);
-    (void)snprintf(gate_path, sizeof gate_path, "%s-gate", path);
+    (void)snprintf(gate_path, sizeof gate_path, "%s-wake", path);
     cr_assert_eq(dlt_store_start(&s, path), DLOCK_OK);
     cr_assert_eq(dlt_store_start(&t, path), DLOCK_OK);
     dlt_store_request(&s, &a, "job", 'a', 60000);
@@ -39,11 +39,11 @@ static void tear_down(void)
 
 TestSuite(gate, .init = set_up, .fini = tear_down, .timeout = 60);
 
-static struct sqlite_gate *gate_of(struct dlt_store *store)
+static struct sqlite_wake_file *gate_of(struct dlt_store *store)
 {
     struct sqlite_session *session = store->self;
 
-    return &session->db.gate;
+    return &session->db.wake_file;
 }
 
 static ino_t gate_inode(void)
@@ -71,7 +71,7 @@ static int made_anew(void)
     int fd = open(gate_path, O_WRONLY | O_CLOEXEC);
 
     if (fd >= 0) {
-        gate_write(offsetof(struct sqlite_gate_file, buckets[5].count), &mark, sizeof mark);
+        gate_write(offsetof(struct sqlite_wake_map, buckets[5].count), &mark, sizeof mark);
         (void)close(fd);
     }
     dlt_store_close(&s);
@@ -91,7 +91,7 @@ Test(gate, one_of_another_boot_is_made_anew)
 {
     unsigned char boot[SQ_BOOT_SIZE] = {1, 2, 3};
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.boot), boot, sizeof boot);
+    gate_write(offsetof(struct sqlite_wake_map, identity.boot), boot, sizeof boot);
     cr_assert(made_anew());
 }
 
@@ -99,8 +99,8 @@ Test(gate, one_of_another_database_is_made_anew)
 {
     uint64_t inode = 7;
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.db_inode), &inode, sizeof inode);
-    gate_write(offsetof(struct sqlite_gate_file, shm_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_wake_map, identity.db_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_wake_map, shm_inode), &inode, sizeof inode);
     cr_assert(made_anew());
 }
 
@@ -108,7 +108,7 @@ Test(gate, one_of_an_older_version_is_made_anew)
 {
     uint32_t version = 1;
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
+    gate_write(offsetof(struct sqlite_wake_map, identity.version), &version, sizeof version);
     cr_assert(made_anew());
 }
 
@@ -157,7 +157,7 @@ Test(gate, one_of_a_newer_version_is_left_alone)
 
     cr_assert_eq(write(fd, "more", 4), 4);
     (void)close(fd);
-    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
+    gate_write(offsetof(struct sqlite_wake_map, identity.version), &version, sizeof version);
     dlt_store_close(&s);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
     cr_assert_null(gate_of(&s)->file);
@@ -170,9 +170,9 @@ Test(gate, one_of_a_newer_version_and_another_database_is_made_anew)
     uint32_t version = 99;
     uint64_t inode = 7;
 
-    gate_write(offsetof(struct sqlite_gate_file, identity.version), &version, sizeof version);
-    gate_write(offsetof(struct sqlite_gate_file, identity.db_inode), &inode, sizeof inode);
-    gate_write(offsetof(struct sqlite_gate_file, shm_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_wake_map, identity.version), &version, sizeof version);
+    gate_write(offsetof(struct sqlite_wake_map, identity.db_inode), &inode, sizeof inode);
+    gate_write(offsetof(struct sqlite_wake_map, shm_inode), &inode, sizeof inode);
     cr_assert(made_anew());
 }
 
@@ -203,18 +203,18 @@ Test(gate, an_owner_that_dies_gives_it_back)
 
     if (pid == 0) {
         /* Its own mapping; the parent's is not inherited. */
-        struct sqlite_gate gate;
+        struct sqlite_wake_file gate;
 
-        sqlite_gate_open(&gate, &session->place, &session->clock, until);
-        _exit(gate.file != NULL && sqlite_gate_lock(&gate, until) == 0 ? 0 : 1);
+        sqlite_wake_map_open(&gate, &session->config, &session->clock, until);
+        _exit(gate.file != NULL && sqlite_wake_file_enter(&gate, until) == 0 ? 0 : 1);
     }
     int result = -1;
     cr_assert_eq(waitpid(pid, &result, 0), pid);
     cr_assert_eq(result, 0);
-    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0);
-    sqlite_gate_leave(gate_of(&s), 1, &(struct sqlite_wakes){0});
-    cr_assert_eq(sqlite_gate_lock(gate_of(&s), until), 0, "free again");
-    sqlite_gate_leave(gate_of(&s), 1, &(struct sqlite_wakes){0});
+    cr_assert_eq(sqlite_wake_file_enter(gate_of(&s), until), 0);
+    sqlite_wake_file_exit(gate_of(&s), 1, &(struct sqlite_wake_set){0});
+    cr_assert_eq(sqlite_wake_file_enter(gate_of(&s), until), 0, "free again");
+    sqlite_wake_file_exit(gate_of(&s), 1, &(struct sqlite_wake_set){0});
 }
 
 /* ---- cut short: touching what is gone would be a SIGBUS ---- */
@@ -246,7 +246,7 @@ Test(gate, one_cut_short_and_grown_again_is_done_without)
 {
     cr_assert_eq(truncate(gate_path, 0), 0);
     store_works();
-    cr_assert_eq(truncate(gate_path, (off_t)sizeof(struct sqlite_gate_file)), 0);
+    cr_assert_eq(truncate(gate_path, (off_t)sizeof(struct sqlite_wake_map)), 0);
     store_works();
     cr_assert_eq(dlt_store_watch(&t, &b, 30000), DLOCK_BUSY);
 }
@@ -287,14 +287,14 @@ Test(gate, one_cut_short_under_a_sleeper)
 /* It is not cut here: that would be a SIGBUS, if it came while the other one looks. */
 Test(gate, one_spoiled_while_somebody_waits_for_a_turn)
 {
-    struct sqlite_gate *gate = gate_of(&t);
+    struct sqlite_wake_file *gate = gate_of(&t);
     static const uint32_t nothing = 0;
 
-    cr_assert_eq(sqlite_gate_lock(gate_of(&s), sqlite_clock_until(0)), 0);
+    cr_assert_eq(sqlite_wake_file_enter(gate_of(&s), sqlite_clock_until(0)), 0);
     gate_write(0, &nothing, sizeof nothing);
-    cr_assert_eq(
-        sqlite_ticket_enter(&gate->file->door, &gate->pass, sqlite_clock_until(20 * DL_NS_PER_S)),
-        ENODATA);
+    cr_assert_eq(sqlite_ticket_lock_enter(&gate->file->door, &gate->pass,
+                                          sqlite_clock_until(20 * DL_NS_PER_S)),
+                 ENODATA);
     store_works();
 }
 
@@ -461,11 +461,11 @@ Test(gate, C8_signals_neither_end_nor_prolong_a_sleep)
 /* Only who sleeps costs a releaser a system call, and a waiter that vanished costs one. */
 Test(gate, a_waiter_that_vanished_leaves_one_wake_up_behind)
 {
-    struct sqlite_watch watch = {0};
-    struct sqlite_gate_bucket *bucket = NULL;
+    struct sqlite_waiter watch = {0};
+    struct sqlite_wake_bucket *bucket = NULL;
 
     held_and_busy();
-    sqlite_gate_note(gate_of(&s), a.req.name, a.req.name_len, &watch);
+    sqlite_wake_file_note(gate_of(&s), a.req.name, a.req.name_len, &watch);
     bucket = &gate_of(&s)->file->buckets[watch.bucket];
     cr_assert_eq(bucket->sleepers, 0);
     (void)watched_ms(20, DLOCK_TIMEOUT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How a grant reaches its waiter: watch, interrupt, and nobody else woken. */
-#include "gate_file.h"
 #include "store_kit.h"
+#include "wake_map.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -220,7 +220,7 @@ Test(grant, WAT_1_without_a_gate_the_waiter_looks_for_its_grant)
 {
     char gate[80];
 
-    (void)snprintf(gate, sizeof gate, "%s-gate", path);
+    (void)snprintf(gate, sizeof gate, "%s-wake", path);
     cr_assert_eq(unlink(gate), 0);
     cr_assert_eq(dlt_store_watch(&t, &a, 120), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
@@ -241,21 +241,21 @@ Test(grant, no_OK_from_a_file_that_was_moved)
 
 /* ---- who is woken ---- */
 
-static struct sqlite_gate_file *gate_file(void)
+static struct sqlite_wake_map *gate_file(void)
 {
     struct sqlite_session *session = s.self;
 
-    cr_assert_not_null(session->db.gate.file);
-    return session->db.gate.file;
+    cr_assert_not_null(session->db.wake_file.file);
+    return session->db.wake_file.file;
 }
 
 /* How often those who noted the key were woken. */
 static uint32_t wakes_of(const unsigned char *key, uint32_t len)
 {
     struct sqlite_session *session = s.self;
-    struct sqlite_watch watch = {0};
+    struct sqlite_waiter watch = {0};
 
-    sqlite_gate_note(&session->db.gate, key, len, &watch);
+    sqlite_wake_file_note(&session->db.wake_file, key, len, &watch);
     return gate_file()->buckets[watch.bucket].count;
 }
 
@@ -299,9 +299,9 @@ static void *sleep_until_granted(void *arg)
 static void asleep(void)
 {
     struct sqlite_session *session = s.self;
-    struct sqlite_watch watch = {0};
+    struct sqlite_waiter watch = {0};
 
-    sqlite_gate_note(&session->db.gate, a.req.token, sizeof a.req.token, &watch);
+    sqlite_wake_file_note(&session->db.wake_file, a.req.token, sizeof a.req.token, &watch);
     while (atomic_load(&gate_file()->buckets[watch.bucket].sleepers) == 0)
         dlt_sleep_ms(1);
 }
@@ -321,12 +321,12 @@ Test(grant, a_sleeper_that_is_woken_for_somebody_else_sleeps_on)
 {
     struct sleeper sleeper = {.status = DLOCK_INTERNAL};
     struct sqlite_session *session = s.self;
-    struct sqlite_wakes wakes = {0};
+    struct sqlite_wake_set wakes = {0};
 
     cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
     asleep();
-    sqlite_wakes_add(&wakes, a.req.token, sizeof a.req.token);
-    sqlite_gate_leave(&session->db.gate, 0, &wakes);
+    sqlite_wake_set_add(&wakes, a.req.token, sizeof a.req.token);
+    sqlite_wake_file_exit(&session->db.wake_file, 0, &wakes);
     asleep();
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
@@ -349,13 +349,13 @@ Test(grant, INT_2_a_grant_that_came_first_is_OK_though_the_interrupt_was_faster)
 {
     struct sleeper sleeper = {.status = DLOCK_INTERNAL};
     struct sqlite_session *session = s.self;
-    struct sqlite_gate_file *file = gate_file();
+    struct sqlite_wake_map *file = gate_file();
 
     cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
     asleep();
-    session->db.gate.file = NULL;
+    session->db.wake_file.file = NULL;
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    session->db.gate.file = file;
+    session->db.wake_file.file = file;
     t.ops->interrupt(t.self, &a.req);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
     cr_assert_eq(sleeper.status, DLOCK_OK);

@@ -114,7 +114,7 @@ Test(moved, all_files_renamed)
     cr_assert_eq(rename(path, in_directory("away")), 0);
     cr_assert_eq(rename(in_directory("locks.db-wal"), in_directory("away-wal")), 0);
     cr_assert_eq(rename(in_directory("locks.db-shm"), in_directory("away-shm")), 0);
-    cr_assert_eq(rename(in_directory("locks.db-gate"), in_directory("away-gate")), 0);
+    cr_assert_eq(rename(in_directory("locks.db-wake"), in_directory("away-wake")), 0);
     fresh_works(fence);
 }
 

@@ -91,7 +91,7 @@ static unsigned mode_of(const char *file)
 Test(open, a_new_store_is_for_one_user)
 {
     static const char *const files[] = {"locks.db", "locks.db-wal", "locks.db-shm",
-                                        "locks.db-gate"};
+                                        "locks.db-wake"};
 
     (void)umask(0);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
@@ -106,7 +106,7 @@ Test(open, an_empty_file_becomes_a_store_and_keeps_its_mode)
     (void)umask(0077);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(mode_of(path), 0660u);
-    cr_assert_eq(mode_of(in_directory("locks.db-gate")), 0660u);
+    cr_assert_eq(mode_of(in_directory("locks.db-wake")), 0660u);
     cr_assert_eq(mode_of(in_directory("locks.db-shm")), 0660u);
 }
 
@@ -119,7 +119,7 @@ Test(open, root_leaves_the_files_to_their_owner)
     file_write(path, "", 0);
     cr_assert_eq(chown(path, 12345, 12346), 0);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(stat(in_directory("locks.db-gate"), &st), 0);
+    cr_assert_eq(stat(in_directory("locks.db-wake"), &st), 0);
     cr_assert_eq(st.st_uid, 12345);
     cr_assert_eq(st.st_gid, 12346);
 }
@@ -402,7 +402,7 @@ Test(open, users_of_one_group_share_a_store_and_its_gate)
         answer = dlt_peer_ask(&peers[i], "gate");
         cr_assert_eq(answer.status, DLOCK_OK, "%d: %s", i, answer.message);
     }
-    cr_assert_eq(mode_of(in_directory("locks.db-gate")), 0660u);
+    cr_assert_eq(mode_of(in_directory("locks.db-wake")), 0660u);
     cr_assert_eq(dlt_peer_ask(&peers[0], "try job a 60000 1000").status, DLOCK_OK);
     cr_assert_eq(dlt_peer_ask(&peers[1], "try job b 60000 1000 e").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&peers[0], "unlock a").status, DLOCK_OK);
@@ -424,7 +424,7 @@ Test(open, a_gate_of_the_group_in_a_directory_of_everybodys_is_not_trusted)
     cr_assert_eq(chown(path, 0, 65510), 0);
     cr_assert_eq(chmod(path, 0660), 0);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
-    cr_assert_eq(chown(in_directory("locks.db-gate"), 65501, 65510), 0);
+    cr_assert_eq(chown(in_directory("locks.db-wake"), 65501, 65510), 0);
     cr_assert_eq(chmod(directory, 02777), 0);
     dlt_peer_start(&peer, NULL);
     cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);

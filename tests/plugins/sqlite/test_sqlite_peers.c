@@ -102,7 +102,7 @@ static void without_gate(void)
 {
     char gate[128];
 
-    (void)snprintf(gate, sizeof gate, "%s-gate", path);
+    (void)snprintf(gate, sizeof gate, "%s-wake", path);
     both_open();
     cr_assert_eq(unlink(gate), 0);
     cr_assert_eq(symlink("/nowhere", gate), 0);

@@ -29,7 +29,7 @@ static void *wait_in_line(void *arg)
     waiter->rc = dlt_door_enter(&pass, 50000);
     waiter->place = atomic_fetch_add(&entered, 1);
     if (waiter->rc == 0)
-        sqlite_ticket_leave(&door->lock, &pass);
+        sqlite_ticket_lock_exit(&door->lock, &pass);
     return NULL;
 }
 
@@ -63,9 +63,9 @@ Test(tickets, a_free_one_is_entered_without)
 {
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(dlt_door_enter(&a, 0), 0);
-        sqlite_ticket_leave(&door->lock, &a);
+        sqlite_ticket_lock_exit(&door->lock, &a);
         cr_assert_eq(dlt_door_enter(&b, 0), 0);
-        sqlite_ticket_leave(&door->lock, &b);
+        sqlite_ticket_lock_exit(&door->lock, &b);
     }
     assert_no_ticket();
 }
@@ -77,7 +77,7 @@ static void order_is_kept(void)
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
     for (int i = 0; i < WAITERS; i++)
         waiter_start(&waiters[i]);
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     for (uint32_t i = 0; i < WAITERS; i++)
         waiter_join(&waiters[i], i);
     assert_no_ticket();
@@ -96,7 +96,7 @@ Test(tickets, who_gives_up_is_not_waited_for)
     waiter_start(&first);
     cr_assert_eq(dlt_door_enter(&b, 20), ETIMEDOUT);
     waiter_start(&last);
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     waiter_join(&first, 0);
     waiter_join(&last, 1);
     assert_no_ticket();
@@ -108,7 +108,7 @@ Test(tickets, the_only_one_who_gives_up_leaves_nothing_behind)
     for (uint32_t i = 0; i < SQ_TICKETS_GONE + 2; i++)
         cr_assert_eq(dlt_door_enter(&b, 0), ETIMEDOUT);
     assert_no_ticket();
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     cr_assert_eq(dlt_door_enter(&b, 0), 0);
 }
 
@@ -117,7 +117,7 @@ static void left_before_a_waiter(void)
 {
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
     a.since_ns = sqlite_clock_boottime();
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     vanish();
 }
 
@@ -126,7 +126,7 @@ Test(tickets, who_left_may_return_before_a_waiter_is_awake)
     left_before_a_waiter();
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(dlt_door_enter(&a, 20), 0);
-        sqlite_ticket_leave(&door->lock, &a);
+        sqlite_ticket_lock_exit(&door->lock, &a);
     }
     cr_assert_eq(door->lock.next, 1u, "without a ticket");
 }
@@ -150,7 +150,7 @@ Test(tickets, and_not_when_another_was_in)
     left_before_a_waiter();
     b = a;
     cr_assert_eq(dlt_door_enter(&b, 20), 0);
-    sqlite_ticket_leave(&door->lock, &b);
+    sqlite_ticket_lock_exit(&door->lock, &b);
     cr_assert_eq(dlt_door_enter(&a, 20), ETIMEDOUT);
 }
 

@@ -22,7 +22,7 @@ Test(tickets_lost, a_dead_holder_is_passed)
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
     cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), 0);
     cr_assert_geq(sqlite_clock_boottime() - start, SQ_TICKET_HOLDER_NS, "not before its time");
-    sqlite_ticket_leave(&door->lock, &b);
+    sqlite_ticket_lock_exit(&door->lock, &b);
     cr_assert_eq(dlt_door_enter(&b, 0), 0, "free again");
 }
 
@@ -60,7 +60,7 @@ Test(tickets_lost, one_that_was_passed_does_not_let_another_in)
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
     cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), 0);
     state = door->lock.state;
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     cr_assert_eq(door->lock.state, state, "b is in");
 }
 
@@ -98,7 +98,7 @@ static pid_t racer_start(int i)
             if (dlt_door_enter(&pass, DLT_LONG_MS) != 0)
                 _exit(1);
             (void)atomic_fetch_add(&door->entries[i], 1);
-            sqlite_ticket_leave(&door->lock, &pass);
+            sqlite_ticket_lock_exit(&door->lock, &pass);
         }
     }
     return pid;

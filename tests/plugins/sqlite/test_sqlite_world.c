@@ -178,18 +178,18 @@ Test(world, sync_full_waits_for_the_disk_in_every_change_and_normal_does_not)
 Test(world, every_result_code_has_a_status_and_none_of_them_is_OK)
 {
     for (int rc = SQLITE_ERROR; rc <= SQLITE_WARNING; rc++) {
-        cr_assert_neq(sqlite_status_of(rc), DLOCK_OK, "%d", rc);
-        cr_assert_neq(sqlite_status_of(rc), DLOCK_UNKNOWN, "%d", rc);
-        cr_assert_neq(sqlite_status_of_commit(rc), DLOCK_OK, "%d", rc);
+        cr_assert_neq(sqlite_errmap_status(rc), DLOCK_OK, "%d", rc);
+        cr_assert_neq(sqlite_errmap_status(rc), DLOCK_UNKNOWN, "%d", rc);
+        cr_assert_neq(sqlite_errmap_commit_status(rc), DLOCK_OK, "%d", rc);
     }
-    cr_assert_eq(sqlite_status_of(SQLITE_BUSY_RECOVERY), DLOCK_UNAVAILABLE);
-    cr_assert_eq(sqlite_status_of(SQLITE_IOERR_NOMEM), DLOCK_NOMEM);
-    cr_assert_eq(sqlite_status_of(SQLITE_IOERR_READ), DLOCK_UNAVAILABLE);
-    cr_assert_eq(sqlite_status_of(SQLITE_NOTADB), DLOCK_CONFIG);
-    cr_assert_eq(sqlite_status_of(SQLITE_MISUSE), DLOCK_INTERNAL);
-    cr_assert_eq(sqlite_status_of_commit(SQLITE_IOERR_WRITE), DLOCK_UNKNOWN);
-    cr_assert_eq(sqlite_status_of_commit(SQLITE_IOERR_FSYNC), DLOCK_UNKNOWN);
-    cr_assert_eq(sqlite_status_of_commit(SQLITE_FULL), DLOCK_UNAVAILABLE);
+    cr_assert_eq(sqlite_errmap_status(SQLITE_BUSY_RECOVERY), DLOCK_UNAVAILABLE);
+    cr_assert_eq(sqlite_errmap_status(SQLITE_IOERR_NOMEM), DLOCK_NOMEM);
+    cr_assert_eq(sqlite_errmap_status(SQLITE_IOERR_READ), DLOCK_UNAVAILABLE);
+    cr_assert_eq(sqlite_errmap_status(SQLITE_NOTADB), DLOCK_CONFIG);
+    cr_assert_eq(sqlite_errmap_status(SQLITE_MISUSE), DLOCK_INTERNAL);
+    cr_assert_eq(sqlite_errmap_commit_status(SQLITE_IOERR_WRITE), DLOCK_UNKNOWN);
+    cr_assert_eq(sqlite_errmap_commit_status(SQLITE_IOERR_FSYNC), DLOCK_UNKNOWN);
+    cr_assert_eq(sqlite_errmap_commit_status(SQLITE_FULL), DLOCK_UNAVAILABLE);
 }
 
 /* ---- probe ---- */

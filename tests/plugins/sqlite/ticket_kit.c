@@ -27,13 +27,14 @@ void dlt_door_tear_down(void)
 
 int dlt_door_enter(struct sqlite_ticket_pass *pass, int64_t timeout_ms)
 {
-    return sqlite_ticket_enter(&door->lock, pass, sqlite_clock_until(timeout_ms * DL_NS_PER_MS));
+    return sqlite_ticket_lock_enter(&door->lock, pass,
+                                    sqlite_clock_until(timeout_ms * DL_NS_PER_MS));
 }
 
 void dlt_door_goes_on(struct sqlite_ticket_pass *pass)
 {
     cr_assert_eq(dlt_door_enter(pass, DLT_LONG_MS), 0);
-    sqlite_ticket_leave(&door->lock, pass);
+    sqlite_ticket_lock_exit(&door->lock, pass);
 }
 
 void dlt_door_wait_tickets(uint32_t count)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * SQLite keeps the file locks of a process in tables that a forked child inherits while the kernel
- * does not give it the locks: a connection made by the child would believe in locks that are not
- * there. So the child of a process that opened a store may not open one, until it calls exec.
- */
-#include "sqlite.h"
+#include "fork_guard.h"
+
+#include "os_error.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,14 +9,14 @@
 #include <unistd.h>
 
 struct origin {
-    int emptied; /* non-zero: the kernel empties the page in a child, and the pid is not needed */
+    bool emptied; /* in a child, by the kernel, which needs no pid */
     pid_t pid;
 };
 
 static _Atomic(struct origin *) origin; /* a page of its own */
 
 /* No mutex: a child might inherit it locked. */
-enum dlock_status sqlite_origin_init(struct dlock_error *err)
+enum dlock_status sqlite_fork_guard_init(struct dlock_error *err)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     struct origin *page = atomic_load(&origin);
@@ -30,7 +27,7 @@ enum dlock_status sqlite_origin_init(struct dlock_error *err)
     page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a page");
-    /* Without this the pid alone tells, which a new pid namespace may repeat. */
+    /* Without this only the pid tells, and a new pid namespace may repeat a pid. */
     page->emptied = madvise(page, size, MADV_WIPEONFORK) == 0;
     page->pid = getpid();
     if (!atomic_compare_exchange_strong(&origin, &none, page))
@@ -38,7 +35,7 @@ enum dlock_status sqlite_origin_init(struct dlock_error *err)
     return DLOCK_OK;
 }
 
-int sqlite_origin_left(void)
+bool sqlite_fork_guard_is_child(void)
 {
     const struct origin *page = atomic_load(&origin);
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Asleep at the gate. Who has a place in a queue is woken when it is granted the lock, and reads
- * the grant in the file; others are woken by a release. */
+/* Sleeping on the wake file. A waiter with a queue entry is woken when it is granted the lock, and
+ * reads the grant in the store; others are woken by an unlock. */
 #include "name.h"
+#include "os_error.h"
 
-/* What of the lease, which was granted later than the last answer QUEUED was given, can be counted
- * on from the sending of that request. */
+/* Core counts the lease from the sending of the request whose answer was QUEUED; the grant came
+ * later. This is how much of the lease is certain from that point. */
 static int64_t lease_since_queued(const struct sqlite_session *session,
                                   const struct dlock_request *req, int64_t until_ns)
 {
     const struct sqlite_slot *slot = req->slot;
     int64_t left_ms = (until_ns - slot->queued_ns) / DL_NS_PER_MS;
 
-    return sqlite_lesser(left_ms, sqlite_lesser(session->waiter_lease_ms, req->ttl_ms));
+    return sqlite_clock_min(left_ms, sqlite_clock_min(session->config.waiter_ttl_ms, req->ttl_ms));
 }
 
 /* OK: granted to the token. BUSY: not yet. */
-static enum dlock_status look_for_grant(struct sqlite_session *session,
-                                        const struct dlock_request *req, struct dlock_grant *grant,
-                                        struct dlock_error *err)
+static enum dlock_status grant_read(struct sqlite_session *session, const struct dlock_request *req,
+                                    struct dlock_grant *grant, struct dlock_error *err)
 {
     const struct sqlite_slot *slot = req->slot;
     struct sqlite_name name;
@@ -35,22 +35,22 @@ static enum dlock_status look_for_grant(struct sqlite_session *session,
     }
     sqlite_db_reset(&session->db, SQ_GRANTED);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-        return sqlite_db_fail(err, session->db.handle, &session->place, sqlite_status_of(rc), rc);
-    if (status == DLOCK_OK && sqlite_db_unmoved(&session->db, err) != DLOCK_OK)
+        return sqlite_db_fail(&session->db, rc, err);
+    if (status == DLOCK_OK && sqlite_db_check_unmoved(&session->db, err) != DLOCK_OK)
         return err->status = DLOCK_UNAVAILABLE; /* trylock will say why */
     return status;
 }
 
-static enum dlock_status sleep_at_gate(struct sqlite_session *session,
-                                       const struct dlock_request *req)
+static enum dlock_status sleep_until_woken(struct sqlite_session *session,
+                                           const struct dlock_request *req)
 {
     const struct sqlite_slot *slot = req->slot;
 
-    return sqlite_gate_sleep(&session->db.gate, &session->place, &slot->watch, session->host,
-                             req->deadline_ns);
+    return sqlite_wake_file_sleep(&session->db.wake_file, &session->config, &slot->waiter,
+                                  session->host, req->deadline_ns);
 }
 
-/* Looks once more before it gives up: the grant may have come first [INT-2]. */
+/* Reads once more before it gives up: the grant may have come first [INT-2]. */
 static enum dlock_status wait_for_grant(struct sqlite_session *session,
                                         const struct dlock_request *req, struct dlock_grant *grant,
                                         struct dlock_error *err)
@@ -59,22 +59,22 @@ static enum dlock_status wait_for_grant(struct sqlite_session *session,
     enum dlock_status status = DLOCK_BUSY, asleep = DLOCK_BUSY;
 
     while (status == DLOCK_BUSY && asleep == DLOCK_BUSY) {
-        sqlite_gate_note(&session->db.gate, req->token, DLOCK_TOKEN_SIZE, &slot->watch);
-        status = look_for_grant(session, req, grant, err);
+        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE, &slot->waiter);
+        status = grant_read(session, req, grant, err);
         if (status == DLOCK_BUSY)
-            asleep = sleep_at_gate(session, req);
+            asleep = sleep_until_woken(session, req);
     }
     if (status == DLOCK_BUSY)
-        status = look_for_grant(session, req, grant, err);
+        status = grant_read(session, req, grant, err);
     return status == DLOCK_BUSY ? asleep : status;
 }
 
-enum dlock_status sqlite_wait(struct sqlite_session *session, const struct dlock_request *req,
-                              struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
+                                    struct dlock_grant *grant, struct dlock_error *err)
 {
     const struct sqlite_slot *slot = req->slot;
     enum dlock_status status =
-        slot->queued ? wait_for_grant(session, req, grant, err) : sleep_at_gate(session, req);
+        slot->queued ? wait_for_grant(session, req, grant, err) : sleep_until_woken(session, req);
 
     if (status == DLOCK_CANCELED || status == DLOCK_TIMEOUT)
         return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds what. The rows are copied first: a callback may take its time, and a read transaction
- * that stays open keeps SQLite's log from being cut. */
+/* The rows are copied first: a callback may take its time, and SQLite cannot shorten its log during
+ * a read transaction. */
 #include "name.h"
-#include "sqlite.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@ struct holder {
     unsigned char text[]; /* the name, then the label with its NUL */
 };
 
-struct look {
+struct scan {
     struct sqlite_session *session;
     int64_t now_ns;
     struct holder *first, **last;
@@ -46,7 +44,7 @@ void sqlite_hex(char *hex, const unsigned char *token)
     hex[2 * (size_t)DLOCK_TOKEN_SIZE] = '\0';
 }
 
-static int holder_add(struct look *look, sqlite3_stmt *row)
+static int holder_add(struct scan *scan, sqlite3_stmt *row)
 {
     const void *name = sqlite3_column_blob(row, 0);
     size_t name_len = (size_t)sqlite3_column_bytes(row, 0);
@@ -71,17 +69,17 @@ static int holder_add(struct look *look, sqlite3_stmt *row)
         .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
         .fence_room = SQ_FENCE_ROOM,
-        .remaining_ms = (sqlite3_column_int64(row, 5) - look->now_ns) / DL_NS_PER_MS,
-        .held_ms = (look->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
+        .remaining_ms = (sqlite3_column_int64(row, 5) - scan->now_ns) / DL_NS_PER_MS,
+        .held_ms = (scan->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
         .owner = holder->owner,
         .label = (const char *)holder->text + name_len,
     };
-    *look->last = holder;
-    look->last = &holder->next;
+    *scan->last = holder;
+    scan->last = &holder->next;
     return SQLITE_OK;
 }
 
-static int look_bind(const struct look *look, sqlite3_stmt *row, const unsigned char *prefix,
+static int scan_bind(const struct scan *scan, sqlite3_stmt *row, const unsigned char *prefix,
                      uint32_t prefix_len)
 {
     int rc = prefix_len > 0
@@ -89,23 +87,23 @@ static int look_bind(const struct look *look, sqlite3_stmt *row, const unsigned 
                  : sqlite3_bind_zeroblob(row, SQ_P_NAME, 0);
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_bind_blob(row, SQ_P_BOOT, look->session->clock.boot, SQ_BOOT_SIZE,
+        rc = sqlite3_bind_blob(row, SQ_P_BOOT, scan->session->clock.boot, SQ_BOOT_SIZE,
                                SQLITE_STATIC);
     if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(row, SQ_P_NOW, look->now_ns);
+        rc = sqlite3_bind_int64(row, SQ_P_NOW, scan->now_ns);
     return rc;
 }
 
-/* All rows of the statement whose names begin with prefix; they come in order. */
-static int holders_read(struct look *look, enum sqlite_statement which, const unsigned char *prefix,
+/* All rows of the statement whose names begin with prefix. They come in the order of names. */
+static int holders_read(struct scan *scan, enum sqlite_statement which, const unsigned char *prefix,
                         uint32_t prefix_len)
 {
-    struct sqlite_db *db = &look->session->db;
+    struct sqlite_db *db = &scan->session->db;
     sqlite3_stmt *row = NULL;
     int rc = sqlite_db_statement(db, which, &row);
 
     if (rc == SQLITE_OK)
-        rc = look_bind(look, row, prefix, prefix_len);
+        rc = scan_bind(scan, row, prefix, prefix_len);
     if (rc == SQLITE_OK)
         rc = sqlite_db_step(db, which);
     while (rc == SQLITE_ROW) {
@@ -114,7 +112,7 @@ static int holders_read(struct look *look, enum sqlite_statement which, const un
             rc = SQLITE_DONE;
             break;
         }
-        rc = holder_add(look, row);
+        rc = holder_add(scan, row);
         if (rc == SQLITE_OK)
             rc = sqlite_db_step(db, which);
     }
@@ -122,55 +120,45 @@ static int holders_read(struct look *look, enum sqlite_statement which, const un
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void holders_tell(struct look *look, dlock_holder_fn *fn, void *arg)
+/* Frees the holders; tells fn about them until it returns non-zero. NULL: about none. */
+static void holders_report(struct scan *scan, dlock_holder_fn *fn, void *arg)
 {
-    int stop = 0;
+    while (scan->first != NULL) {
+        struct holder *holder = scan->first;
 
-    while (look->first != NULL) {
-        struct holder *holder = look->first;
-
-        look->first = holder->next;
-        if (!stop)
-            stop = fn(arg, &holder->info);
+        scan->first = holder->next;
+        if (fn != NULL && fn(arg, &holder->info))
+            fn = NULL;
         free(holder);
     }
 }
 
-static bool tell_nobody(void *arg, const struct dlock_holder *lease)
+static enum dlock_status inspect(struct sqlite_session *session, enum sqlite_statement which,
+                                 const unsigned char *prefix, uint32_t prefix_len,
+                                 dlock_holder_fn *fn, void *arg, struct dlock_error *err)
 {
-    (void)arg;
-    (void)lease;
-    return 1;
-}
-
-static enum dlock_status look(struct sqlite_session *session, enum sqlite_statement which,
-                              const unsigned char *prefix, uint32_t prefix_len, dlock_holder_fn *fn,
-                              void *arg, struct dlock_error *err)
-{
-    struct look look = {.session = session, .now_ns = sqlite_clock_now(&session->clock)};
+    struct scan scan = {.session = session, .now_ns = sqlite_clock_now(&session->clock)};
     enum dlock_status status = DLOCK_INTERNAL;
     int rc = SQLITE_OK;
 
-    look.last = &look.first;
-    rc = holders_read(&look, which, prefix, prefix_len);
-    if (rc != SQLITE_OK)
-        status = sqlite_db_fail(err, session->db.handle, &session->place, sqlite_status_of(rc), rc);
-    else
-        status = sqlite_db_unmoved(&session->db, err);
-    holders_tell(&look, status == DLOCK_OK ? fn : tell_nobody, arg);
+    scan.last = &scan.first;
+    rc = holders_read(&scan, which, prefix, prefix_len);
+    status = rc == SQLITE_OK ? sqlite_db_check_unmoved(&session->db, err)
+                             : sqlite_db_fail(&session->db, rc, err);
+    holders_report(&scan, status == DLOCK_OK ? fn : NULL, arg);
     return status;
 }
 
-enum dlock_status sqlite_look_inspect(struct sqlite_session *session, const unsigned char *name,
+enum dlock_status sqlite_inspect_name(struct sqlite_session *session, const unsigned char *name,
                                       uint32_t name_len, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
-    return look(session, SQ_INSPECT, name, name_len, fn, arg, err);
+    return inspect(session, SQ_INSPECT, name, name_len, fn, arg, err);
 }
 
-enum dlock_status sqlite_look_list(struct sqlite_session *session, const unsigned char *prefix,
-                                   uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
-                                   struct dlock_error *err)
+enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const unsigned char *prefix,
+                                        uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
+                                        struct dlock_error *err)
 {
-    return look(session, SQ_LIST, prefix, prefix_len, fn, arg, err);
+    return inspect(session, SQ_LIST, prefix, prefix_len, fn, arg, err);
 }

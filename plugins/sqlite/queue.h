@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue.h - the queue of a name, in a write transaction.
+ *
+ * The rules: a free name goes to the first waiter that is alive, whoever asks. Readers at the head
+ * are granted together, and no reader passes a waiting writer. A queue entry lasts for waiter_ttl,
+ * and so does a grant to a waiter, or for the ttl if that is shorter.
+ */
+#ifndef SQLITE_QUEUE_H
+#define SQLITE_QUEUE_H
+
+#include "name.h"
+
+/* Forgets dead readers and waiters, and grants the name to the waiters at the head that can have
+ * it. */
+int sqlite_queue_advance(struct sqlite_name *name);
+
+/* Of an advanced name: keeps the token's queue entry, or adds one at the end if req asks for it.
+ * *queued: it has one, and grant describes it. */
+int sqlite_queue_enter(struct sqlite_name *name, const struct dlock_request *req, bool *queued,
+                       struct dlock_grant *grant);
+int sqlite_queue_remove(struct sqlite_name *name, const unsigned char *token);
+
+/* After a lease or a queue entry ended, and after a downgrade: advances, saves, and adds the
+ * waiters that have to know to the wake set. */
+int sqlite_queue_pass_on(struct sqlite_name *name);
+
+#endif

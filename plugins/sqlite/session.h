@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - one connection to a store, and what the slots do with it.
+ *
+ * A store is one SQLite file in WAL mode, with a row for each name ever locked. A session is one
+ * connection, and a mapping of the wake file beside the store.
+ *
+ *   plugin        the slots, in the order of plugin.h
+ *   lease         taking and ending leases        renew     extending them
+ *   watch         sleeping until a grant          inspect   who holds what
+ *   probe         the checks of doctor
+ *   queue         who is next for a name          name      the row of a name, and its readers
+ *   setup         the first open of a file        layout    recognising and upgrading a store
+ *   db            connection and transactions     statements  all SQL
+ *   wake_file     the order of writers, and waking waiters   wake_map   finding and mapping the
+ * file ticket_lock   the order itself                directory  a lock on the directory config from
+ * the URI to a file          filesystem, links   what is on the way there clock         the time of
+ * leases              errmap, os_error    errors as statuses fork_guard    forked children sigxfsz
+ * limits on the size of files
+ *
+ * A file calls those below it only. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
+ * library's.
+ */
+#ifndef SQLITE_SESSION_H
+#define SQLITE_SESSION_H
+
+#include "clock.h"
+#include "db.h"
+#include "sigxfsz.h"
+
+#define SQ_HEX_SIZE (2 * DLOCK_TOKEN_SIZE + 1)
+
+struct sqlite_session {
+    const struct dlock_host *host;
+    struct sqlite_config config;
+    struct sqlite_clock clock;
+    struct sqlite_db db;
+    struct sqlite_sigxfsz sigxfsz;
+};
+
+/* dlock_request.slot: zeroed by core at the start of the attempt. */
+struct sqlite_slot {
+    struct sqlite_waiter waiter;
+    bool tried;            /* and the name was held: read before writing */
+    bool queued;           /* was the last answer; the rest belongs to that answer */
+    uint64_t queued_fence; /* an older grant has run out [WAT-4] */
+    int64_t queued_ns;     /* when it was executed, on sqlite_clock_now */
+};
+
+enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
+                                   struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
+                                      const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
+                                       const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
+                                     uint32_t name_len, const char *owner, struct dlock_error *err);
+
+enum dlock_status sqlite_renew_leases(struct sqlite_session *session, struct dlock_lease_op *ops,
+                                      size_t n, struct dlock_error *err);
+
+enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
+                                    struct dlock_grant *grant, struct dlock_error *err);
+
+enum dlock_status sqlite_inspect_name(struct sqlite_session *session, const unsigned char *name,
+                                      uint32_t name_len, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err);
+enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const unsigned char *prefix,
+                                        uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
+                                        struct dlock_error *err);
+
+enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
+                                      struct dlock_error *err);
+
+#endif

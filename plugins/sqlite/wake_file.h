@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wake_file.h - a small file beside the database, which all its users map.
+ *
+ * It holds a lock that writers take in the order of their arrival, in front of SQLite's own lock,
+ * which can only be polled for and goes to the process that polls at the right moment. It also
+ * holds the words that waiters sleep on, in buckets: a waiter with a queue entry sleeps in the
+ * bucket of its token until it is granted the lock, others in the bucket of the name until it is
+ * released.
+ *
+ * Exclusion needs nothing of it. Where it cannot be used, SQLite's lock does the work, and waiters
+ * poll the store 20 times a second.
+ */
+#ifndef SQLITE_WAKE_FILE_H
+#define SQLITE_WAKE_FILE_H
+
+#include "config.h"
+#include "ticket_lock.h"
+
+#include <stdatomic.h>
+
+#define SQ_WAKE_BUCKETS 1024u
+
+struct sqlite_clock;
+struct sqlite_wake_map;
+
+struct sqlite_wake_file {
+    struct sqlite_wake_map *map; /* NULL: it cannot be used, for the reason in `why` */
+    int fd;                      /* of the file */
+    uint64_t inode;              /* of the file */
+    struct sqlite_ticket_pass pass;
+    int64_t reopen_ns; /* not 0: waiters need another file; not looked for before this time */
+    char why[120];     /* it cannot be used; "": it can */
+};
+
+/* The waiter of one attempt, in its slot. */
+struct sqlite_waiter {
+    _Atomic uint32_t interrupted; /* sticky [INT-2] */
+    _Atomic uint32_t noted;       /* non-zero: the rest is valid */
+    _Atomic uint32_t bucket;      /* interrupt reads it, too */
+    uint32_t count;               /* of the bucket, before the store was read */
+    uint64_t inode;               /* of the file in which `count` was read */
+};
+
+/* The buckets to wake when a transaction has ended. */
+struct sqlite_wake_set {
+    uint64_t bits[SQ_WAKE_BUCKETS / 64];
+    bool any;
+};
+
+/* Opens the file again if a waiter found that other processes use another one, or that it cannot be
+ * used; at most once a second. Not while somebody sleeps in it. */
+void sqlite_wake_file_reopen(struct sqlite_wake_file *file, const struct sqlite_config *config,
+                             const struct sqlite_clock *clock, int64_t until_ns);
+
+/* Takes the ticket lock. True: entered, most probably alone. False: not until until_ns of
+ * sqlite_clock_boottime, or the file cannot be used. */
+bool sqlite_wake_file_enter(struct sqlite_wake_file *file, int64_t until_ns);
+
+/* After a transaction: gives the ticket lock back if it was entered, and then wakes the waiters in
+ * the set, which will want to enter. */
+void sqlite_wake_file_exit(struct sqlite_wake_file *file, bool entered,
+                           const struct sqlite_wake_set *set);
+
+/* To be called before the store is read: a wake-up of this key after this call ends the sleep
+ * [WAT-2]. */
+void sqlite_wake_file_note(const struct sqlite_wake_file *file, const unsigned char *key,
+                           uint32_t key_len, struct sqlite_waiter *waiter);
+
+/* BUSY: this key was woken, or another key of its bucket. TIMEOUT: deadline_ns on the host's clock.
+ * CANCELED: interrupted. BUSY after 50 ms: nothing was noted, or other processes may use another
+ * wake file; so waiters poll the store, and the session stays usable. */
+enum dlock_status sqlite_wake_file_sleep(struct sqlite_wake_file *file,
+                                         const struct sqlite_config *config,
+                                         const struct sqlite_waiter *waiter,
+                                         const struct dlock_host *host, int64_t deadline_ns);
+
+/* Ends one sleep on this file, now or later. From any thread. */
+void sqlite_wake_file_interrupt(const struct sqlite_wake_file *file, struct sqlite_waiter *waiter);
+
+/* Adds the waiters of a key to the set. */
+void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key, uint32_t key_len);
+
+#endif
