@@ -203,9 +203,12 @@ enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_confi
     status = file_check(db, err);
     if (status != DLOCK_OK)
         return status;
-    if (config->access != SQ_ACCESS_WRITE)
-        return sqlite_layout_check_version(db->handle, config, err);
-    rc = sqlite_layout_upgrade(db->handle);
+    if (config->create)
+        rc = sqlite_layout_upgrade(db->handle);
+    else
+        status = sqlite_layout_check_version(db->handle, config, err);
+    if (status != DLOCK_OK || config->access != SQ_ACCESS_WRITE)
+        return status;
     if (rc == SQLITE_OK)
         rc = statements_prepare(db);
     return rc == SQLITE_OK ? DLOCK_OK : sqlite_db_fail(db, rc, err);

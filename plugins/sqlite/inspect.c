@@ -19,7 +19,7 @@ struct scan {
     struct holder *first, **last;
 };
 
-int sqlite_unhex(unsigned char *token, const char *hex)
+bool sqlite_unhex(unsigned char *token, const char *hex)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -27,7 +27,7 @@ int sqlite_unhex(unsigned char *token, const char *hex)
         const char *digit = hex[i] != '\0' ? strchr(digits, hex[i]) : NULL;
 
         if (digit == NULL)
-            return 0;
+            return false;
         token[i / 2] = (unsigned char)(token[i / 2] << 4 | (digit - digits));
     }
     return hex[2 * (size_t)DLOCK_TOKEN_SIZE] == '\0';

@@ -110,7 +110,7 @@ enum dlock_status sqlite_layout_check_version(sqlite3 *handle, const struct sqli
     if (version == SQ_SCHEMA_VERSION)
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
-                      "%.150s has layout %lld; a user who may write has to open it once",
+                      "%.150s has layout %lld; open it once to lock, by a user who may write it",
                       config->path, (long long)version);
 }
 

@@ -47,7 +47,7 @@ const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  until_ns INTEGER NOT NULL,"
                              "  lease_ns INTEGER NOT NULL,"
                              "  label    TEXT,"
-                             "  PRIMARY KEY (name, config),"
+                             "  PRIMARY KEY (name, place),"
                              "  UNIQUE (name, token)"
                              ") STRICT, WITHOUT ROWID;"
                              "PRAGMA application_id = 1145850707;"
@@ -122,8 +122,8 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
                         " ORDER BY place LIMIT 1",
 
     [SQ_WAITER_JOIN] =
-        "INSERT INTO waiters (name, config, token, boot, mode, until_ns, lease_ns, label)"
-        " VALUES (?1, (SELECT ifnull(max(config), 0) + 1 FROM waiters WHERE name = ?1),"
+        "INSERT INTO waiters (name, place, token, boot, mode, until_ns, lease_ns, label)"
+        " VALUES (?1, (SELECT ifnull(max(place), 0) + 1 FROM waiters WHERE name = ?1),"
         " ?2, ?3, ?9, ?5, ?10, ?8)",
     [SQ_WAITER_STAY] = "UPDATE waiters SET until_ns = max(until_ns, ?5) WHERE " MINE,
     [SQ_WAITER_AHEAD] = "SELECT count(*) FROM waiters WHERE name = ?1 AND " LIVE

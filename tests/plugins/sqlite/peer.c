@@ -8,7 +8,7 @@
  *   open PATH normal|full|look       close                      probe
  *   try NAME OWNER TTL TIMEOUT FLAGS watch OWNER TIMEOUT        count PREFIX
  *   renew OWNER                      unlock OWNER               break NAME
- *   quit OWNER                       leaves the queue           gate
+ *   quit OWNER                       leaves the queue           wake_file
  *   line FILE NAME OWNER             waits in the queue, adds OWNER to FILE, releases
  *   enter                            goes into a transaction and stays there until "leave"
  *   race FILE NAME COUNT FLAGS       takes the name COUNT times, counting in FILE without a lock
@@ -18,7 +18,7 @@
  * FLAGS: s for shared, e for ENQUEUE, r for REFRESH, or nothing.
  * OWNER is a letter: the token, and the slot that a request keeps.
  */
-#include "sqlite.h"
+#include "session.h"
 #include "store_kit.h"
 
 #include <ctype.h>
@@ -243,13 +243,13 @@ static enum dlock_status do_count(const char *prefix)
 }
 
 /* Whether there is one, and why not. */
-static enum dlock_status do_gate(void)
+static enum dlock_status do_wake_file(void)
 {
     const struct sqlite_session *session = store.self;
-    const struct sqlite_wake_file *gate = &session->db.wake_file;
+    const struct sqlite_wake_file *file = &session->db.wake_file;
 
-    (void)snprintf(store.err.message, sizeof store.err.message, "%s", gate->why);
-    return gate->file != NULL ? DLOCK_OK : DLOCK_UNAVAILABLE;
+    (void)snprintf(store.err.message, sizeof store.err.message, "%s", file->why);
+    return file->map != NULL ? DLOCK_OK : DLOCK_UNAVAILABLE;
 }
 
 static enum dlock_status do_probe(void)
@@ -298,8 +298,8 @@ static enum dlock_status obey(const struct line *line)
         return dlt_store_break(&store, line->words[0], NULL);
     if (strcmp(verb, "count") == 0)
         return do_count(line->words[0]);
-    if (strcmp(verb, "gate") == 0)
-        return do_gate();
+    if (strcmp(verb, "wake_file") == 0)
+        return do_wake_file();
     if (strcmp(verb, "probe") == 0)
         return do_probe();
     if (strcmp(verb, "enter") == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a grant reaches its waiter: watch, interrupt, and nobody else woken. */
+#include "session.h"
 #include "store_kit.h"
 #include "wake_map.h"
 
@@ -161,7 +162,7 @@ Test(grant, WAT_2_a_grant_before_the_answer_was_lost_is_found)
     struct sqlite_slot *slot = (struct sqlite_slot *)(void *)a.slot;
 
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    memset(&slot->watch, 0, sizeof slot->watch);
+    memset(&slot->waiter, 0, sizeof slot->waiter);
     cr_assert_eq(watched(&a), DLOCK_OK, "whatever was noted before");
 }
 
@@ -216,12 +217,12 @@ Test(grant, INT_2_CANCELED_unless_the_grant_came_first)
     cr_assert_eq(watched(&a), DLOCK_OK);
 }
 
-Test(grant, WAT_1_without_a_gate_the_waiter_looks_for_its_grant)
+Test(grant, WAT_1_without_a_wake_file_the_waiter_looks_for_its_grant)
 {
-    char gate[80];
+    char wake_file[80];
 
-    (void)snprintf(gate, sizeof gate, "%s-wake", path);
-    cr_assert_eq(unlink(gate), 0);
+    (void)snprintf(wake_file, sizeof wake_file, "%s-wake", path);
+    cr_assert_eq(unlink(wake_file), 0);
     cr_assert_eq(dlt_store_watch(&t, &a, 120), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     cr_assert_eq(watched(&a), DLOCK_OK);
@@ -241,22 +242,22 @@ Test(grant, no_OK_from_a_file_that_was_moved)
 
 /* ---- who is woken ---- */
 
-static struct sqlite_wake_map *gate_file(void)
+static struct sqlite_wake_map *wake_map(void)
 {
     struct sqlite_session *session = s.self;
 
-    cr_assert_not_null(session->db.wake_file.file);
-    return session->db.wake_file.file;
+    cr_assert_not_null(session->db.wake_file.map);
+    return session->db.wake_file.map;
 }
 
 /* How often those who noted the key were woken. */
 static uint32_t wakes_of(const unsigned char *key, uint32_t len)
 {
     struct sqlite_session *session = s.self;
-    struct sqlite_waiter watch = {0};
+    struct sqlite_waiter waiter = {0};
 
-    sqlite_wake_file_note(&session->db.wake_file, key, len, &watch);
-    return gate_file()->buckets[watch.bucket].count;
+    sqlite_wake_file_note(&session->db.wake_file, key, len, &waiter);
+    return wake_map()->buckets[waiter.bucket].count;
 }
 
 static uint32_t wakes_of_token(const struct dlt_request *request)
@@ -299,10 +300,10 @@ static void *sleep_until_granted(void *arg)
 static void asleep(void)
 {
     struct sqlite_session *session = s.self;
-    struct sqlite_waiter watch = {0};
+    struct sqlite_waiter waiter = {0};
 
-    sqlite_wake_file_note(&session->db.wake_file, a.req.token, sizeof a.req.token, &watch);
-    while (atomic_load(&gate_file()->buckets[watch.bucket].sleepers) == 0)
+    sqlite_wake_file_note(&session->db.wake_file, a.req.token, sizeof a.req.token, &waiter);
+    while (atomic_load(&wake_map()->buckets[waiter.bucket].sleepers) == 0)
         dlt_sleep_ms(1);
 }
 
@@ -325,7 +326,7 @@ Test(grant, a_sleeper_that_is_woken_for_somebody_else_sleeps_on)
 
     cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
     asleep();
-    sqlite_wake_set_add(&wakes, a.req.token, sizeof a.req.token);
+    sqlite_wake_file_add(&wakes, a.req.token, sizeof a.req.token);
     sqlite_wake_file_exit(&session->db.wake_file, 0, &wakes);
     asleep();
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
@@ -349,13 +350,13 @@ Test(grant, INT_2_a_grant_that_came_first_is_OK_though_the_interrupt_was_faster)
 {
     struct sleeper sleeper = {.status = DLOCK_INTERNAL};
     struct sqlite_session *session = s.self;
-    struct sqlite_wake_map *file = gate_file();
+    struct sqlite_wake_map *file = wake_map();
 
     cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
     asleep();
-    session->db.wake_file.file = NULL;
+    session->db.wake_file.map = NULL;
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    session->db.wake_file.file = file;
+    session->db.wake_file.map = file;
     t.ops->interrupt(t.self, &a.req);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
     cr_assert_eq(sleeper.status, DLOCK_OK);

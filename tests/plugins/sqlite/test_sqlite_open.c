@@ -382,7 +382,7 @@ Test(open, AUTH_a_log_of_another_user_in_a_directory_of_everybodys)
 
 /* ---- shared among users of a group ---- */
 
-Test(open, users_of_one_group_share_a_store_and_its_gate)
+Test(open, users_of_one_group_share_a_store_and_its_wake_file)
 {
     struct dlt_peer peers[2];
     struct dlt_answer answer;
@@ -399,7 +399,7 @@ Test(open, users_of_one_group_share_a_store_and_its_gate)
     for (int i = 0; i < 2; i++) {
         answer = dlt_peer_ask(&peers[i], "open %s normal", path);
         cr_assert_eq(answer.status, DLOCK_OK, "%d: %s", i, answer.message);
-        answer = dlt_peer_ask(&peers[i], "gate");
+        answer = dlt_peer_ask(&peers[i], "wake_file");
         cr_assert_eq(answer.status, DLOCK_OK, "%d: %s", i, answer.message);
     }
     cr_assert_eq(mode_of(in_directory("locks.db-wake")), 0660u);
@@ -413,7 +413,7 @@ Test(open, users_of_one_group_share_a_store_and_its_gate)
 }
 
 /* Who may put files of that group there need not be of the group. */
-Test(open, a_gate_of_the_group_in_a_directory_of_everybodys_is_not_trusted)
+Test(open, a_wake_file_of_the_group_in_a_directory_of_everybodys_is_not_trusted)
 {
     struct dlt_peer peer;
     struct dlt_answer answer;
@@ -428,12 +428,12 @@ Test(open, a_gate_of_the_group_in_a_directory_of_everybodys_is_not_trusted)
     cr_assert_eq(chmod(directory, 02777), 0);
     dlt_peer_start(&peer, NULL);
     cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
-    answer = dlt_peer_ask(&peer, "gate");
+    answer = dlt_peer_ask(&peer, "wake_file");
     cr_assert_eq(answer.status, DLOCK_UNAVAILABLE);
     cr_assert_not_null(strstr(answer.message, "trust"), "%s", answer.message);
     cr_assert_eq(chmod(directory, 02770), 0);
     cr_assert_eq(dlt_peer_ask(&peer, "open %s normal", path).status, DLOCK_OK);
-    cr_assert_eq(dlt_peer_ask(&peer, "gate").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&peer, "wake_file").status, DLOCK_OK);
     dlt_peer_kill(&peer);
 }
 

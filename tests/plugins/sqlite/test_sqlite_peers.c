@@ -98,20 +98,20 @@ Test(peers, C1_C6_a_race_loses_no_update_and_fences_rise)
 }
 
 /* A link in its place, which is neither followed nor replaced. */
-static void without_gate(void)
+static void without_wake_file(void)
 {
-    char gate[128];
+    char wake_file[128];
 
-    (void)snprintf(gate, sizeof gate, "%s-wake", path);
+    (void)snprintf(wake_file, sizeof wake_file, "%s-wake", path);
     both_open();
-    cr_assert_eq(unlink(gate), 0);
-    cr_assert_eq(symlink("/nowhere", gate), 0);
+    cr_assert_eq(unlink(wake_file), 0);
+    cr_assert_eq(symlink("/nowhere", wake_file), 0);
     both_open();
 }
 
-Test(peers, C1_C6_a_race_without_a_gate)
+Test(peers, C1_C6_a_race_without_a_wake_file)
 {
-    without_gate();
+    without_wake_file();
     race(4, 50);
 }
 
@@ -191,11 +191,11 @@ Test(peers, a_waiter_that_looks_again_needs_no_write_lock)
     cr_assert_eq(dlt_peer_ask(&a, "leave").status, DLOCK_OK);
 }
 
-Test(peers, without_a_gate_the_busy_handler_waits_and_ends_in_time)
+Test(peers, without_a_wake_file_the_busy_handler_waits_and_ends_in_time)
 {
     int64_t start = 0;
 
-    without_gate();
+    without_wake_file();
     cr_assert_eq(dlt_peer_ask(&a, "try job a 60000 5000").status, DLOCK_OK);
     cr_assert_eq(dlt_peer_ask(&b, "try job b 60000 5000").status, DLOCK_BUSY);
     cr_assert_eq(dlt_peer_ask(&b, "watch b 10000").status, DLOCK_BUSY);

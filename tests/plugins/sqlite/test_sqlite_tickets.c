@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the gate taken in turn? Patience is an hour in this program, so that nothing but a wake-up
+/* Is the lock taken in turn? Patience is an hour in this program, so that nothing but a wake-up
  * lets anybody in. */
-#include "sqlite.h"
+#include "clock.h"
 #include "ticket_kit.h"
 
 #include <criterion/criterion.h>
@@ -56,7 +56,7 @@ static void vanish(void)
 
 static void assert_no_ticket(void)
 {
-    cr_assert_eq(door->lock.turn, door->lock.next);
+    cr_assert_eq(door->lock.served, door->lock.next);
 }
 
 Test(tickets, a_free_one_is_entered_without)
@@ -105,7 +105,7 @@ Test(tickets, who_gives_up_is_not_waited_for)
 Test(tickets, the_only_one_who_gives_up_leaves_nothing_behind)
 {
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
-    for (uint32_t i = 0; i < SQ_TICKETS_GONE + 2; i++)
+    for (uint32_t i = 0; i < SQ_TICKETS_GIVEN_UP + 2; i++)
         cr_assert_eq(dlt_door_enter(&b, 0), ETIMEDOUT);
     assert_no_ticket();
     sqlite_ticket_lock_exit(&door->lock, &a);
@@ -134,7 +134,7 @@ Test(tickets, who_left_may_return_before_a_waiter_is_awake)
 Test(tickets, but_not_when_it_is)
 {
     left_before_a_waiter();
-    door->lock.awake = door->lock.turn;
+    door->lock.awake = door->lock.served;
     cr_assert_eq(dlt_door_enter(&a, 20), ETIMEDOUT);
 }
 
@@ -156,6 +156,6 @@ Test(tickets, and_not_when_another_was_in)
 
 Test(tickets, tickets_wrap_around)
 {
-    door->lock.next = door->lock.turn = UINT32_MAX - 3;
+    door->lock.next = door->lock.served = UINT32_MAX - 3;
     order_is_kept();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the gate go on, within a bounded time, whatever happens to those who use it? */
-#include "sqlite.h"
+/* Does the lock go on, within a bounded time, whatever happens to those who use it? */
+#include "clock.h"
 #include "store_kit.h"
 #include "ticket_kit.h"
 
@@ -37,8 +37,8 @@ Test(tickets_lost, a_dead_holder_is_passed_by_one_who_never_waits_long)
     cr_assert_eq(rc, 0);
 }
 
-/* As the gate does it whose file was cut short. */
-static int taken_away(const void *of)
+/* As with a wake file that was cut short. */
+static bool taken_away(const void *of)
 {
     cr_assert_eq(of, door);
     cr_assert_eq(mprotect(door, sizeof *door, PROT_NONE), 0);
@@ -48,8 +48,8 @@ static int taken_away(const void *of)
 Test(tickets_lost, one_that_is_not_there_after_a_sleep_is_not_touched)
 {
     cr_assert_eq(dlt_door_enter(&a, 0), 0);
-    b.there = taken_away;
-    b.of = door;
+    b.usable = taken_away;
+    b.arg = door;
     cr_assert_eq(dlt_door_enter(&b, DLT_LONG_MS), ENODATA);
 }
 
@@ -68,10 +68,10 @@ Test(tickets_lost, a_hundred_at_once_are_skipped_in_ever_larger_steps)
 {
     (void)atomic_fetch_add(&door->lock.next, 100);
     dlt_door_goes_on(&a);
-    cr_assert_eq(door->lock.turn, door->lock.next);
+    cr_assert_eq(door->lock.served, door->lock.next);
     (void)atomic_fetch_add(&door->lock.next, 1u << 30);
     dlt_door_goes_on(&b);
-    cr_assert_eq(door->lock.turn, door->lock.next);
+    cr_assert_eq(door->lock.served, door->lock.next);
 }
 
 Test(tickets_lost, whatever_is_in_the_memory)

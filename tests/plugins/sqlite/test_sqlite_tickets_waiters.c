@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the gate go on without a waiter that is killed or stopped? Who holds it has an hour in this
+/* Does the lock go on without a waiter that is killed or stopped? Who holds it has an hour in this
  * program, so that a test may take its time. */
-#include "sqlite.h"
+#include "clock.h"
 #include "store_kit.h"
 #include "ticket_kit.h"
 
@@ -25,7 +25,7 @@ static pid_t child_passes(void)
         int rc = dlt_door_enter(&pass, DLT_LONG_MS);
 
         if (rc == 0)
-            sqlite_ticket_leave(&door->lock, &pass);
+            sqlite_ticket_lock_exit(&door->lock, &pass);
         _exit(rc);
     }
     dlt_door_wait_tickets(before + 1);
@@ -41,7 +41,7 @@ Test(tickets_waiters, killed_waiters_are_skipped)
         pids[i] = child_passes();
     for (int i = 0; i < 4; i++)
         dlt_door_kill(pids[i]);
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     int result = -1;
     cr_assert_eq(waitpid(pids[4], &result, 0), pids[4]);
     cr_assert_eq(result, 0);
@@ -56,10 +56,10 @@ Test(tickets_waiters, a_stopped_waiter_holds_up_once_and_is_late)
     pid = child_passes();
     cr_assert_eq(kill(pid, SIGSTOP), 0);
     cr_assert_eq(waitpid(pid, &result, WUNTRACED), pid);
-    sqlite_ticket_leave(&door->lock, &a);
+    sqlite_ticket_lock_exit(&door->lock, &a);
     dlt_door_goes_on(&b);
     dlt_door_goes_on(&a);
-    cr_assert_eq(door->lock.turn, door->lock.next, "nobody waits for it any more");
+    cr_assert_eq(door->lock.served, door->lock.next, "nobody waits for it any more");
     cr_assert_eq(kill(pid, SIGCONT), 0);
     cr_assert_eq(waitpid(pid, &result, 0), pid);
     cr_assert_eq(result, 0);

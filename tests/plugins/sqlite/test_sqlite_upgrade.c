@@ -2,7 +2,7 @@
 /* Is a store of layout 1 brought up to date with all that it holds, once, and does a program of
  * that layout keep off afterwards? */
 #include "peer_kit.h"
-#include "sqlite.h"
+#include "session.h"
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
@@ -157,6 +157,22 @@ Test(upgrade, an_upgraded_store_is_like_a_new_one)
     cr_assert_eq(number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'names'"), 0);
     cr_assert_eq(number(db, "SELECT count(*) FROM locks WHERE crowd = 0"), 2);
     (void)sqlite3_close(db);
+}
+
+/* create=off: a program that only looks changes nothing under a running program of layout 1. */
+Test(upgrade, CONFIG_with_create_off_and_nothing_is_changed)
+{
+    sqlite3 *db = NULL;
+
+    s.target.create_off = 1;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_not_null(strstr(s.err.message, "layout 1"), "%s", s.err.message);
+    db = connect_raw();
+    cr_assert_eq(number(db, "PRAGMA user_version"), 1);
+    cr_assert_eq(number(db, "SELECT count(*) FROM names"), 2);
+    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
+    s.target.create_off = 0;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
 }
 
 /* One that was opened before: its statements are those of layout 1. */

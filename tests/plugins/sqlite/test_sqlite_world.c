@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the plugin notice what kind of system it is on: the file system, the time namespace, the
  * disk that it is asked to wait for? And does probe say so? */
+#include "errmap.h"
 #include "peer_kit.h"
-#include "sqlite.h"
+#include "session.h"
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
@@ -230,7 +231,7 @@ Test(world, probe_tells_what_the_store_gives)
     findings = probe();
     cr_assert_not_null(strstr(findings.names, path), "%s", findings.names);
     cr_assert_not_null(strstr(findings.names, "sync=normal;"), "%s", findings.names);
-    cr_assert_not_null(strstr(findings.names, "gate=in use;"), "%s", findings.names);
+    cr_assert_not_null(strstr(findings.names, "wake file=in use;"), "%s", findings.names);
     cr_assert_not_null(strstr(findings.names, "integrity=ok;"), "%s", findings.names);
     cr_assert_eq(findings.clears, DLOCK_CAP_FENCE_DURABLE);
     cr_assert_eq(findings.advice, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ticket_kit.h"
 
-#include "sqlite.h"
+#include "clock.h"
 #include "store_kit.h"
 
 #include <criterion/criterion.h>

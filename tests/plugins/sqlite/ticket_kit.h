@@ -20,7 +20,7 @@ extern struct dlt_door *door;
 void dlt_door_set_up(void);
 void dlt_door_tear_down(void);
 
-/* For at most that long. As sqlite_ticket_enter. */
+/* For at most that long. As sqlite_ticket_lock_enter. */
 int dlt_door_enter(struct sqlite_ticket_pass *pass, int64_t timeout_ms);
 /* Enters and leaves; fails the test if that takes long. */
 void dlt_door_goes_on(struct sqlite_ticket_pass *pass);
