@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers and not names: those of errmsg.h and mysqld_error.h differ between the two families. */
-#include "my.h"
+#include "errmap.h"
 
-int my_fatal(unsigned code)
+bool my_errmap_fatal(unsigned code)
 {
     switch (code) {
     case 1053: /* server shutdown in progress */
@@ -18,20 +18,20 @@ int my_fatal(unsigned code)
     case 1927: /* connection was killed */
     case 3169: /* the same of MySQL */
     case 4031: /* disconnected for inactivity, MySQL */
-        return 1;
+        return true;
     default:
         return code >= 2000 && code < 3000;
     }
 }
 
-int my_contention(unsigned code)
+bool my_errmap_contention(unsigned code)
 {
     return code == 1205 || code == 1213 || code == 1020 || code == 1062 ||
            code == 3572 /* NOWAIT of MySQL */;
 }
 
-/* Others were faster, the statement was not begun or was undone: it may pass. */
-static int undone(unsigned code)
+/* The statement was not begun or was undone, and the reason may pass. */
+static bool undone(unsigned code)
 {
     switch (code) {
     case 1021: /* full: disk, table, locks */
@@ -57,16 +57,16 @@ static int undone(unsigned code)
     case 3024:
     case 1243: /* the prepared statement is unknown, or has to be prepared again */
     case 1615:
-        return 1;
+        return true;
     default:
-        return my_contention(code);
+        return my_errmap_contention(code);
     }
 }
 
-/* Of those that the server sent as its answer to a statement. By default it is not known whether
- * the statement had an effect: an error may come after the engine has committed (1180, 1026, 1030,
+/* Errors that the server sent as its answer to a statement. By default it is not known whether the
+ * statement had an effect: an error may come after the engine has committed (1180, 1026, 1030,
  * 3100). */
-static enum dlock_status refusal(unsigned code, int in_transaction)
+static enum dlock_status refusal(unsigned code, bool in_transaction)
 {
     switch (code) {
     case 1044: /* access denied: database, user, command, table, column */
@@ -100,7 +100,7 @@ static enum dlock_status refusal(unsigned code, int in_transaction)
     }
 }
 
-enum dlock_status my_status_of(unsigned code, int in_transaction)
+enum dlock_status my_errmap_status(unsigned code, bool in_transaction)
 {
     switch (code) {
     case 1153: /* longer than max_allowed_packet, now and the next time */
@@ -116,8 +116,16 @@ enum dlock_status my_status_of(unsigned code, int in_transaction)
     case 2008:
         return DLOCK_NOMEM;
     default:
-        if (my_fatal(code))
+        if (my_errmap_fatal(code))
             return in_transaction ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
         return refusal(code, in_transaction);
     }
+}
+
+enum dlock_status my_errmap_contended(enum dlock_status status, const struct dlock_error *err)
+{
+    if ((status == DLOCK_UNAVAILABLE || status == DLOCK_BUSY) &&
+        my_errmap_contention((unsigned)err->backend_code))
+        return DLOCK_BUSY;
+    return status;
 }

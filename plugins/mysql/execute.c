@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The statements of statements.c. The first time in a connection one is sent as text, in one
- * exchange; one that is used again is prepared, which is an exchange more once and a cheaper
- * execution from then on. A program that takes one lock and ends so never prepares anything.
+ * The first time a statement is used in a connection it is sent as text, in one exchange. The
+ * second time it is prepared, which costs one exchange more and makes each execution cheaper. A
+ * program that takes one lock and ends prepares nothing.
  */
-#include "my.h"
+#include "execute.h"
+
+#include "async.h"
+#include "lib/hex.h"
+#include "query.h"
+#include "setup.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX 4096
 
-static int64_t now_ns(const struct my_conn *conn)
-{
-    return conn->host->now_ns(conn->host->ctx);
-}
-
-void my_conn_input_name(struct my_conn *conn, const unsigned char *name, uint32_t name_len)
+void my_execute_input_name(struct my_connection *conn, const unsigned char *name, uint32_t name_len)
 {
     conn->input.name_len = name_len < MY_NAME_MAX ? name_len : MY_NAME_MAX;
     if (conn->input.name_len > 0)
         memcpy(conn->input.name, name, conn->input.name_len);
 }
 
-void my_conn_input(struct my_conn *conn, const struct dlock_request *req)
+void my_execute_input(struct my_connection *conn, const struct dlock_request *req)
 {
     struct my_input *input = &conn->input;
 
-    my_conn_input_name(conn, req->name, req->name_len);
+    my_execute_input_name(conn, req->name, req->name_len);
     memcpy(input->token, req->token, sizeof input->token);
     input->token_len = sizeof input->token;
     input->label_len = req->label != NULL ? strnlen(req->label, sizeof input->label) : 0;
@@ -36,7 +36,7 @@ void my_conn_input(struct my_conn *conn, const struct dlock_request *req)
     input->ttl_us = req->ttl_ms * MY_US_PER_MS;
 }
 
-/* The one place where dialects differ, or the end. */
+/* The mark where dialects differ, or the end. A text has one at most. */
 static const char *find_mark(const char *text)
 {
     const char *mark = strstr(text, "@s");
@@ -46,8 +46,8 @@ static const char *find_mark(const char *text)
     return mark != NULL ? mark : text + strlen(text);
 }
 
-/* A statement for this dialect and this prefix, with its @x still in it. -1: no room. */
-static int template_make(const struct my_conn *conn, const char *template, char *text)
+/* A statement for this dialect and this prefix, with its inputs @x. false: no room. */
+static bool template_make(const struct my_connection *conn, const char *template, char *text)
 {
     const char *mark = find_mark(template);
     const char *ours = mark[0] == '\0'  ? ""
@@ -58,17 +58,17 @@ static int template_make(const struct my_conn *conn, const char *template, char 
                        *mark != '\0' ? mark + 2 : "");
 
     if (len < 0 || len >= TEXT_MAX)
-        return -1;
-    return my_schema_expand(dialect, conn->place->prefix, text, TEXT_MAX);
+        return false;
+    return my_statements_expand(dialect, conn->config->prefix, text, TEXT_MAX);
 }
 
 /* Whether an @x begins here. */
-static int is_input(const char *text)
+static bool is_input(const char *text)
 {
-    return text[0] == '@' && text[1] != '\0' && strchr("ntldi", text[1]) != NULL;
+    return text[0] == '@' && text[1] != '\0' && strchr("ntldib", text[1]) != NULL;
 }
 
-/* ---- as text, with the values in it: one exchange, and the server forgets it ---- */
+/* ---- as text, with the values in it ---- */
 
 /* Bytes in hex, so that there is nothing to escape. */
 static void value_write(FILE *out, const struct my_input *input, char letter)
@@ -77,14 +77,17 @@ static void value_write(FILE *out, const struct my_input *input, char letter)
 
     switch (letter) {
     case 'n':
-        my_hex(hex, input->name, input->name_len);
+        dl_hex_encode(hex, input->name, input->name_len);
         break;
     case 't':
-        my_hex(hex, input->token, input->token_len);
+        dl_hex_encode(hex, input->token, input->token_len);
         break;
     case 'l':
-        my_hex(hex, (const unsigned char *)input->label, input->label_len);
+        dl_hex_encode(hex, (const unsigned char *)input->label, input->label_len);
         break;
+    case 'b':
+        (void)fputs(input->leases, out);
+        return;
     default:
         (void)fprintf(out, "%lld", letter == 'd' ? input->ttl_us : input->number);
         return;
@@ -92,15 +95,15 @@ static void value_write(FILE *out, const struct my_input *input, char letter)
     (void)fprintf(out, "x'%s'", hex);
 }
 
-char *my_conn_text(struct my_conn *conn, enum my_statement which)
+char *my_execute_text(struct my_connection *conn, enum my_statement which)
 {
-    const struct my_sql *sql = my_sql(conn->place->strategy, which);
+    const struct my_sql *sql = my_statements_get(conn->config->strategy, which);
     char template[TEXT_MAX];
     char *text = NULL;
     size_t size = 0;
     FILE *out = NULL;
 
-    if (sql->text == NULL || template_make(conn, sql->text, template) != 0)
+    if (sql->text == NULL || !template_make(conn, sql->text, template))
         return NULL;
     out = open_memstream(&text, &size);
     if (out == NULL)
@@ -117,25 +120,23 @@ char *my_conn_text(struct my_conn *conn, enum my_statement which)
     return NULL;
 }
 
-static enum dlock_status no_good(struct dlock_error *err, enum my_statement which)
+static enum dlock_status statement_unusable(struct dlock_error *err, enum my_statement which)
 {
-    return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d is no good, or no memory",
+    return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d does not fit, or no memory",
                       (int)which);
 }
 
-static enum dlock_status tell(struct my_conn *conn, enum my_statement which,
-                              struct dlock_error *err)
+static enum dlock_status text_execute(struct my_connection *conn, enum my_statement which,
+                                      struct dlock_error *err)
 {
-    const size_t columns = strlen(my_sql(conn->place->strategy, which)->out);
-    char *text = my_conn_text(conn, which);
+    const unsigned columns =
+        (unsigned)strlen(my_statements_get(conn->config->strategy, which)->out);
+    char *text = my_execute_text(conn, which);
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (text == NULL)
-        return no_good(err, which);
-    if (columns > 0)
-        status = my_conn_select(conn, text, (unsigned)columns, &conn->answers[which], err);
-    else
-        status = my_conn_query(conn, text, err);
+        return statement_unusable(err, which);
+    status = my_query_select(conn, text, columns, &conn->answers[which], err);
     free(text);
     return status;
 }
@@ -149,7 +150,6 @@ static void row_read(struct my_row *row, const char *out, MYSQL_ROW values,
     for (size_t i = 0; out[i] != '\0'; i++) {
         const char *value = values[i] != NULL ? values[i] : "";
 
-        row->null[i] = values[i] == NULL;
         if (out[i] == 'i') {
             row->number[numbers++] = strtoll(value, NULL, 10);
             continue;
@@ -161,40 +161,41 @@ static void row_read(struct my_row *row, const char *out, MYSQL_ROW values,
     }
 }
 
-static int fetch_told(struct my_conn *conn, enum my_statement which)
+static bool text_fetch(struct my_connection *conn, enum my_statement which)
 {
     MYSQL_RES *result = conn->answers[which];
     MYSQL_ROW values = mysql_fetch_row(result);
 
     if (values == NULL)
-        return 0;
-    row_read(&conn->row, my_sql(conn->place->strategy, which)->out, values,
+        return false;
+    row_read(&conn->row, my_statements_get(conn->config->strategy, which)->out, values,
              mysql_fetch_lengths(result));
-    return 1;
+    return true;
 }
 
 /* ---- prepared ---- */
 
-/* The text with a question mark for each @x, and what they stand for in inputs. -1: no room. */
-static int marks_make(const struct my_conn *conn, const char *template, char *text, char *inputs)
+/* The text with a question mark for each @x, whose letters are in inputs. false: no room. */
+static bool marks_make(const struct my_connection *conn, const char *template, char *text,
+                       char *inputs)
 {
     char *out = text;
     size_t count = 0;
 
-    if (template_make(conn, template, text) != 0)
-        return -1;
+    if (!template_make(conn, template, text))
+        return false;
     for (const char *in = text; *in != '\0'; in++) {
         *out = *in;
         if (is_input(in)) {
             if (count == MY_INPUTS)
-                return -1;
+                return false;
             inputs[count++] = *++in;
             *out = '?';
         }
         out++;
     }
     *out = inputs[count] = '\0';
-    return 0;
+    return true;
 }
 
 static MYSQL_BIND input_bind(struct my_input *input, char letter)
@@ -221,23 +222,22 @@ static MYSQL_BIND input_bind(struct my_input *input, char letter)
     }
 }
 
-static int inputs_bind(struct my_conn *conn, MYSQL_STMT *stmt, const char *inputs)
+static bool inputs_bind(struct my_connection *conn, MYSQL_STMT *stmt, const char *inputs)
 {
     MYSQL_BIND binds[MY_INPUTS] = {0};
 
     for (size_t i = 0; inputs[i] != '\0'; i++)
         binds[i] = input_bind(&conn->input, inputs[i]);
-    return inputs[0] != '\0' && mysql_stmt_bind_param(stmt, binds);
+    return inputs[0] == '\0' || mysql_stmt_bind_param(stmt, binds) == 0;
 }
 
-static int row_bind(struct my_conn *conn, MYSQL_STMT *stmt, const char *out)
+static bool row_bind(struct my_connection *conn, MYSQL_STMT *stmt, const char *out)
 {
     MYSQL_BIND binds[MY_NUMBERS + MY_BLOBS] = {0};
     struct my_row *row = &conn->row;
     size_t numbers = 0, blobs = 0, i = 0;
 
     for (; out[i] != '\0'; i++) {
-        binds[i].is_null = &row->null[i];
         if (out[i] == 'i') {
             binds[i].buffer_type = MYSQL_TYPE_LONGLONG;
             binds[i].buffer = &row->number[numbers++];
@@ -248,64 +248,64 @@ static int row_bind(struct my_conn *conn, MYSQL_STMT *stmt, const char *out)
             binds[i].length = &row->length[blobs++];
         }
     }
-    return i > 0 && mysql_stmt_bind_result(stmt, binds);
+    return i == 0 || mysql_stmt_bind_result(stmt, binds) == 0;
 }
 
-/* Nothing can be held by a statement that is only prepared. */
-static enum dlock_status prepare_failed(struct my_conn *conn, MYSQL_STMT *stmt,
+/* A statement that is only prepared has no effect. */
+static enum dlock_status prepare_failed(struct my_connection *conn, MYSQL_STMT *stmt,
                                         enum dlock_status status, struct dlock_error *err)
 {
-    int before = conn->transaction;
+    const bool before = conn->in_transaction;
 
-    conn->transaction = 1;
+    conn->in_transaction = true;
     if (status != DLOCK_OK)
-        status = my_conn_unanswered(conn, status, err);
+        status = my_connection_unanswered(conn, status, err);
     else
-        status = my_conn_refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
-    conn->transaction = before;
+        status = my_connection_refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
+    conn->in_transaction = before;
     return status;
 }
 
-static enum dlock_status prepare(struct my_conn *conn, enum my_statement which,
+static enum dlock_status prepare(struct my_connection *conn, enum my_statement which,
                                  struct dlock_error *err)
 {
-    const struct my_sql *sql = my_sql(conn->place->strategy, which);
+    const struct my_sql *sql = my_statements_get(conn->config->strategy, which);
     char text[TEXT_MAX], inputs[MY_INPUTS + 1];
-    struct my_call call = {.what = MY_PREPARE, .text = text};
+    struct my_call call = {.kind = MY_PREPARE, .text = text};
     MYSQL_STMT *stmt = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (sql->text == NULL || marks_make(conn, sql->text, text, inputs) != 0)
-        return no_good(err, which);
+    if (sql->text == NULL || !marks_make(conn, sql->text, text, inputs))
+        return statement_unusable(err, which);
     stmt = mysql_stmt_init(conn->mysql);
     if (stmt == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a statement");
     conn->statements[which] = call.stmt = stmt;
-    status = my_drive(conn, &call);
+    status = my_async_run(conn, &call);
     if (status != DLOCK_OK || call.failed)
         return prepare_failed(conn, stmt, status, err);
     if (mysql_stmt_param_count(stmt) != strlen(inputs) ||
         mysql_stmt_field_count(stmt) != strlen(sql->out))
-        return my_conn_garbled(conn, err);
-    if (inputs_bind(conn, stmt, inputs) != 0 || row_bind(conn, stmt, sql->out) != 0)
+        return my_connection_bad_reply(conn, err);
+    if (!inputs_bind(conn, stmt, inputs) || !row_bind(conn, stmt, sql->out))
         return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "statement %d: %.180s", (int)which,
                           mysql_stmt_error(stmt));
     return DLOCK_OK;
 }
 
-static enum dlock_status statement_failed(struct my_conn *conn, MYSQL_STMT *stmt,
+static enum dlock_status statement_failed(struct my_connection *conn, MYSQL_STMT *stmt,
                                           enum dlock_status status, struct dlock_error *err)
 {
     if (status != DLOCK_OK)
-        return my_conn_unanswered(conn, status, err);
-    conn->answered_ns = now_ns(conn);
-    return my_conn_refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
+        return my_connection_unanswered(conn, status, err);
+    conn->answered_ns = my_connection_now(conn);
+    return my_connection_refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
 }
 
-static enum dlock_status execute(struct my_conn *conn, enum my_statement which,
-                                 struct dlock_error *err)
+static enum dlock_status prepared_execute(struct my_connection *conn, enum my_statement which,
+                                          struct dlock_error *err)
 {
-    struct my_call call = {.what = MY_EXECUTE};
+    struct my_call call = {.kind = MY_EXECUTE};
     enum dlock_status status = DLOCK_OK;
 
     if (conn->statements[which] == NULL)
@@ -313,16 +313,17 @@ static enum dlock_status execute(struct my_conn *conn, enum my_statement which,
     if (status != DLOCK_OK)
         return status;
     call.stmt = conn->statements[which];
-    status = my_drive(conn, &call);
+    status = my_async_run(conn, &call);
     if (status == DLOCK_OK && !call.failed && mysql_stmt_field_count(call.stmt) > 0) {
-        call.what = MY_STMT_STORE;
-        status = my_drive(conn, &call);
+        call.kind = MY_STMT_STORE;
+        status = my_async_run(conn, &call);
     }
     if (status != DLOCK_OK || call.failed)
         return statement_failed(conn, call.stmt, status, err);
-    if (mysql_stmt_field_count(call.stmt) != strlen(my_sql(conn->place->strategy, which)->out))
-        return my_conn_garbled(conn, err);
-    conn->answered_ns = now_ns(conn);
+    if (mysql_stmt_field_count(call.stmt) !=
+        strlen(my_statements_get(conn->config->strategy, which)->out))
+        return my_connection_bad_reply(conn, err);
+    conn->answered_ns = my_connection_now(conn);
     conn->affected = mysql_stmt_affected_rows(call.stmt);
     conn->insert_id = mysql_stmt_insert_id(call.stmt);
     return DLOCK_OK;
@@ -330,36 +331,42 @@ static enum dlock_status execute(struct my_conn *conn, enum my_statement which,
 
 /* ---- either ---- */
 
-enum dlock_status my_conn_execute(struct my_conn *conn, enum my_statement which,
-                                  struct dlock_error *err)
+enum dlock_status my_execute(struct my_connection *conn, enum my_statement which,
+                             struct dlock_error *err)
 {
-    if (conn->known[which])
-        return execute(conn, which, err);
-    conn->known[which] = 1;
-    return tell(conn, which, err);
+    const bool prepared = conn->used_before[which];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    conn->used_before[which] = true;
+    if (!prepared)
+        return text_execute(conn, which, err);
+    status = prepared_execute(conn, which, err);
+    if (status == DLOCK_UNKNOWN && my_statements_get(conn->config->strategy, which)->out[0] != '\0')
+        return DLOCK_UNAVAILABLE; /* a SELECT */
+    return status;
 }
 
-static int fetch_executed(struct my_conn *conn, enum my_statement which)
+static bool prepared_fetch(struct my_connection *conn, enum my_statement which)
 {
     struct my_row *row = &conn->row;
     int rc = mysql_stmt_fetch(conn->statements[which]);
 
     if (rc != 0 && rc != MYSQL_DATA_TRUNCATED)
-        return 0;
+        return false;
     for (size_t i = 0; i < MY_BLOBS; i++) {
         if (row->length[i] > MY_NAME_MAX)
             row->length[i] = MY_NAME_MAX;
         row->bytes[i][row->length[i]] = '\0';
     }
-    return 1;
+    return true;
 }
 
-int my_conn_fetch(struct my_conn *conn, enum my_statement which)
+bool my_execute_fetch(struct my_connection *conn, enum my_statement which)
 {
-    return conn->answers[which] != NULL ? fetch_told(conn, which) : fetch_executed(conn, which);
+    return conn->answers[which] != NULL ? text_fetch(conn, which) : prepared_fetch(conn, which);
 }
 
-void my_conn_done(struct my_conn *conn, enum my_statement which)
+void my_execute_done(struct my_connection *conn, enum my_statement which)
 {
     if (conn->answers[which] != NULL)
         mysql_free_result(conn->answers[which]);
@@ -368,15 +375,15 @@ void my_conn_done(struct my_conn *conn, enum my_statement which)
     conn->answers[which] = NULL;
 }
 
-enum dlock_status my_conn_row(struct my_conn *conn, enum my_statement which, int *found,
-                              struct dlock_error *err)
+enum dlock_status my_execute_row(struct my_connection *conn, enum my_statement which, bool *found,
+                                 struct dlock_error *err)
 {
-    enum dlock_status status = my_conn_execute(conn, which, err);
+    enum dlock_status status = my_execute(conn, which, err);
 
-    *found = 0;
+    *found = false;
     if (status != DLOCK_OK)
         return status;
-    *found = my_conn_fetch(conn, which);
-    my_conn_done(conn, which);
+    *found = my_execute_fetch(conn, which);
+    my_execute_done(conn, which);
     return DLOCK_OK;
 }

@@ -4,7 +4,16 @@
  *
  * README.md tells users about it. The slots are here, in the order of plugin.h.
  */
+#include "connect.h"
+#include "execute.h"
+#include "inspect.h"
+#include "lease.h"
+#include "open.h"
+#include "probe.h"
 #include "queue.h"
+#include "renew.h"
+#include "session_lock.h"
+#include "watch.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -43,21 +52,23 @@ static const struct dlock_option_spec options[] = {
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
 {
     (void)host;
-    if (my_side_init() != 0)
+    if (my_shared_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
-    return my_dial_init(err);
+    return my_connect_init(err);
 }
 
 static enum dlock_status session_equip(struct my_session *session, const struct dlock_host *host,
                                        struct dlock_error *err)
 {
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
-    session->side = my_side_join(&session->place, host);
-    if (session->wake_fd == 0 || session->side == NULL)
+    session->shared = my_shared_find(&session->config, host);
+    if (session->wake_fd == 0 || session->shared == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
+    session->conn.host = host;
+    session->conn.config = &session->config;
+    session->conn.tables = &session->shared->tables;
     session->conn.wake_fd = session->wake_fd - 1;
-    session->conn.side = session->side;
-    session->conn.pinned = session->place.strategy == MY_SESSION;
+    session->conn.for_row_lock = session->config.strategy == MY_SESSION;
     return DLOCK_OK;
 }
 
@@ -66,14 +77,14 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
                                       struct dlock_session_info *info, struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_place_init(&session->place, target, err);
+    enum dlock_status status = my_config_init(&session->config, target, err);
 
     if (status == DLOCK_OK)
         status = session_equip(session, host, err);
     if (status == DLOCK_OK)
-        status = my_conn_open(&session->conn, &session->place, host, deadline_ns, err);
+        status = my_open(&session->conn, deadline_ns, err);
     if (status == DLOCK_OK)
-        my_info_fill(info, session);
+        my_probe_info(&session->conn, info);
     return status;
 }
 
@@ -83,36 +94,39 @@ static void session_close(void *self, int forked)
 
     if (session->wake_fd > 0)
         (void)close(session->wake_fd - 1);
-    if (session->side != NULL && !forked)
-        my_side_leave(session->side);
-    my_conn_close(&session->conn, forked);
+    if (forked)
+        my_connect_after_fork(&session->conn);
+    else
+        my_connect_close(&session->conn);
+    if (session->shared != NULL && !forked)
+        my_shared_unref(session->shared);
 }
 
-static int pinned(const struct my_session *session)
+static bool is_session_lock(const struct my_session *session)
 {
-    return session->place.strategy == MY_SESSION;
+    return session->config.strategy == MY_SESSION;
 }
 
 static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
                                          struct dlock_grant *grant, struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
 
     if (status != DLOCK_OK)
         return status;
-    if (pinned(session))
-        return my_pinned_try(session, req, grant, err);
-    return my_lease_try(session, req, grant, err);
+    if (is_session_lock(session))
+        return my_session_lock_try(session, req, grant, err);
+    return my_lease_try(&session->conn, req, grant, err);
 }
 
 static enum dlock_status session_lock(void *self, const struct dlock_request *req,
                                       struct dlock_grant *grant, struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
 
-    return status == DLOCK_OK ? my_pinned_lock(session, req, grant, err) : status;
+    return status == DLOCK_OK ? my_session_lock_wait(session, req, grant, err) : status;
 }
 
 static void session_interrupt(void *self, const struct dlock_request *req)
@@ -131,7 +145,7 @@ static enum dlock_status session_watch(void *self, const struct dlock_request *r
                                        struct dlock_grant *grant, struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, req->deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
 
     (void)grant;
     return status == DLOCK_OK ? my_watch(session, req, err) : status;
@@ -153,12 +167,14 @@ static enum dlock_status session_renew(void *self, struct dlock_lease_op *ops, s
     struct my_session *session = self;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (pinned(session)) {
-        ops[0].status = my_pinned_renew(session, &ops[0], deadline_ns, err);
+    if (is_session_lock(session)) {
+        ops[0].status = my_session_lock_renew(session, &ops[0], deadline_ns, err);
         return DLOCK_OK;
     }
-    status = my_conn_enter(&session->conn, deadline_ns, err);
-    return status == DLOCK_OK ? my_lease_renew(session, ops, n, err) : status;
+    status = my_connection_enter(&session->conn, deadline_ns, err);
+    if (status == DLOCK_OK)
+        my_renew(&session->conn, ops, n, err);
+    return status;
 }
 
 static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
@@ -166,8 +182,8 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
 {
     struct my_session *session = self;
 
-    return pinned(session) ? my_pinned_unlock(session, req, err)
-                           : my_lease_unlock(session, req, err);
+    return is_session_lock(session) ? my_session_lock_unlock(session, req, err)
+                                    : my_lease_unlock(&session->conn, req, err);
 }
 
 static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
@@ -175,10 +191,10 @@ static enum dlock_status session_inspect(void *self, const unsigned char *name, 
                                          struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
 
-    my_conn_input_name(&session->conn, name, name_len);
-    return status == DLOCK_OK ? my_look_inspect(session, fn, arg, err) : status;
+    my_execute_input_name(&session->conn, name, name_len);
+    return status == DLOCK_OK ? my_inspect(&session->conn, fn, arg, err) : status;
 }
 
 static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
@@ -186,10 +202,10 @@ static enum dlock_status session_list(void *self, const unsigned char *prefix, u
                                       struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
 
-    my_conn_input_name(&session->conn, prefix, prefix_len);
-    return status == DLOCK_OK ? my_look_list(session, fn, arg, err) : status;
+    my_execute_input_name(&session->conn, prefix, prefix_len);
+    return status == DLOCK_OK ? my_inspect_list(&session->conn, fn, arg, err) : status;
 }
 
 static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
@@ -199,13 +215,13 @@ static enum dlock_status session_break(void *self, const unsigned char *name, ui
     struct my_session *session = self;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (pinned(session))
+    if (is_session_lock(session))
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
                           "strategy=session has no break: KILL the holder's connection, as "
                           "plugins/mysql/README.md shows");
-    status = my_conn_enter(&session->conn, deadline_ns, err);
-    my_conn_input_name(&session->conn, name, name_len);
-    return status == DLOCK_OK ? my_look_break(session, owner, err) : status;
+    status = my_connection_enter(&session->conn, deadline_ns, err);
+    my_execute_input_name(&session->conn, name, name_len);
+    return status == DLOCK_OK ? my_lease_break(&session->conn, owner, err) : status;
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -213,12 +229,12 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
                                        void *arg, struct dlock_error *err)
 {
     struct my_session *session = self;
-    enum dlock_status status = my_conn_enter(&session->conn, deadline_ns, err);
+    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = my_probe(session, fn, arg, err);
+        status = my_probe(&session->conn, fn, arg, err);
     if (status == DLOCK_OK)
-        my_info_fill(info, session);
+        my_probe_info(&session->conn, info);
     return status;
 }
 

@@ -1,150 +1,155 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits sleeps in GET_LOCK, in a connection for that alone, and the server lets one of them
- * through at a time, in the order in which they came: the head. A connection says nothing while it
- * waits; once through it has to, or the server ends it after MY_HEAD_S and the next one is the
- * head. The head that gets the lock of the name keeps GET_LOCK, too, and gives both back together:
- * so the next one learns of it from the server, at once, and nobody looks in vain meanwhile. Who
- * holds the name for longer than MY_HEAD_S has somebody who looks again. The server makes the name
- * of that lock, SHA2 of ours, because it cuts names at NUL and at 64 characters.
+ * A waiter sleeps in GET_LOCK, in a connection for that alone. The server lets one waiter through
+ * at a time, in the order of arrival: the head. A connection sends nothing while it waits. The head
+ * has to send something, or the server ends its connection after MY_HEAD_S and the next waiter is
+ * the head. A head that gets the lock of the name keeps GET_LOCK, too, and gives both back
+ * together: so the next waiter learns of it from the server, at once, and nobody polls in vain
+ * until then. If the holder keeps the name for longer than MY_HEAD_S, the next waiter polls. The
+ * name of GET_LOCK's lock is SHA2 of ours, because the server cuts names at NUL and at 64
+ * characters.
  */
 #include "queue.h"
 
+#include "connect.h"
+#include "lib/hex.h"
+#include "open.h"
+#include "query.h"
+#include "setup.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #define FOREVER_S 86400
 
-/* Time for one word to the server, and what it has of that past the caller's deadline. */
+/* The most time for one exchange. */
 #define EXCHANGE_NS (200 * DL_NS_PER_MS)
-#define GRACE_NS    (40 * DL_NS_PER_MS)
-
-static int64_t now_ns(const struct my_queue *queue)
-{
-    return queue->conn.host->now_ns(queue->conn.host->ctx);
-}
-
-static int64_t exchange_until(const struct my_queue *queue, int64_t deadline_ns)
-{
-    int64_t begin_ns = now_ns(queue);
-    int64_t until_ns = deadline_ns > begin_ns + GRACE_NS ? deadline_ns : begin_ns + GRACE_NS;
-
-    return until_ns < begin_ns + EXCHANGE_NS ? until_ns : begin_ns + EXCHANGE_NS;
-}
 
 void my_queue_drop(struct my_queue *queue)
 {
-    struct my_side *side = queue->side;
-
     if (queue->kept)
-        my_side_keep_end(side);
-    queue->conn.dead = 1; /* a wait may be going on */
-    my_conn_close(&queue->conn, 0);
+        my_shared_keep_end(queue->shared);
+    if (queue->conn != NULL) {
+        queue->conn->dead = true; /* a wait may be under way */
+        my_connect_close(queue->conn);
+    }
+    my_shared_unref(queue->shared);
+    free(queue->conn);
     free(queue->text);
     free(queue);
-    if (side != NULL)
-        my_side_leave(side);
 }
 
-static struct my_queue *queue_new(struct my_side *side, int64_t deadline_ns,
-                                  struct dlock_error *err)
+/* An idle connection that is in order, or NULL. */
+static struct my_connection *idle_take(struct my_shared *shared, int64_t deadline_ns)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct my_connection *conn = NULL;
+
+    while ((conn = my_shared_idle_take(shared)) != NULL) {
+        conn->answered_ns = 0;
+        if (my_connection_enter(conn, deadline_ns, &ignored) == DLOCK_OK)
+            break;
+        my_connect_close(conn);
+        free(conn);
+    }
+    return conn;
+}
+
+static struct my_connection *connection_new(struct my_shared *shared, int64_t deadline_ns)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct my_connection *conn = calloc(1, sizeof *conn);
+
+    if (conn == NULL)
+        return NULL;
+    conn->config = &shared->config;
+    conn->host = shared->host;
+    conn->tables = &shared->tables;
+    conn->for_queue = true;
+    if (my_open(conn, deadline_ns, &ignored) == DLOCK_OK)
+        return conn;
+    conn->dead = true;
+    my_connect_close(conn);
+    free(conn);
+    return NULL;
+}
+
+struct my_queue *my_queue_take(struct my_shared *shared, bool may_connect, int64_t deadline_ns)
 {
     struct my_queue *queue = calloc(1, sizeof *queue);
 
-    if (queue == NULL) {
-        (void)dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
+    if (queue == NULL)
         return NULL;
-    }
-    queue->conn.queue = 1;
-    queue->conn.side = side;
-    if (my_conn_open(&queue->conn, my_side_place(side), my_side_host(side), deadline_ns, err) !=
-        DLOCK_OK) {
-        my_queue_drop(queue);
-        return NULL;
-    }
-    return queue;
-}
-
-struct my_queue *my_queue_take(struct my_side *side, int may_connect, int64_t deadline_ns,
-                               struct dlock_error *err)
-{
-    struct my_queue *queue = NULL;
-
-    while ((queue = my_side_wake(side)) != NULL) {
-        queue->conn.answered_ns = 0; /* be sure to look */
-        if (my_conn_enter(&queue->conn, deadline_ns, err) == DLOCK_OK)
-            break;
-        my_queue_drop(queue);
-    }
-    if (queue == NULL && may_connect)
-        queue = queue_new(side, deadline_ns, err);
-    if (queue != NULL) {
-        queue->side = side;
-        my_side_hold(side);
-    }
-    return queue;
+    queue->shared = shared;
+    my_shared_ref(shared);
+    queue->conn = idle_take(shared, deadline_ns);
+    if (queue->conn == NULL && may_connect)
+        queue->conn = connection_new(shared, deadline_ns);
+    if (queue->conn != NULL)
+        return queue;
+    my_queue_drop(queue);
+    return NULL;
 }
 
 /* "SELECT GET_LOCK(...)" for the name of a request: its bytes in hex. */
-static char *text_make(const struct my_place *place, const struct dlock_request *req)
+static char *text_make(const struct my_config *config, const struct dlock_request *req)
 {
     char hex[2 * MY_NAME_MAX + 1];
     char *text = NULL;
 
-    my_hex(hex, req->name, req->name_len);
+    dl_hex_encode(hex, req->name, req->name_len);
     if (asprintf(&text, "SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), '.%s', x'%s'), 256), %d)",
-                 place->prefix, hex, FOREVER_S) < 0)
+                 config->prefix, hex, FOREVER_S) < 0)
         return NULL;
     return text;
 }
 
-static enum dlock_status gone(struct my_queue *queue, struct dlock_error *err)
+static enum dlock_status failed(struct my_queue *queue, struct dlock_error *err)
 {
-    queue->conn.dead = 1;
-    return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE,
-                      queue->conn.mysql != NULL ? (int32_t)mysql_errno(queue->conn.mysql) : 0,
-                      "%s: GET_LOCK: %.150s", queue->conn.place->endpoint,
-                      mysql_error(queue->conn.mysql));
+    MYSQL *mysql = queue->conn->mysql;
+
+    queue->conn->dead = true;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, (int32_t)mysql_errno(mysql),
+                      "%s: GET_LOCK: %.150s", queue->conn->config->endpoint, mysql_error(mysql));
 }
 
-/* What GET_LOCK said: 1, or it is not to be had. */
+/* The answer of GET_LOCK: 1, or the lock cannot be had. */
 static enum dlock_status answer(struct my_queue *queue, int64_t deadline_ns,
                                 struct dlock_error *err)
 {
-    struct my_call store = {.what = MY_STORE};
+    struct my_connection *conn = queue->conn;
+    struct my_call store = {.kind = MY_STORE};
     MYSQL_ROW row = NULL;
 
-    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
-    if (queue->call.failed || my_drive(&queue->conn, &store) != DLOCK_OK || store.result == NULL)
-        return gone(queue, err);
+    conn->deadline_ns = my_connection_exchange_until(conn, deadline_ns, EXCHANGE_NS);
+    if (queue->call.failed || my_async_run(conn, &store) != DLOCK_OK || store.result == NULL)
+        return failed(queue, err);
     row = mysql_num_fields(store.result) == 1 ? mysql_fetch_row(store.result) : NULL;
     queue->head = row != NULL && row[0] != NULL && row[0][0] == '1';
     mysql_free_result(store.result);
-    queue->conn.answered_ns = queue->head_ns = now_ns(queue);
-    return queue->head ? DLOCK_OK : gone(queue, err);
+    conn->answered_ns = queue->head_ns = my_connection_now(conn);
+    return queue->head ? DLOCK_OK : failed(queue, err);
 }
 
 enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
                                  const struct dlock_request *req, struct dlock_error *err)
 {
     const struct my_slot *slot = req->slot;
+    struct my_connection *conn = queue->conn;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (queue->head)
         return DLOCK_OK;
-    if (!queue->asked) {
-        free(queue->text);
-        queue->text = text_make(&session->place, req);
+    if (queue->text == NULL) {
+        queue->text = text_make(&session->config, req);
         if (queue->text == NULL)
             return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
-        queue->call = (struct my_call){.what = MY_QUERY, .text = queue->text};
-        queue->asked = 1;
+        queue->call = (struct my_call){.kind = MY_QUERY, .text = queue->text};
     }
-    queue->conn.deadline_ns = req->deadline_ns;
-    queue->conn.stop = &slot->stop;
-    queue->conn.wake_fd = session->wake_fd - 1;
-    status = my_drive_part(&queue->conn, &queue->call);
-    queue->conn.stop = NULL;
+    conn->deadline_ns = req->deadline_ns;
+    conn->stop = &slot->stop;
+    conn->wake_fd = session->wake_fd - 1;
+    status = my_async_resume(conn, &queue->call);
+    conn->stop = NULL;
     if (status == DLOCK_OK)
         status = answer(queue, req->deadline_ns, err);
     return status == DLOCK_OK ? DLOCK_BUSY : status;
@@ -153,15 +158,17 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
 enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
                                 struct dlock_error *err)
 {
-    if (now_ns(queue) - queue->conn.answered_ns < MY_HEAD_S * DL_NS_PER_S / 3)
+    struct my_connection *conn = queue->conn;
+
+    if (my_connection_now(conn) - conn->answered_ns < MY_HEAD_S * DL_NS_PER_S / 3)
         return DLOCK_OK;
-    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
-    return my_conn_query(&queue->conn, "DO 0", err);
+    conn->deadline_ns = my_connection_exchange_until(conn, deadline_ns, EXCHANGE_NS);
+    return my_query(conn, "DO 0", err);
 }
 
-int my_queue_keep(struct my_queue *queue)
+bool my_queue_keep(struct my_queue *queue)
 {
-    queue->kept = queue->head && my_side_keep(queue->side);
+    queue->kept = queue->head && my_shared_keep(queue->shared);
     return queue->kept;
 }
 
@@ -169,30 +176,35 @@ void my_queue_pass(struct my_queue *queue)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
-    queue->conn.answered_ns = 0; /* be sure to look: the server may have had enough */
-    if (!queue->head || my_conn_enter(&queue->conn, 0, &ignored) != DLOCK_OK)
+    queue->conn->answered_ns = 0; /* the server may have ended it */
+    if (!queue->head || my_connection_enter(queue->conn, 0, &ignored) != DLOCK_OK)
         return;
-    queue->call = (struct my_call){.what = MY_QUERY, .text = "DO RELEASE_ALL_LOCKS()"};
-    queue->passed = 1;
-    (void)my_drive_part(&queue->conn, &queue->call);
+    queue->call = (struct my_call){.kind = MY_QUERY, .text = "DO RELEASE_ALL_LOCKS()"};
+    queue->passed = true;
+    (void)my_async_resume(queue->conn, &queue->call);
 }
 
-void my_queue_rest(struct my_queue *queue, int64_t deadline_ns)
+void my_queue_end(struct my_queue *queue, int64_t deadline_ns)
 {
-    struct my_side *side = queue->side;
+    struct my_connection *conn = queue->conn;
 
-    queue->conn.deadline_ns = exchange_until(queue, deadline_ns);
-    if (queue->kept)
-        my_side_keep_end(side);
-    queue->kept = 0;
-    if (!queue->passed ||
-        (queue->call.pending != 0 && my_drive_part(&queue->conn, &queue->call) != DLOCK_OK) ||
-        queue->call.failed) {
-        my_queue_drop(queue);
-        return;
+    conn->deadline_ns = my_connection_exchange_until(conn, deadline_ns, EXCHANGE_NS);
+    if (queue->passed &&
+        (queue->call.pending == 0 || my_async_resume(conn, &queue->call) == DLOCK_OK) &&
+        !queue->call.failed) {
+        my_shared_idle_put(queue->shared, conn);
+        queue->conn = NULL;
     }
-    queue->head = queue->asked = queue->passed = 0;
-    queue->side = NULL;
-    my_side_rest(side, queue);
-    my_side_leave(side);
+    my_queue_drop(queue);
+}
+
+void my_queue_dequeue(const struct dlock_request *req)
+{
+    struct my_slot *slot = req->slot;
+
+    if (slot->queue == NULL)
+        return;
+    my_queue_pass(slot->queue);
+    my_queue_end(slot->queue, req->deadline_ns);
+    slot->queue = NULL;
 }

@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many exclusive leases are extended by one statement, so that they cost one exchange and one write
- * of the server's log. It waits for no row: if others have locked one, it extends nothing, the
- * server says which rows are free, and those are extended together. The rest is asked for one by
- * one, and the rows that are locked at the very end, with the server's patience of a second: only
- * they are late when the deadline comes.
+ * Many exclusive leases are extended by one statement: one exchange, and one write of the server's
+ * log. The statement waits for no row: if another transaction has locked one, it extends nothing.
+ * Then the server tells which rows are free, and these are extended together. The other leases are
+ * renewed one by one at the end. Each may wait for its row for a second, so that only leases whose
+ * row is locked are late when the deadline comes.
+ *
+ * It is not one transaction of SELECT ... FOR UPDATE SKIP LOCKED and UPDATE: a client that is
+ * stopped between the two would keep all these rows locked (ADR 0015).
  */
-#include "my.h"
+#include "renew.h"
+
+#include "execute.h"
+#include "lease.h"
+#include "lib/hex.h"
+#include "query.h"
+#include "reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define BATCH 64
 
-enum state { TOGETHER, ALONE, DONE };
+/* How often the rows that are free are extended, if others lock rows between the two statements. */
+#define TRIES 3
 
 struct batch {
-    struct my_session *session;
+    struct my_connection *conn;
     struct dlock_lease_op *ops;
     size_t n;
-    enum state state[BATCH];
+    bool together[BATCH];
 };
 
 static size_t together(const struct batch *batch)
@@ -27,28 +37,14 @@ static size_t together(const struct batch *batch)
     size_t count = 0;
 
     for (size_t i = 0; i < batch->n; i++)
-        count += batch->state[i] == TOGETHER;
+        count += batch->together[i];
     return count;
 }
 
-/* Those that are together: from now on they are this, with this status. */
-static void together_end(struct batch *batch, enum state state, enum dlock_status status)
-{
-    for (size_t i = 0; i < batch->n; i++) {
-        if (batch->state[i] != TOGETHER)
-            continue;
-        batch->ops[i].status = status;
-        batch->state[i] = state;
-    }
-}
-
 /* For free(); NULL: no memory. */
-static char *text_make(const struct batch *batch, enum my_batch which)
+static char *leases_make(const struct batch *batch)
 {
-    const struct my_session *session = batch->session;
-    const struct my_sql_batch *sql = &my_sql_batches[which];
-    const int at_once = sql->head[0] == '@';
-    char name[2 * MY_NAME_MAX + 1], token[MY_HEX_SIZE], tail[512];
+    char name[2 * MY_NAME_MAX + 1], token[2 * DLOCK_TOKEN_SIZE + 1];
     char *text = NULL;
     const char *between = "";
     size_t size = 0;
@@ -56,163 +52,119 @@ static char *text_make(const struct batch *batch, enum my_batch which)
 
     if (out == NULL)
         return NULL;
-    (void)my_schema_expand(sql->tail, session->place.prefix, tail, sizeof tail);
-    (void)fprintf(out, "%s%s", at_once ? session->conn.dialect->at_once : "",
-                  sql->head + (at_once ? 2 : 0));
     for (size_t i = 0; i < batch->n; i++) {
         const struct dlock_request *req = batch->ops[i].req;
 
-        if (batch->state[i] != TOGETHER)
+        if (!batch->together[i])
             continue;
-        my_hex(name, req->name, req->name_len);
-        my_hex(token, req->token, sizeof req->token);
+        dl_hex_encode(name, req->name, req->name_len);
+        dl_hex_encode(token, req->token, sizeof req->token);
         (void)fputs(between, out);
-        (void)fprintf(out, MY_SQL_BATCH_ONE, i, name, token, (long long)req->ttl_ms * MY_US_PER_MS);
+        (void)fprintf(out, MY_LEASE, i, name, token, (long long)req->ttl_ms * MY_US_PER_MS);
         between = " UNION ALL ";
     }
-    (void)fputs(tail, out);
     if (fclose(out) == 0)
         return text;
     free(text);
     return NULL;
 }
 
-static enum dlock_status no_memory(struct dlock_error *err)
+static enum dlock_status leases_query(struct batch *batch, enum my_statement which,
+                                      unsigned columns, MYSQL_RES **result, struct dlock_error *err)
 {
-    return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
-}
-
-/* *all: every one of them was there. Otherwise those that were are extended, too. */
-static enum dlock_status extend(struct batch *batch, int *all, struct dlock_error *err)
-{
-    struct my_conn *conn = &batch->session->conn;
-    char *text = text_make(batch, MY_BATCH_EXTEND);
+    char *leases = leases_make(batch), *text = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    *all = 0;
-    if (text == NULL)
-        return no_memory(err);
-    status = my_conn_query(conn, text, err);
+    *result = NULL;
+    batch->conn->input.leases = leases;
+    if (leases != NULL)
+        text = my_execute_text(batch->conn, which);
+    if (text != NULL)
+        status = my_query_select(batch->conn, text, columns, result, err);
+    else
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    free(leases);
     free(text);
-    *all = status == DLOCK_OK && conn->affected == together(batch);
     return status;
 }
 
-/* Which of them the server names. */
-static enum dlock_status question(struct batch *batch, enum my_batch which, unsigned char *named,
-                                  struct dlock_error *err)
+/* OK: all are extended. BUSY: some or none are, because rows are locked or leases are lost. */
+static enum dlock_status extend(struct batch *batch, struct dlock_error *err)
 {
-    char *text = text_make(batch, which);
+    MYSQL_RES *none = NULL;
+    enum dlock_status status = leases_query(batch, MY_EXTEND_ALL, 0, &none, err);
+
+    if (status == DLOCK_OK && batch->conn->affected != together(batch))
+        return DLOCK_BUSY;
+    return my_errmap_contended(status, err);
+}
+
+/* Leases whose rows are locked by others, or that are lost, do not stay together. */
+static enum dlock_status keep_free(struct batch *batch, struct dlock_error *err)
+{
+    bool is_free[BATCH] = {false};
     MYSQL_RES *result = NULL;
     MYSQL_ROW row = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = leases_query(batch, MY_FREE_OF, 1, &result, err);
 
-    if (text == NULL)
-        return no_memory(err);
-    status = my_conn_select(&batch->session->conn, text, 1, &result, err);
-    free(text);
     while (status == DLOCK_OK && (row = mysql_fetch_row(result)) != NULL) {
         const size_t i = row[0] != NULL ? strtoul(row[0], NULL, 10) : BATCH;
 
         if (i < BATCH)
-            named[i] = 1;
+            is_free[i] = true;
     }
     mysql_free_result(result);
+    for (size_t i = 0; i < batch->n && status == DLOCK_OK; i++)
+        batch->together[i] &= is_free[i];
     return status;
-}
-
-/* Some were not there: who is there now was there then. */
-static enum dlock_status tell_lost(struct batch *batch, struct dlock_error *err)
-{
-    unsigned char live[BATCH] = {0};
-    enum dlock_status status = question(batch, MY_BATCH_LIVE, live, err);
-
-    for (size_t i = 0; i < batch->n && status == DLOCK_OK; i++) {
-        if (batch->state[i] == TOGETHER && !live[i]) {
-            batch->ops[i].status = DLOCK_LOST;
-            batch->state[i] = DONE;
-        }
-    }
-    return status;
-}
-
-/* Those whose rows are locked by others, or that are lost, do not stay together. */
-static enum dlock_status part(struct batch *batch, struct dlock_error *err)
-{
-    unsigned char is_free[BATCH] = {0};
-    enum dlock_status status = question(batch, MY_BATCH_FREE, is_free, err);
-
-    for (size_t i = 0; i < batch->n && status == DLOCK_OK; i++) {
-        if (batch->state[i] == TOGETHER && !is_free[i])
-            batch->state[i] = ALONE;
-    }
-    return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status; /* nothing was extended */
 }
 
 static void renew_together(struct batch *batch, struct dlock_error *err)
 {
-    int all = 0;
-    enum dlock_status status = extend(batch, &all, err);
+    enum dlock_status status = extend(batch, err);
 
-    if (status != DLOCK_OK && my_contention((unsigned)err->backend_code)) {
-        status = part(batch, err);
-        if (status == DLOCK_OK && together(batch) == 0)
-            return;
-        if (status == DLOCK_OK)
-            status = extend(batch, &all, err);
+    for (int i = 1; i < TRIES && status == DLOCK_BUSY; i++) {
+        status = keep_free(batch, err);
+        if (status == DLOCK_OK && together(batch) > 0)
+            status = extend(batch, err);
     }
-    if (status == DLOCK_OK && !all)
-        status = tell_lost(batch, err);
-    if (status != DLOCK_OK && my_contention((unsigned)err->backend_code))
-        together_end(batch, ALONE, status);
-    else
-        together_end(batch, DONE, status);
-}
-
-/* A row that others have locked is left for later, as BUSY. */
-static void renew_alone(struct batch *batch, struct dlock_error *err)
-{
-    struct my_session *session = batch->session;
-
     for (size_t i = 0; i < batch->n; i++) {
-        struct dlock_lease_op *op = &batch->ops[i];
-
-        if (batch->state[i] != ALONE)
-            continue;
-        op->status = DLOCK_UNAVAILABLE;
-        if (!session->conn.dead)
-            op->status = my_lease_contended(my_lease_renew_one(session, op, 1, err), err);
+        if (batch->together[i])
+            batch->ops[i].status = status;
     }
 }
 
+/* Exclusive leases together, shared ones one by one. BUSY: later. */
 static void renew_some(struct batch *batch, struct dlock_error *err)
 {
     for (size_t i = 0; i < batch->n; i++)
-        batch->state[i] = batch->ops[i].req->mode == DLOCK_EXCLUSIVE ? TOGETHER : ALONE;
-    if (together(batch) > 1)
+        batch->together[i] = batch->ops[i].req->mode == DLOCK_EXCLUSIVE;
+    if (together(batch) > 0)
         renew_together(batch, err);
-    else
-        together_end(batch, ALONE, DLOCK_INTERNAL);
-    renew_alone(batch, err);
+    for (size_t i = 0; i < batch->n && !batch->conn->dead; i++) {
+        struct dlock_lease_op *op = &batch->ops[i];
+
+        if (op->req->mode == DLOCK_EXCLUSIVE)
+            continue;
+        my_execute_input(batch->conn, op->req);
+        op->status = my_errmap_contended(my_reader_renew(batch->conn, op, true, err), err);
+    }
 }
 
-enum dlock_status my_lease_renew(struct my_session *session, struct dlock_lease_op *ops, size_t n,
-                                 struct dlock_error *err)
+void my_renew(struct my_connection *conn, struct dlock_lease_op *ops, size_t n,
+              struct dlock_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         ops[i].grant.lease_ms = ops[i].req->ttl_ms;
         ops[i].status = DLOCK_BUSY;
     }
     for (size_t i = 0; i < n && n > 1; i += BATCH) {
-        struct batch batch = {
-            .session = session, .ops = ops + i, .n = n - i < BATCH ? n - i : BATCH};
+        struct batch batch = {.conn = conn, .ops = ops + i, .n = n - i < BATCH ? n - i : BATCH};
 
         renew_some(&batch, err);
     }
     for (size_t i = 0; i < n; i++) {
         if (ops[i].status == DLOCK_BUSY)
-            ops[i].status = session->conn.dead ? DLOCK_UNAVAILABLE
-                                               : my_lease_renew_one(session, &ops[i], 0, err);
+            ops[i].status = conn->dead ? DLOCK_UNAVAILABLE : my_lease_renew(conn, &ops[i], err);
     }
-    return DLOCK_OK;
 }

@@ -15,11 +15,13 @@
  *            {readers}  as above
  *            {fences}   a row a name for ever, with next_token and next_us
  *   session  {names}    a row a name for ever, whose InnoDB row lock is the lock
- *            {fences}   a row a name for ever: fence, and who got it last, through which connection
- *            {readers}  who got it shared
+ *            {fences}   a row a name for ever: fence, its last owner, and the owner's connection
+ *            {readers}  the shared owners
  */
 /* clang-format on */
-#include "my.h"
+#include "schema.h"
+
+#include "query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,7 @@ struct column {
     unsigned strategies; /* bits */
     const char *table, *name;
     enum kind kind;
-    int key;
+    bool key;
 };
 
 #define ROW     (1u << MY_ROW)
@@ -40,32 +42,32 @@ struct column {
 
 /* Table by table; the first columns are the primary key. */
 static const struct column columns[] = {
-    {ALL, "meta", "id", NUMBER, 1},
-    {ALL, "meta", "strategy", WORD, 0},
-    {ALL, "meta", "version", NUMBER, 0},
-    {ALL, "names", "name", NAME, 1},
-    {ROW, "names", "fence", NUMBER, 0},
-    {ROW | INSERT, "names", "token", TOKEN, 0},
-    {ROW | INSERT, "names", "since_us", NUMBER, 0},
-    {ROW | INSERT, "names", "until_us", NUMBER, 0},
-    {ROW | INSERT, "names", "readers_us", NUMBER, 0},
-    {ROW | INSERT, "names", "label", LABEL, 0},
-    {ROW, "names", "next_token", TOKEN, 0},
-    {ROW, "names", "next_us", NUMBER, 0},
-    {ALL, "readers", "name", NAME, 1},
-    {ALL, "readers", "token", TOKEN, 1},
-    {ALL, "readers", "since_us", NUMBER, 0},
-    {ROW | INSERT, "readers", "until_us", NUMBER, 0},
-    {SESSION, "readers", "conn", NUMBER, 0},
-    {ALL, "readers", "label", LABEL, 0},
-    {INSERT | SESSION, "fences", "name", NAME, 1},
-    {INSERT | SESSION, "fences", "fence", NUMBER, 0},
-    {INSERT, "fences", "next_token", TOKEN, 0},
-    {INSERT, "fences", "next_us", NUMBER, 0},
-    {SESSION, "fences", "token", TOKEN, 0},
-    {SESSION, "fences", "since_us", NUMBER, 0},
-    {SESSION, "fences", "conn", NUMBER, 0},
-    {SESSION, "fences", "label", LABEL, 0},
+    {ALL, "meta", "id", NUMBER, true},
+    {ALL, "meta", "strategy", WORD, false},
+    {ALL, "meta", "version", NUMBER, false},
+    {ALL, "names", "name", NAME, true},
+    {ROW, "names", "fence", NUMBER, false},
+    {ROW | INSERT, "names", "token", TOKEN, false},
+    {ROW | INSERT, "names", "since_us", NUMBER, false},
+    {ROW | INSERT, "names", "until_us", NUMBER, false},
+    {ROW | INSERT, "names", "readers_us", NUMBER, false},
+    {ROW | INSERT, "names", "label", LABEL, false},
+    {ROW, "names", "next_token", TOKEN, false},
+    {ROW, "names", "next_us", NUMBER, false},
+    {ALL, "readers", "name", NAME, true},
+    {ALL, "readers", "token", TOKEN, true},
+    {ALL, "readers", "since_us", NUMBER, false},
+    {ROW | INSERT, "readers", "until_us", NUMBER, false},
+    {SESSION, "readers", "conn", NUMBER, false},
+    {ALL, "readers", "label", LABEL, false},
+    {INSERT | SESSION, "fences", "name", NAME, true},
+    {INSERT | SESSION, "fences", "fence", NUMBER, false},
+    {INSERT, "fences", "next_token", TOKEN, false},
+    {INSERT, "fences", "next_us", NUMBER, false},
+    {SESSION, "fences", "token", TOKEN, false},
+    {SESSION, "fences", "since_us", NUMBER, false},
+    {SESSION, "fences", "conn", NUMBER, false},
+    {SESSION, "fences", "label", LABEL, false},
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
@@ -82,47 +84,28 @@ static const struct {
     [WORD] = {"VARBINARY(16) NOT NULL", "varbinary(16) NOT NULL", NULL},
 };
 
-int my_schema_expand(const char *text, const char *prefix, char *out, size_t size)
+static bool wanted(const struct my_connection *conn, size_t i)
 {
-    size_t len = 0;
-
-    for (; *text != '\0'; text++) {
-        int more = 1;
-
-        if (*text == '{')
-            more = snprintf(out + len, size - len, "`%s", prefix);
-        else
-            out[len] = *text == '}' ? '`' : *text;
-        len += (size_t)more;
-        if (len + 1 >= size)
-            return -1;
-    }
-    out[len] = '\0';
-    return 0;
-}
-
-static int wanted(const struct my_conn *conn, size_t i)
-{
-    return (columns[i].strategies & 1u << conn->place->strategy) != 0;
+    return (columns[i].strategies & 1u << conn->config->strategy) != 0;
 }
 
 /* Runs one statement or several, with table names in braces. */
-static enum dlock_status schema_query(struct my_conn *conn, const char *text,
+static enum dlock_status schema_query(struct my_connection *conn, const char *text,
                                       struct dlock_error *err)
 {
     char expanded[2048];
     struct my_results results = {.count = 0};
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (my_schema_expand(text, conn->place->prefix, expanded, sizeof expanded) != 0)
+    if (!my_statements_expand(text, conn->config->prefix, expanded, sizeof expanded))
         return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
-    status = my_conn_script(conn, expanded, &results, err);
-    my_results_free(&results);
+    status = my_query_script(conn, expanded, &results, err);
+    my_query_results_free(&results);
     return status;
 }
 
 /* The first column of the next table of this strategy; COLUMNS: none is left. */
-static size_t table_next(const struct my_conn *conn, size_t i)
+static size_t table_next(const struct my_connection *conn, size_t i)
 {
     while (i < COLUMNS && (!wanted(conn, i) || !columns[i].key ||
                            (i > 0 && strcmp(columns[i].table, columns[i - 1].table) == 0)))
@@ -131,7 +114,7 @@ static size_t table_next(const struct my_conn *conn, size_t i)
 }
 
 /* Whether column j is one of the table that begins at column i. */
-static int belongs(size_t i, size_t j)
+static bool belongs(size_t i, size_t j)
 {
     return j < COLUMNS && strcmp(columns[j].table, columns[i].table) == 0;
 }
@@ -147,7 +130,7 @@ static void key_make(size_t i, char *text, size_t size)
     (void)snprintf(text + len, size - len, ")");
 }
 
-static enum dlock_status table_create(struct my_conn *conn, size_t i, struct dlock_error *err)
+static enum dlock_status table_create(struct my_connection *conn, size_t i, struct dlock_error *err)
 {
     char text[1024], key[KEY_SIZE];
     size_t len =
@@ -163,7 +146,7 @@ static enum dlock_status table_create(struct my_conn *conn, size_t i, struct dlo
     return schema_query(conn, text, err);
 }
 
-static enum dlock_status tables_create(struct my_conn *conn, struct dlock_error *err)
+static enum dlock_status tables_create(struct my_connection *conn, struct dlock_error *err)
 {
     char text[256];
     enum dlock_status status = DLOCK_OK;
@@ -175,72 +158,66 @@ static enum dlock_status tables_create(struct my_conn *conn, struct dlock_error 
         return status;
     (void)snprintf(text, sizeof text,
                    "INSERT IGNORE INTO {meta} (id, strategy, version) VALUES (1, '%s', %d);COMMIT",
-                   conn->place->strategy_name, MY_SCHEMA_VERSION);
+                   conn->config->strategy_name, MY_SCHEMA_VERSION);
     return schema_query(conn, text, err);
 }
 
-enum dlock_status my_schema_create(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_schema_create(struct my_connection *conn, struct dlock_error *err)
 {
-    if (!conn->place->create)
+    if (!conn->config->create)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NO_STORE, 1146,
                           "%s: database %.64s has no tables %s*, and create=off",
-                          conn->place->endpoint, conn->place->database, conn->place->prefix);
+                          conn->config->endpoint, conn->config->database, conn->config->prefix);
     return tables_create(conn, err);
 }
 
-/* ---- what is there ---- */
+/* ---- checks ---- */
 
-static enum dlock_status other_strategy(const struct my_conn *conn, const char *found,
+static enum dlock_status other_strategy(const struct my_connection *conn, const char *found,
                                         struct dlock_error *err)
 {
     return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                       "%s: the tables %s* of %.40s are for strategy=%.16s, not %s; "
                       "choose another table_prefix",
-                      conn->place->endpoint, conn->place->prefix, conn->place->database, found,
-                      conn->place->strategy_name);
+                      conn->config->endpoint, conn->config->prefix, conn->config->database, found,
+                      conn->config->strategy_name);
 }
 
-static enum dlock_status meta_check(struct my_conn *conn, MYSQL_RES *answer, int *missing,
+static enum dlock_status meta_check(struct my_connection *conn, MYSQL_RES *answer, bool *missing,
                                     struct dlock_error *err)
 {
     MYSQL_ROW row = NULL;
 
     if (answer == NULL || mysql_num_fields(answer) != 2)
-        return my_conn_garbled(conn, err);
+        return my_connection_bad_reply(conn, err);
     row = mysql_fetch_row(answer);
     *missing = row == NULL || row[0] == NULL || row[1] == NULL;
     if (*missing)
         return DLOCK_OK;
-    if (strcmp(row[0], conn->place->strategy_name) != 0)
+    if (strcmp(row[0], conn->config->strategy_name) != 0)
         return other_strategy(conn, row[0], err);
     if (strtol(row[1], NULL, 10) != MY_SCHEMA_VERSION)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: the tables %s* have version %.16s, this plugin knows %d",
-                          conn->place->endpoint, conn->place->prefix, row[1], MY_SCHEMA_VERSION);
+                          conn->config->endpoint, conn->config->prefix, row[1], MY_SCHEMA_VERSION);
     return DLOCK_OK;
 }
 
-static enum dlock_status table_bad(const struct my_conn *conn, size_t i, const char *what,
-                                   struct dlock_error *err)
+/* column NULL: the table itself. */
+static enum dlock_status table_bad(const struct my_connection *conn, size_t i, const char *column,
+                                   const char *what, struct dlock_error *err)
 {
-    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s: %s", conn->place->endpoint,
-                      conn->place->prefix, columns[i].table, what);
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s%s%s: %s",
+                      conn->config->endpoint, conn->config->prefix, columns[i].table,
+                      column != NULL ? ", column " : "", column != NULL ? column : "", what);
 }
 
-static enum dlock_status column_bad(const struct my_conn *conn, size_t i, const char *what,
-                                    struct dlock_error *err)
-{
-    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: table %s%s, column %s: %s",
-                      conn->place->endpoint, conn->place->prefix, columns[i].table, columns[i].name,
-                      what);
-}
-
-static int begins_with(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
     return with != NULL && strncmp(text, with, strlen(with)) == 0;
 }
 
-static enum dlock_status column_check(const struct my_conn *conn, size_t i, const char *shown,
+static enum dlock_status column_check(const struct my_connection *conn, size_t i, const char *shown,
                                       struct dlock_error *err)
 {
     char before[64];
@@ -249,16 +226,17 @@ static enum dlock_status column_check(const struct my_conn *conn, size_t i, cons
     (void)snprintf(before, sizeof before, "\n  `%s` ", columns[i].name);
     at = strstr(shown, before);
     if (at == NULL)
-        return column_bad(conn, i, "is not there", err);
+        return table_bad(conn, i, columns[i].name, "is not there", err);
     at += strlen(before);
     if (begins_with(at, kinds[columns[i].kind].shown) ||
         begins_with(at, kinds[columns[i].kind].other))
         return DLOCK_OK;
-    return column_bad(conn, i, "has another type, which does not compare bytes", err);
+    return table_bad(conn, i, columns[i].name, "has another type, which does not compare bytes",
+                     err);
 }
 
 /* The table that begins at column i, as SHOW CREATE TABLE shows it. */
-static enum dlock_status table_check(struct my_conn *conn, size_t i, MYSQL_RES *answer,
+static enum dlock_status table_check(struct my_connection *conn, size_t i, MYSQL_RES *answer,
                                      struct dlock_error *err)
 {
     char key[KEY_SIZE];
@@ -267,68 +245,68 @@ static enum dlock_status table_check(struct my_conn *conn, size_t i, MYSQL_RES *
     enum dlock_status status = DLOCK_OK;
 
     if (row == NULL || mysql_num_fields(answer) < 2 || row[1] == NULL)
-        return my_conn_garbled(conn, err);
+        return my_connection_bad_reply(conn, err);
     if (!begins_with(row[1], "CREATE TABLE "))
-        return table_bad(conn, i, "not a table but a view, or a temporary table", err);
+        return table_bad(conn, i, NULL, "not a table but a view, or a temporary table", err);
     engine = strstr(row[1], "\n) ENGINE=");
     if (engine == NULL || !begins_with(engine, "\n) ENGINE=InnoDB"))
-        return table_bad(conn, i, "the engine is not InnoDB, rows are not locked", err);
+        return table_bad(conn, i, NULL, "the engine is not InnoDB, rows are not locked", err);
     for (size_t j = i; belongs(i, j) && status == DLOCK_OK; j++) {
         if (wanted(conn, j))
             status = column_check(conn, j, row[1], err);
     }
     key_make(i, key, sizeof key);
     if (status == DLOCK_OK && strstr(row[1], key) == NULL)
-        status = table_bad(conn, i, "the primary key is another one", err);
+        status = table_bad(conn, i, NULL, "the primary key is another one", err);
     return status;
 }
 
-void my_schema_ask(FILE *out, const struct my_conn *conn, int look)
+void my_schema_queries(FILE *out, const struct my_connection *conn, bool full)
 {
-    const char *prefix = conn->place->prefix;
+    const char *prefix = conn->config->prefix;
 
     (void)fprintf(out, ";SELECT strategy,version FROM `%smeta` WHERE id=1", prefix);
-    for (size_t i = table_next(conn, 0); look && i < COLUMNS; i = table_next(conn, i + 1))
+    for (size_t i = table_next(conn, 0); full && i < COLUMNS; i = table_next(conn, i + 1))
         (void)fprintf(out, ";SHOW CREATE TABLE `%s%s`", prefix, columns[i].table);
 }
 
-enum dlock_status my_schema_check(struct my_conn *conn, MYSQL_RES *const *answers, size_t count,
-                                  int look, int *missing, struct dlock_error *err)
+enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *answers,
+                                  size_t count, bool full, bool *missing, struct dlock_error *err)
 {
     size_t i = table_next(conn, 0);
     enum dlock_status status = meta_check(conn, answers[0], missing, err);
 
-    if (!look || *missing)
+    if (!full || *missing)
         return status;
     for (size_t n = 1; n < count && status == DLOCK_OK && i < COLUMNS; n++) {
         status = table_check(conn, i, answers[n], err);
         i = table_next(conn, i + 1);
     }
     if (status == DLOCK_OK && i == COLUMNS)
-        my_side_check(conn->side);
+        atomic_store(&conn->tables->checked_ns, my_connection_now(conn));
     return status;
 }
 
-enum dlock_status my_schema_look(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_schema_recheck(struct my_connection *conn, struct dlock_error *err)
 {
     struct my_results results = {.count = 0};
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     enum dlock_status status = DLOCK_NOMEM;
-    int missing = 0;
+    bool missing = false;
 
     if (out == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
-    my_schema_ask(out, conn, 1);
+    my_schema_queries(out, conn, true);
     if (fclose(out) == 0)
-        status = my_conn_script(conn, text + 1, &results, err);
+        status = my_query_script(conn, text + 1, &results, err);
     free(text);
     if (status == DLOCK_OK)
-        status = my_schema_check(conn, results.list, results.count, 1, &missing, err);
-    my_results_free(&results);
+        status = my_schema_check(conn, results.list, results.count, true, &missing, err);
+    my_query_results_free(&results);
     if (status == DLOCK_OK && missing)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone",
-                          conn->place->endpoint, conn->place->prefix);
+                          conn->config->endpoint, conn->config->prefix);
     return status;
 }

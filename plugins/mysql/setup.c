@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a session must not inherit from the server's defaults, from init_connect or from a proxy: it
- * is set, and then read back, because a setting that did not take is a lock that does not hold. All
- * of it, and what schema.c asks for, is one exchange.
+ * A session must not inherit settings from the server's defaults, from init_connect or from a
+ * proxy. Each is set and then read back, because a setting that did not take is a lock that does
+ * not hold. All of it, and the queries of schema.c, is one exchange.
  */
-#include "my.h"
+#include "setup.h"
+
+#include "query.h"
+#include "schema.h"
+#include "transaction.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +19,8 @@ static const struct my_dialect mariadb = {
     .read_only = "tx_read_only",
     .statement_time = "max_statement_time",
     .statement_time_off = "0.000000",
-    .idle_transaction = 1,
-    .galera = 1,
+    .idle_transaction = true,
+    .galera = true,
     .share = "LOCK IN SHARE MODE",
     .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",
 };
@@ -34,10 +38,14 @@ static const struct my_dialect mysql8 = {
 
 struct setting {
     const char *name, *value; /* as SQL */
-    const char *back;         /* as it reads afterwards; NULL: not to be seen */
+    const char *back;         /* as it reads afterwards; NULL: it cannot be read */
 };
 
 #define SETTINGS_MAX 24
+
+/* Seconds until the server ends a session that stopped inside a transaction. Those of strategies
+ * row and insert last for microseconds. */
+#define STALL_S 5
 
 #define HEAD_TEXT "3"
 _Static_assert(MY_HEAD_S == 3, "HEAD_TEXT spells it out");
@@ -54,11 +62,11 @@ static void add(struct settings *settings, const char *name, const char *value, 
         settings->list[settings->count++] = (struct setting){name, value, back};
 }
 
-static void settings_make(const struct my_conn *conn, struct settings *settings)
+static void settings_make(const struct my_connection *conn, struct settings *settings)
 {
     const struct my_dialect *dialect = conn->dialect;
     int64_t idle_s =
-        conn->place->strategy == MY_SESSION ? (conn->place->grace_ms + 999) / 1000 : MY_STALL_S;
+        conn->config->strategy == MY_SESSION ? (conn->config->grace_ms + 999) / 1000 : STALL_S;
 
     (void)snprintf(settings->idle, sizeof settings->idle, "%lld", (long long)idle_s);
     add(settings, "autocommit", "1", "1");
@@ -71,8 +79,8 @@ static void settings_make(const struct my_conn *conn, struct settings *settings)
     add(settings, "character_set_client", "utf8mb4", "utf8mb4");
     add(settings, "character_set_connection", "utf8mb4", "utf8mb4");
     add(settings, "character_set_results", "utf8mb4", "utf8mb4");
-    add(settings, "innodb_lock_wait_timeout", conn->place->strategy == MY_SESSION ? "60" : "1",
-        conn->place->strategy == MY_SESSION ? "60" : "1");
+    add(settings, "innodb_lock_wait_timeout", conn->config->strategy == MY_SESSION ? "60" : "1",
+        conn->config->strategy == MY_SESSION ? "60" : "1");
     add(settings, dialect->statement_time, "0", dialect->statement_time_off);
     add(settings, "sql_quote_show_create", "1", "1");
     add(settings, "sql_safe_updates", "0", "0");
@@ -81,18 +89,18 @@ static void settings_make(const struct my_conn *conn, struct settings *settings)
     add(settings, "unique_checks", "1", "1");
     if (dialect->idle_transaction) {
         add(settings, "idle_transaction_timeout", settings->idle, settings->idle);
-        add(settings, "idle_readonly_transaction_timeout", "0", "0"); /* they would come first */
+        add(settings, "idle_readonly_transaction_timeout", "0", "0"); /* else they end it first */
         add(settings, "idle_write_transaction_timeout", "0", "0");
     }
-    if (conn->queue)
+    if (conn->for_queue)
         add(settings, "wait_timeout", HEAD_TEXT, HEAD_TEXT);
-    else if (!dialect->idle_transaction && conn->place->strategy == MY_SESSION)
+    else if (!dialect->idle_transaction && conn->config->strategy == MY_SESSION)
         add(settings, "wait_timeout", settings->idle, settings->idle);
     else
         add(settings, "wait_timeout", "28800", "28800");
 }
 
-static enum dlock_status settings_compare(const struct my_conn *conn,
+static enum dlock_status settings_compare(const struct my_connection *conn,
                                           const struct settings *settings, MYSQL_ROW row,
                                           struct dlock_error *err)
 {
@@ -102,47 +110,49 @@ static enum dlock_status settings_compare(const struct my_conn *conn,
         if (setting->back == NULL || (row[i] != NULL && strcmp(row[i], setting->back) == 0))
             continue;
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
-                          "%s: %s is %.60s in spite of SET, want %s", conn->place->endpoint,
+                          "%s: %s is %.60s in spite of SET, want %s", conn->config->endpoint,
                           setting->name, row[i] != NULL ? row[i] : "NULL", setting->back);
     }
     return DLOCK_OK;
 }
 
-#define FACTS 4
+#define SERVER_VALUES 4
 
 /* The longest statement: a renewal of 64 leases with the longest names takes 40 KB. */
 #define PACKET_LEAST 65536
 
-/* The server itself: may it be written, by one node only, and does it keep what it commits? */
-static enum dlock_status server_check(struct my_conn *conn, char **facts, struct dlock_error *err)
+/* Whether the server can be written, by one node only, and keeps what it commits. */
+static enum dlock_status server_check(struct my_connection *conn, char **values,
+                                      struct dlock_error *err)
 {
-    const struct my_place *place = conn->place;
+    const struct my_config *config = conn->config;
 
-    if (facts[0] != NULL && strcmp(facts[0], "0") != 0)
+    if (values[0] != NULL && strcmp(values[0], "0") != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1290,
                           "%s: the server is read-only; a replica cannot keep locks",
-                          place->endpoint);
-    if (facts[2] != NULL && strcmp(facts[2], "0") != 0 && !place->galera)
+                          config->endpoint);
+    if (values[2] != NULL && strcmp(values[2], "0") != 0 && !config->galera)
         return dlock_fail(
             err, MY_ORIGIN, DLOCK_CONFIG, 0,
             "%s: a Galera node; if all clients use this one node, say unsafe_galera=on",
-            place->endpoint);
-    if (facts[2] != NULL && strcmp(facts[2], "0") != 0 && place->strategy == MY_SESSION)
+            config->endpoint);
+    if (values[2] != NULL && strcmp(values[2], "0") != 0 && config->strategy == MY_SESSION)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: a Galera node: row locks are its own, strategy=session is not safe",
-                          place->endpoint);
-    if (facts[3] != NULL && strtol(facts[3], NULL, 10) < PACKET_LEAST)
+                          config->endpoint);
+    if (values[3] != NULL && strtol(values[3], NULL, 10) < PACKET_LEAST)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1153,
-                          "%s: max_allowed_packet is %.20s, want %d or more", place->endpoint,
-                          facts[3], PACKET_LEAST);
-    conn->flush = facts[1] != NULL ? strtol(facts[1], NULL, 10) : 0;
+                          "%s: max_allowed_packet is %.20s, want %d or more", config->endpoint,
+                          values[3], PACKET_LEAST);
+    conn->flush = values[1] != NULL ? strtol(values[1], NULL, 10) : 0;
     return DLOCK_OK;
 }
 
-/* Of the script: what answers which. */
+/* Indexes of the script's answers. */
 enum { SETTINGS_ANSWER = 2, SCHEMA_ANSWERS = 3 };
 
-static void settings_write(FILE *out, const struct my_conn *conn, const struct settings *settings)
+static void settings_write(FILE *out, const struct my_connection *conn,
+                           const struct settings *settings)
 {
     /* SET autocommit=1 ends no transaction where it is on already. */
     (void)fputs("ROLLBACK AND NO CHAIN NO RELEASE;SET", out);
@@ -158,7 +168,8 @@ static void settings_write(FILE *out, const struct my_conn *conn, const struct s
 }
 
 /* For free(); NULL: no memory. */
-static char *script_make(const struct my_conn *conn, const struct settings *settings, int look)
+static char *script_make(const struct my_connection *conn, const struct settings *settings,
+                         bool full)
 {
     char *text = NULL;
     size_t size = 0;
@@ -167,9 +178,9 @@ static char *script_make(const struct my_conn *conn, const struct settings *sett
     if (out == NULL)
         return NULL;
     settings_write(out, conn, settings);
-    if (!conn->queue)
-        my_schema_ask(out, conn, look);
-    if (conn->pinned)
+    if (!conn->for_queue)
+        my_schema_queries(out, conn, full);
+    if (conn->for_row_lock)
         (void)fputs(";SET SESSION autocommit=0", out);
     if (fclose(out) == 0)
         return text;
@@ -177,78 +188,78 @@ static char *script_make(const struct my_conn *conn, const struct settings *sett
     return NULL;
 }
 
-static enum dlock_status settings_check(struct my_conn *conn, const struct settings *settings,
+static enum dlock_status settings_check(struct my_connection *conn, const struct settings *settings,
                                         MYSQL_RES *answer, struct dlock_error *err)
 {
     MYSQL_ROW row = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (answer == NULL || mysql_num_fields(answer) != settings->count + FACTS)
-        return my_conn_garbled(conn, err);
+    if (answer == NULL || mysql_num_fields(answer) != settings->count + SERVER_VALUES)
+        return my_connection_bad_reply(conn, err);
     row = mysql_fetch_row(answer);
     if (row == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_PROTOCOL, 0, "%s: no settings to read",
-                          conn->place->endpoint);
+                          conn->config->endpoint);
     status = settings_compare(conn, settings, row, err);
     return status == DLOCK_OK ? server_check(conn, row + settings->count, err) : status;
 }
 
-/* What the server says of the session in each of its answers. */
-static enum dlock_status state_check(struct my_conn *conn, struct dlock_error *err)
+/* The state of the session that the server reports in each answer. */
+static enum dlock_status state_check(struct my_connection *conn, struct dlock_error *err)
 {
-    if (my_conn_in_transaction(conn))
-        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: in a transaction that nobody began",
-                          conn->place->endpoint);
-    if (my_conn_autocommits(conn) == conn->pinned)
+    if (my_transaction_is_open(conn))
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                          "%s: the session begins in a transaction", conn->config->endpoint);
+    if (my_transaction_autocommits(conn) == conn->for_row_lock)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: autocommit is %s in spite of SET",
-                          conn->place->endpoint, conn->pinned ? "on" : "off");
+                          conn->config->endpoint, conn->for_row_lock ? "on" : "off");
     return DLOCK_OK;
 }
 
-/* Those answers that there are, in their order: the first that is wrong says why. */
-static enum dlock_status answers_check(struct my_conn *conn, const struct settings *settings,
-                                       const struct my_results *results, int look, int *missing,
+/* Checks the answers that have come, in their order: the first that is wrong says why. */
+static enum dlock_status answers_check(struct my_connection *conn, const struct settings *settings,
+                                       const struct my_results *results, bool full, bool *missing,
                                        struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
     if (results->count > SETTINGS_ANSWER)
         status = settings_check(conn, settings, results->list[SETTINGS_ANSWER], err);
-    if (status == DLOCK_OK && !conn->queue && results->count > SCHEMA_ANSWERS)
+    if (status == DLOCK_OK && !conn->for_queue && results->count > SCHEMA_ANSWERS)
         status = my_schema_check(conn, results->list + SCHEMA_ANSWERS,
-                                 results->count - SCHEMA_ANSWERS, look, missing, err);
+                                 results->count - SCHEMA_ANSWERS, full, missing, err);
     return status;
 }
 
 /* *missing: there are no tables. */
-static enum dlock_status script_run(struct my_conn *conn, const struct settings *settings,
-                                    int *missing, struct dlock_error *err)
+static enum dlock_status script_run(struct my_connection *conn, const struct settings *settings,
+                                    bool *missing, struct dlock_error *err)
 {
     struct my_results results = {.count = 0};
-    const int look = !conn->queue && !my_side_checked(conn->side);
-    char *text = script_make(conn, settings, look);
+    const bool full = !conn->for_queue && !my_tables_checked(conn->tables, my_connection_now(conn));
+    char *text = script_make(conn, settings, full);
     enum dlock_status status = DLOCK_INTERNAL, checked = DLOCK_INTERNAL;
 
-    *missing = 0;
+    *missing = false;
     if (text == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
-    status = my_conn_script(conn, text, &results, err);
+    status = my_query_script(conn, text, &results, err);
     free(text);
     if (results.count == SCHEMA_ANSWERS && status == DLOCK_CONFIG && err->backend_code == 1146)
-        *missing = 1;
-    checked = answers_check(conn, settings, &results, look, missing, err);
-    my_results_free(&results);
+        *missing = true;
+    checked = answers_check(conn, settings, &results, full, missing, err);
+    my_query_results_free(&results);
     if (checked != DLOCK_OK || *missing)
         return checked;
     return status == DLOCK_OK ? state_check(conn, err) : status;
 }
 
-enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
 {
     struct settings settings = {.count = 0};
     const char *version = mysql_get_server_info(conn->mysql);
     enum dlock_status status = DLOCK_INTERNAL;
-    int missing = 0;
+    bool missing = false;
 
     if (version == NULL)
         version = "";
@@ -258,7 +269,7 @@ enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
     if (conn->dialect == &mysql8 ? mysql_get_server_version(conn->mysql) < 80001
                                  : mysql_get_server_version(conn->mysql) < 100600)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
-                          "%s: want MariaDB 10.6 or MySQL 8.0, not %s", conn->place->endpoint,
+                          "%s: want MariaDB 10.6 or MySQL 8.0, not %s", conn->config->endpoint,
                           conn->server);
     settings_make(conn, &settings);
     status = script_run(conn, &settings, &missing, err);
@@ -269,6 +280,6 @@ enum dlock_status my_setup(struct my_conn *conn, struct dlock_error *err)
         status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && missing)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone again",
-                            conn->place->endpoint, conn->place->prefix);
+                            conn->config->endpoint, conn->config->prefix);
     return status;
 }

@@ -2,16 +2,20 @@
 /*
  * All SQL that runs when locks are taken and given back. schema.c says what the columns mean.
  *
- * Assignments of an UPDATE are made from left to right, and those on the right see those on the
- * left: their order matters here. The connection counts rows that were found, not rows that
- * changed. LAST_INSERT_ID(x) is how an UPDATE tells what it stored, in the same exchange.
+ * The assignments of an UPDATE are made from left to right, and each sees the ones before it: their
+ * order matters here. The connection counts rows that were found, not rows that changed. By
+ * LAST_INSERT_ID(x) an UPDATE reports what it stored, in the same exchange.
  *
  * A name is held by `token` while until_us is in the future, or by readers while readers_us is. The
- * clock is that of the start of the statement, which may have waited for the row since: a lease so
- * counts from before its execution, and what was live at the start is judged by the row as it is
- * now, after the wait.
+ * clock is read at the start of the statement, which may have waited for the row since. So a lease
+ * counts from before its execution, and the row is judged as it is after the wait.
  */
-#include "my.h"
+#include "statements.h"
+
+#include <stdio.h>
+
+/* The server's time in microseconds since 1970, UTC, fixed at the start of the statement. */
+#define MY_NOW "TIMESTAMPDIFF(MICROSECOND,TIMESTAMP'1970-01-01 00:00:00',UTC_TIMESTAMP(6))"
 
 #define LIVE   "until_us > " MY_NOW
 #define OVER   "until_us <= " MY_NOW
@@ -24,12 +28,21 @@
 _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 
 /* Shared by row and insert. */
-#define LOOK_TEXT                                                                    \
+#define POLL_TEXT                                                                    \
     "SELECT token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW " FROM {names}" \
     " WHERE name = @n"
 #define EXTEND_TEXT                                               \
     "UPDATE {names} SET until_us = GREATEST(until_us, " UNTIL ")" \
     " WHERE name = @n AND token = @t AND " LIVE
+/* The leases come first: a scan of {names} would stop at rows that others have locked. */
+#define LEASES      "(@b) v STRAIGHT_JOIN {names} n ON n.name = v.name AND n.token = v.token"
+#define LEASES_LIVE " WHERE n.until_us > " MY_NOW
+#define LEASES_STATEMENTS                                                                  \
+    [MY_EXTEND_ALL] = {"@wUPDATE " LEASES " SET n.until_us = GREATEST(n.until_us, " MY_NOW \
+                       " + v.ttl_us)" LEASES_LIVE,                                         \
+                       ""},                                                                \
+    [MY_FREE_OF] = {"SELECT v.i FROM " LEASES LEASES_LIVE " FOR UPDATE SKIP LOCKED", "i"}
+
 #define STEP_DOWN_TEXT "UPDATE {names} SET until_us = 0, token = '' WHERE name = @n"
 #define READERS_TEXT   "SELECT COALESCE(MAX(until_us), 0) FROM {readers} WHERE name = @n"
 
@@ -53,10 +66,10 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
     [MY_READER_REMOVE] = {"DELETE FROM {readers} WHERE name = @n AND token = @t AND " LIVE, ""}, \
     [MY_READER_BREAK] = {"DELETE FROM {readers} WHERE name = @n AND " LIVE, ""},                 \
     [MY_READER_REAP] = {"DELETE FROM {readers} WHERE name = @n AND " OVER, ""},                  \
-    [MY_SETTLE] = {"UPDATE {names} SET token = IF(" LIVE ", token, ''),"                         \
-                   " until_us = IF(" LIVE ", until_us, 0),"                                      \
-                   " readers_us = (" READERS_TEXT ") WHERE name = @n",                           \
-                   ""}
+    [MY_READERS_UPDATE] = {"UPDATE {names} SET token = IF(" LIVE ", token, ''),"                 \
+                           " until_us = IF(" LIVE ", until_us, 0),"                              \
+                           " readers_us = (" READERS_TEXT ") WHERE name = @n",                   \
+                           ""}
 
 #define HOLDERS(fence, from)                                                 \
     "SELECT 0, " fence ", n.until_us - " MY_NOW ", " MY_NOW " - n.since_us," \
@@ -72,8 +85,8 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 #define INSERT_READERS \
     HOLDING_READERS("COALESCE(f.fence, 0)", "{readers} r LEFT JOIN {fences} f ON f.name = r.name")
 
-/* Those who got it, and whose connection is there: @i is what they may have left. The last
- * exclusive grant ended all before it, and a shared one after it ended the exclusive one. */
+/* The owners that got it and whose connection is there: @i is the time that they may have left. The
+ * last exclusive grant ended all before it, and a shared one after it ended the exclusive one. */
 #define SESSION_HOLDERS                                                        \
     "SELECT 0, n.fence, @i, " MY_NOW " - n.since_us, n.name, n.token, n.label" \
     " FROM {fences} n JOIN information_schema.processlist p ON p.id = n.conn"  \
@@ -96,7 +109,7 @@ static const struct my_sql row[MY_STATEMENTS] = {
                  " until_us = " UNTIL ", token = @t, label = @l"
                  " WHERE name = @n AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW,
                  ""},
-    /* Who finds until_us in the future here is its holder, who asks again. */
+    /* Where until_us is in the future here, its holder tries again. */
     [MY_TAKE_AGAIN] = {"UPDATE {names} SET"
                        " fence = LAST_INSERT_ID(IF(" LIVE ", fence, " NEXT_FENCE ")),"
                        " since_us = IF(" LIVE ", since_us, " MY_NOW "),"
@@ -118,12 +131,12 @@ static const struct my_sql row[MY_STATEMENTS] = {
          " (name, fence, token, since_us, until_us, readers_us, label, next_token, next_us)"
          " VALUES (@n, " MY_NOW ", '', 0, 0, 0, '', '', 0)",
          ""},
-    [MY_LOOK] = {LOOK_TEXT, "iii"},
+    [MY_POLL] = {POLL_TEXT, "iii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
-    [MY_EXTEND_NOW] = {"@w" EXTEND_TEXT, ""},
-    [MY_RELEASE] = {"UPDATE {names} SET until_us = 0"
-                    " WHERE name = @n AND token = @t AND " LIVE,
-                    ""},
+    LEASES_STATEMENTS,
+    [MY_UNLOCK] = {"UPDATE {names} SET until_us = 0"
+                   " WHERE name = @n AND token = @t AND " LIVE,
+                   ""},
     [MY_BREAK] = {"UPDATE {names} SET until_us = 0, token = ''"
                   " WHERE name = @n AND " LIVE " AND (token = @t OR @i)",
                   ""},
@@ -135,8 +148,8 @@ static const struct my_sql row[MY_STATEMENTS] = {
     [MY_LIST] = {ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r") " ORDER BY 5", "iiiibbb"},
 };
 
-/* Whoever lost the row before its number was made gets none, which would be above the next
- * holder's. */
+/* An owner that lost the row before its number was made gets none: it would be above the number of
+ * the next holder. */
 #define HELD "EXISTS (SELECT 1 FROM {names} WHERE name = @n AND token = @t AND " LIVE ")"
 
 static const struct my_sql insert[MY_STATEMENTS] = {
@@ -158,10 +171,10 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_ENSURE] = {"INSERT IGNORE INTO {names} (name, token, since_us, until_us, readers_us, label)"
                    " VALUES (@n, '', 0, 0, 0, '')",
                    ""},
-    [MY_LOOK] = {LOOK_TEXT, "iii"},
+    [MY_POLL] = {POLL_TEXT, "iii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
-    [MY_EXTEND_NOW] = {"@w" EXTEND_TEXT, ""},
-    [MY_RELEASE] = {"DELETE FROM {names} WHERE name = @n AND token = @t AND " LIVE, ""},
+    LEASES_STATEMENTS,
+    [MY_UNLOCK] = {"DELETE FROM {names} WHERE name = @n AND token = @t AND " LIVE, ""},
     [MY_BREAK] = {"DELETE FROM {names} WHERE name = @n AND " LIVE " AND (token = @t OR @i)", ""},
     [MY_GUARD] = {INSERT_GUARD, "iiiii"},
     [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiii"},
@@ -178,7 +191,8 @@ static const struct my_sql session[MY_STATEMENTS] = {
     [MY_ROW_WAIT] = {"SELECT 1 FROM {names} WHERE name = @n FOR UPDATE", "i"},
     [MY_SHARE_NOWAIT] = {"SELECT 1 FROM {names} WHERE name = @n @s NOWAIT", "i"},
     [MY_SHARE_WAIT] = {"SELECT 1 FROM {names} WHERE name = @n @s", "i"},
-    [MY_PROBE_FREE] = {"SELECT 1 FROM {names} WHERE name = @n FOR UPDATE SKIP LOCKED", "i"},
+    [MY_PROBE_FREE] = {"SELECT 1 FROM {names} WHERE name = @n FOR UPDATE SKIP LOCKED;ROLLBACK",
+                       "i"},
     [MY_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE "), token = @t,"
                   " since_us = " MY_NOW ", conn = @i, label = @l WHERE name = @n",
                   ""},
@@ -190,7 +204,7 @@ static const struct my_sql session[MY_STATEMENTS] = {
                        " VALUES (@n, @t, " MY_NOW ", @i, @l) ON DUPLICATE KEY UPDATE conn = @i",
                        ""},
     [MY_READER_REMOVE] = {"DELETE FROM {readers} WHERE name = @n AND token = @t", ""},
-    /* Connections of another user are not to be seen: hence the day. */
+    /* The list does not show connections of another user: hence the day. */
     [MY_READER_REAP] = {"DELETE FROM {readers} WHERE name = @n AND (since_us <"
                         " (SELECT since_us FROM {fences} WHERE name = @n)"
                         " OR (since_us < " MY_NOW " - 86400000000 AND conn NOT IN"
@@ -201,21 +215,29 @@ static const struct my_sql session[MY_STATEMENTS] = {
                  "iiiibbb"},
 };
 
-/* The leases come first: a scan of {names} would stop at rows that others have locked. */
-#define BATCH_JOIN  ") v STRAIGHT_JOIN {names} n ON n.name = v.name AND n.token = v.token"
-#define BATCH_LIVES " WHERE n.until_us > " MY_NOW
-
-const struct my_sql_batch my_sql_batches[] = {
-    [MY_BATCH_EXTEND] = {"@wUPDATE (", BATCH_JOIN " SET n.until_us = GREATEST(n.until_us, " MY_NOW
-                                                  " + v.ttl_us)" BATCH_LIVES},
-    [MY_BATCH_LIVE] = {"SELECT v.i FROM (", BATCH_JOIN BATCH_LIVES},
-    [MY_BATCH_FREE] = {"SELECT v.i FROM (", BATCH_JOIN BATCH_LIVES " FOR UPDATE SKIP LOCKED"},
-};
-
-const struct my_sql *my_sql(enum my_strategy strategy, enum my_statement which)
+const struct my_sql *my_statements_get(enum my_strategy strategy, enum my_statement which)
 {
     static const struct my_sql *const strategies[] = {
         [MY_ROW] = row, [MY_INSERT] = insert, [MY_SESSION] = session};
 
     return &strategies[strategy][which];
+}
+
+bool my_statements_expand(const char *text, const char *prefix, char *out, size_t size)
+{
+    size_t len = 0;
+
+    for (; *text != '\0'; text++) {
+        int more = 1;
+
+        if (*text == '{')
+            more = snprintf(out + len, size - len, "`%s", prefix);
+        else
+            out[len] = *text == '}' ? '`' : *text;
+        len += (size_t)more;
+        if (len + 1 >= size)
+            return false;
+    }
+    out[len] = '\0';
+    return true;
 }

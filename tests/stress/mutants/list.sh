@@ -73,33 +73,33 @@ mutant 9 "a connection is used again after a timeout" "test_engine_pool" \
 
 mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
     "$(on_mysql session inspect_tells_all)" \
-    plugins/mysql/pinned.c \
-    "    side_input(side, session, req);
+    plugins/mysql/session_lock.c \
+    "    control_input(control, session, req);
     status = req->mode == DLOCK_SHARED ?" \
-    "    my_side_end(session->side);
-    side = &session->conn;
-    side_input(side, session, req);
+    "    my_control_end(&session->shared->control);
+    control = &session->conn;
+    control_input(control, session, req);
     status = req->mode == DLOCK_SHARED ?" \
-    plugins/mysql/pinned.c \
+    plugins/mysql/session_lock.c \
     "    grant->fence_room = MY_FENCE_STEP - 1;
-    my_side_end(session->side);" \
+    my_control_end(&session->shared->control);" \
     "    grant->fence_room = MY_FENCE_STEP - 1;"
 
 mutant 11 "a row lock on a row that is not there" "$mysql" \
     "$(on_mysql session exclusion_handles)" \
-    plugins/mysql/pinned.c "    if (status == DLOCK_OK && !found) {
-        my_conn_rollback(conn);" "    if (status == DLOCK_OK && !found && conn->dead) {
-        my_conn_rollback(conn);"
+    plugins/mysql/session_lock.c "    if (status == DLOCK_OK && !found) {
+        my_transaction_rollback(conn);" "    if (status == DLOCK_OK && !found && conn->dead) {
+        my_transaction_rollback(conn);"
 
 mutant 12 "times of the session's zone" "$mysql" \
     "test_mysql_faults --filter '*/time_zones*'" \
-    plugins/mysql/my.h "UTC_TIMESTAMP(6))" "NOW(6))" \
+    plugins/mysql/statements.c "UTC_TIMESTAMP(6))" "NOW(6))" \
     plugins/mysql/setup.c "    add(settings, \"time_zone\", \"'+00:00'\", \"+00:00\");
 " ""
 
 mutant 13 "rows that did not change were not found" "$mysql" \
     "with_server mariadb -- ./test_mysql_slots --filter '*REN_3*'" \
-    plugins/mysql/drive.c "place->socket, CLIENT_FOUND_ROWS" "place->socket, 0"
+    plugins/mysql/async.c " CLIENT_FOUND_ROWS |" ""
 
 mutant 14 "names compared as text" "$mysql" \
     "$(on_mysql row names_are_bytes)" \
@@ -121,15 +121,19 @@ mutant 16 "a renewal that failed is the last" dlock-sim \
 # whether the transaction is still there after it.
 mutant 17 "a session that was lost is opened again in silence" "$mysql" \
     "test_mysql_wait --filter '*/C9*'" \
-    plugins/mysql/dial.c "const my_bool off = 0;" "const my_bool off = 1;" \
-    plugins/mysql/conn.c "    return got == 0 || (got > 0 && !conn->tls) ? gone(conn, err) : DLOCK_OK;" \
+    plugins/mysql/connect.c "const my_bool off = 0;" "const my_bool off = 1;" \
+    plugins/mysql/connection.c "#include <sys/socket.h>" "#include \"connect.h\"
+#include \"open.h\"
+#include <sys/socket.h>" \
+    plugins/mysql/connection.c \
+    "    return got == 0 || (got > 0 && !conn->tls) ? closed(conn, err) : DLOCK_OK;" \
     "    if (got >= 0) {
-        my_conn_close(conn, 0);
-        return my_conn_open(conn, conn->place, conn->host, deadline_ns, err);
+        my_connect_close(conn);
+        return my_open(conn, deadline_ns, err);
     }
     return DLOCK_OK;" \
-    plugins/mysql/conn.c "#define FRESH_NS (5 * DL_NS_PER_MS)" "#define FRESH_NS 0" \
-    plugins/mysql/pinned.c "    if (my_conn_in_transaction(conn))" "    if (!conn->dead)"
+    plugins/mysql/connection.c "#define FRESH_NS (5 * DL_NS_PER_MS)" "#define FRESH_NS 0" \
+    plugins/mysql/session_lock.c "    if (my_transaction_is_open(conn))" "    if (!conn->dead)"
 
 mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \
     "dlock-conformance --only fork_child_is_told memory://mutant" \

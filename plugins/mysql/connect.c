@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "my.h"
+#include "connect.h"
+
+#include "async.h"
+#include "connect_thread.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -7,17 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define SECRET_SIZE 4096
 
-/* What may be asked of us; mysql_clear_password, above all, may not. */
+/* The methods of login that a server may ask for: not mysql_clear_password. */
 #define AUTH_PLUGINS "mysql_native_password,client_ed25519,caching_sha2_password,sha256_password"
 
 /* The library runs code of a directory that the environment names, when it starts and when a server
- * asks for a method of logging in. The user of a set-user-ID program chooses its environment. The
- * names are taken out of it as the dynamic linker does with its own. */
+ * asks for a method of logging in. The user of a set-user-ID program chooses its environment.
+ * Therefore these names are removed, as the dynamic linker removes its own. */
 static void environment_clear(void)
 {
     static const char *const names[] = {"LIBMYSQL_PLUGINS", "MARIADB_PLUGIN_DIR"};
@@ -26,8 +30,8 @@ static void environment_clear(void)
         (void)unsetenv(names[i]);
 }
 
-/* The library ignores SIGPIPE for the whole process, which is not its business. What another thread
- * sets meanwhile stays. */
+/* The library ignores SIGPIPE for the whole process; this undoes it. A handler that another thread
+ * sets during the start stays. */
 static int library_start(void)
 {
     long before[16] = {0}; /* as the kernel has it: sigaction() would add a flag of its own */
@@ -42,54 +46,54 @@ static int library_start(void)
     return failed;
 }
 
-enum dlock_status my_dial_init(struct dlock_error *err)
+enum dlock_status my_connect_init(struct dlock_error *err)
 {
     environment_clear();
-    if (library_start() != 0 || my_drive_init() != 0 || my_aside_init() != 0)
+    if (library_start() != 0 || my_async_init() != 0 || my_connect_thread_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "libmariadb does not start");
     return DLOCK_OK;
 }
 
-/* Given authorities, the library looks whether they signed, whatever host it is for; told to
- * verify, also at the host. */
-static int options_tls(MYSQL *mysql, const struct my_place *place)
+/* With SSL_CA the library checks the signature of the certificate, for any host. With
+ * VERIFY_SERVER_CERT it checks the host, too. */
+static bool options_tls(MYSQL *mysql, const struct my_config *config)
 {
-    const struct tls_options *tls = &place->tls_options;
+    const struct tls_options *tls = &config->tls_options;
     const my_bool on = 1, full = tls->verify == TLS_VERIFY_FULL;
-    int bad = 0;
+    bool bad = false;
 
-    if (!place->tls)
-        return 0;
-    bad |= mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-    bad |= mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &full);
-    bad |= mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
+    if (!config->tls)
+        return false;
+    bad |= mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on) != 0;
+    bad |= mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &full) != 0;
+    bad |= mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") != 0;
     if (tls->ca != NULL && tls->verify != TLS_VERIFY_NONE)
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, tls->ca);
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, tls->ca) != 0;
     if (tls->cert != NULL) {
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, tls->cert);
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, tls->key);
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, tls->cert) != 0;
+        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, tls->key) != 0;
     }
     return bad;
 }
 
-static MYSQL *handle_new(const struct my_place *place)
+static MYSQL *handle_new(const struct my_config *config)
 {
-    const unsigned protocol = place->socket != NULL ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
+    const unsigned protocol = config->socket != NULL ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
     const my_bool off = 0;
     const unsigned no = 0;
     MYSQL *mysql = mysql_init(NULL);
-    int bad = 0;
+    bool bad = false;
 
     if (mysql == NULL)
         return NULL;
-    bad |= mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
-    bad |= mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol);
-    bad |= mysql_options(mysql, MYSQL_OPT_RECONNECT, &off);
-    bad |= mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no);
-    bad |= mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    bad |= mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "dlock");
-    bad |= mysql_options(mysql, MARIADB_OPT_RESTRICTED_AUTH, AUTH_PLUGINS);
-    bad |= options_tls(mysql, place);
+    bad |= mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL) != 0;
+    bad |= mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol) != 0;
+    bad |= mysql_options(mysql, MYSQL_OPT_RECONNECT, &off) != 0;
+    bad |= mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &no) != 0;
+    bad |= mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") != 0;
+    bad |= mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "dlock") != 0;
+    bad |= mysql_options(mysql, MARIADB_OPT_RESTRICTED_AUTH, AUTH_PLUGINS) != 0;
+    bad |= options_tls(mysql, config);
     if (bad) {
         mysql_close(mysql);
         return NULL;
@@ -97,7 +101,7 @@ static MYSQL *handle_new(const struct my_place *place)
     return mysql;
 }
 
-/* One number stands for a certificate that is no good, and for a link that broke. */
+/* The library has one number for a bad certificate and for a broken connection. */
 static enum dlock_status tls_status(const char *text)
 {
     if (strstr(text, "does not support") != NULL)
@@ -122,17 +126,16 @@ static void text_fill(char *out, size_t size, const char *text)
         (void)snprintf(out, size, "%.*s: %s", (int)(at - 1 - text), text, words);
 }
 
-/* What is the matter with a connection that was not made, in the server's or the library's words.
- */
-static enum dlock_status dial_fail(const struct my_conn *conn, struct dlock_error *err)
+/* Why a connection was not made, in the words of the server or of the library. */
+static enum dlock_status connect_failed(const struct my_connection *conn, struct dlock_error *err)
 {
     unsigned code = mysql_errno(conn->mysql);
-    enum dlock_status status = my_status_of(code, 1);
+    enum dlock_status status = my_errmap_status(code, 1);
     char text[192];
 
     if (code == 1130 || code == 1698 || code == 2059) /* host not allowed, user, plugin */
         status = DLOCK_AUTH;
-    if (code == 1049 && !conn->place->create)
+    if (code == 1049 && !conn->config->create)
         status = DLOCK_NO_STORE;
     if (code == 2026)
         status = tls_status(mysql_error(conn->mysql));
@@ -140,30 +143,30 @@ static enum dlock_status dial_fail(const struct my_conn *conn, struct dlock_erro
         text_fill(text, sizeof text, mysql_error(conn->mysql));
     else
         (void)snprintf(text, sizeof text, "%s", mysql_error(conn->mysql));
-    return dlock_fail(err, MY_ORIGIN, status, (int32_t)code, "%s: %.180s", conn->place->endpoint,
+    return dlock_fail(err, MY_ORIGIN, status, (int32_t)code, "%s: %.180s", conn->config->endpoint,
                       text);
 }
 
-static enum dlock_status connect_with(struct my_conn *conn, const char *password,
+static enum dlock_status connect_with(struct my_connection *conn, const char *password,
                                       struct dlock_error *err)
 {
-    const struct my_place *place = conn->place;
-    struct my_call call = {.what = MY_CONNECT, .text = password};
-    const int aside = place->tls || (place->socket == NULL && !place->numeric);
+    const struct my_config *config = conn->config;
+    struct my_call call = {.kind = MY_CONNECT, .text = password};
+    const bool by_thread = config->tls || (config->socket == NULL && !config->numeric);
     enum dlock_status status = DLOCK_INTERNAL;
 
-    conn->mysql = handle_new(place);
+    conn->mysql = handle_new(config);
     if (conn->mysql == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
-    status = aside ? my_aside(conn, &call) : my_drive(conn, &call);
+    status = by_thread ? my_connect_thread_run(conn, &call) : my_async_run(conn, &call);
     if (status == DLOCK_NOMEM)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or thread to connect");
     if (status != DLOCK_OK)
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection in time",
-                          place->endpoint);
+                          config->endpoint);
     if (call.failed) {
-        conn->dead = 1;
-        return dial_fail(conn, err);
+        conn->dead = true;
+        return connect_failed(conn, err);
     }
     conn->socket = mysql_get_socket(conn->mysql) + 1;
     /* With TLS the library reads whole records, by read(2). */
@@ -174,10 +177,10 @@ static enum dlock_status connect_with(struct my_conn *conn, const char *password
 }
 
 /* secret has SECRET_SIZE bytes; "": there is none. */
-static enum dlock_status secret_read(const struct my_conn *conn, char *secret,
+static enum dlock_status secret_read(const struct my_connection *conn, char *secret,
                                      struct dlock_error *err)
 {
-    const struct dlock_target *target = conn->place->target;
+    const struct dlock_target *target = conn->config->target;
 
     secret[0] = '\0';
     return target->read_secret(target, NULL, secret, SECRET_SIZE, err) == -2 ? err->status
@@ -185,7 +188,7 @@ static enum dlock_status secret_read(const struct my_conn *conn, char *secret,
 }
 
 /* [SEC-1] The secret may be changed between the two readings. */
-enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
+enum dlock_status my_connect(struct my_connection *conn, struct dlock_error *err)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     char secret[SECRET_SIZE], again[SECRET_SIZE];
@@ -195,11 +198,37 @@ enum dlock_status my_dial(struct my_conn *conn, struct dlock_error *err)
         status = connect_with(conn, secret, err);
     if (status == DLOCK_AUTH && conn->mysql != NULL &&
         secret_read(conn, again, &ignored) == DLOCK_OK && strcmp(secret, again) != 0) {
-        my_drive_close(conn);
-        conn->dead = 0;
+        my_async_close(conn);
+        conn->dead = false;
         status = connect_with(conn, again, err);
     }
     explicit_bzero(secret, sizeof secret);
     explicit_bzero(again, sizeof again);
     return status;
+}
+
+void my_connect_close(struct my_connection *conn)
+{
+    if (conn->mysql != NULL && conn->dead && conn->socket > 0)
+        (void)shutdown(conn->socket - 1, SHUT_RDWR);
+    if (conn->mysql != NULL)
+        my_async_close(conn);
+    for (int i = 0; i < MY_STATEMENTS; i++) {
+        if (conn->statements[i] != NULL)
+            (void)mysql_stmt_close(conn->statements[i]);
+        mysql_free_result(conn->answers[i]);
+    }
+    explicit_bzero(&conn->input, sizeof conn->input);
+    *conn = (struct my_connection){.config = conn->config,
+                                   .host = conn->host,
+                                   .tables = conn->tables,
+                                   .for_queue = conn->for_queue,
+                                   .for_row_lock = conn->for_row_lock,
+                                   .wake_fd = conn->wake_fd};
+}
+
+void my_connect_after_fork(struct my_connection *conn)
+{
+    if (conn->mysql != NULL && conn->socket > 0)
+        (void)close(conn->socket - 1);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "my.h"
+#include "async.h"
+
+#include "lib/deadline_cond.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A step of the library: what it waits for next (MYSQL_WAIT_*), 0: it is through. */
-static int call_start(const struct my_conn *conn, struct my_call *call)
+/* A step of the library. Returns what it waits for next (MYSQL_WAIT_*), 0: the call has ended. */
+static int call_start(const struct my_connection *conn, struct my_call *call)
 {
-    const struct my_place *place = conn->place;
+    const struct my_config *config = conn->config;
     MYSQL *mysql = conn->mysql, *connected = NULL;
     int wait = 0;
 
-    switch (call->what) {
+    switch (call->kind) {
     case MY_QUERY:
         return mysql_real_query_start(&call->failed, mysql, call->text, strlen(call->text));
     case MY_NEXT:
@@ -33,22 +35,22 @@ static int call_start(const struct my_conn *conn, struct my_call *call)
     case MY_STMT_STORE:
         return mysql_stmt_store_result_start(&call->failed, call->stmt);
     case MY_CONNECT:
-        wait =
-            mysql_real_connect_start(&connected, mysql, place->socket == NULL ? place->host : NULL,
-                                     place->user, call->text, place->database, place->port,
-                                     place->socket, CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS);
+        wait = mysql_real_connect_start(&connected, mysql,
+                                        config->socket == NULL ? config->host : NULL, config->user,
+                                        call->text, config->database, config->port, config->socket,
+                                        CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS);
         call->failed = wait == 0 && connected == NULL;
         return wait;
     }
     return wait;
 }
 
-static int call_go_on(MYSQL *mysql, struct my_call *call, int ready)
+static int call_continue(MYSQL *mysql, struct my_call *call, int ready)
 {
     MYSQL *connected = NULL;
     int wait = 0;
 
-    switch (call->what) {
+    switch (call->kind) {
     case MY_QUERY:
         return mysql_real_query_cont(&call->failed, mysql, ready);
     case MY_NEXT:
@@ -82,13 +84,13 @@ static int ready_of(int wait, short events)
                 ((events & POLLOUT) != 0 ? MYSQL_WAIT_WRITE : 0) |
                 ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
 
-    if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) /* its next call tells it so */
+    if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) /* the library's next call fails */
         ready |= wait & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
     return ready;
 }
 
-/* A stale wake-up, or the one that says stop. */
-static void wake_take(const struct my_conn *conn)
+/* Takes a stale wake-up, or the one of an interrupt. */
+static void wake_take(const struct my_connection *conn)
 {
     uint64_t sum = 0;
     ssize_t got = read(conn->wake_fd, &sum, sizeof sum);
@@ -96,12 +98,12 @@ static void wake_take(const struct my_conn *conn)
     (void)got;
 }
 
-/* How many have something to say; 0: none of them at once. */
-static int spin_for(struct my_conn *conn, struct pollfd fds[2])
+/* The number of descriptors that are ready; 0: none was ready soon. */
+static int spin_for(struct my_connection *conn, struct pollfd fds[2])
 {
     int count = 0;
 
-    while (count == 0 && spin_more(&conn->spin, conn->host->now_ns(conn->host->ctx))) {
+    while (count == 0 && spin_more(&conn->spin, my_connection_now(conn))) {
         (void)sched_yield();
         count = poll(fds, 2, 0);
     }
@@ -109,13 +111,13 @@ static int spin_for(struct my_conn *conn, struct pollfd fds[2])
 }
 
 /* *ready is what happened, of what the library waits for. */
-static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
+static enum dlock_status sleep_for(struct my_connection *conn, int wait, int *ready)
 {
     struct pollfd fds[2] = {{.fd = mysql_get_socket(conn->mysql), .events = events_of(wait)},
                             {.fd = conn->stop != NULL ? conn->wake_fd : -1, .events = POLLIN}};
 
     for (;;) {
-        int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
+        int64_t left_ns = conn->deadline_ns - my_connection_now(conn);
         const struct timespec left =
             dl_deadline_cond_slice(left_ns); /* if it is over, what has arrived counts */
         int count = 0;
@@ -136,24 +138,25 @@ static enum dlock_status sleep_for(struct my_conn *conn, int wait, int *ready)
     }
 }
 
-/* How long others hold a row is not known from other answers. */
-static enum dlock_status wait_for(struct my_conn *conn, int wait, int *ready)
+/* Other answers do not tell how long another owner holds a row. */
+static enum dlock_status wait_for(struct my_connection *conn, int wait, int *ready)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (conn->waits || conn->spin.processors < 2)
+    if (conn->long_wait || conn->spin.processors < 2)
         return sleep_for(conn, wait, ready);
-    spin_begin(&conn->spin, conn->host->now_ns(conn->host->ctx));
+    spin_begin(&conn->spin, my_connection_now(conn));
     status = sleep_for(conn, wait, ready);
-    spin_end(&conn->spin, conn->host->now_ns(conn->host->ctx), status == DLOCK_OK);
+    spin_end(&conn->spin, my_connection_now(conn), status == DLOCK_OK);
     return status;
 }
 
-/* Around calls of OpenSSL, which writes without MSG_NOSIGNAL: a dead peer must not end the process.
- * And which takes an error for its own that any connection of this thread left behind. */
+/* Around calls of OpenSSL. It writes without MSG_NOSIGNAL, and a dead peer must not end the
+ * process. It also takes an error that another connection of this thread left behind for its own.
+ */
 struct tls_guard {
     sigset_t pipe, before;
-    int pending;
+    bool pending;
 };
 
 static void guard_begin(struct tls_guard *guard)
@@ -164,7 +167,7 @@ static void guard_begin(struct tls_guard *guard)
     (void)sigemptyset(&guard->pipe);
     (void)sigaddset(&guard->pipe, SIGPIPE);
     (void)sigpending(&pending);
-    guard->pending = sigismember(&pending, SIGPIPE);
+    guard->pending = sigismember(&pending, SIGPIPE) == 1;
     (void)pthread_sigmask(SIG_BLOCK, &guard->pipe, &guard->before);
 }
 
@@ -180,89 +183,89 @@ static void guard_end(const struct tls_guard *guard)
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* The library makes sockets that a program started meanwhile would keep. */
-static void socket_seen(const struct my_conn *conn, const struct my_call *call)
+/* The library makes sockets without FD_CLOEXEC. */
+static void socket_made(const struct my_connection *conn, const struct my_call *call)
 {
     int fd = mysql_get_socket(conn->mysql);
 
     if (fd < 0)
         return;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    if (call->seen != NULL)
-        call->seen(call->seen_arg, fd);
+    if (call->on_socket != NULL)
+        call->on_socket(call->on_socket_arg, fd);
 }
 
-/* Held while a socket is there that a program would keep. */
-static pthread_mutex_t birth = PTHREAD_MUTEX_INITIALIZER;
+/* Held while there is a socket without FD_CLOEXEC, so that no fork copies it. */
+static pthread_mutex_t cloexec_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void birth_lock(void)
+static void cloexec_lock(void)
 {
-    (void)pthread_mutex_lock(&birth);
+    (void)pthread_mutex_lock(&cloexec_mutex);
 }
 
-static void birth_unlock(void)
+static void cloexec_unlock(void)
 {
-    (void)pthread_mutex_unlock(&birth);
+    (void)pthread_mutex_unlock(&cloexec_mutex);
 }
 
-int my_drive_init(void)
+int my_async_init(void)
 {
-    return pthread_atfork(birth_lock, birth_unlock, birth_unlock);
+    return pthread_atfork(cloexec_lock, cloexec_unlock, cloexec_unlock);
 }
 
-/* The first step of a connection. Nobody forks meanwhile, unless a name has to be resolved first,
- * which may take its time. */
-static int connect_start(struct my_conn *conn, struct my_call *call)
+/* The first step of a connection. No thread forks during this step, unless a name has to be
+ * resolved first, which may take long. */
+static int connect_start(struct my_connection *conn, struct my_call *call)
 {
-    const int quick = conn->place->socket != NULL || conn->place->numeric;
+    const bool quick = conn->config->socket != NULL || conn->config->numeric;
     int wait = 0;
 
     if (quick)
-        birth_lock();
+        cloexec_lock();
     wait = call_start(conn, call);
-    socket_seen(conn, call);
+    socket_made(conn, call);
     if (quick)
-        birth_unlock();
+        cloexec_unlock();
     return wait;
 }
 
-/* A statement is on its way. */
-static void sent(struct my_conn *conn, const struct my_call *call)
+/* A statement was sent. */
+static void sent(struct my_connection *conn, const struct my_call *call)
 {
-    void (*meanwhile)(void *arg) = conn->meanwhile;
+    void (*on_sent)(void *arg) = conn->on_sent;
 
-    if (meanwhile == NULL || (call->what != MY_QUERY && call->what != MY_EXECUTE))
+    if (on_sent == NULL || (call->kind != MY_QUERY && call->kind != MY_EXECUTE))
         return;
-    conn->meanwhile = NULL;
-    meanwhile(conn->meanwhile_arg);
+    conn->on_sent = NULL;
+    on_sent(conn->on_sent_arg);
 }
 
 /* From the start, or from where it was left. */
-static enum dlock_status run(struct my_conn *conn, struct my_call *call)
+static enum dlock_status run(struct my_connection *conn, struct my_call *call)
 {
     int wait = call->pending;
 
     if (wait == 0)
-        wait = call->what == MY_CONNECT ? connect_start(conn, call) : call_start(conn, call);
+        wait = call->kind == MY_CONNECT ? connect_start(conn, call) : call_start(conn, call);
     sent(conn, call);
     while (wait != 0) {
         int ready = 0;
         enum dlock_status status = DLOCK_INTERNAL;
 
-        if (call->what == MY_CONNECT)
-            socket_seen(conn, call);
+        if (call->kind == MY_CONNECT)
+            socket_made(conn, call);
         status = wait_for(conn, wait, &ready);
         if (status != DLOCK_OK) {
             call->pending = wait;
             return status;
         }
-        wait = call_go_on(conn->mysql, call, ready);
+        wait = call_continue(conn->mysql, call, ready);
     }
     call->pending = 0;
     return DLOCK_OK;
 }
 
-enum dlock_status my_drive_part(struct my_conn *conn, struct my_call *call)
+enum dlock_status my_async_resume(struct my_connection *conn, struct my_call *call)
 {
     struct tls_guard guard;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -275,16 +278,16 @@ enum dlock_status my_drive_part(struct my_conn *conn, struct my_call *call)
     return status;
 }
 
-enum dlock_status my_drive(struct my_conn *conn, struct my_call *call)
+enum dlock_status my_async_run(struct my_connection *conn, struct my_call *call)
 {
-    enum dlock_status status = my_drive_part(conn, call);
+    enum dlock_status status = my_async_resume(conn, call);
 
     if (status != DLOCK_OK)
-        conn->dead = 1;
+        conn->dead = true;
     return status;
 }
 
-void my_drive_close(struct my_conn *conn)
+void my_async_close(struct my_connection *conn)
 {
     struct tls_guard guard;
 
@@ -296,10 +299,10 @@ void my_drive_close(struct my_conn *conn)
     conn->mysql = NULL;
 }
 
-enum dlock_status my_pause(struct my_conn *conn, int64_t pause_ns)
+enum dlock_status my_async_sleep(struct my_connection *conn, int64_t pause_ns)
 {
     struct pollfd wake = {.fd = conn->wake_fd, .events = POLLIN};
-    int64_t left_ns = conn->deadline_ns - conn->host->now_ns(conn->host->ctx);
+    int64_t left_ns = conn->deadline_ns - my_connection_now(conn);
     int64_t ns = pause_ns < left_ns ? pause_ns : left_ns;
     const struct timespec span = dl_deadline_cond_slice(ns);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "my.h"
+#include "config.h"
+
+#include "errmap.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -12,14 +14,14 @@ static enum dlock_status invalid(struct dlock_error *err, const char *text)
     return dlock_fail(err, MY_ORIGIN, DLOCK_INVALID, 0, "%s", text);
 }
 
-/* The library reads more into a host than a name: options after ';', several hosts. */
-static int host_plain(const char *host)
+/* For the library a host may have options after ';', or be several hosts. */
+static bool host_is_plain(const char *host)
 {
     return host[0] != '\0' && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                            "0123456789.:-") == strlen(host);
 }
 
-static enum dlock_status port_parse(struct my_place *place, const char *text,
+static enum dlock_status port_parse(struct my_config *config, const char *text,
                                     struct dlock_error *err)
 {
     char *end = NULL;
@@ -27,145 +29,145 @@ static enum dlock_status port_parse(struct my_place *place, const char *text,
 
     if (*text < '0' || *text > '9' || *end != '\0' || port == 0 || port > 65535)
         return invalid(err, "want a port from 1 to 65535");
-    place->port = (unsigned)port;
+    config->port = (unsigned)port;
     return DLOCK_OK;
 }
 
 /* "host", "host:port", "[v6]", "[v6]:port" */
-static enum dlock_status host_parse(struct my_place *place, const char *text,
+static enum dlock_status host_parse(struct my_config *config, const char *text,
                                     struct dlock_error *err)
 {
-    int bracket = text[0] == '[';
+    bool bracket = text[0] == '[';
     size_t len = bracket ? strcspn(text, "]") : strcspn(text, ":");
     const char *rest = text + len + (bracket && text[len] != '\0');
     unsigned char address[16];
 
-    place->port = DEFAULT_PORT;
-    if (len - (size_t)bracket >= sizeof place->host)
+    config->port = DEFAULT_PORT;
+    if (len - (size_t)bracket >= sizeof config->host)
         return invalid(err, "the host name is too long");
-    memcpy(place->host, text + bracket, len - (size_t)bracket);
-    if (!host_plain(place->host))
+    memcpy(config->host, text + bracket, len - (size_t)bracket);
+    if (!host_is_plain(config->host))
         return invalid(err, "a host is a name, an IPv4 address or an IPv6 address in brackets");
-    place->numeric = inet_pton(AF_INET, place->host, address) == 1 ||
-                     inet_pton(AF_INET6, place->host, address) == 1;
-    (void)snprintf(place->endpoint, sizeof place->endpoint, bracket ? "[%.40s]" : "%.54s",
-                   place->host);
+    config->numeric = inet_pton(AF_INET, config->host, address) == 1 ||
+                      inet_pton(AF_INET6, config->host, address) == 1;
+    (void)snprintf(config->endpoint, sizeof config->endpoint, bracket ? "[%.40s]" : "%.54s",
+                   config->host);
     if (*rest == ':') {
-        enum dlock_status status = port_parse(place, rest + 1, err);
+        enum dlock_status status = port_parse(config, rest + 1, err);
 
         if (status != DLOCK_OK)
             return status;
     }
-    len = strlen(place->endpoint);
-    (void)snprintf(place->endpoint + len, sizeof place->endpoint - len, ":%u", place->port);
+    len = strlen(config->endpoint);
+    (void)snprintf(config->endpoint + len, sizeof config->endpoint - len, ":%u", config->port);
     return DLOCK_OK;
 }
 
-/* The library would log in as the user of the process, or whom the environment names. */
-static enum dlock_status user_find(struct my_place *place, struct dlock_error *err)
+/* Without one the library takes the user of the process or one that the environment names. */
+static enum dlock_status user_find(struct my_config *config, struct dlock_error *err)
 {
-    place->user = place->target->user;
-    if (place->user == NULL || place->user[0] == '\0')
+    config->user = config->target->user;
+    if (config->user == NULL || config->user[0] == '\0')
         return invalid(err, "want a user: mysql://user@host/database");
     return DLOCK_OK;
 }
 
-static enum dlock_status peer_find(struct my_place *place, struct dlock_error *err)
+static enum dlock_status peer_find(struct my_config *config, struct dlock_error *err)
 {
-    const char *const *hosts = place->target->hosts;
+    const char *const *hosts = config->target->hosts;
 
-    if (place->socket != NULL) {
-        if (place->socket[0] != '/')
+    if (config->socket != NULL) {
+        if (config->socket[0] != '/')
             return invalid(err, "unix_socket= wants an absolute path");
         if (hosts != NULL && hosts[0] != NULL)
             return invalid(err, "unix_socket= is instead of a host: mysql://user@/database?...");
-        (void)snprintf(place->endpoint, sizeof place->endpoint, "%s", place->socket);
+        (void)snprintf(config->endpoint, sizeof config->endpoint, "%s", config->socket);
         return DLOCK_OK;
     }
     if (hosts == NULL || hosts[0] == NULL)
         return invalid(err, "want a host, or unix_socket=");
     if (hosts[1] != NULL)
         return invalid(err, "one host only: locks of two servers are two locks");
-    return host_parse(place, hosts[0], err);
+    return host_parse(config, hosts[0], err);
 }
 
-static enum dlock_status database_find(struct my_place *place, struct dlock_error *err)
+static enum dlock_status database_find(struct my_config *config, struct dlock_error *err)
 {
-    const char *path = place->target->path;
+    const char *path = config->target->path;
     size_t len = 0;
 
     while (*path == '/')
         path++;
     len = strlen(path);
-    if (len == 0 || len >= sizeof place->database || strchr(path, '/') != NULL)
+    if (len == 0 || len >= sizeof config->database || strchr(path, '/') != NULL)
         return invalid(err, "want the name of a database after the host: mysql://host/database");
-    memcpy(place->database, path, len + 1);
+    memcpy(config->database, path, len + 1);
     return DLOCK_OK;
 }
 
-static enum dlock_status prefix_find(struct my_place *place, struct dlock_error *err)
+static enum dlock_status prefix_find(struct my_config *config, struct dlock_error *err)
 {
-    const char *prefix = place->target->option(place->target, "table_prefix");
+    const char *prefix = config->target->option(config->target, "table_prefix");
 
     if (prefix == NULL)
         prefix = "dlock_";
     if (prefix[0] == '\0' || strlen(prefix) > MY_PREFIX_MAX ||
         strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(prefix))
         return invalid(err, "table_prefix= wants 1 to 32 of a-z, 0-9 and _");
-    (void)snprintf(place->prefix, sizeof place->prefix, "%s", prefix);
+    (void)snprintf(config->prefix, sizeof config->prefix, "%s", prefix);
     return DLOCK_OK;
 }
 
-/* The library would dial first, and say less. */
-static int files_check(const struct tls_options *tls, char *why, size_t size)
+/* The library would connect first, and say less. */
+static bool files_check(const struct tls_options *tls, char *why, size_t size)
 {
     return (tls->ca == NULL || tls_file_check("ca", tls->ca, why, size)) &&
            (tls->cert == NULL || (tls_file_check("cert", tls->cert, why, size) &&
                                   tls_file_check("key_file", tls->key, why, size)));
 }
 
-static enum dlock_status tls_find(struct my_place *place, struct dlock_error *err)
+static enum dlock_status tls_find(struct my_config *config, struct dlock_error *err)
 {
-    const struct dlock_target *target = place->target;
-    const struct tls_options *tls = &place->tls_options;
+    const struct dlock_target *target = config->target;
+    const struct tls_options *tls = &config->tls_options;
     char why[TLS_WHY_SIZE];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    place->tls = (int)target->number(target, "tls");
-    status =
-        tls_options_take(&place->tls_options, target, MY_ORIGIN, place->tls ? NULL : "tls=on", err);
-    if (status != DLOCK_OK || !place->tls)
+    config->tls = target->number(target, "tls") != 0;
+    status = tls_options_take(&config->tls_options, target, MY_ORIGIN,
+                              config->tls ? NULL : "tls=on", err);
+    if (status != DLOCK_OK || !config->tls)
         return status;
     if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
         return invalid(err, "verify=ca wants ca=: the library looks at no certificate without it");
     return files_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
 }
 
-static enum dlock_status strategy_find(struct my_place *place, struct dlock_error *err)
+static enum dlock_status strategy_find(struct my_config *config, struct dlock_error *err)
 {
     static const char *const names[] = {
         [MY_ROW] = "row", [MY_INSERT] = "insert", [MY_SESSION] = "session"};
-    const char *name = place->target->option(place->target, "strategy");
+    const char *name = config->target->option(config->target, "strategy");
 
     if (name == NULL)
         name = names[MY_ROW];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
-            place->strategy = (enum my_strategy)i;
-            place->strategy_name = names[i];
+            config->strategy = (enum my_strategy)i;
+            config->strategy_name = names[i];
             return DLOCK_OK;
         }
     }
     return invalid(err, "strategy= is row, insert or session");
 }
 
-enum dlock_status my_place_init(struct my_place *place, const struct dlock_target *target,
-                                struct dlock_error *err)
+enum dlock_status my_config_init(struct my_config *config, const struct dlock_target *target,
+                                 struct dlock_error *err)
 {
     const char *create = target->option(target, "create");
     enum dlock_status status = DLOCK_INTERNAL;
 
-    *place = (struct my_place){
+    *config = (struct my_config){
         .target = target,
         .socket = target->option(target, "unix_socket"),
         .create = create == NULL || target->number(target, "create") != 0,
@@ -173,16 +175,16 @@ enum dlock_status my_place_init(struct my_place *place, const struct dlock_targe
         .spin = target->number(target, "spin") != 0,
         .grace_ms = target->number(target, "session_grace"),
     };
-    status = strategy_find(place, err);
+    status = strategy_find(config, err);
     if (status == DLOCK_OK)
-        status = user_find(place, err);
+        status = user_find(config, err);
     if (status == DLOCK_OK)
-        status = peer_find(place, err);
+        status = peer_find(config, err);
     if (status == DLOCK_OK)
-        status = database_find(place, err);
+        status = database_find(config, err);
     if (status == DLOCK_OK)
-        status = prefix_find(place, err);
+        status = prefix_find(config, err);
     if (status == DLOCK_OK)
-        status = tls_find(place, err);
+        status = tls_find(config, err);
     return status;
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "inspect.h"
+
+#include "execute.h"
+#include "lib/hex.h"
+#include "query.h"
+#include "transaction.h"
+
+#include <stdlib.h>
+
+static bool report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
+{
+    char owner[2 * DLOCK_TOKEN_SIZE + 1];
+    struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = row->bytes[0],
+        .name_len = (uint32_t)row->length[0],
+        .mode = row->number[0] != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .waiters = UINT32_MAX,
+        .fence = (uint64_t)row->number[1],
+        .fence_room = MY_FENCE_STEP - 1,
+        .remaining_ms = row->number[2] / MY_US_PER_MS,
+        .held_ms = row->number[3] / MY_US_PER_MS,
+        .owner = owner,
+        .label = (const char *)row->bytes[2],
+    };
+
+    dl_hex_encode(owner, row->bytes[1], row->length[1] <= DLOCK_TOKEN_SIZE ? row->length[1] : 0);
+    return fn(arg, &info);
+}
+
+/* Strategy session: a holder that died leaves its entry behind, so that only the row itself tells
+ * whether it is held. This takes a free row for a moment and gives it back in the same exchange. */
+static enum dlock_status row_free(struct my_connection *conn, bool *is_free,
+                                  struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char *text = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *is_free = false;
+    if (conn->config->strategy != MY_SESSION)
+        return DLOCK_OK;
+    text = my_execute_text(conn, MY_PROBE_FREE);
+    if (text == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    conn->in_transaction = true;
+    status = my_query_script(conn, text, &results, err);
+    conn->in_transaction = false;
+    if (status == DLOCK_OK && results.list[0] != NULL)
+        *is_free = mysql_num_rows(results.list[0]) > 0;
+    my_query_results_free(&results);
+    my_transaction_end_read(conn);
+    free(text);
+    return status;
+}
+
+enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
+                             struct dlock_error *err)
+{
+    bool is_free = false;
+    enum dlock_status status = row_free(conn, &is_free, err);
+
+    if (status != DLOCK_OK || is_free)
+        return status;
+    conn->input.number = conn->config->grace_ms * MY_US_PER_MS;
+    status = my_execute(conn, MY_INSPECT, err);
+    if (status != DLOCK_OK)
+        return status;
+    while (my_execute_fetch(conn, MY_INSPECT) && !report(&conn->row, fn, arg))
+        ;
+    my_execute_done(conn, MY_INSPECT);
+    my_transaction_end_read(conn);
+    return DLOCK_OK;
+}
+
+enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+    bool stop = false;
+
+    conn->input.number = conn->config->grace_ms * MY_US_PER_MS;
+    status = my_execute(conn, MY_LIST, err);
+    if (status != DLOCK_OK)
+        return status;
+    while (status == DLOCK_OK && !stop && my_execute_fetch(conn, MY_LIST)) {
+        struct my_row row = conn->row;
+        bool is_free = false;
+
+        my_execute_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
+        status = row_free(conn, &is_free, err);
+        if (status == DLOCK_OK && !is_free)
+            stop = report(&row, fn, arg);
+    }
+    my_execute_done(conn, MY_LIST);
+    my_transaction_end_read(conn);
+    return status;
+}

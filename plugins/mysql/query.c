@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "query.h"
+
+#include "async.h"
+
+/* The answer to the query that was sent, or to the next one of several. *result may be NULL after
+ * OK. */
+static enum dlock_status answer(struct my_connection *conn, struct my_call *call,
+                                MYSQL_RES **result, struct dlock_error *err)
+{
+    enum dlock_status status = my_async_run(conn, call);
+
+    *result = NULL;
+    if (status == DLOCK_OK && !call->failed && mysql_field_count(conn->mysql) > 0) {
+        call->kind = MY_STORE;
+        status = my_async_run(conn, call);
+        call->failed = call->result == NULL;
+    }
+    if (status != DLOCK_OK)
+        return my_connection_unanswered(conn, status, err);
+    conn->answered_ns = my_connection_now(conn);
+    if (call->failed)
+        return my_connection_refused(conn, mysql_errno(conn->mysql), mysql_error(conn->mysql), err);
+    conn->affected = mysql_affected_rows(conn->mysql);
+    conn->insert_id = mysql_insert_id(conn->mysql);
+    *result = call->result;
+    return DLOCK_OK;
+}
+
+enum dlock_status my_query_script(struct my_connection *conn, const char *text,
+                                  struct my_results *results, struct dlock_error *err)
+{
+    struct my_call call = {.kind = MY_QUERY, .text = text};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    results->count = 0;
+    do {
+        status = answer(conn, &call, &results->list[results->count], err);
+        if (status != DLOCK_OK)
+            return status;
+        results->count++;
+        call = (struct my_call){.kind = MY_NEXT};
+    } while (mysql_more_results(conn->mysql) && results->count < MY_RESULTS);
+    return mysql_more_results(conn->mysql) ? my_connection_bad_reply(conn, err) : DLOCK_OK;
+}
+
+void my_query_results_free(struct my_results *results)
+{
+    for (size_t i = 0; i < results->count; i++)
+        mysql_free_result(results->list[i]);
+    results->count = 0;
+}
+
+static unsigned columns_of(MYSQL_RES *result)
+{
+    return result != NULL ? mysql_num_fields(result) : 0;
+}
+
+enum dlock_status my_query_select(struct my_connection *conn, const char *text, unsigned columns,
+                                  MYSQL_RES **result, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    enum dlock_status status = my_query_script(conn, text, &results, err);
+
+    *result = NULL;
+    if (status == DLOCK_OK && (results.count != 1 || columns_of(results.list[0]) != columns))
+        status = my_connection_bad_reply(conn, err);
+    if (status == DLOCK_OK)
+        *result = results.list[0];
+    else
+        my_query_results_free(&results);
+    return status == DLOCK_UNKNOWN && columns > 0 ? DLOCK_UNAVAILABLE : status;
+}
+
+enum dlock_status my_query(struct my_connection *conn, const char *text, struct dlock_error *err)
+{
+    MYSQL_RES *none = NULL;
+
+    return my_query_select(conn, text, 0, &none, err);
+}

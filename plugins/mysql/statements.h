@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* statements.h - the SQL of the three strategies, what it reads and what it answers. */
+#ifndef MY_STATEMENTS_H
+#define MY_STATEMENTS_H
+
+#include "config.h"
+
+#include <mysql.h>
+
+#define MY_NAME_MAX  255
+#define MY_LABEL_MAX 255
+
+/* A grant gets the first of so many numbers; the others are free for hand-offs. */
+#define MY_FENCE_STEP 32
+
+enum my_statement {
+    MY_TAKE,       /* a name that is free and reserved for nobody */
+    MY_TAKE_AGAIN, /* row: or that is ours, or reserved for us */
+    MY_CREATE,     /* row: the first time of a name */
+    MY_ENSURE,     /* row: a free row, for readers */
+    MY_POLL,       /* row, insert: the holder, without a lock on the row */
+    MY_EXTEND,     /* exclusive */
+    MY_EXTEND_ALL, /* of @b: all leases that are held or, if others have locked a row, none */
+    MY_FREE_OF,    /* of @b: the leases that are held, and whose rows nobody else has locked */
+    MY_UNLOCK,     /* exclusive */
+    MY_BREAK,      /* exclusive, of any holder */
+    MY_GUARD,      /* begins each change of readers */
+    MY_GUARD_NOW,  /* the same, and does not wait for the row */
+    MY_READER_ADD, /* shared */
+    MY_READER_EXTEND,
+    MY_READER_REMOVE,
+    MY_READER_BREAK,
+    MY_READER_REAP,
+    MY_STEP_DOWN,      /* the exclusive part of a downgrade */
+    MY_READERS_UPDATE, /* ends each change of readers */
+    MY_RESERVE,        /* only this head takes the name when it is free, for @i microseconds */
+    MY_UNRESERVE,
+    MY_SWEEP, /* insert: a row that nobody holds */
+    MY_FENCE, /* insert, session: the next number, and its owner */
+    MY_FENCE_FIRST,
+    MY_FENCE_READ,
+    MY_ROW_NOWAIT, /* session: the row lock */
+    MY_ROW_WAIT,
+    MY_SHARE_NOWAIT,
+    MY_SHARE_WAIT,
+    MY_PROBE_FREE, /* session: a row if it is not locked; a script of two statements */
+    MY_INSPECT,
+    MY_LIST,
+    MY_STATEMENTS
+};
+
+/* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
+ * name, @t token, @l label, @d ttl in microseconds, @i the number, @b leases; @s and @w are the
+ * dialect's share and at_once. `out` has a letter a column: i number, b bytes. NULL text: the
+ * strategy has no such statement. */
+struct my_sql {
+    const char *text, *out;
+};
+
+const struct my_sql *my_statements_get(enum my_strategy strategy, enum my_statement which);
+
+/* Writes text to out with the prefix before table names in braces. false: no room. */
+bool my_statements_expand(const char *text, const char *prefix, char *out, size_t size);
+
+#define MY_NUMBERS 8
+#define MY_BLOBS   3
+#define MY_INPUTS  16
+
+/* What statements read: filled before each execution. */
+struct my_input {
+    unsigned char name[MY_NAME_MAX];
+    unsigned long name_len;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    unsigned long token_len;
+    char label[MY_LABEL_MAX];
+    unsigned long label_len;
+    long long ttl_us, number;
+    const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only */
+};
+
+/* The index of the lease; the hex of name and token; the ttl in microseconds. */
+#define MY_LEASE "SELECT %zu AS i, x'%s' AS name, x'%s' AS token, %lld AS ttl_us"
+
+/* The row that was fetched last. */
+struct my_row {
+    long long number[MY_NUMBERS];
+    unsigned char bytes[MY_BLOBS][MY_NAME_MAX + 1]; /* NUL behind them */
+    unsigned long length[MY_BLOBS];
+};
+
+#endif
