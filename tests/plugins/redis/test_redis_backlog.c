@@ -160,10 +160,10 @@ Test(share, C8_the_next_leader_gives_up_in_time_though_nothing_can_be_sent)
     dlt_redis_pause(&server, true);
     first.wire = wire;
     first.exchange.bytes = bytes;
-    first.exchange.deadline_ns = dlt_host_in(&s.host, 500);
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
     cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
     await_asked(wire);
-    until_ns = dlt_host_in(&s.host, 1500);
+    until_ns = first.exchange.deadline_ns + 1000 * DLT_NS_PER_MS;
     second.deadline_ns = until_ns;
     cr_assert(redis_wire_ask(wire, &second));
     cr_assert_lt(dlt_host_in(&s.host, 0) - until_ns, 5000 * DLT_NS_PER_MS);
