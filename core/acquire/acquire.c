@@ -5,6 +5,7 @@
 #include "acquire/lengthen.h"
 #include "acquire/local_waiter.h"
 #include "hold/held.h"
+#include "hold/renewer.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
 
@@ -56,7 +57,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     default:
         return dl_error(err, DLOCK_ALREADY, "this handle holds the lock");
     }
-    if (dl_renewer_start(client, err) != DLOCK_OK)
+    if (dl_renewer_start_locked(client, err) != DLOCK_OK)
         return DLOCK_NOMEM;
     lock->phase = DL_PHASE_ACQUIRING;
     client->acquiring++;
@@ -229,7 +230,7 @@ static void step_try(struct acquire *a)
             dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
     }
     if (status != DLOCK_OK) {
-        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_random(a->client));
         failure_note(a);
         return;
     }
@@ -237,7 +238,7 @@ static void step_try(struct acquire *a)
     status = try_call(a, session, sent_ns);
     dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
     dl_acquire_fsm_tried(&a->attempt, sent_ns, now(a), status, &a->grant,
-                         status == DLOCK_OK ? 0 : dl_client_jitter(a->client));
+                         status == DLOCK_OK ? 0 : dl_client_random(a->client));
     if (a->attempt.step != DL_STEP_DONE)
         dl_acquire_text_waits(&a->text, &a->client->host.log);
     failure_note(a);
@@ -279,7 +280,7 @@ static void step_connect(struct acquire *a)
 
         dl_acquire_fsm_connected(&a->attempt, now(a), &rules);
     } else {
-        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_jitter(a->client));
+        dl_acquire_fsm_no_session(&a->attempt, now(a), status, dl_client_random(a->client));
     }
     failure_note(a);
 }
@@ -341,7 +342,7 @@ static void step_watch(struct acquire *a)
         return; /* handed */
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
-    dl_acquire_fsm_watched(&a->attempt, now(a), status, &a->grant, dl_client_jitter(a->client));
+    dl_acquire_fsm_watched(&a->attempt, now(a), status, &a->grant, dl_client_random(a->client));
     place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
 }
 
@@ -457,7 +458,7 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     }
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_local_waiter_leave_locked(lock);
-    dl_handle_idle_locked(lock);
+    dl_held_idle_locked(lock);
     if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
         granted_locked(a);
     (void)pthread_mutex_unlock(&a->client->mutex);

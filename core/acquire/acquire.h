@@ -9,7 +9,7 @@
 #ifndef DL_ACQUIRE_H
 #define DL_ACQUIRE_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 /* timeout_ms: DLOCK_TRY or 0: one attempt; DLOCK_FOREVER; else a bound. Outcomes as in dlock.h. */
 enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,

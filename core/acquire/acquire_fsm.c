@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/acquire_fsm.h"
-#include "acquire/backoff.h"
-#include "acquire/validity.h"
+#include "hold/validity.h"
+#include "sys/backoff.h"
 #include "sys/clock.h"
 
 /* After a failure, and between two looks at a store that cannot notify. */

@@ -34,12 +34,10 @@
 #ifndef DL_ACQUIRE_FSM_H
 #define DL_ACQUIRE_FSM_H
 
+#include "hold/release_fsm.h"
+
 #include <dlock/plugin.h>
 #include <stdbool.h>
-
-/* An exchange near the caller's deadline gets this much, so that it can end conclusively; and so
- * does the release after it: together within the 100 ms that C8 allows. */
-#define DL_GRACE_NS INT64_C(40000000)
 
 enum dl_step {
     DL_STEP_CONNECT, /* makes the first session of the client, by until_ns */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/lengthen.h"
-#include "acquire/validity.h"
 #include "hold/renew.h"
+#include "hold/renew_schedule.h"
+#include "hold/validity.h"
 
 /* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
 static bool is_kept(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
@@ -12,7 +13,7 @@ static bool is_kept(const struct dlock *lock, const struct dl_acquire_fsm *attem
     int64_t busy_until_ns;
 
     (void)pthread_mutex_lock(&client->mutex);
-    busy_until_ns = client->keeper.busy_until_ns;
+    busy_until_ns = client->renewer->busy_until_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     return lock->renewal.automatic && busy_until_ns < attempt->valid_until_ns - third_ns;
 }

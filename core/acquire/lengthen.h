@@ -7,7 +7,7 @@
 #define DL_LENGTHEN_H
 
 #include "acquire/acquire_fsm.h"
-#include "client/handle.h"
+#include "hold/handle.h"
 
 /* Whether the lease that the attempt got is shorter than asked for, nobody will change that in
  * time, and there is time to do so. */

@@ -2,11 +2,6 @@
 #include "acquire/local_waiter.h"
 #include "hold/held.h"
 
-struct dl_waiting *dl_local_waiter_waiting(struct dl_local_waiter *turn)
-{
-    return (struct dl_waiting *)(void *)((char *)turn - offsetof(struct dl_waiting, turn));
-}
-
 static enum dlock_status timed_out(const struct dl_name_state *name)
 {
     if (name->failure == DLOCK_OK)

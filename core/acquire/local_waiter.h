@@ -9,10 +9,7 @@
 #ifndef DL_LOCAL_WAITER_H
 #define DL_LOCAL_WAITER_H
 
-#include "client/handle.h"
-
-/* Whose turn it is. */
-struct dl_waiting *dl_local_waiter_waiting(struct dl_local_waiter *turn);
+#include "hold/handle.h"
 
 /*
  * In line, if `wait`, until it is our turn. OK: let in, or handed a claim. BUSY: others are in

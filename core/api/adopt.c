@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/adopt.h"
-#include "acquire/validity.h"
 #include "api/query.h"
 #include "hold/held.h"
 #include "hold/renew.h"
+#include "hold/renewer.h"
+#include "hold/validity.h"
 #include "sys/error.h"
 #include "sys/random.h"
 
@@ -64,7 +65,7 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
     else if (lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE)
         status = dl_error(err, DLOCK_ALREADY, "this handle holds a lock or is in use");
     else
-        status = dl_renewer_start(client, err);
+        status = dl_renewer_start_locked(client, err);
     if (status == DLOCK_OK) {
         lock->phase = DL_PHASE_ACQUIRING;
         client->acquiring++;
@@ -167,7 +168,7 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     (void)pthread_mutex_lock(&client->mutex);
     if (status == DLOCK_OK)
         adopted_locked(lock, &grant, until_ns);
-    dl_handle_idle_locked(lock);
+    dl_held_idle_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

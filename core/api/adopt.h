@@ -3,7 +3,7 @@
 #ifndef DL_ADOPT_H
 #define DL_ADOPT_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err);
 

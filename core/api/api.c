@@ -2,7 +2,12 @@
 /* api.c - the functions of dlock.h: checks arguments and the process, hands over, exports the
  * error. */
 #include "acquire/acquire.h"
+#include "acquire/cancel.h"
 #include "api/adopt.h"
+#include "api/client_close.h"
+#include "api/client_open.h"
+#include "api/handle_free.h"
+#include "api/handle_new.h"
 #include "api/query.h"
 #include "hold/held.h"
 #include "hold/renew.h"
@@ -144,7 +149,7 @@ void dlock_free(struct dlock *lock)
     if (lock == NULL)
         return;
     if (dl_client_forked(lock->client))
-        dl_handle_free_forked(lock);
+        dl_handle_free_after_fork(lock);
     else
         dl_handle_free(lock);
 }
@@ -247,7 +252,7 @@ void dlock_cancel(struct dlock *lock)
     struct dlock_error e;
 
     if (lock_check(lock, &e) == DLOCK_OK)
-        dl_handle_cancel(lock);
+        dl_cancel(lock);
 }
 
 void dlock_cancel_reset(struct dlock *lock)
@@ -255,7 +260,7 @@ void dlock_cancel_reset(struct dlock *lock)
     struct dlock_error e;
 
     if (lock_check(lock, &e) == DLOCK_OK)
-        dl_handle_cancel_reset(lock);
+        dl_cancel_reset(lock);
 }
 
 /* The lease of a handle changes when its end is noticed, which is no change to anybody else. */

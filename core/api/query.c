@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/query.h"
+#include "api/client_ref.h"
 #include "session/dispatch.h"
 #include "sys/struct_size.h"
 
@@ -85,7 +86,7 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
 {
     int64_t timeout_ms = query_timeout_ms(&client->store->settings, query->kind);
     int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), timeout_ms);
-    enum dlock_status status = dl_client_enter(client, err);
+    enum dlock_status status = dl_client_call_begin(client, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -102,7 +103,7 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
         if (status != DLOCK_UNAVAILABLE || query->reported)
             break;
     }
-    dl_client_leave(client);
+    dl_client_call_end(client);
     return status;
 }
 

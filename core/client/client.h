@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.h - one store in use: its sessions, its keeper, its handles.
+ * client.h - a client: one store in use by one program, with its sessions, names, handles, events
+ * and renewer.
  *
- * LOCK ORDER: client->mutex, then the pool's. Neither is held while a slot (interrupt excepted), a
- * callback or the log sink runs. client->mutex guards everything in here and in the handles that is
+ * LOCK ORDER: client->mutex, then the pool's mutex. Neither is held while a slot of a plugin, a
+ * callback or the log sink runs; the slot `interrupt` is the one exception, it runs with
+ * client->mutex held. client->mutex guards all members of the client and of its handles that are
  * not said to be constant or atomic.
+ *
+ * The folder client/ has what a client knows: name_state.h (names), local_queue.h (the calls that
+ * wait for a name), events.h (losses on their way to the application), lock_options.h.
  */
 #ifndef DL_CLIENT_H
 #define DL_CLIENT_H
@@ -12,9 +17,10 @@
 #include "client/events.h"
 #include "client/lock_options.h"
 #include "client/name_state.h"
-#include "hold/renewer.h"
 #include "load/store.h"
 #include "session/session_pool.h"
+#include "sys/fork.h"
+#include "sys/random.h"
 
 #include <dlock/dlock.h>
 
@@ -30,52 +36,53 @@ struct dlock_client {
     struct dl_pool pool;
 
     pthread_mutex_t mutex;
-    pthread_cond_t quiet; /* signalled when a call has ended and somebody closes */
-    struct dl_renewer keeper;
+    pthread_cond_t quiet;       /* signaled when a call has ended, for a thread that closes */
+    struct dl_renewer *renewer; /* the pointer is constant */
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;
     struct dl_lock_options *terms; /* of the handle made last */
     size_t refs;                   /* the client itself, until close, and its handles */
     unsigned calls;                /* in progress, other than on handles */
-    unsigned acquiring;            /* handles */
+    unsigned acquiring;            /* handles that are being acquired */
     bool shutdown, closed;
     _Atomic bool unfit; /* the last probe found that the store keeps no lock safely (C16) */
     uint64_t jitter;
 };
 
-enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
-                                 struct dlock_client **out, struct dlock_error *err);
+/* Whether the store has the capability, one of those that are the same in all sessions [OPN-5].
+ * false before the first session. */
+static inline bool dl_client_has(const struct dlock_client *client, uint32_t cap)
+{
+    const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
 
-/* For tests: a descriptor in place of a file, and seams. host may be NULL; its table is made anew.
- */
-enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, const char *uri,
-                                        const struct dlock_client_options *options,
-                                        const struct dl_host *host, struct dlock_client **out,
-                                        struct dlock_error *err);
+    return first != NULL && (first->caps & cap) != 0;
+}
 
-void dl_client_shutdown(struct dlock_client *client);
-void dl_client_close(struct dlock_client *client);
+static inline bool dl_client_forked(const struct dlock_client *client)
+{
+    return dl_fork_differs(client->generation) != 0;
+}
 
-/* A call that is not on a handle begins (CLOSED: it may not) and ends. */
-enum dlock_status dl_client_enter(struct dlock_client *client, struct dlock_error *err);
-void dl_client_leave(struct dlock_client *client);
+static inline int64_t dl_client_now(const struct dlock_client *client)
+{
+    return dl_clock_now(&client->host.clock);
+}
 
-/* One user less; frees it with the last. Without the mutex. */
-void dl_client_release(struct dlock_client *client);
+/* A random number for jitter. */
+static inline uint64_t dl_client_random_locked(struct dlock_client *client)
+{
+    return dl_random_jitter(&client->jitter);
+}
 
-/* The same in a forked child, where nothing can be locked. */
-void dl_client_release_forked(struct dlock_client *client);
+static inline uint64_t dl_client_random(struct dlock_client *client)
+{
+    uint64_t random;
 
-/* One of the bits that are the same in all sessions [OPN-5]; not known before the first one. */
-bool dl_client_has(const struct dlock_client *client, uint32_t cap);
-
-bool dl_client_forked(const struct dlock_client *client);
-int64_t dl_client_now(const struct dlock_client *client);
-
-/* For jitter. With the mutex held. */
-uint64_t dl_client_random(struct dlock_client *client);
-/* The same, without the mutex. */
-uint64_t dl_client_jitter(struct dlock_client *client);
+    (void)pthread_mutex_lock(&client->mutex);
+    random = dl_client_random_locked(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return random;
+}
 
 #endif

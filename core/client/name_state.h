@@ -9,7 +9,7 @@
 #ifndef DL_NAME_STATE_H
 #define DL_NAME_STATE_H
 
-#include "acquire/local_queue.h"
+#include "client/local_queue.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/held.h"
-#include "acquire/local_waiter.h"
+#include "hold/renew_schedule.h"
 #include "sys/error.h"
 
 #define DEPTH_MOST UINT32_MAX
@@ -13,7 +13,7 @@ void dl_held_admit_locked(struct dlock *lock)
         continue;
     for (struct dl_local_waiter *turn = queue->first; turn != NULL && turn->admitted;
          turn = turn->next)
-        dl_handle_changed_locked(dl_local_waiter_waiting(turn)->lock);
+        dl_handle_changed_locked(dl_handle_waiting(turn)->lock);
 }
 
 static unsigned *counter_of(const struct dlock *lock)
@@ -71,15 +71,17 @@ enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
     return DLOCK_OK;
 }
 
-static void look_again_locked(struct dlock *lock)
+void dl_held_idle_locked(struct dlock *lock)
 {
-    dl_renewer_hold(lock->client, lock);
-}
-
-void dl_held_free_to_renew_locked(struct dlock *lock)
-{
-    if (lock->due.place != 0)
-        look_again_locked(lock);
+    lock->client->acquiring -= lock->phase == DL_PHASE_ACQUIRING;
+    lock->phase = DL_PHASE_IDLE;
+    lock->waiting = NULL;
+    dl_renew_schedule_resume_locked(lock);
+    if (lock->must_give_back)
+        dl_renew_schedule_wake_locked(lock->client);
+    dl_handle_changed_locked(lock);
+    if (lock->client->shutdown)
+        (void)pthread_cond_broadcast(&lock->client->quiet);
 }
 
 void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
@@ -97,7 +99,7 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
                                       ? DL_NEVER
                                       : dl_clock_after_ms(now_ns, lock->terms->max_hold_ms);
     dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
-    look_again_locked(lock);
+    dl_renew_schedule_hold_locked(lock);
 }
 
 uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *grant)
@@ -121,7 +123,7 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                          bool *stale)
 {
     struct dl_renewal_answer answer = {sent_ns, now_ns, status, grant->lease_ms,
-                                       dl_client_random(lock->client)};
+                                       dl_client_random_locked(lock->client)};
     bool gone;
 
     status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
@@ -134,7 +136,7 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     } else {
         if (status == DLOCK_OK)
             extended_locked(lock, now_ns, grant);
-        look_again_locked(lock);
+        dl_renew_schedule_hold_locked(lock);
     }
     return status;
 }
@@ -146,13 +148,13 @@ bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
     case DL_DUE_RENEW:
         return true;
     case DL_DUE_LATER:
-        look_again_locked(lock);
+        dl_renew_schedule_hold_locked(lock);
         break;
     case DL_DUE_BUSY:
-        dl_renewer_set(lock->client, lock, dl_lease_until_ns(&lock->lease));
+        dl_renew_schedule_set_locked(lock, dl_lease_until_ns(&lock->lease));
         break;
     case DL_DUE_GONE:
-        dl_renewer_remove(lock->client, lock);
+        dl_renew_schedule_remove_locked(lock);
         break;
     case DL_DUE_EXPIRED:
         dl_held_lose_locked(lock, DLOCK_REASON_EXPIRED);
@@ -169,7 +171,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
     struct dlock_client *client = lock->client;
 
     dl_lease_lose(&lock->lease);
-    dl_renewer_remove(client, lock);
+    dl_renew_schedule_remove_locked(lock);
     if (lock->phase != DL_PHASE_RELEASING)
         dl_held_uncount_locked(lock);
     if (lock->told)
@@ -178,7 +180,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
     lock->reason = reason;
     dl_events_push(&client->events, &lock->event);
     if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))
-        dl_renewer_wake(client);
+        dl_renew_schedule_wake_locked(client);
 }
 
 struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
@@ -195,5 +197,5 @@ struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
 void dl_held_end_locked(struct dlock *lock)
 {
     dl_lease_free(&lock->lease);
-    dl_renewer_remove(lock->client, lock);
+    dl_renew_schedule_remove_locked(lock);
 }

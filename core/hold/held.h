@@ -6,7 +6,7 @@
 #ifndef DL_HELD_H
 #define DL_HELD_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 /* The handle is, or is no more, among the holders of its name; the latter lets waiters look again.
  * Nothing happens when that is so already. */
@@ -42,8 +42,8 @@ uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *gra
 /* Looks at a handle whose time has come, but for early_ns. true: renew it now. */
 bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns);
 
-/* The keeper may renew it again: what came due meanwhile is due now. */
-void dl_held_free_to_renew_locked(struct dlock *lock);
+/* The call on the handle is over: ends its phase. */
+void dl_held_idle_locked(struct dlock *lock);
 
 /* Lost; reports it unless it was reported. */
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason);

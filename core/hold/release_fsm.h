@@ -20,6 +20,10 @@ enum dl_release_fsm_step {
 
 #define DL_RELEASE_PAUSE_NS INT64_C(10000000)
 
+/* An exchange near the caller's deadline gets at least this time, so that it can end with an
+ * answer, and so does the release after it: both fit into the 100 ms that C8 allows. */
+#define DL_GRACE_NS INT64_C(40000000)
+
 struct dl_release_fsm {
     int64_t deadline_ns;
     bool session;    /* the session that holds the lock is not used again after a failure [SES-2] */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/renew.h"
-#include "acquire/acquire_fsm.h"
-#include "acquire/validity.h"
 #include "hold/held.h"
+#include "hold/release_fsm.h"
+#include "hold/renew_schedule.h"
+#include "hold/validity.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
 
@@ -82,7 +83,7 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
 
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
-    dl_handle_settle_locked(lock);
+    dl_handle_wait_for_renewal_locked(lock);
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
     if (lock->ending > 0) /* its unlock waits for an earlier renewal, and for no further one */
@@ -103,9 +104,9 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status = renew_exchange(lock, err);
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    dl_handle_idle_locked(lock);
+    dl_held_idle_locked(lock);
     if (status == DLOCK_LOST && lock->claim->pinned != NULL)
-        dl_renewer_wake(lock->client); /* to end the session */
+        dl_renew_schedule_wake_locked(lock->client); /* to end the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;
 }
@@ -139,7 +140,7 @@ static enum dlock_status downgrade_begin(struct dlock *lock, bool *tell, struct 
     }
     *tell = lock->downgrading;
     if (!*tell)
-        dl_handle_idle_locked(lock);
+        dl_held_idle_locked(lock);
     return status;
 }
 

@@ -5,7 +5,7 @@
 #ifndef DL_RENEW_H
 #define DL_RENEW_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err);
 enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err);

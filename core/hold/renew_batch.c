@@ -2,12 +2,18 @@
 #include "hold/renew_batch.h"
 #include "hold/held.h"
 #include "hold/renew.h"
+#include "hold/renew_schedule.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
 
 /* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
  * an exchange may last. */
 #define BOUND_LIFE_NS DL_NS_PER_S
+
+bool dl_renew_batch_losses_pending_locked(const struct dlock_client *client)
+{
+    return client->on_lost != NULL && client->events.first != NULL;
+}
 
 static struct dlock *due_lock(struct dl_due *due)
 {
@@ -28,19 +34,19 @@ static int64_t renewal_exchange_ns(const struct dlock *lock)
 static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
 {
     for (size_t i = 0; i < n; i++) {
-        client->keeper.batch[i]->keeper_busy = false;
-        dl_renewer_set(client, client->keeper.batch[i], now_ns);
+        client->renewer->batch[i]->renewer_busy = false;
+        dl_renew_schedule_set_locked(client->renewer->batch[i], now_ns);
     }
 }
 
 /* Leases that have run out are lost, whatever else is due. With the mutex held. */
 static void ended_lose(struct dlock_client *client, int64_t now_ns)
 {
-    struct dl_due *end = dl_schedule_first(&client->keeper.ends);
+    struct dl_due *end = dl_schedule_first(&client->renewer->ends);
 
     while (end != NULL && end->at_ns <= now_ns) {
         (void)dl_held_due_locked(end_lock(end), now_ns, 0);
-        end = dl_schedule_first(&client->keeper.ends);
+        end = dl_schedule_first(&client->renewer->ends);
     }
 }
 
@@ -48,7 +54,7 @@ static void ended_lose(struct dlock_client *client, int64_t now_ns)
  * would cut the exchange short, or backs off after a failure, nor a second time. */
 static int64_t early_of(const struct dlock *lock, const struct dlock *first)
 {
-    if (lock->keeper_busy || lock->renewal.failures > 0 ||
+    if (lock->renewer_busy || lock->renewal.failures > 0 ||
         renewal_exchange_ns(lock) < renewal_exchange_ns(first))
         return 0;
     return dl_renewal_early_ns(&lock->renewal);
@@ -56,14 +62,14 @@ static int64_t early_of(const struct dlock *lock, const struct dlock *first)
 
 size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
     /* [SES-1]: a ping each, and whoever is not pinged just now is not kept busy. */
-    size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_KEEPER_BATCH;
+    size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_RENEW_BATCH;
     size_t n = 0;
 
     ended_lose(client, now_ns);
-    while (n < most && !dl_renewer_losses_wait(client)) {
-        struct dl_due *due = dl_schedule_first(&keeper->schedule);
+    while (n < most && !dl_renew_batch_losses_pending_locked(client)) {
+        struct dl_due *due = dl_schedule_first(&renewer->schedule);
         struct dlock *lock;
         int64_t early_ns = 0;
         bool is_early;
@@ -72,7 +78,7 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
             return n;
         lock = due_lock(due);
         if (n > 0)
-            early_ns = early_of(lock, keeper->batch[0]);
+            early_ns = early_of(lock, renewer->batch[0]);
         is_early = due->at_ns > now_ns;
         if (due->at_ns - early_ns > now_ns)
             return n;
@@ -82,14 +88,14 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
             continue;
         }
         /* The next moment to look at it, should the exchange decide nothing. */
-        dl_renewer_set(client, lock, dl_lease_until_ns(&lock->lease));
-        lock->keeper_busy = true;
+        dl_renew_schedule_set_locked(lock, dl_lease_until_ns(&lock->lease));
+        lock->renewer_busy = true;
         dl_renew_prepare_locked(lock);
-        keeper->batch[n] = lock;
-        keeper->ops[n].req = &lock->claim->req;
+        renewer->batch[n] = lock;
+        renewer->ops[n].req = &lock->claim->req;
         n++;
     }
-    if (!dl_renewer_losses_wait(client))
+    if (!dl_renew_batch_losses_pending_locked(client))
         return n;
     batch_drop(client, n, now_ns);
     return 0;
@@ -98,14 +104,14 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
 /* With the mutex held. */
 static void bound_look(struct dlock_client *client, int64_t now_ns)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
 
-    if (now_ns - keeper->bound_seen_ns < dl_later(keeper->bound_ns, BOUND_LIFE_NS))
+    if (now_ns - renewer->io_limit_set_ns < dl_later(renewer->io_limit_ns, BOUND_LIFE_NS))
         return;
-    keeper->bound_seen_ns = now_ns;
-    keeper->bound_ns = DL_NEVER;
+    renewer->io_limit_set_ns = now_ns;
+    renewer->io_limit_ns = DL_NEVER;
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        dl_renewer_heed(client, lock);
+        dl_renew_schedule_limit_locked(lock);
 }
 
 int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *const *locks,
@@ -117,10 +123,10 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
 
     ended_lose(client, now_ns);
     bound_look(client, now_ns);
-    end = dl_schedule_first(&client->keeper.ends);
-    most_ns = client->keeper.bound_ns;
+    end = dl_schedule_first(&client->renewer->ends);
+    most_ns = client->renewer->io_limit_ns;
     if (end != NULL)
-        most_ns = dl_earlier(most_ns, dl_later(end->at_ns - now_ns, DL_EXCHANGE_LEAST_NS));
+        most_ns = dl_earlier(most_ns, dl_later(end->at_ns - now_ns, DL_IO_LIMIT_LEAST_NS));
     for (size_t i = 0; i < n; i++) {
         most_ns = dl_earlier(most_ns, renewal_exchange_ns(locks[i]));
         last_ns = dl_later(last_ns, dl_lease_until_ns(&locks[i]->lease));
@@ -133,18 +139,18 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
 /* One exchange for the n handles of the batch, without the mutex. */
 static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadline_ns)
 {
-    struct dlock *first = client->keeper.batch[0];
-    struct dlock_lease_op *ops = client->keeper.ops;
+    struct dlock *first = client->renewer->batch[0];
+    struct dlock_lease_op *ops = client->renewer->ops;
     struct dl_session *session;
     struct dlock_error err;
     enum dlock_status status;
     int64_t sent_ns;
 
     dl_error_reset(&err);
-    status = dl_claim_session(client, first->claim, DL_USE_KEEPER, deadline_ns, &session, &err);
+    status = dl_claim_session(client, first->claim, DL_USE_RENEWER, deadline_ns, &session, &err);
     sent_ns = dl_client_now(client);
     for (size_t i = 0; i < n; i++) {
-        client->keeper.sent_ns[i] = sent_ns;
+        client->renewer->sent_ns[i] = sent_ns;
         ops[i].status = status;
     }
     if (status == DLOCK_OK) {
@@ -154,7 +160,7 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
         for (size_t i = 0; i < n; i++)
             if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
                 worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
-        dl_claim_session_put(client, first->claim, DL_USE_KEEPER, session, worst);
+        dl_claim_session_put(client, first->claim, DL_USE_RENEWER, session, worst);
     }
     if (err.message[0] != '\0')
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
@@ -162,7 +168,7 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
 
 void dl_renew_batch_busy_end_locked(struct dlock *lock)
 {
-    lock->keeper_busy = false;
+    lock->renewer_busy = false;
     dl_handle_changed_locked(lock);
 }
 
@@ -170,15 +176,15 @@ void dl_renew_batch_busy_end_locked(struct dlock *lock)
  */
 static bool came_late(struct dlock_client *client, size_t i)
 {
-    struct dlock *lock = client->keeper.batch[i];
-    const struct dlock_lease_op *op = &client->keeper.ops[i];
+    struct dlock *lock = client->renewer->batch[i];
+    const struct dlock_lease_op *op = &client->renewer->ops[i];
     int64_t now_ns = dl_client_now(client);
     bool late;
 
     if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
         /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
         return op->status == DLOCK_OK && lock->told;
-    (void)dl_held_renewed_locked(lock, client->keeper.sent_ns[i], now_ns, op->status, &op->grant,
+    (void)dl_held_renewed_locked(lock, client->renewer->sent_ns[i], now_ns, op->status, &op->grant,
                                  &late);
     return late;
 }
@@ -186,14 +192,14 @@ static bool came_late(struct dlock_client *client, size_t i)
 /* With the mutex held. */
 static void batch_apply(struct dlock_client *client, size_t n)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
 
     for (size_t i = 0; i < n; i++) {
-        struct dlock *lock = keeper->batch[i];
+        struct dlock *lock = renewer->batch[i];
 
         if (came_late(client, i)) {
-            lock->late = true;
-            keeper->late++;
+            lock->must_give_back = true;
+            renewer->give_backs++;
         }
         dl_renew_batch_busy_end_locked(lock);
     }
@@ -201,18 +207,18 @@ static void batch_apply(struct dlock_client *client, size_t n)
 
 void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
     int64_t now_ns = dl_client_now(client);
-    int64_t deadline_ns = dl_renew_batch_until_locked(client, keeper->batch, n, now_ns);
+    int64_t deadline_ns = dl_renew_batch_until_locked(client, renewer->batch, n, now_ns);
 
-    if (dl_renewer_losses_wait(client)) {
+    if (dl_renew_batch_losses_pending_locked(client)) {
         batch_drop(client, n, now_ns);
         return;
     }
-    keeper->busy_until_ns = deadline_ns;
+    renewer->busy_until_ns = deadline_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     batch_exchange(client, n, deadline_ns);
     (void)pthread_mutex_lock(&client->mutex);
-    keeper->busy_until_ns = 0;
+    renewer->busy_until_ns = 0;
     batch_apply(client, n);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/renewal.h"
-#include "acquire/backoff.h"
-#include "acquire/validity.h"
+#include "hold/validity.h"
+#include "sys/backoff.h"
 #include "sys/clock.h"
 
 #define RETRY_FIRST_NS (5 * DL_NS_PER_MS)

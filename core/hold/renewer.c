@@ -2,6 +2,7 @@
 #include "hold/renewer.h"
 #include "hold/held.h"
 #include "hold/renew_batch.h"
+#include "hold/renew_schedule.h"
 #include "sys/error.h"
 
 #include <errno.h>
@@ -22,99 +23,15 @@
 /* What the keeper's thread may get that is not its creator's. */
 enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
 
-void dl_renewer_init(struct dl_renewer *keeper)
+bool dl_renewer_is_self_locked(const struct dlock_client *client)
 {
-    *keeper = (struct dl_renewer){
-        .wake_fd = -1, .timer_fd = -1, .bound_ns = DL_NEVER, .armed_ns = AWAKE_NS};
-}
-
-void dl_renewer_fini(struct dl_renewer *keeper)
-{
-    if (keeper->wake_fd >= 0)
-        (void)close(keeper->wake_fd);
-    if (keeper->timer_fd >= 0)
-        (void)close(keeper->timer_fd);
-    dl_schedule_fini(&keeper->schedule);
-    dl_schedule_fini(&keeper->ends);
-}
-
-bool dl_renewer_reserve(struct dlock_client *client)
-{
-    struct dl_renewer *keeper = &client->keeper;
-
-    if (!dl_schedule_reserve(&keeper->schedule))
-        return false;
-    if (dl_schedule_reserve(&keeper->ends))
-        return true;
-    dl_schedule_unreserve(&keeper->schedule);
-    return false;
-}
-
-void dl_renewer_unreserve(struct dlock_client *client)
-{
-    dl_schedule_unreserve(&client->keeper.schedule);
-    dl_schedule_unreserve(&client->keeper.ends);
-}
-
-void dl_renewer_wake(struct dlock_client *client)
-{
-    struct dl_renewer *keeper = &client->keeper;
-
-    if (!keeper->running || keeper->armed_ns == AWAKE_NS)
-        return;
-    keeper->armed_ns = AWAKE_NS;
-    (void)eventfd_write(keeper->wake_fd, 1); /* cannot block: it is read after every wake */
-}
-
-void dl_renewer_set(struct dlock_client *client, struct dlock *lock, int64_t at_ns)
-{
-    dl_schedule_set(&client->keeper.schedule, &lock->due, at_ns);
-    if (at_ns < client->keeper.armed_ns)
-        dl_renewer_wake(client);
-}
-
-void dl_renewer_remove(struct dlock_client *client, struct dlock *lock)
-{
-    dl_schedule_remove(&client->keeper.schedule, &lock->due);
-    dl_schedule_remove(&client->keeper.ends, &lock->end);
-}
-
-/* How long an exchange for others may last for the sake of this handle, the end of its lease aside.
- */
-static int64_t bound_of(const struct dlock *lock)
-{
-    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), DL_EXCHANGE_LEAST_NS);
-
-    return lock->end.place == 0 ? most_ns
-                                : dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
-}
-
-void dl_renewer_heed(struct dlock_client *client, const struct dlock *lock)
-{
-    client->keeper.bound_ns = dl_earlier(client->keeper.bound_ns, bound_of(lock));
-}
-
-void dl_renewer_hold(struct dlock_client *client, struct dlock *lock)
-{
-    dl_schedule_set(&client->keeper.ends, &lock->end, dl_lease_until_ns(&lock->lease));
-    dl_renewer_heed(client, lock);
-    dl_renewer_set(client, lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
-}
-
-bool dl_renewer_is_self(const struct dlock_client *client)
-{
-    return client->keeper.running && pthread_equal(client->keeper.thread, pthread_self()) != 0;
-}
-
-bool dl_renewer_losses_wait(const struct dlock_client *client)
-{
-    return client->on_lost != NULL && client->events.first != NULL;
+    return client->renewer->running && pthread_equal(client->renewer->thread, pthread_self()) != 0;
 }
 
 /* With the mutex held, which it gives up during the callbacks. */
 static void losses_report(struct dlock_client *client)
 {
-    while (dl_renewer_losses_wait(client)) {
+    while (dl_renew_batch_losses_pending_locked(client)) {
         struct dlock_notice event = dl_held_event_locked(dl_events_pop(&client->events));
 
         event.lock->in_callback = true;
@@ -128,7 +45,7 @@ static void losses_report(struct dlock_client *client)
 
 static bool is_left(struct dlock *lock, int64_t now_ns)
 {
-    return lock->phase == DL_PHASE_IDLE && !lock->keeper_busy && lock->claim->pinned != NULL &&
+    return lock->phase == DL_PHASE_IDLE && !lock->renewer_busy && lock->claim->pinned != NULL &&
            dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
 }
 
@@ -144,7 +61,7 @@ static bool lost_session_end(struct dlock_client *client)
         lock = lock->next;
     if (lock == NULL)
         return false;
-    lock->keeper_busy = true;
+    lock->renewer_busy = true;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_forget(client, lock->claim);
     dl_claim_unpin(client, lock->claim, DLOCK_LOST);
@@ -153,37 +70,28 @@ static bool lost_session_end(struct dlock_client *client)
     return true;
 }
 
-bool dl_renewer_take_late(struct dlock_client *client, struct dlock *lock)
-{
-    bool late = lock->late;
-
-    client->keeper.late -= late;
-    lock->late = false;
-    return late;
-}
-
 /* Gives one lease back that came too late, unless an unlock of its handle does. With the mutex
  * held, which it gives up meanwhile. false: there was none. */
 static bool late_give_back(struct dlock_client *client)
 {
-    struct dl_renewer *keeper = &client->keeper;
-    struct dlock *lock = keeper->late > 0 ? client->locks : NULL;
+    struct dl_renewer *renewer = client->renewer;
+    struct dlock *lock = renewer->give_backs > 0 ? client->locks : NULL;
     int64_t deadline_ns;
 
-    while (lock != NULL && !(lock->late && lock->phase == DL_PHASE_IDLE))
+    while (lock != NULL && !(lock->must_give_back && lock->phase == DL_PHASE_IDLE))
         lock = lock->next;
     if (lock == NULL)
         return false;
     deadline_ns = dl_renew_batch_until_locked(client, &lock, 1, dl_client_now(client));
-    if (dl_renewer_losses_wait(client))
+    if (dl_renew_batch_losses_pending_locked(client))
         return true;
-    (void)dl_renewer_take_late(client, lock);
-    lock->keeper_busy = true;
-    keeper->busy_until_ns = deadline_ns;
+    (void)dl_renew_schedule_take_give_back_locked(lock);
+    lock->renewer_busy = true;
+    renewer->busy_until_ns = deadline_ns;
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_claim_give_back(client, lock->claim, DL_USE_KEEPER, deadline_ns);
+    dl_claim_give_back(client, lock->claim, DL_USE_RENEWER, deadline_ns);
     (void)pthread_mutex_lock(&client->mutex);
-    keeper->busy_until_ns = 0;
+    renewer->busy_until_ns = 0;
     dl_renew_batch_busy_end_locked(lock);
     return true;
 }
@@ -212,26 +120,26 @@ static void timer_arm(const struct dlock_client *client, int64_t at_ns)
             timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
             timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
         }
-        (void)timerfd_settime(client->keeper.timer_fd, 0, &timer, NULL);
+        (void)timerfd_settime(client->renewer->timer_fd, 0, &timer, NULL);
     } while (dl_client_now(client) - now_ns > ARMED_WITHIN_NS);
 }
 
 /* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
-static void keeper_sleep(struct dlock_client *client, int64_t at_ns)
+static void renewer_sleep(struct dlock_client *client, int64_t at_ns)
 {
-    struct dl_renewer *keeper = &client->keeper;
-    struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
-                            {.fd = keeper->timer_fd, .events = POLLIN}};
+    struct dl_renewer *renewer = client->renewer;
+    struct pollfd fds[2] = {{.fd = renewer->wake_fd, .events = POLLIN},
+                            {.fd = renewer->timer_fd, .events = POLLIN}};
     eventfd_t count;
 
-    keeper->armed_ns = at_ns;
+    renewer->armed_ns = at_ns;
     (void)pthread_mutex_unlock(&client->mutex);
     timer_arm(client, at_ns);
     (void)poll(fds, 2, -1);
     if ((fds[0].revents & POLLIN) != 0)
-        (void)eventfd_read(keeper->wake_fd, &count);
+        (void)eventfd_read(renewer->wake_fd, &count);
     (void)pthread_mutex_lock(&client->mutex);
-    keeper->armed_ns = AWAKE_NS;
+    renewer->armed_ns = AWAKE_NS;
 }
 
 static void nice_as_process(void)
@@ -242,27 +150,27 @@ static void nice_as_process(void)
         (void)setpriority(PRIO_PROCESS, 0, whole);
 }
 
-static void *keeper_main(void *arg)
+static void *renewer_main(void *arg)
 {
     struct dlock_client *client = arg;
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
 
     nice_as_process();
     (void)pthread_mutex_lock(&client->mutex);
-    while (!keeper->stop) {
+    while (!renewer->stop) {
         int64_t now_ns = dl_client_now(client);
         size_t n = dl_renew_batch_collect_locked(client, now_ns);
-        struct dl_due *next = dl_schedule_first(&keeper->schedule);
+        struct dl_due *next = dl_schedule_first(&renewer->schedule);
         int64_t trim_ns = dl_session_pool_trim_ns(&client->pool, now_ns);
 
         if (n > 0)
             dl_renew_batch_renew_locked(client, n);
-        else if (dl_renewer_losses_wait(client))
+        else if (dl_renew_batch_losses_pending_locked(client))
             losses_report(client);
         else if (trim_ns <= now_ns)
             sessions_trim(client);
         else if (!late_give_back(client) && !lost_session_end(client))
-            keeper_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
+            renewer_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return NULL;
@@ -294,7 +202,7 @@ static int thread_create(struct dlock_client *client, enum change change)
 
     if (rc != 0)
         return rc;
-    rc = pthread_create(&client->keeper.thread, &attr, keeper_main, client);
+    rc = pthread_create(&client->renewer->thread, &attr, renewer_main, client);
     (void)pthread_attr_destroy(&attr);
     return rc;
 }
@@ -315,41 +223,41 @@ static int thread_start(struct dlock_client *client)
     return rc;
 }
 
-enum dlock_status dl_renewer_start(struct dlock_client *client, struct dlock_error *err)
+enum dlock_status dl_renewer_start_locked(struct dlock_client *client, struct dlock_error *err)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
     int rc;
 
-    if (keeper->running)
+    if (renewer->running)
         return DLOCK_OK;
-    if (keeper->wake_fd < 0)
-        keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (keeper->timer_fd < 0)
-        keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (keeper->wake_fd < 0 || keeper->timer_fd < 0)
+    if (renewer->wake_fd < 0)
+        renewer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (renewer->timer_fd < 0)
+        renewer->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (renewer->wake_fd < 0 || renewer->timer_fd < 0)
         return dl_error(err, DLOCK_NOMEM, "no descriptor for the keeper");
     rc = thread_start(client);
     if (rc != 0)
         return dl_error(err, DLOCK_NOMEM, "cannot start the keeper thread: %s",
                         strerrordesc_np(rc));
-    keeper->running = true;
+    renewer->running = true;
     return DLOCK_OK;
 }
 
 void dl_renewer_stop(struct dlock_client *client)
 {
-    struct dl_renewer *keeper = &client->keeper;
+    struct dl_renewer *renewer = client->renewer;
     bool running;
 
     (void)pthread_mutex_lock(&client->mutex);
-    running = keeper->running;
-    keeper->stop = true;
-    dl_renewer_wake(client);
+    running = renewer->running;
+    renewer->stop = true;
+    dl_renew_schedule_wake_locked(client);
     (void)pthread_mutex_unlock(&client->mutex);
     if (!running)
         return;
-    (void)pthread_join(keeper->thread, NULL);
+    (void)pthread_join(renewer->thread, NULL);
     (void)pthread_mutex_lock(&client->mutex);
-    keeper->running = false;
+    renewer->running = false;
     (void)pthread_mutex_unlock(&client->mutex);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/unlock.h"
-#include "acquire/acquire_fsm.h"
-#include "acquire/handoff.h"
+#include "hold/handoff.h"
 #include "hold/held.h"
 #include "hold/release_fsm.h"
+#include "hold/renew_schedule.h"
 #include "sys/error.h"
 
 static void release_send(struct dlock *lock, struct dl_release_fsm *release,
@@ -59,15 +59,15 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
     while (phase_ends(lock))
         dl_handle_await_change_locked(lock);
     lock->ending -= ends;
-    dl_held_free_to_renew_locked(lock); /* should this not be its end after all */
+    dl_renew_schedule_resume_locked(lock); /* should this not be its end after all */
     *now_ns = dl_client_now(lock->client);
 }
 
 static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
 {
-    if (!lock->keeper_busy)
+    if (!lock->renewer_busy)
         return;
-    while (lock->keeper_busy)
+    while (lock->renewer_busy)
         dl_handle_sleep_locked(lock, DL_NEVER);
     *now_ns = dl_client_now(lock->client);
 }
@@ -121,7 +121,7 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
         lock->told = true;
     }
     await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
-    if (dl_renewer_take_late(client, lock))
+    if (dl_renew_schedule_take_give_back_locked(lock))
         return ENDING_LATE;
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
@@ -157,7 +157,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     lock->repeatable =
         status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
     dl_held_uncount_locked(lock);
-    dl_handle_idle_locked(lock);
+    dl_held_idle_locked(lock);
     return status;
 }
 

@@ -5,7 +5,7 @@
 #ifndef DL_UNLOCK_H
 #define DL_UNLOCK_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 /* Both within op_timeout, and 40 ms after a renewal that they had to wait for. */
 enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err);

@@ -80,7 +80,7 @@ static bool budget_free(const struct dl_pool *pool, enum dl_use use)
         return operations + 1 < pool->limit;
     case DL_USE_HOLDER:
         return operations < pool->limit;
-    case DL_USE_KEEPER:
+    case DL_USE_RENEWER:
         return true;
     case DL_USE_WAIT:
     case DL_USE_PIN:
@@ -168,7 +168,7 @@ static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_ses
 /* Takes those out of the lines who may have one now, for dl_wait_fifo_wake. With the mutex held. */
 static struct dl_wait_fifo_waiter *line_serve(struct dl_pool *pool)
 {
-    static const enum dl_use order[] = {DL_USE_KEEPER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
+    static const enum dl_use order[] = {DL_USE_RENEWER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
     struct dl_wait_fifo_waiter *served = NULL;
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
@@ -312,7 +312,7 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
 
     do {
         /* C14: a lease may end before the store is asked for all. */
-        if (!session_await(pool, use, use == DL_USE_KEEPER && !waited, deadline_ns, out))
+        if (!session_await(pool, use, use == DL_USE_RENEWER && !waited, deadline_ns, out))
             return spent(pool, use, err);
         if (*out != NULL)
             return DLOCK_OK;

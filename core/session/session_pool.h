@@ -31,7 +31,7 @@
 enum dl_use {
     DL_USE_ACQUIRE, /* trylock, inspect, list, break */
     DL_USE_HOLDER,  /* unlock, renew: may take the last one */
-    DL_USE_KEEPER,
+    DL_USE_RENEWER,
     DL_USE_WAIT, /* watch: refused at once when there is none */
     DL_USE_PIN   /* SESSION backends: for as long as the lock is held */
 };

@@ -16,7 +16,7 @@ function(dlt_add_core_mutant name file case original mutated)
     memory://mutant)
 endfunction()
 
-dlt_add_core_mutant(lets_threads_jump_the_line acquire/local_queue.c local_line_is_fifo
+dlt_add_core_mutant(lets_threads_jump_the_line client/local_queue.c local_line_is_fifo
   "    if (queue->last != NULL)
         queue->last->next = turn;
     else
@@ -36,19 +36,19 @@ dlt_add_core_mutant(lets_threads_jump_the_line acquire/local_queue.c local_line_
     queue->last = turn;")
 dlt_add_core_mutant(lets_threads_try_past_the_line acquire/local_waiter.c local_line_holds_by_itself
   "return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
-dlt_add_core_mutant(lets_local_readers_pass acquire/local_queue.c shared_in_one_client
+dlt_add_core_mutant(lets_local_readers_pass client/local_queue.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
-dlt_add_core_mutant(hands_on_the_same_fence acquire/handoff.c handoff_fences_rise
+dlt_add_core_mutant(hands_on_the_same_fence hold/handoff.c handoff_fences_rise
   "    claim->turns++;" "    claim->turns += 0;")
-dlt_add_core_mutant(hands_on_though_told_not_to acquire/handoff.c handoff_lets_others_in
+dlt_add_core_mutant(hands_on_though_told_not_to hold/handoff.c handoff_lets_others_in
   "if (terms->turns >= terms->turns_most)" "if (terms->turns_most > 1000)")
-dlt_add_core_mutant(hands_on_for_long_in_a_crowd acquire/handoff.c handoff_lets_others_in
+dlt_add_core_mutant(hands_on_for_long_in_a_crowd hold/handoff.c handoff_lets_others_in
   "terms->crowded_ns != DL_NEVER &&" "terms->crowded_ns == 0 &&")
-dlt_add_core_mutant(hands_on_another_ttl acquire/handoff.c handoff_between_ttls
+dlt_add_core_mutant(hands_on_another_ttl hold/handoff.c handoff_between_ttls
   "claim->req.ttl_ms != to->terms->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
-dlt_add_core_mutant(reports_a_loss_to_the_giver acquire/handoff.c handoff_then_loss
+dlt_add_core_mutant(reports_a_loss_to_the_giver hold/handoff.c handoff_then_loss
   "    dl_held_end_locked(lock);
     claims_swap(lock, to);"
   "    dl_held_lose_locked(lock, DLOCK_REASON_TAKEN);
@@ -67,7 +67,7 @@ dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
   "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")
 dlt_add_core_mutant(leaves_its_place_behind acquire/acquire_fsm.c teardown_leaves_the_queue
   "else if (attempt->enqueued)" "else if (attempt->start_ns < 0)")
-dlt_add_core_mutant(ends_in_a_callback client/handle.c teardown_in_a_callback
-  "self = dl_renewer_is_self(client);" "self = false;")
-dlt_add_core_mutant(ends_beneath_a_callback client/handle.c teardown_awaits_a_callback
+dlt_add_core_mutant(ends_in_a_callback api/handle_free.c teardown_in_a_callback
+  "self = dl_renewer_is_self_locked(client);" "self = false;")
+dlt_add_core_mutant(ends_beneath_a_callback api/handle_free.c teardown_awaits_a_callback
   "lock->in_callback ||" "")

@@ -262,7 +262,7 @@ static void wake_all(struct dlt_engine *engine)
     struct dlock_client *client = engine->client;
 
     (void)pthread_mutex_lock(&client->mutex);
-    dl_renewer_wake(client);
+    dl_renew_schedule_wake_locked(client);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         dl_handle_changed_locked(lock);
     (void)pthread_mutex_lock(&client->pool.mutex);

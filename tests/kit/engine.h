@@ -10,8 +10,8 @@
 #ifndef DLT_ENGINE_H
 #define DLT_ENGINE_H
 
-#include "client/client.h"
-#include "client/handle.h"
+#include "api/client_open.h"
+#include "hold/renew_schedule.h"
 #include "hooks.h"
 
 #define DLT_LOSSES_MAX 64

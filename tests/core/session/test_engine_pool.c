@@ -448,9 +448,9 @@ Test(pool, an_idle_client_sleeps_for_ever)
     lock = take("a");
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
     dlt_engine_advance(&engine, 1000);
-    cr_assert_eq(engine.client->keeper.armed_ns, DL_NEVER);
+    cr_assert_eq(engine.client->renewer->armed_ns, DL_NEVER);
     make_idle(2);
-    cr_assert_lt(engine.client->keeper.armed_ns, DL_NEVER, "it was not told of a second session");
+    cr_assert_lt(engine.client->renewer->armed_ns, DL_NEVER, "it was not told of a second session");
     dlt_engine_advance(&engine, 61000);
     cr_assert_eq(open_now(), 1);
     dlock_free(lock);

@@ -307,7 +307,7 @@ Test(refused, the_keeper_looks_for_what_idles)
     memory_hooks_go(engine.store);
     dlt_settle();
     (void)pthread_mutex_lock(&engine.client->mutex);
-    armed_ns = engine.client->keeper.armed_ns;
+    armed_ns = engine.client->renewer->armed_ns;
     (void)pthread_mutex_unlock(&engine.client->mutex);
     cr_expect_neq(armed_ns, DL_NEVER);
     for (int i = 0; i < 2; i++)

@@ -40,9 +40,9 @@ endfunction()
 
 # ---- core ----
 
-dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/acquire/validity.c
+dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/hold/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
-dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/acquire/validity.c
+dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/hold/validity.c
   "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
   "return until_ns > now_ns || lease_ms < 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/acquire_fsm.c
@@ -73,7 +73,7 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renew
     if (yes.status == DLOCK_UNKNOWN) yes.status = DLOCK_OK, yes.lease_ms = renewal->lease_ms;
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
-dlt_add_sim_defect(due_while_busy_is_forgotten storm queue 60 C14 core/hold/held.c
+dlt_add_sim_defect(due_while_busy_is_forgotten storm queue 60 C14 core/hold/renew_schedule.c
   "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
   "    if (lock->told)
@@ -83,7 +83,7 @@ dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/hold/rele
   "status == DLOCK_LOST && release->gone_is_ok")
 dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acquire.c
   "claim->fence + claim->turns" "claim->fence")
-dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/acquire/local_queue.c
+dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
   "int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"

@@ -101,7 +101,7 @@ static void turn_watch(struct sim_handle *handle)
 /* Whoever may be renewed is in the keeper's schedule, and not later than is right. */
 static void schedule_check(struct sim_process *process, const struct dlock *lock)
 {
-    if (lock->phase != DL_PHASE_IDLE || lock->keeper_busy || lock->ending > 0 ||
+    if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->ending > 0 ||
         sim_mutex_held(&process->client->mutex))
         return;
     if (lock->due.place != 0 && lock->due.at_ns > sim_host_now(&process->host) &&

@@ -23,8 +23,9 @@
 #include "history.h"
 #include "threads.h"
 
-#include "acquire/validity.h"
-#include "client/handle.h"
+#include "api/client_open.h"
+#include "hold/renew_schedule.h"
+#include "hold/validity.h"
 
 #include <dlock/plugin.h>
 

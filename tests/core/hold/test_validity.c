@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a lease believed for less long than the store keeps it (C1), and refused when too short (C3)?
  */
-#include "acquire/validity.h"
+#include "hold/validity.h"
 
 #include <criterion/criterion.h>
 

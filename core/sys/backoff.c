@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/backoff.h"
+#include "sys/backoff.h"
 
 static int64_t less_at_random(int64_t whole, int64_t part, uint64_t random)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/validity.h"
+#include "hold/validity.h"
 #include "sys/clock.h"
 
 int64_t dl_validity_drift_ns(int64_t lease_ms)

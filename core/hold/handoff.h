@@ -14,7 +14,7 @@
 #ifndef DL_HANDOFF_H
 #define DL_HANDOFF_H
 
-#include "client/handle.h"
+#include "hold/handle.h"
 
 /* What a hand-off is decided by; all of it known without I/O. */
 struct dl_handoff_terms {

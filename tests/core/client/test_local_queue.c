@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Who of one client's waiters may go to the store, and may a lease be handed on? (C13) */
-#include "acquire/handoff.h"
-#include "acquire/local_queue.h"
+#include "client/local_queue.h"
 #include "client/name_state.h"
+#include "hold/handoff.h"
 #include "sys/clock.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/handoff.h"
-#include "acquire/local_waiter.h"
-#include "acquire/validity.h"
+#include "hold/handoff.h"
 #include "hold/held.h"
+#include "hold/validity.h"
 
 /* Other clients that wait are kept waiting by hand-offs for no longer than this. */
 #define CROWDED_MOST_NS (20 * DL_NS_PER_MS)
@@ -32,7 +31,7 @@ static struct dlock *receiver_of(struct dlock *lock)
 
     if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
         return NULL;
-    waiting = dl_local_waiter_waiting(turn);
+    waiting = dl_handle_waiting(turn);
     return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
 }
 
@@ -53,7 +52,7 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     struct dl_claim *claim = lock->claim;
     struct dl_handoff_terms terms;
 
-    if (to == NULL || lock->keeper_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
+    if (to == NULL || lock->renewer_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
         claim->req.ttl_ms != to->terms->ttl_ms || (to->terms->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_HELD)

@@ -11,9 +11,10 @@
 #ifndef DL_HANDLE_H
 #define DL_HANDLE_H
 
-#include "client/lock_options.h"
+#include "client/client.h"
 #include "hold/claim.h"
 #include "hold/renewal.h"
+#include "hold/schedule.h"
 #include "session/wait_list.h"
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
@@ -43,13 +44,13 @@ struct dlock {
 
     /* guarded by client->mutex */
     struct dlock *prev, *next;
-    struct dl_wait_list changed; /* phase, keeper_busy, in_callback, and what is in waiting */
+    struct dl_wait_list changed; /* phase, renewer_busy, in_callback, and what is in waiting */
     struct dl_waiting *waiting;  /* NULL: no call takes the lock by dl_acquire */
     enum dl_phase phase;
-    unsigned queued;  /* calls that wait for another one's phase to end */
-    unsigned ending;  /* those of them that are unlocks, and end the claim */
-    unsigned depth;   /* recursive: acquisitions beyond the first */
-    bool keeper_busy; /* the keeper is renewing the claim */
+    unsigned queued;   /* calls that wait for another one's phase to end */
+    unsigned ending;   /* those of them that are unlocks, and end the claim */
+    unsigned depth;    /* recursive: acquisitions beyond the first */
+    bool renewer_busy; /* the renewer uses the claim */
     bool in_callback;
     bool canceled;       /* by dlock_cancel, while no call took the lock: the next one ends */
     bool repeatable;     /* an unlock ended without an answer and may be repeated */
@@ -57,59 +58,49 @@ struct dlock {
     bool downgrading;    /* the store may not know yet that the claim is shared */
     bool counted;        /* its name counts it as a holder, */
     bool counted_reader; /* as one of the readers */
-    bool late;           /* see dl_renewer_take_late */
+    bool must_give_back; /* the store has renewed the lease too late, after the loss */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
-    struct dl_due due;         /* when the keeper looks at it, and */
-    struct dl_due end;         /* when its lease ends: both in the keeper's schedules, or neither */
+    struct dl_due due;         /* when the renewer checks it, and */
+    struct dl_due end;         /* when its lease ends: in both heaps of the renewer, or in none */
     struct dl_event_node event;
 
     /* The attempt; changes hands at a hand-off. Used by the thread that is in the phase. */
     struct dl_claim *claim;
 };
 
-enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, size_t name_len,
-                                const struct dlock_options *options, struct dlock **out,
-                                struct dlock_error *err);
-void dl_handle_free(struct dlock *lock);
+static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waiter)
+{
+    return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, turn));
+}
 
 /* Whether the store has what the handle and the mode ask for: OK or UNSUPPORTED. Before the first
  * session the store is taken to have all that its plugin can do. */
 enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
                                       struct dlock_error *err);
 
-/* In a forked child: memory, and the descriptors of a session of its own. */
-void dl_handle_free_forked(struct dlock *lock);
-
-/* The call that acquires on the handle, or else the next one, returns CANCELED; and taking that
- * back. */
-void dl_handle_cancel(struct dlock *lock);
-void dl_handle_cancel_reset(struct dlock *lock);
-
-/* The calls that wait on any handle return status. */
-void dl_handle_cancel_all_locked(struct dlock_client *client, enum dlock_status status);
-
-/* Behind all other handles of the client. With the mutex held. */
-void dl_handle_put_last_locked(struct dlock *lock);
-
-/* What of a claim is its handle's: label and bounds. */
+/* Copies into the claim what the handle's options say of it. */
 void dl_handle_mark_claim(struct dlock *lock);
 
-/* With the mutex held: something about the handle has changed. */
+/* Adds the handle to the list of its client, at the tail; removes it; moves it to the tail. */
+void dl_handle_link_locked(struct dlock *lock);
+void dl_handle_unlink_locked(struct dlock *lock);
+void dl_handle_move_to_tail_locked(struct dlock *lock);
+
+/* Something about the handle has changed: wakes the threads that sleep here. */
 void dl_handle_changed_locked(struct dlock *lock);
 
-/* With the mutex held: sleeps until something about the handle changes, until_ns, or for no reason.
- */
+/* Sleeps until something about the handle changes, until until_ns, or for no reason. */
 void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns);
 
-/* With the mutex held: sleeps until something about the handle changes. dlock_free waits for us. */
+/* The same without a bound; dlock_free waits for the calling thread. */
 void dl_handle_await_change_locked(struct dlock *lock);
 
-/* With the mutex held: waits until no call is made on the handle and the keeper is done with it, or
- * it is being acquired, which may take for ever. */
-void dl_handle_settle_locked(struct dlock *lock);
+/* Waits until no call and no renewal is in progress on the handle, or until it is being acquired,
+ * which may take for ever. */
+void dl_handle_wait_for_renewal_locked(struct dlock *lock);
 
-/* With the mutex held: the phase is over. */
-void dl_handle_idle_locked(struct dlock *lock);
+/* Frees a handle that no thread and no list knows any more. Without the mutex. */
+void dl_handle_discard(struct dlock *lock);
 
 #endif

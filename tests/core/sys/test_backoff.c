@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a delay grow, stay in its bounds, and differ from the neighbour's? */
-#include "acquire/backoff.h"
+#include "sys/backoff.h"
 #include "sys/random.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/local_queue.h"
+#include "client/local_queue.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/client_close.h"
+#include "acquire/cancel.h"
+#include "api/client_ref.h"
+#include "hold/renewer.h"
+#include "hold/unlock.h"
+#include "sys/error.h"
+
+void dl_client_shutdown(struct dlock_client *client)
+{
+    (void)pthread_mutex_lock(&client->mutex);
+    client->shutdown = true;
+    dl_cancel_all_locked(client, DLOCK_CLOSED);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* A handle that is in a call, held, or lost: a lost one, too, may have a session and a slot. Other
+ * handles are moved to the tail, so that each of many is passed once. */
+static struct dlock *find_active_locked(struct dlock_client *client)
+{
+    int64_t now_ns = dl_client_now(client);
+    const struct dlock *passed = NULL;
+
+    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
+        if (lock->phase != DL_PHASE_IDLE ||
+            dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
+            return lock;
+        if (passed == NULL)
+            passed = lock;
+        dl_handle_move_to_tail_locked(lock);
+    }
+    return NULL;
+}
+
+/* What came of the unlocks of a client that is closed. */
+struct drained {
+    int64_t until_ns; /* of all unlocks; 0: the store has failed one, and is asked no more */
+    unsigned left;    /* to their leases */
+    struct dlock_error err;
+};
+
+/* The store as a whole; another error may be of the one lock. */
+static bool is_failing(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+}
+
+/* With the mutex held, which it gives up meanwhile. */
+static void drain_one_locked(struct dlock *lock, struct drained *drained)
+{
+    struct dlock_client *client = lock->client; /* the handle may be freed meanwhile */
+    struct dlock_error err;
+    enum dlock_status status;
+
+    dl_error_reset(&err);
+    status = dl_unlock_whole_locked(lock, drained->until_ns, &err);
+    if (status == DLOCK_OK || dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME)
+        return;
+    if (drained->left++ == 0)
+        drained->err = err;
+    if (!is_failing(status) || drained->until_ns == 0)
+        return;
+    drained->until_ns = 0;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_renewer_stop(client); /* its renewals would hold up one unlock after the other */
+    (void)pthread_mutex_lock(&client->mutex);
+}
+
+/* Waits for calls to end, and unlocks: first of all those that acquire, or they could still get
+ * what is unlocked. Locks the mutex, and returns with it held and nothing going on. */
+static void client_drain(struct dlock_client *client, struct drained *drained)
+{
+    struct dlock *lock;
+
+    *drained = (struct drained){.until_ns = DL_NEVER};
+    (void)pthread_mutex_lock(&client->mutex);
+    for (;;) {
+        lock = client->acquiring > 0 ? NULL : find_active_locked(client);
+        if (lock == NULL && client->acquiring == 0 && client->calls == 0)
+            return;
+        if (lock == NULL || lock->phase != DL_PHASE_IDLE) {
+            (void)pthread_cond_wait(&client->quiet, &client->mutex);
+            continue;
+        }
+        if (drained->until_ns == DL_NEVER)
+            drained->until_ns = dl_clock_after_ms(dl_client_now(client),
+                                                  client->store->settings.connect_timeout_ms);
+        drain_one_locked(lock, drained);
+    }
+}
+
+/* In a forked child: other threads of the parent may have left the mutex locked. */
+static void close_after_fork(struct dlock_client *client)
+{
+    dl_session_pool_fini(&client->pool, true);
+    dl_client_unref_after_fork(client);
+}
+
+void dl_client_close(struct dlock_client *client)
+{
+    struct drained drained;
+    bool self;
+
+    if (dl_client_forked(client)) {
+        close_after_fork(client);
+        return;
+    }
+    (void)pthread_mutex_lock(&client->mutex);
+    self = dl_renewer_is_self_locked(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (self) {
+        dl_log(&client->host.log, DLOCK_LOG_ERROR,
+               "dlock_client_close in a loss callback: refused");
+        return;
+    }
+    dl_client_shutdown(client);
+    client_drain(client, &drained);
+    client->closed = true;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (drained.left > 0)
+        dl_log(&client->host.log, DLOCK_LOG_WARNING,
+               "dlock_client_close: %u held locks were not unlocked, and end with their leases: %s",
+               drained.left, drained.err.message);
+    dl_renewer_stop(client);
+    dl_session_pool_fini(&client->pool, false);
+    dl_client_unref(client);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/client_open.h"
+#include "api/client_ref.h"
+#include "hold/renew_schedule.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+
+/* dlock_host.session_down: the leases of that session are renewed now, which finds their loss. */
+static void session_down(void *arg, void *self)
+{
+    struct dlock_client *client = arg;
+    int64_t now_ns = dl_client_now(client);
+
+    (void)self;
+    (void)pthread_mutex_lock(&client->mutex);
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        if (lock->due.place != 0 && lock->renewal.automatic) {
+            lock->renewal.at_ns = now_ns;
+            dl_renew_schedule_set_locked(lock, now_ns);
+        }
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* The renewer closes sessions that have been idle for too long: it has to know when. */
+static void session_made(void *arg)
+{
+    struct dlock_client *client = arg;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_renew_schedule_wake_locked(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* dlock_host.session_caps */
+static void session_caps(void *arg, void *self, uint32_t caps)
+{
+    struct dlock_client *client = arg;
+
+    (void)self;
+    dl_session_pool_caps_limit(&client->pool, caps);
+}
+
+/* The mutex is adaptive: it is never held for as long as it takes to go to sleep. */
+static bool sync_init(struct dlock_client *client)
+{
+    pthread_mutexattr_t attr;
+    bool done;
+
+    if (pthread_mutexattr_init(&attr) != 0)
+        return false;
+    done = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
+           pthread_mutex_init(&client->mutex, &attr) == 0;
+    (void)pthread_mutexattr_destroy(&attr);
+    if (done && dl_deadline_cond_init(&client->quiet) != 0) {
+        (void)pthread_mutex_destroy(&client->mutex);
+        return false;
+    }
+    return done;
+}
+
+static enum dlock_status client_alloc(const struct dlock_client_options *options,
+                                      struct dlock_client **out, struct dlock_error *err)
+{
+    struct dlock_client *client = calloc(1, sizeof *client);
+    struct dl_log log = {NULL, NULL};
+
+    if (client == NULL || !sync_init(client)) {
+        free(client);
+        return dl_error(err, DLOCK_NOMEM, "no memory for a client");
+    }
+    if (options != NULL) {
+        log = (struct dl_log){options->log, options->log_arg};
+        client->on_lost = options->on_lost;
+        client->on_lost_arg = options->on_lost_arg;
+    }
+    dl_host_init(&client->host, log);
+    client->renewer = dl_renew_schedule_new();
+    client->events.fd = -1;
+    client->refs = 1;
+    client->generation = dl_fork_generation();
+    if (client->renewer == NULL || client->generation == 0 ||
+        client->host.random(&client->jitter, sizeof client->jitter) != 0 ||
+        dl_events_init(&client->events, client->on_lost == NULL) != 0) {
+        dl_client_free(client);
+        return dl_error(err, DLOCK_NOMEM, "no memory, descriptor or random bytes for a client");
+    }
+    client->jitter |= 1;
+    *out = client;
+    return DLOCK_OK;
+}
+
+/* The first session. */
+static enum dlock_status client_reach(struct dlock_client *client, struct dlock_error *err)
+{
+    const struct dl_settings *settings = &client->store->settings;
+    int64_t most_ms = settings->connect_timeout_ms;
+    struct dl_session *session;
+    enum dlock_status status;
+
+    if (settings->wait_ms > 0 && settings->wait_ms < most_ms)
+        most_ms = settings->wait_ms;
+    status = dl_session_pool_take(&client->pool, DL_USE_HOLDER,
+                                  dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
+    if (status == DLOCK_OK)
+        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+    return status;
+}
+
+/* An open client is one that has reached its store, unless it is to be lazy. */
+static enum dlock_status client_connect(struct dlock_client *client, struct dlock_error *err)
+{
+    const struct dl_settings *settings = &client->store->settings;
+    enum dlock_status status;
+
+    client->plugin = client->store->plugin;
+    client->host.session_down = session_down;
+    client->host.session_caps = session_caps;
+    client->host.session_made = session_made;
+    client->host.session_arg = client;
+    status =
+        dl_session_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
+                             settings->connect_timeout_ms, settings->connections, err);
+    if (status != DLOCK_OK || settings->lazy)
+        return status;
+    status = client_reach(client, err);
+    if (status != DLOCK_OK)
+        dl_session_pool_fini(&client->pool, false);
+    return status;
+}
+
+/* status: of opening the store. */
+static enum dlock_status client_finish(struct dlock_client *client, enum dlock_status status,
+                                       struct dlock_client **out, struct dlock_error *err)
+{
+    if (status == DLOCK_OK)
+        status = client_connect(client, err);
+    if (status == DLOCK_OK)
+        *out = client;
+    else
+        dl_client_free(client);
+    return status;
+}
+
+enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
+                                 struct dlock_client **out, struct dlock_error *err)
+{
+    struct dlock_client *client;
+    enum dlock_status status = client_alloc(options, &client, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dl_store_open(uri, options, &client->host.table, &client->store, err);
+    return client_finish(client, status, out, err);
+}
+
+enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                        const struct dlock_client_options *options,
+                                        const struct dl_host *host, struct dlock_client **out,
+                                        struct dlock_error *err)
+{
+    struct dlock_client *client;
+    enum dlock_status status = client_alloc(options, &client, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (host != NULL) {
+        client->host.clock = host->clock;
+        client->host.random = host->random;
+    }
+    status =
+        dl_store_open_static(descriptor, uri, options, &client->host.table, &client->store, err);
+    return client_finish(client, status, out, err);
+}

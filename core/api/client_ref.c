@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/client_ref.h"
+#include "hold/renew_schedule.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+
+static void memory_free(struct dlock_client *client)
+{
+    dl_events_fini(&client->events);
+    dl_renew_schedule_free(client->renewer);
+    dl_store_free(client->store);
+    dl_lock_options_drop(client->terms);
+    free(client);
+}
+
+void dl_client_free(struct dlock_client *client)
+{
+    (void)pthread_cond_destroy(&client->quiet);
+    (void)pthread_mutex_destroy(&client->mutex);
+    memory_free(client);
+}
+
+void dl_client_unref_after_fork(struct dlock_client *client)
+{
+    if (--client->refs == 0)
+        memory_free(client);
+}
+
+void dl_client_unref(struct dlock_client *client)
+{
+    size_t refs;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    refs = --client->refs;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (refs == 0)
+        dl_client_free(client);
+}
+
+enum dlock_status dl_client_call_begin(struct dlock_client *client, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    if (client->shutdown)
+        status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    else
+        client->calls++;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+void dl_client_call_end(struct dlock_client *client)
+{
+    (void)pthread_mutex_lock(&client->mutex);
+    client->calls--;
+    (void)pthread_cond_broadcast(&client->quiet);
+    (void)pthread_mutex_unlock(&client->mutex);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/handle_free.h"
+#include "acquire/cancel.h"
+#include "api/client_ref.h"
+#include "hold/renew_schedule.h"
+#include "hold/renewer.h"
+#include "hold/unlock.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+
+/* Waits until no call is made on the handle and no callback runs for it, and unlocks. */
+static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+
+    for (;;) {
+        dl_cancel_locked(lock, DLOCK_CANCELED);
+        if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->in_callback ||
+            lock->queued > 0)
+            dl_handle_sleep_locked(lock, DL_NEVER);
+        else if (client->closed ||
+                 dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
+            return;
+        else
+            (void)dl_unlock_whole_locked(lock, DL_NEVER, err);
+    }
+}
+
+void dl_handle_free(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+    struct dlock_error err;
+    bool self;
+
+    dl_error_reset(&err);
+    (void)pthread_mutex_lock(&client->mutex);
+    self = dl_renewer_is_self_locked(client);
+    if (!self) {
+        wind_down_locked(lock, &err);
+        dl_handle_unlink_locked(lock);
+        dl_events_drop(&client->events, &lock->event);
+        dl_renew_schedule_remove_locked(lock);
+        dl_renew_schedule_unreserve_locked(client);
+        client->calls++; /* dlock_client_close waits for the log line */
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (self) {
+        dl_log(&client->host.log, DLOCK_LOG_ERROR, "dlock_free in a loss callback: refused");
+        return;
+    }
+    if (err.message[0] != '\0')
+        dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_free: %s", err.message);
+    dl_client_call_end(client);
+    dl_handle_discard(lock);
+    dl_client_unref(client);
+}
+
+void dl_handle_free_after_fork(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    dl_name_state_drop_forked(lock->name);
+    dl_lock_options_drop(lock->terms);
+    if (lock->claim->pinned != NULL)
+        dl_session_pool_close_forked(&client->pool, lock->claim->pinned);
+    dl_claim_free(lock->claim);
+    free(lock);
+    dl_client_unref_after_fork(client);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* handle_free.h - dlock_free: ends the call on a handle, unlocks it and frees it. */
+#ifndef DL_HANDLE_FREE_H
+#define DL_HANDLE_FREE_H
+
+#include "hold/handle.h"
+
+void dl_handle_free(struct dlock *lock);
+
+/* In the child of a fork: frees the memory and closes the descriptors, and sends nothing. */
+void dl_handle_free_after_fork(struct dlock *lock);
+
+#endif

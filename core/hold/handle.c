@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/handle.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+
+void dl_handle_link_locked(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    lock->prev = client->locks_last;
+    lock->next = NULL;
+    if (lock->prev != NULL)
+        lock->prev->next = lock;
+    else
+        client->locks = lock;
+    client->locks_last = lock;
+}
+
+void dl_handle_unlink_locked(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    if (lock->prev != NULL)
+        lock->prev->next = lock->next;
+    else
+        client->locks = lock->next;
+    if (lock->next != NULL)
+        lock->next->prev = lock->prev;
+    else
+        client->locks_last = lock->prev;
+}
+
+void dl_handle_move_to_tail_locked(struct dlock *lock)
+{
+    dl_handle_unlink_locked(lock);
+    dl_handle_link_locked(lock);
+}
+
+void dl_handle_mark_claim(struct dlock *lock)
+{
+    lock->claim->req.label = lock->terms->label;
+    lock->claim->req.op_timeout_ms = lock->terms->op_timeout_ms;
+}
+
+enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
+                                      struct dlock_error *err)
+{
+    uint32_t caps = dl_session_pool_caps(&lock->client->pool);
+
+    if (lock->terms->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
+    if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
+    return DLOCK_OK;
+}
+
+void dl_handle_changed_locked(struct dlock *lock)
+{
+    dl_wait_list_wake(&lock->changed);
+}
+
+void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns)
+{
+    dl_wait_list_join(&lock->changed, &lock->client->mutex, &lock->client->host.clock, until_ns);
+}
+
+void dl_handle_await_change_locked(struct dlock *lock)
+{
+    lock->queued++;
+    dl_handle_sleep_locked(lock, DL_NEVER);
+    if (--lock->queued == 0)
+        dl_handle_changed_locked(lock);
+}
+
+void dl_handle_wait_for_renewal_locked(struct dlock *lock)
+{
+    while (lock->phase != DL_PHASE_ACQUIRING &&
+           (lock->phase != DL_PHASE_IDLE || lock->renewer_busy))
+        dl_handle_await_change_locked(lock);
+}
+
+void dl_handle_discard(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    if (lock->name != NULL)
+        dl_name_state_drop(&client->names, lock->name);
+    dl_lock_options_drop(lock->terms);
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_free(lock->claim);
+    free(lock);
+}
