@@ -17,7 +17,7 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
                               uint32_t name_len)
 {
     size_t slot_at = round_up(sizeof(struct dl_claim));
-    char *block = calloc(1, slot_at + client->plugin->ops.slot_size); /* 16-byte aligned */
+    char *block = calloc(1, slot_at + client->plugin->ops.attempt_size); /* 16-byte aligned */
     struct dl_claim *claim = (struct dl_claim *)(void *)block;
 
     if (block == NULL)
@@ -25,7 +25,7 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
     claim->req = (struct dlock_request){
         .name = name,
         .name_len = name_len,
-        .slot = client->plugin->ops.slot_size > 0 ? block + slot_at : NULL,
+        .attempt = client->plugin->ops.attempt_size > 0 ? block + slot_at : NULL,
     };
     return claim;
 }
@@ -42,8 +42,8 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
                            const unsigned char token[DLOCK_TOKEN_SIZE])
 {
     memcpy(claim->req.token, token, sizeof claim->req.token);
-    if (claim->req.slot != NULL)
-        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+    if (claim->req.attempt != NULL)
+        memset(claim->req.attempt, 0, client->plugin->ops.attempt_size);
     claim->slot_used = true;
     claim->shown = false;
     claim->enqueued = false;
@@ -100,8 +100,8 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
     if (session != NULL)
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
-    if (claim->req.slot != NULL) /* for an unlock that is repeated */
-        memset(claim->req.slot, 0, client->plugin->ops.slot_size);
+    if (claim->req.attempt != NULL) /* for an unlock that is repeated */
+        memset(claim->req.attempt, 0, client->plugin->ops.attempt_size);
 }
 
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
@@ -131,7 +131,7 @@ static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum
     }
     claim->req.flags = 0;
     claim->req.deadline_ns = release->deadline_ns;
-    status = dl_dispatch_leave(client->plugin, session->self, &claim->req, err);
+    status = dl_dispatch_dequeue(client->plugin, session->self, &claim->req, err);
     dl_claim_session_put(client, claim, use, session, status);
     dl_release_fsm_answered(release, dl_client_now(client), status);
 }

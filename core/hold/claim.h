@@ -18,7 +18,7 @@ struct dl_claim {
     struct dl_session *pinned; /* SESSION backends, while acquiring and held */
     bool slot_used; /* the plugin may keep something there: unlock or forget is due [FGT-1] */
     bool shown;     /* the application has asked for its token */
-    bool enqueued;  /* the store may have it in its queue: `leave` is the clean-up [LEA-2] */
+    bool enqueued;  /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
 
     /* of the grant, for hand-offs */
     uint64_t fence;

@@ -14,7 +14,7 @@
 #define SCHEMES_MAX      16
 #define TABLE_SIZE_MAX   4096 /* more is not a size but rubbish */
 #define SESSION_SIZE_MAX (1024 * 1024)
-#define SLOT_SIZE_MAX    (64 * 1024)
+#define ATTEMPT_SIZE_MAX (64 * 1024)
 
 /* The smallest descriptor and table: those of ABI 1.0, the table up to its last required slot. */
 #define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, ops) + sizeof(void *))
@@ -73,9 +73,9 @@ static enum dlock_status header_check(const struct check *check, const struct dl
     if (d->ops->session_size > SESSION_SIZE_MAX)
         return refuse(check, "ops session_size: expected at most %d, got %u", SESSION_SIZE_MAX,
                       d->ops->session_size);
-    if (d->ops->slot_size > SLOT_SIZE_MAX)
-        return refuse(check, "ops slot_size: expected at most %d, got %u", SLOT_SIZE_MAX,
-                      d->ops->slot_size);
+    if (d->ops->attempt_size > ATTEMPT_SIZE_MAX)
+        return refuse(check, "ops attempt_size: expected at most %d, got %u", ATTEMPT_SIZE_MAX,
+                      d->ops->attempt_size);
     return DLOCK_OK;
 }
 
@@ -166,7 +166,7 @@ static enum dlock_status caps_pair(const struct check *check, const struct dl_pl
         status = pair_check(check, native || watch, "NATIVE_WAIT or WATCH",
                             p->ops.interrupt != NULL, "interrupt");
     if (status == DLOCK_OK)
-        status = pair_check(check, queue, "QUEUE", p->ops.leave != NULL, "leave");
+        status = pair_check(check, queue, "QUEUE", p->ops.dequeue != NULL, "dequeue");
     return status;
 }
 

@@ -169,11 +169,11 @@ enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, 
     return status == DLOCK_OK ? grant_check(plugin, "watch", caps, req, grant, err) : status;
 }
 
-enum dlock_status dl_dispatch_leave(const struct dl_plugin *plugin, void *self,
-                                    const struct dlock_request *req, struct dlock_error *err)
+enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self,
+                                      const struct dlock_request *req, struct dlock_error *err)
 {
     dl_error_reset(err);
-    return status_check(plugin, "leave", MAY(OK) | MAY_FAIL, plugin->ops.leave(self, req, err),
+    return status_check(plugin, "dequeue", MAY(OK) | MAY_FAIL, plugin->ops.dequeue(self, req, err),
                         err);
 }
 

@@ -30,8 +30,8 @@ enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, u
 enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                     const struct dlock_request *req, struct dlock_grant *grant,
                                     struct dlock_error *err);
-enum dlock_status dl_dispatch_leave(const struct dl_plugin *plugin, void *self,
-                                    const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self,
+                                      const struct dlock_request *req, struct dlock_error *err);
 void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
                            const struct dlock_request *req);
 

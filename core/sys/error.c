@@ -16,7 +16,7 @@ void dl_error_reset(struct dlock_error *err)
 {
     err->struct_size = sizeof *err;
     err->status = DLOCK_OK;
-    err->backend_code = 0;
+    err->code = 0;
     err->node_count = 0;
     err->origin[0] = '\0';
     err->message[0] = '\0';
@@ -60,7 +60,7 @@ static void error_export(struct dlock_error *to, const struct dlock_error *from,
 
     to->struct_size = sizeof *to;
     to->status = status;
-    to->backend_code = from->backend_code;
+    to->code = from->code;
     to->node_count =
         from->node_count < DLOCK_NODE_ERRORS_MAX ? from->node_count : DLOCK_NODE_ERRORS_MAX;
     for (uint32_t i = 0; i < to->node_count; i++)

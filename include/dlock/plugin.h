@@ -10,9 +10,9 @@
  * for all backends in the same way. A plugin never calls core; it gets struct dlock_host.
  *
  * ATTEMPT. One attempt to acquire is one struct dlock_request at one address with one random token
- * and one zeroed scratch area (`slot`). All calls for that attempt and for the lease it yields get
- * that same request: trylock, watch, lock, leave, interrupt, renew, unlock, forget. Fields that
- * core changes between the calls: flags, deadline_ns; ttl_ms in renew; mode, from EXCLUSIVE to
+ * and one zeroed scratch area (`attempt`). All calls for that attempt and for the lease it yields
+ * get that same request: trylock, watch, lock, dequeue, interrupt, renew, unlock, forget. Fields
+ * that core changes between the calls: flags, deadline_ns; ttl_ms in renew; mode, from EXCLUSIVE to
  * SHARED, with the first renew that has DOWNGRADE; and label and op_timeout_ms, when the lease goes
  * to another thread of the client.
  *
@@ -77,7 +77,7 @@ enum {
     DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
     DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
     DLOCK_REQ_CLEANUP = 1u << 2,   /* unlock: after UNKNOWN; "not there" (LOST) is the expected
-                                      answer. Not for an attempt that may be queued: `leave` */
+                                      answer. Not for an attempt that may be queued: `dequeue` */
     DLOCK_REQ_REFRESH = 1u << 3    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
                                       queued; BUSY alone: unknown here, the attempt is over. Never
                                       enqueues */
@@ -99,8 +99,8 @@ struct dlock_request {
     int64_t ttl_ms;
     int64_t deadline_ns; /* of this call, on host->now_ns; always set */
     const char *label;   /* "host:pid:text" for inspect; proves nothing */
-    void *slot; /* ops.slot_size bytes, zeroed at the start of the attempt, 16-byte aligned;
-                   the waiter's identity. NULL when slot_size is 0 */
+    void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
+                   the waiter's identity. NULL when attempt_size is 0 */
     int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
 };
 
@@ -201,7 +201,7 @@ struct dlock_session_info {
 struct dlock_backend_ops {
     uint32_t struct_size;  /* sizeof(struct dlock_backend_ops) when the plugin was compiled */
     uint32_t session_size; /* bytes core allocates and zeroes for `self`, 16-byte aligned */
-    uint32_t slot_size;    /* bytes of request.slot */
+    uint32_t attempt_size; /* bytes of request.attempt */
 
     /* ---- required ---- */
 
@@ -276,7 +276,7 @@ struct dlock_backend_ops {
      *
      * [UNL-1] Touches the name only if req->token holds it. OK: it did and is gone. LOST: it did
      * not. [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]; may be repeated. [UNL-3] The fence
-     * counter survives. [UNL-4] Whatever it answers, what `slot` refers to is freed at the first
+     * counter survives. [UNL-4] Whatever it answers, what `attempt` refers to is freed at the first
      * call, and later ones do without it.
      */
     enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
@@ -285,8 +285,8 @@ struct dlock_backend_ops {
     /* ---- optional, each bound to a capability bit where one is named ---- */
 
     /*
-     * The attempt is over without an unlock (BUSY and given up, LOST): free what `slot` refers to.
-     * NULL: there is nothing.
+     * The attempt is over without an unlock (BUSY and given up, LOST): free what `attempt` refers
+     * to. NULL: there is nothing.
      *
      * [FGT-1] The last call of the attempt, once; waits for nothing. Harmless when nothing was set
      * up. With SESSION it comes before the close of that self. [FGT-2] self is any open session of
@@ -330,8 +330,8 @@ struct dlock_backend_ops {
      * leave the place. OK: neither queued nor holding, an unknown token included. [LEA-3] UNKNOWN
      * and UNAVAILABLE as in [TRY-4]; may be repeated; the place ends by itself.
      */
-    enum dlock_status (*leave)(void *self, const struct dlock_request *req,
-                               struct dlock_error *err);
+    enum dlock_status (*dequeue)(void *self, const struct dlock_request *req,
+                                 struct dlock_error *err);
 
     /*
      * Ends the lock or watch of this request, running in another thread on this session.
@@ -341,7 +341,7 @@ struct dlock_backend_ops {
      * [INT-2] Sticky: if it comes first, every later lock or watch of the attempt returns CANCELED.
      *         OK is returned nevertheless if the grant came first.
      * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
-     *         leave, unlock or forget of the attempt began.
+     *         dequeue, unlock or forget of the attempt began.
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
@@ -400,7 +400,7 @@ dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status
 {
     va_list args;
     err->status = status;
-    err->backend_code = code;
+    err->code = code;
     (void)snprintf(err->origin, sizeof err->origin, "%s", origin);
     va_start(args, format);
     (void)vsnprintf(err->message, sizeof err->message, format, args);

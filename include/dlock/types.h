@@ -90,7 +90,7 @@ enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
     X(CRASH_SAFE, 4)    /* a lease outlives a crash of the store's process */      \
     X(NATIVE_WAIT, 5)   /* the server blocks for us: slots `lock` + `interrupt` */ \
     X(WATCH, 6)         /* notification: slots `watch` + `interrupt` */            \
-    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `leave` */            \
+    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `dequeue` */          \
     X(SESSION, 8)       /* the lease lives in the session that took it */          \
     X(CONCURRENT, 9)    /* one session serves any number of threads at once */     \
     X(PRIVATE, 10)      /* the store is inside this process and reaches no other */
@@ -159,9 +159,9 @@ struct dlock_node_error {
 struct dlock_error {
     size_t struct_size; /* sizeof(struct dlock_error) */
     enum dlock_status status;
-    int32_t backend_code; /* the store's own number, 0: none */
-    uint32_t node_count;  /* how many of nodes[] are filled */
-    char origin[32];      /* who wrote the text: "core", "sqlite", "redis" ... */
+    int32_t code;        /* the store's own number, 0: none */
+    uint32_t node_count; /* how many of nodes[] are filled */
+    char origin[32];     /* who wrote the text: "core", "sqlite", "redis" ... */
     char message[256];
     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX];
 };

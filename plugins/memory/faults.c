@@ -108,7 +108,7 @@ void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
     late->req.name = late->name;
     (void)snprintf(late->label, sizeof late->label, "%s", req->label != NULL ? req->label : "");
     late->req.label = late->label;
-    late->req.slot = &late->scratch;
+    late->req.attempt = &late->scratch;
     (void)pthread_mutex_lock(&hooks->mutex);
     while (*link != NULL)
         link = &(*link)->next;
@@ -167,7 +167,7 @@ enum dlock_status hooked_call_after(const struct hooked_call *call, enum dlock_s
 
 static int is_interrupted(const struct hooked_call *call, const struct dlock_request *req)
 {
-    const struct memory_waiter *waiter = req->slot;
+    const struct memory_waiter *waiter = req->attempt;
     struct memory_store *store = call->session->inner.store;
     int interrupted = 0;
 

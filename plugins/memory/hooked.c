@@ -124,7 +124,7 @@ static enum dlock_status hooked_unlock(void *self, const struct dlock_request *r
     if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
         hooked_late_add(session, MEMORY_UNLOCK, req);
     if (status != HOOKED_NOT_DECIDED) {
-        memory_waiter_fini(req->slot); /* [UNL-4] */
+        memory_waiter_fini(req->attempt); /* [UNL-4] */
         return status;
     }
     return hooked_call_after(&call, inner_ops()->unlock(&session->inner, req, err), err);
@@ -141,7 +141,7 @@ static enum dlock_status hooked_leave(void *self, const struct dlock_request *re
         hooked_late_add(session, MEMORY_LEAVE, req);
     if (status != HOOKED_NOT_DECIDED)
         return status;
-    return hooked_call_after(&call, inner_ops()->leave(&session->inner, req, err), err);
+    return hooked_call_after(&call, inner_ops()->dequeue(&session->inner, req, err), err);
 }
 
 static void hooked_forget(void *self, const struct dlock_request *req)
@@ -240,7 +240,7 @@ static enum dlock_status hooked_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops hooked_ops = {
     .struct_size = sizeof hooked_ops,
     .session_size = sizeof(struct hooked_session),
-    .slot_size = sizeof(struct memory_waiter),
+    .attempt_size = sizeof(struct memory_waiter),
     .open = hooked_open,
     .close = hooked_close,
     .trylock = hooked_trylock,
@@ -248,7 +248,7 @@ static const struct dlock_backend_ops hooked_ops = {
     .unlock = hooked_unlock,
     .forget = hooked_forget,
     .watch = hooked_watch,
-    .leave = hooked_leave,
+    .dequeue = hooked_leave,
     .interrupt = hooked_interrupt,
     .inspect = hooked_inspect,
     .list = hooked_list,
@@ -283,7 +283,7 @@ static struct variant *variant_new(uint32_t without)
         variant->ops.interrupt = NULL;
     }
     if (without & DLOCK_CAP_QUEUE)
-        variant->ops.leave = NULL;
+        variant->ops.dequeue = NULL;
     return variant;
 }
 

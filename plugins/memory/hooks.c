@@ -224,7 +224,7 @@ static enum dlock_status late_execute(struct hooked_late *late, struct memory_se
     case MEMORY_UNLOCK:
         return ops->unlock(session, &late->req, &err);
     case MEMORY_LEAVE:
-        return ops->leave(session, &late->req, &err);
+        return ops->dequeue(session, &late->req, &err);
     case MEMORY_RENEW:
         (void)ops->renew(session, &renewal, 1, INT64_MAX, &err);
         return renewal.status;

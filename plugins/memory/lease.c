@@ -72,7 +72,7 @@ enum dlock_status memory_lease_try(const struct memory_session *session,
 {
     struct memory_store *store = session->store;
     struct memory_name *name = memory_name_get(store, req->name, req->name_len);
-    struct memory_waiter *waiter = req->slot;
+    struct memory_waiter *waiter = req->attempt;
     enum dlock_status status = DLOCK_NOMEM;
 
     if (name == NULL)

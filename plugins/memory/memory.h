@@ -26,7 +26,7 @@
 #define MEMORY_LABEL_MAX  255
 #define MEMORY_FENCE_ROOM 31u /* numbers of a grant besides its first */
 
-/* dlock_request.slot: the sleeper of one attempt. Zeroed by core. */
+/* dlock_request.attempt: the sleeper of one attempt. Zeroed by core. */
 struct memory_waiter {
     pthread_cond_t wake; /* exists from the first watch to the end of the attempt */
     int has_wake;

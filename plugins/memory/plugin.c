@@ -105,7 +105,7 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
     (void)pthread_mutex_lock(&session->store->mutex);
     mine = memory_lease_end(session, req, 0);
     (void)pthread_mutex_unlock(&session->store->mutex);
-    memory_waiter_fini(req->slot);
+    memory_waiter_fini(req->attempt);
     if (!mine)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
     return DLOCK_OK;
@@ -114,7 +114,7 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
 static void memory_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    memory_waiter_fini(req->slot);
+    memory_waiter_fini(req->attempt);
 }
 
 static enum dlock_status memory_watch(void *self, const struct dlock_request *req,
@@ -124,7 +124,7 @@ static enum dlock_status memory_watch(void *self, const struct dlock_request *re
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    status = memory_waiter_sleep(req->slot, session, req, grant);
+    status = memory_waiter_sleep(req->attempt, session, req, grant);
     (void)pthread_mutex_unlock(&session->store->mutex);
     if (status == DLOCK_OK || status == DLOCK_BUSY)
         return status;
@@ -148,7 +148,7 @@ static void memory_interrupt(void *self, const struct dlock_request *req)
     struct memory_session *session = self;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    memory_waiter_interrupt(req->slot);
+    memory_waiter_interrupt(req->attempt);
     (void)pthread_mutex_unlock(&session->store->mutex);
 }
 
@@ -190,7 +190,7 @@ static enum dlock_status memory_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops memory_ops = {
     .struct_size = sizeof memory_ops,
     .session_size = sizeof(struct memory_session),
-    .slot_size = sizeof(struct memory_waiter),
+    .attempt_size = sizeof(struct memory_waiter),
     .open = memory_open,
     .close = memory_close,
     .trylock = memory_trylock,
@@ -198,7 +198,7 @@ static const struct dlock_backend_ops memory_ops = {
     .unlock = memory_unlock,
     .forget = memory_forget,
     .watch = memory_watch,
-    .leave = memory_leave,
+    .dequeue = memory_leave,
     .interrupt = memory_interrupt,
     .inspect = memory_inspect,
     .list = memory_list,

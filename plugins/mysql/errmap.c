@@ -125,7 +125,7 @@ enum dlock_status my_errmap_status(unsigned code, bool in_transaction)
 enum dlock_status my_errmap_contended(enum dlock_status status, const struct dlock_error *err)
 {
     if ((status == DLOCK_UNAVAILABLE || status == DLOCK_BUSY) &&
-        my_errmap_contention((unsigned)err->backend_code))
+        my_errmap_contention((unsigned)err->code))
         return DLOCK_BUSY;
     return status;
 }

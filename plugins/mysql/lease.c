@@ -98,7 +98,7 @@ static enum dlock_status insert_try(struct my_connection *conn, struct dlock_gra
 
     if (status == DLOCK_OK && conn->affected == 0)
         return held(conn, grant, err);
-    if (status != DLOCK_OK && err->backend_code == 1062)
+    if (status != DLOCK_OK && err->code == 1062)
         status = insert_again(conn, grant, err);
     return status == DLOCK_OK ? insert_fence(conn, err) : status;
 }
@@ -106,7 +106,7 @@ static enum dlock_status insert_try(struct my_connection *conn, struct dlock_gra
 static enum dlock_status exclusive_try(struct my_connection *conn, const struct dlock_request *req,
                                        struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct my_slot *slot = req->slot;
+    const struct my_slot *slot = req->attempt;
     bool there = false;
     enum dlock_status status = DLOCK_OK;
 
@@ -125,7 +125,7 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
                                struct dlock_grant *grant, struct dlock_error *err)
 {
     const bool shared = req->mode == DLOCK_SHARED;
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_execute_input(conn, req);
@@ -158,7 +158,7 @@ static void pass(void *queue)
 enum dlock_status my_lease_unlock(struct my_connection *conn, const struct dlock_request *req,
                                   struct dlock_error *err)
 {
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
     struct my_queue *queue = slot->queue;
     enum dlock_status status = my_connection_enter(conn, req->deadline_ns, err);
 

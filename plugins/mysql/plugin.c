@@ -132,7 +132,7 @@ static enum dlock_status session_lock(void *self, const struct dlock_request *re
 static void session_interrupt(void *self, const struct dlock_request *req)
 {
     const struct my_session *session = self;
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
     const uint64_t one = 1;
     ssize_t put = -1;
 
@@ -153,7 +153,7 @@ static enum dlock_status session_watch(void *self, const struct dlock_request *r
 
 static void session_forget(void *self, const struct dlock_request *req)
 {
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
 
     (void)self;
     if (slot->queue != NULL)
@@ -241,7 +241,7 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct my_session),
-    .slot_size = sizeof(struct my_slot),
+    .attempt_size = sizeof(struct my_slot),
     .open = session_open,
     .close = session_close,
     .trylock = session_trylock,

@@ -133,7 +133,7 @@ static enum dlock_status answer(struct my_queue *queue, int64_t deadline_ns,
 enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
                                  const struct dlock_request *req, struct dlock_error *err)
 {
-    const struct my_slot *slot = req->slot;
+    const struct my_slot *slot = req->attempt;
     struct my_connection *conn = queue->conn;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -200,7 +200,7 @@ void my_queue_end(struct my_queue *queue, int64_t deadline_ns)
 
 void my_queue_dequeue(const struct dlock_request *req)
 {
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
 
     if (slot->queue == NULL)
         return;

@@ -63,7 +63,7 @@ static enum dlock_status finish(struct my_connection *conn, enum dlock_status st
 enum dlock_status my_reader_try(struct my_connection *conn, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct my_slot *slot = req->slot;
+    const struct my_slot *slot = req->attempt;
     enum dlock_status status = guard_any(conn, err);
 
     if (status != DLOCK_OK)

@@ -14,7 +14,7 @@ struct my_session {
     unsigned char token[DLOCK_TOKEN_SIZE];
 };
 
-/* dlock_request.slot: zeroed by core at the start of the attempt. */
+/* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct my_slot {
     bool tried;             /* and found to be held: poll before writing */
     atomic_int stop;        /* interrupted */

@@ -244,7 +244,7 @@ static enum dlock_status row_wait(struct my_session *session, const struct dlock
     conn->long_wait = true;
     do /* 1205 comes once a minute; innodb_rollback_on_timeout: and ends the transaction */
         status = row_request(conn, which, &found, err);
-    while (status == DLOCK_UNAVAILABLE && err->backend_code == 1205 &&
+    while (status == DLOCK_UNAVAILABLE && err->code == 1205 &&
            my_connection_now(conn) < req->deadline_ns);
     conn->long_wait = false;
     if (status == DLOCK_OK && !found)
@@ -258,10 +258,10 @@ static enum dlock_status wait_ended(struct my_session *session, const struct dlo
                                     bool held, enum dlock_status status, struct dlock_error *err)
 {
     struct my_connection *conn = &session->conn;
-    const struct my_slot *slot = req->slot;
+    const struct my_slot *slot = req->attempt;
 
     conn->stop = NULL;
-    if (status == DLOCK_OK || !conn->dead || my_errmap_fatal((unsigned)err->backend_code))
+    if (status == DLOCK_OK || !conn->dead || my_errmap_fatal((unsigned)err->code))
         return status;
     if (!held && atomic_load(&slot->stop) == 0)
         return status;
@@ -279,7 +279,7 @@ enum dlock_status my_session_lock_wait(struct my_session *session, const struct 
                                        struct dlock_grant *grant, struct dlock_error *err)
 {
     struct my_connection *conn = &session->conn;
-    const struct my_slot *slot = req->slot;
+    const struct my_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
     bool held = false;
 
@@ -292,7 +292,7 @@ enum dlock_status my_session_lock_wait(struct my_session *session, const struct 
     status = wait_ended(session, req, held, status, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, exchange_until(conn, req), grant, err);
-    if (status == DLOCK_UNAVAILABLE && my_errmap_contention((unsigned)err->backend_code) &&
+    if (status == DLOCK_UNAVAILABLE && my_errmap_contention((unsigned)err->code) &&
         my_connection_now(conn) >= req->deadline_ns)
         status = DLOCK_TIMEOUT;
     return status == DLOCK_OK ? status : give_up(session, status);
@@ -306,8 +306,7 @@ static bool holds(const struct my_session *session, const struct dlock_request *
 /* The lock lives in the session: when the server ended that, it ended both. */
 static enum dlock_status failed(const struct my_session *session, const struct dlock_error *err)
 {
-    return session->conn.dead && my_errmap_fatal((unsigned)err->backend_code) ? DLOCK_LOST
-                                                                              : DLOCK_UNKNOWN;
+    return session->conn.dead && my_errmap_fatal((unsigned)err->code) ? DLOCK_LOST : DLOCK_UNKNOWN;
 }
 
 enum dlock_status my_session_lock_renew(struct my_session *session, struct dlock_lease_op *op,
@@ -342,7 +341,7 @@ enum dlock_status my_session_lock_unlock(struct my_session *session,
         return failed(session, err);
     status = my_transaction_commit(&session->conn, err);
     if (status != DLOCK_OK) /* 2013: sent, and no answer */
-        return err->backend_code == 2013 ? DLOCK_UNKNOWN : failed(session, err);
+        return err->code == 2013 ? DLOCK_UNKNOWN : failed(session, err);
     session->holds = false;
     if (req->mode == DLOCK_SHARED)
         (void)control_execute(session, req, req->deadline_ns, MY_READER_REMOVE, &ignored);

@@ -245,7 +245,7 @@ static enum dlock_status script_run(struct my_connection *conn, const struct set
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
     status = my_query_script(conn, text, &results, err);
     free(text);
-    if (results.count == SCHEMA_ANSWERS && status == DLOCK_CONFIG && err->backend_code == 1146)
+    if (results.count == SCHEMA_ANSWERS && status == DLOCK_CONFIG && err->code == 1146)
         *missing = true;
     checked = answers_check(conn, settings, &results, full, missing, err);
     my_query_results_free(&results);

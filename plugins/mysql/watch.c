@@ -110,7 +110,7 @@ static enum dlock_status poll_alone(struct my_session *session, const struct dlo
 static enum dlock_status wait_in_queue(struct my_session *session, const struct dlock_request *req,
                                        struct dlock_error *err)
 {
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
     enum dlock_status status = my_queue_await(slot->queue, session, req, err);
 
     if (status == DLOCK_OK)
@@ -126,7 +126,7 @@ enum dlock_status my_watch(struct my_session *session, const struct dlock_reques
                            struct dlock_error *err)
 {
     struct my_connection *conn = &session->conn;
-    struct my_slot *slot = req->slot;
+    struct my_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
     if (slot->queue ==

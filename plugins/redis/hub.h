@@ -20,8 +20,8 @@
 
 #include <pthread.h>
 
-/* dlock_request.slot: of one attempt. Zeroed by core. A lease that was free when it was asked for,
- * of which there may be many, has no waiter. */
+/* dlock_request.attempt: of one attempt. Zeroed by core. A lease that was free when it was asked
+ * for, of which there may be many, has no waiter. */
 struct redis_slot {
     struct redis_waiter *waiter; /* NULL: it has no place in a queue, and was not interrupted */
 };

@@ -149,7 +149,7 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     if (status != DLOCK_OK)
         return status;
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
-        channel = redis_hub_expect(&session->hub, req->slot, req->token);
+        channel = redis_hub_expect(&session->hub, req->attempt, req->token);
         if (channel == NULL)
             return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
     }
@@ -158,10 +158,10 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
         return status;
     if (is_grant(reply)) {
         grant_read(reply, req->ttl_ms, grant);
-        redis_hub_forget(req->slot);
+        redis_hub_forget(req->attempt);
     } else {
         status = DLOCK_BUSY;
-        busy_read(session, reply, req->slot, grant);
+        busy_read(session, reply, req->attempt, grant);
     }
     atomic_store(&session->pool.crowded, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);
@@ -228,7 +228,7 @@ enum dlock_status redis_unlock(void *self, const struct dlock_request *req, stru
     int64_t freed = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_hub_forget(req->slot); /* [UNL-4] */
+    redis_hub_forget(req->attempt); /* [UNL-4] */
     resp_keys_hex(token, req->token);
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
@@ -244,7 +244,7 @@ enum dlock_status redis_leave(void *self, const struct dlock_request *req, struc
     char token[RESP_HEX_SIZE];
     int64_t freed = 0;
 
-    redis_hub_forget(req->slot);
+    redis_hub_forget(req->attempt);
     resp_keys_hex(token, req->token);
     return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
                    err);

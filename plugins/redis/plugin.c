@@ -90,7 +90,7 @@ static void redis_close(void *self, int forked)
 static void redis_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    redis_hub_forget(req->slot);
+    redis_hub_forget(req->attempt);
 }
 
 static enum dlock_status redis_watch(void *self, const struct dlock_request *req,
@@ -105,7 +105,7 @@ static void redis_interrupt(void *self, const struct dlock_request *req)
 {
     struct redis_session *session = self;
 
-    redis_hub_interrupt(&session->hub, req->slot);
+    redis_hub_interrupt(&session->hub, req->attempt);
 }
 
 /* With a connection of its own, so that it sees what the next one would. */
@@ -129,7 +129,7 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops redis_ops = {
     .struct_size = sizeof redis_ops,
     .session_size = sizeof(struct redis_session),
-    .slot_size = sizeof(struct redis_slot),
+    .attempt_size = sizeof(struct redis_slot),
     .open = redis_open,
     .close = redis_close,
     .trylock = redis_trylock,
@@ -137,7 +137,7 @@ static const struct dlock_backend_ops redis_ops = {
     .unlock = redis_unlock,
     .forget = redis_forget,
     .watch = redis_watch,
-    .leave = redis_leave,
+    .dequeue = redis_leave,
     .interrupt = redis_interrupt,
     .inspect = redis_inspect,
     .list = redis_list,

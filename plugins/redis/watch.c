@@ -67,7 +67,7 @@ static enum dlock_status wait_untold(struct redis_hub *hub, struct redis_waiter 
 static enum dlock_status watch_locked(struct redis_hub *hub, const struct dlock_request *req,
                                       struct dlock_grant *grant)
 {
-    const struct redis_slot *slot = req->slot;
+    const struct redis_slot *slot = req->attempt;
     struct redis_waiter *waiter = slot->waiter;
     int64_t now_ns = hub->host->now_ns(hub->host->ctx);
     int64_t connect_by_ns = now_ns + req->op_timeout_ms * DL_NS_PER_MS;

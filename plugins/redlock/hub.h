@@ -21,7 +21,7 @@
 
 struct redlock_hub;
 
-/* dlock_request.slot: one attempt. Zeroed by core. */
+/* dlock_request.attempt: one attempt. Zeroed by core. */
 struct redlock_attempt {
     /* Of the thread that makes the attempt: */
     uint32_t round;    /* of the last request for the lock */

@@ -418,7 +418,7 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     memset(taking->owners, 0, sizeof taking->owners);
     taking->session = session;
     taking->req = req;
-    taking->attempt = req->slot;
+    taking->attempt = req->attempt;
     resp_keys_make(&taking->keys, &place->nodes[0], req->name, req->name_len);
     resp_keys_hex(taking->token, req->token);
     redlock_hub_begin(session->hub, taking->attempt, req->token);

@@ -66,7 +66,7 @@ static void redlock_close(void *self, int forked)
 static void redlock_forget(void *self, const struct dlock_request *req)
 {
     struct redlock_session *session = self;
-    struct redlock_attempt *attempt = req->slot;
+    struct redlock_attempt *attempt = req->attempt;
     bool placed = attempt->hub != NULL && attempt->ticket_ms != 0;
 
     redlock_hub_end(attempt);
@@ -78,7 +78,7 @@ static void redlock_forget(void *self, const struct dlock_request *req)
 static const struct dlock_backend_ops redlock_ops = {
     .struct_size = sizeof redlock_ops,
     .session_size = sizeof(struct redlock_session),
-    .slot_size = sizeof(struct redlock_attempt),
+    .attempt_size = sizeof(struct redlock_attempt),
     .open = redlock_open,
     .close = redlock_close,
     .trylock = redlock_trylock,

@@ -123,7 +123,7 @@ static enum quorum_verdict heal_judge(const struct redlock_round *round)
 static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t deadline_ns)
 {
     const struct dlock_request *req = renewing->ops[op].req;
-    const struct redlock_attempt *attempt = req->slot;
+    const struct redlock_attempt *attempt = req->attempt;
     struct redlock_request request;
     char number[RESP_DIGITS];
     struct redlock_round round = {
@@ -237,7 +237,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i].req;
 
-        redlock_hub_begin(session->hub, req->slot, req->token); /* one that was adopted */
+        redlock_hub_begin(session->hub, req->attempt, req->token); /* one that was adopted */
         if (ttl_of(renewing, req) < least_ms)
             least_ms = ttl_of(renewing, req);
     }

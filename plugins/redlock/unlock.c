@@ -82,7 +82,7 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
     struct redlock_session *session = self;
     char token[RESP_HEX_SIZE];
 
-    redlock_hub_end(req->slot); /* [UNL-4] */
+    redlock_hub_end(req->attempt); /* [UNL-4] */
     resp_keys_hex(token, req->token);
     return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }

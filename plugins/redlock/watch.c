@@ -23,7 +23,7 @@ void redlock_interrupt(void *self, const struct dlock_request *req)
     static const uint64_t one = 1;
     struct redlock_session *session = self;
     struct redlock_hub *hub = session->hub;
-    struct redlock_attempt *attempt = req->slot;
+    struct redlock_attempt *attempt = req->attempt;
 
     (void)pthread_mutex_lock(&hub->mutex);
     attempt->interrupted = true;
@@ -59,7 +59,7 @@ static enum quorum_verdict wait_judge(const struct redlock_round *round)
 /* Bits of the nodes that are free for us. */
 static unsigned places_take(struct redlock_session *session, const struct dlock_request *req)
 {
-    struct redlock_attempt *attempt = req->slot;
+    struct redlock_attempt *attempt = req->attempt;
     struct redlock_request request;
     struct resp_keys keys;
     char token[RESP_HEX_SIZE], ticket[RESP_DIGITS], lasts[RESP_DIGITS];
@@ -153,7 +153,7 @@ static enum dlock_status watch_locked(struct redlock_session *session,
                                       const struct dlock_request *req)
 {
     struct redlock_hub *hub = session->hub;
-    struct redlock_attempt *attempt = req->slot;
+    struct redlock_attempt *attempt = req->attempt;
     int64_t hear_by_ns = now(hub) + req->op_timeout_ms * DL_NS_PER_MS;
     unsigned free_nodes = 0;
 
@@ -180,7 +180,7 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
 {
     struct redlock_session *session = self;
     struct redlock_hub *hub = session->hub;
-    struct redlock_attempt *attempt = req->slot;
+    struct redlock_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)grant;

@@ -96,7 +96,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
                                             const struct dlock_request *req,
                                             struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->slot;
+    struct sqlite_slot *slot = req->attempt;
     struct sqlite_name name;
     enum dlock_status answer = DLOCK_INTERNAL;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
@@ -125,7 +125,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->slot;
+    struct sqlite_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_OK;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
 
@@ -161,7 +161,7 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->slot;
+    const struct sqlite_slot *slot = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     struct sqlite_name name;
     bool held = false;
@@ -207,7 +207,7 @@ static int dequeue_inside(struct sqlite_name *name, const unsigned char *token)
 enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
                                        const struct dlock_request *req, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->slot;
+    struct sqlite_slot *slot = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     struct sqlite_name name;
     int rc = SQLITE_OK;

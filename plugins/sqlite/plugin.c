@@ -181,7 +181,7 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
 {
     const struct sqlite_session *session = self;
-    struct sqlite_slot *slot = req->slot;
+    struct sqlite_slot *slot = req->attempt;
 
     if (!sqlite_fork_guard_is_child())
         sqlite_wake_file_interrupt(&session->db.wake_file, &slot->waiter);
@@ -236,14 +236,14 @@ static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops sqlite_ops = {
     .struct_size = sizeof sqlite_ops,
     .session_size = sizeof(struct sqlite_session),
-    .slot_size = sizeof(struct sqlite_slot),
+    .attempt_size = sizeof(struct sqlite_slot),
     .open = sqlite_open,
     .close = sqlite_close,
     .trylock = sqlite_trylock,
     .renew = sqlite_renew,
     .unlock = sqlite_unlock,
     .watch = sqlite_watch,
-    .leave = sqlite_leave,
+    .dequeue = sqlite_leave,
     .interrupt = sqlite_interrupt,
     .inspect = sqlite_inspect,
     .list = sqlite_list,

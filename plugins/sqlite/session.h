@@ -38,7 +38,7 @@ struct sqlite_session {
     struct sqlite_sigxfsz sigxfsz;
 };
 
-/* dlock_request.slot: zeroed by core at the start of the attempt. */
+/* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct sqlite_slot {
     struct sqlite_waiter waiter;
     bool tried;            /* and the name was held: read before writing */

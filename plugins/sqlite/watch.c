@@ -9,7 +9,7 @@
 static int64_t lease_since_queued(const struct sqlite_session *session,
                                   const struct dlock_request *req, int64_t until_ns)
 {
-    const struct sqlite_slot *slot = req->slot;
+    const struct sqlite_slot *slot = req->attempt;
     int64_t left_ms = (until_ns - slot->queued_ns) / DL_NS_PER_MS;
 
     return sqlite_clock_min(left_ms, sqlite_clock_min(session->config.waiter_ttl_ms, req->ttl_ms));
@@ -19,7 +19,7 @@ static int64_t lease_since_queued(const struct sqlite_session *session,
 static enum dlock_status grant_read(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->slot;
+    const struct sqlite_slot *slot = req->attempt;
     struct sqlite_name name;
     sqlite3_stmt *row = NULL;
     enum dlock_status status = DLOCK_BUSY;
@@ -44,7 +44,7 @@ static enum dlock_status grant_read(struct sqlite_session *session, const struct
 static enum dlock_status sleep_until_woken(struct sqlite_session *session,
                                            const struct dlock_request *req)
 {
-    const struct sqlite_slot *slot = req->slot;
+    const struct sqlite_slot *slot = req->attempt;
 
     return sqlite_wake_file_sleep(&session->db.wake_file, &session->config, &slot->waiter,
                                   session->host, req->deadline_ns);
@@ -55,7 +55,7 @@ static enum dlock_status wait_for_grant(struct sqlite_session *session,
                                         const struct dlock_request *req, struct dlock_grant *grant,
                                         struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->slot;
+    struct sqlite_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_BUSY, asleep = DLOCK_BUSY;
 
     while (status == DLOCK_BUSY && asleep == DLOCK_BUSY) {
@@ -72,7 +72,7 @@ static enum dlock_status wait_for_grant(struct sqlite_session *session,
 enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->slot;
+    const struct sqlite_slot *slot = req->attempt;
     enum dlock_status status =
         slot->queued ? wait_for_grant(session, req, grant, err) : sleep_until_woken(session, req);
 

@@ -29,7 +29,7 @@ __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(v
     bare_ops = *dlock_plugin_memory()->ops;
     bare_ops.open = bare_open;
     bare_ops.watch = NULL;
-    bare_ops.leave = NULL;
+    bare_ops.dequeue = NULL;
     bare_ops.interrupt = NULL;
     bare_ops.inspect = NULL;
     bare_ops.list = NULL;

@@ -140,7 +140,7 @@ void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const 
         .ttl_ms = ttl_ms,
         .deadline_ns = dlt_host_in(host, 1000),
         .label = "host:1:test",
-        .slot = request->slot,
+        .attempt = request->attempt,
     };
     memset(request->req.token, owner, sizeof request->req.token);
 }

@@ -125,7 +125,7 @@ static const struct {
             .renew = bad_renew,
 #endif
 #ifdef BAD_SLOT_LEAVE
-            .leave = bad_unlock,
+            .dequeue = bad_unlock,
 #endif
 #ifdef BAD_SLOT_WATCH
             .watch = bad_trylock,

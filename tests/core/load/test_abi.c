@@ -117,8 +117,8 @@ Test(abi, header)
     refused("ops struct_size: expected");
     ops.session_size = UINT32_MAX;
     refused("session_size");
-    ops.slot_size = UINT32_MAX;
-    refused("slot_size");
+    ops.attempt_size = UINT32_MAX;
+    refused("attempt_size");
 }
 
 Test(abi, names)
@@ -192,12 +192,12 @@ Test(abi, wait_pairs)
 Test(abi, queue_and_implications)
 {
     descriptor.caps = DLOCK_CAP_QUEUE;
-    refused("capability QUEUE: expected slot leave");
-    ops.leave = x_unlock;
-    refused("slot leave: expected capability QUEUE");
-    descriptor.caps = DLOCK_CAP_QUEUE, ops.leave = x_unlock;
+    refused("capability QUEUE: expected slot dequeue");
+    ops.dequeue = x_unlock;
+    refused("slot dequeue: expected capability QUEUE");
+    descriptor.caps = DLOCK_CAP_QUEUE, ops.dequeue = x_unlock;
     refused("capability QUEUE: expected WATCH");
-    descriptor.caps = DLOCK_CAP_QUEUE | DLOCK_CAP_WATCH, ops.leave = x_unlock, ops.watch = x_try,
+    descriptor.caps = DLOCK_CAP_QUEUE | DLOCK_CAP_WATCH, ops.dequeue = x_unlock, ops.watch = x_try,
     ops.interrupt = x_interrupt;
     taken();
     descriptor.caps = DLOCK_CAP_DOWNGRADE;
@@ -215,10 +215,10 @@ Test(abi, an_older_table_is_shorter)
 {
     ops.struct_size = offsetof(struct dlock_backend_ops, lock);
     ops.lock = x_try;
-    ops.leave = x_unlock;
+    ops.dequeue = x_unlock;
     cr_assert_eq(dl_abi_check(&descriptor, "file", &out, &err), DLOCK_OK, "%s", err.message);
     cr_expect_null(out.ops.lock);
-    cr_expect_null(out.ops.leave);
+    cr_expect_null(out.ops.dequeue);
     cr_expect_eq(out.ops.unlock, x_unlock);
     cr_expect_eq(out.ops.struct_size, sizeof out.ops);
 }

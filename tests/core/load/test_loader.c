@@ -54,7 +54,7 @@ static void expect_loads(const char *scheme)
     struct dlock_error err;
     enum dlock_status got = find(scheme, LOADER_DIR, &plugin, &err);
 
-    if (!dlt_ok(got == DLOCK_OK && plugin->ops.renew != NULL && plugin->ops.leave == NULL &&
+    if (!dlt_ok(got == DLOCK_OK && plugin->ops.renew != NULL && plugin->ops.dequeue == NULL &&
                     plugin->ops.struct_size == sizeof plugin->ops && plugin->caps == 0,
                 "%s: loads", scheme))
         printf("# got %s \"%s\"\n", dlock_status_name((int)got), err.message);
@@ -214,7 +214,7 @@ static void test_descriptors(void)
     expect("caponly", LOADER_DIR, DLOCK_PLUGIN_ABI,
            "capability NATIVE_WAIT: expected slot lock with it, got NULL", "");
     expect("slotonly", LOADER_DIR, DLOCK_PLUGIN_ABI,
-           "slot leave: expected capability QUEUE with it, got none", "");
+           "slot dequeue: expected capability QUEUE with it, got none", "");
     expect("nointerrupt", LOADER_DIR, DLOCK_PLUGIN_ABI, "expected slot interrupt with it, got NULL",
            "WATCH");
     expect("foreign", LOADER_DIR, DLOCK_PLUGIN_ABI, "expected 'foreign', got 'stranger'", "");

@@ -14,7 +14,7 @@ Test(error, filled)
     cr_assert_eq(dl_error(&err, DLOCK_INVALID, "%s %d", "x", 7), DLOCK_INVALID);
     cr_expect_eq(err.status, DLOCK_INVALID);
     cr_expect_eq(err.struct_size, sizeof err);
-    cr_expect_eq(err.backend_code, 0);
+    cr_expect_eq(err.code, 0);
     cr_expect_eq(err.node_count, 0);
     cr_expect_str_eq(err.origin, "core");
     cr_expect_str_eq(err.message, "x 7");
@@ -121,7 +121,7 @@ Test(error, export_of_a_success)
     (void)dl_error(&from, DLOCK_UNAVAILABLE, "no answer");
     cr_assert_eq(dl_error_export(&to, &from, DLOCK_OK), DLOCK_OK);
     cr_expect_eq(to.status, DLOCK_OK);
-    cr_expect_eq(to.backend_code, 0);
+    cr_expect_eq(to.code, 0);
     cr_expect_eq(to.node_count, 0u);
     cr_expect_str_eq(to.message, "success");
 }

@@ -75,7 +75,7 @@ static inline enum dlock_status fixture_look(struct fixture *f, struct dlt_reque
 static inline enum dlock_status fixture_leave(struct fixture *f, struct dlt_request *r)
 {
     r->req.flags = 0;
-    return f->ops->leave(f->self, &r->req, &f->err);
+    return f->ops->dequeue(f->self, &r->req, &f->err);
 }
 
 static inline enum dlock_status fixture_unlock(struct fixture *f, struct dlt_request *r)

@@ -215,7 +215,7 @@ static void *racer(void *arg)
             failed = f.ops->unlock(f.self, &r.req, &err) != DLOCK_OK;
         } else {
             failed = (status != DLOCK_OK && status != DLOCK_BUSY) ||
-                     f.ops->leave(f.self, &r.req, &err) != DLOCK_OK;
+                     f.ops->dequeue(f.self, &r.req, &err) != DLOCK_OK;
             f.ops->forget(f.self, &r.req);
         }
     }

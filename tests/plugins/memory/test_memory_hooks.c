@@ -196,7 +196,7 @@ Test(hooks, a_limited_store_announces_less)
 
     cr_assert_eq(plugin->caps, left);
     cr_assert_null(plugin->ops->watch);
-    cr_assert_null(plugin->ops->leave, "a queue needs watches");
+    cr_assert_null(plugin->ops->dequeue, "a queue needs watches");
     cr_assert_null(plugin->ops->interrupt);
     cr_assert_eq(plugin, dlock_plugin_memory_limited("poor", without));
     dlt_target_init(&g.target, "memory", "poor", "");
@@ -214,10 +214,10 @@ Test(hooks, a_store_without_readers_cannot_downgrade)
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", DLOCK_CAP_RWLOCK);
 
     cr_assert_eq(f.plugin->caps & ~plugin->caps, DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE);
-    cr_assert_not_null(plugin->ops->leave);
+    cr_assert_not_null(plugin->ops->dequeue);
     plugin = dlock_plugin_memory_limited("poor", DLOCK_CAP_QUEUE);
     cr_assert_eq(f.plugin->caps & ~plugin->caps, DLOCK_CAP_QUEUE);
-    cr_assert_null(plugin->ops->leave);
+    cr_assert_null(plugin->ops->dequeue);
 }
 
 Test(hooks, killed_sessions_are_reported_to_core)

@@ -111,7 +111,7 @@ LEASED(C4_somebody_sits_on_the_row)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
-    cr_assert_eq(s.err.backend_code, 1205);
+    cr_assert_eq(s.err.code, 1205);
     row_hold_end(thread, id);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
     (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
@@ -291,7 +291,7 @@ LEASED(OPN_3_no_connection_left)
     while (count < 12 && status == DLOCK_OK)
         status = dlt_session_join(&many[count++], &s);
     cr_assert_eq(status, DLOCK_UNAVAILABLE, "%s", many[count - 1].err.message);
-    cr_assert_eq(many[count - 1].err.backend_code, 1040, "%s", many[count - 1].err.message);
+    cr_assert_eq(many[count - 1].err.code, 1040, "%s", many[count - 1].err.message);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "those that are there go on");
     for (int i = 0; i < count; i++)
         dlt_session_close(&many[i]);

@@ -116,7 +116,7 @@ EACH(T70_a_disk_that_is_full)
     status = fill();
     cr_assert_eq(status, DLOCK_UNAVAILABLE, "%s: %s", dlock_status_name((int)status),
                  t.err.message);
-    cr_assert_eq(t.err.backend_code, 1114, "%s", t.err.message);
+    cr_assert_eq(t.err.code, 1114, "%s", t.err.message);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "what is there goes on: %s", s.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
     dlt_request(&u, &c, "job", 'c', 60000);

@@ -71,8 +71,8 @@ enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *req
 
 enum dlock_status dlt_leave(struct dlt_session *session, struct dlt_request *request)
 {
-    return session->ops->leave(session->self, dlt_due(session, request, session->call_ms),
-                               &session->err);
+    return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),
+                                 &session->err);
 }
 
 enum dlock_status dlt_queue_up(struct dlt_session *session, struct dlt_request *request)

@@ -81,7 +81,7 @@ Test(keys, LEA_1_who_holds_needs_no_queue)
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
-    cr_assert_eq(s.ops->leave(s.self, dlt_due(&s, &a, 1000), &s.err), DLOCK_OK, "%s",
+    cr_assert_eq(s.ops->dequeue(s.self, dlt_due(&s, &a, 1000), &s.err), DLOCK_OK, "%s",
                  s.err.message);
     cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0");
 }

@@ -167,7 +167,7 @@ enum dlock_status dlt_store_leave(struct dlt_store *store, struct dlt_request *r
 {
     calls_begin(store);
     request->req.deadline_ns = dlt_host_in(&store->host, CALL_MS);
-    return store->ops->leave(store->self, &request->req, &store->err);
+    return store->ops->dequeue(store->self, &request->req, &store->err);
 }
 
 enum dlock_status dlt_store_unlock(struct dlt_store *store, struct dlt_request *request)

@@ -90,7 +90,7 @@ static void stock_fill(struct fuzz_input *input, struct stock *stock)
     slots_fill(input, &stock->ops);
     stock->ops.struct_size = near(input, sizeof stock->ops);
     stock->ops.session_size = near(input, 64);
-    stock->ops.slot_size = near(input, 64);
+    stock->ops.attempt_size = near(input, 64);
     stock->plugin = (struct dlock_plugin){
         .magic = near(input, DLOCK_PLUGIN_MAGIC),
         .abi_major = near(input, DLOCK_PLUGIN_ABI_MAJOR),
@@ -119,13 +119,13 @@ static void whole(const struct dl_plugin *plugin)
                "a slot is missing");
     FUZZ_CHECK(has(plugin, DLOCK_CAP_NATIVE_WAIT) == (ops->lock != NULL), "lock");
     FUZZ_CHECK(has(plugin, DLOCK_CAP_WATCH) == (ops->watch != NULL), "watch");
-    FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->leave != NULL), "leave");
+    FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->dequeue != NULL), "leave");
     FUZZ_CHECK(!has(plugin, DLOCK_CAP_QUEUE) || has(plugin, DLOCK_CAP_WATCH), "a queue unwatched");
     FUZZ_CHECK((ops->lock == NULL && ops->watch == NULL) || ops->interrupt != NULL, "interrupt");
     fuzz_goals[PLAIN].reached += ops->interrupt == NULL;
     fuzz_goals[WAITS].reached += ops->lock != NULL;
     fuzz_goals[WATCHES].reached += ops->watch != NULL;
-    fuzz_goals[QUEUES].reached += ops->leave != NULL;
+    fuzz_goals[QUEUES].reached += ops->dequeue != NULL;
     FUZZ_CHECK(plugin->options != NULL && plugin->schemes[0] != NULL && plugin->name != NULL,
                "no options, schemes or name");
 }

@@ -126,7 +126,7 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
                        int64_t sent_ns)
 {
     struct sim_process *process = sim_self_process();
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
     struct sim_handle *handle = sim_handle_of(process, req);
     struct dlt_record *record;
 
@@ -145,7 +145,7 @@ static enum dlock_status slot_trylock(void *self, const struct dlock_request *re
                                       struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sim_session *session = self;
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
     int64_t sent_ns = sim_host_now(sim_self_host());
     struct sim_answer answer;
     struct sim_ask ask;
@@ -289,7 +289,7 @@ const struct dlock_plugin *sim_plugin(void)
     ops = (struct dlock_backend_ops){
         .struct_size = sizeof ops,
         .session_size = sizeof(struct sim_session),
-        .slot_size = sizeof(struct sim_waiter),
+        .attempt_size = sizeof(struct sim_waiter),
         .open = slot_open,
         .close = slot_close,
         .trylock = slot_trylock,
@@ -298,7 +298,7 @@ const struct dlock_plugin *sim_plugin(void)
         .forget = slot_forget,
         .lock = has_session() ? sim_slot_lock : NULL,
         .watch = (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_watch : NULL,
-        .leave = choice->kind == SIM_QUEUE ? slot_leave : NULL,
+        .dequeue = choice->kind == SIM_QUEUE ? slot_leave : NULL,
         .interrupt = choice->kind != SIM_POLL ? sim_slot_interrupt : NULL,
     };
     plugin = (struct dlock_plugin){

@@ -9,7 +9,7 @@
 void sim_waiter_list(const struct dlock_request *req)
 {
     struct sim_process *process = sim_self_process();
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
 
     if (waiter->req != NULL)
         return;
@@ -25,7 +25,7 @@ void sim_waiter_list(const struct dlock_request *req)
 
 void sim_waiter_unlist(const struct dlock_request *req)
 {
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
     struct sim_waiter **link = &sim_self_process()->waiters;
 
     while (*link != NULL && *link != waiter)
@@ -81,7 +81,7 @@ enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sim_session *session = self;
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
     int64_t until_ns = sim_host_to_sim(sim_self_host(), req->deadline_ns);
     enum dlock_status status;
 
@@ -109,7 +109,7 @@ enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
 
 void sim_slot_interrupt(void *self, const struct dlock_request *req)
 {
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
 
     (void)self;
     if (!waiter->interrupted && waiter->granted)
@@ -168,7 +168,7 @@ enum dlock_status sim_slot_lock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sim_session *session = self;
-    struct sim_waiter *waiter = req->slot;
+    struct sim_waiter *waiter = req->attempt;
     struct sim_answer answer;
     struct sim_ask ask;
     enum dlock_status status;
