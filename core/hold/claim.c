@@ -105,12 +105,12 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
 }
 
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
-                                  enum dl_use use, struct dl_session *session, uint32_t flags,
-                                  int64_t deadline_ns, struct dlock_error *err)
+                                  enum dl_use use, struct dl_session *session, int64_t deadline_ns,
+                                  struct dlock_error *err)
 {
     enum dlock_status status;
 
-    claim->req.flags = flags;
+    claim->req.flags = 0;
     claim->req.deadline_ns = deadline_ns;
     claim->slot_used = false;
     status = dl_dispatch_unlock(client->plugin, session->self, &claim->req, err);
@@ -164,8 +164,7 @@ void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enu
         claim_leave(client, claim, use, deadline_ns, &ignored);
     else if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
              dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK)
-        (void)dl_claim_unlock(client, claim, use, session, DLOCK_REQ_CLEANUP, deadline_ns,
-                              &ignored);
+        (void)dl_claim_unlock(client, claim, use, session, deadline_ns, &ignored);
     claim->enqueued = false;
     dl_claim_forget(client, claim);
     dl_claim_unpin(client, claim, DLOCK_UNKNOWN);

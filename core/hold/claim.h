@@ -42,10 +42,10 @@ enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim 
 void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                           struct dl_session *session, enum dlock_status status);
 
-/* One unlock, with flags, on that session, which is put back. */
+/* One unlock on that session, which is put back. */
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
-                                  enum dl_use use, struct dl_session *session, uint32_t flags,
-                                  int64_t deadline_ns, struct dlock_error *err);
+                                  enum dl_use use, struct dl_session *session, int64_t deadline_ns,
+                                  struct dlock_error *err);
 
 /* The attempt is over: the plugin may clean up, unless it did so at unlock [UNL-4]. */
 void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim);

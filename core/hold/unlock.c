@@ -16,8 +16,7 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
         dl_claim_session(client, claim, DL_USE_HOLDER, release->deadline_ns, &session, err);
 
     if (status == DLOCK_OK) {
-        status =
-            dl_claim_unlock(client, claim, DL_USE_HOLDER, session, 0, release->deadline_ns, err);
+        status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, release->deadline_ns, err);
         dl_release_fsm_answered(release, dl_client_now(client), status);
     } else {
         dl_claim_forget(client, claim);

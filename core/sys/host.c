@@ -23,14 +23,6 @@ static void host_log(void *ctx, enum dlock_log_level level, const char *message)
     dl_log(&host->log, level, "%s", message);
 }
 
-static void host_session_down(void *ctx, void *self)
-{
-    struct dl_host *host = ctx;
-
-    if (host->session_down != NULL)
-        host->session_down(host->session_arg, self);
-}
-
 static void host_session_caps(void *ctx, void *self, uint32_t caps)
 {
     struct dl_host *host = ctx;
@@ -52,7 +44,6 @@ void dl_host_init(struct dl_host *host, struct dl_log log)
                 .now_ns = host_now,
                 .random = host_random,
                 .log = host_log,
-                .session_down = host_session_down,
                 .session_caps = host_session_caps,
             },
     };

@@ -13,7 +13,6 @@ struct dl_host {
     struct dl_clock clock;
     int (*random)(void *buf, size_t len);
     struct dl_log log;
-    void (*session_down)(void *arg, void *self);                /* may be NULL */
     void (*session_caps)(void *arg, void *self, uint32_t caps); /* may be NULL */
     void (*session_made)(void *arg);                            /* may be NULL */
     void *session_arg;

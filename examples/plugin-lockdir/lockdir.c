@@ -155,7 +155,7 @@ static void release(struct session *session)
     (void)pthread_mutex_unlock(&sessions_mutex);
 }
 
-static void lockdir_close(void *self, int forked)
+static void lockdir_close(void *self, bool forked)
 {
     struct session *session = self, **link = &sessions;
 
@@ -299,12 +299,12 @@ static enum dlock_status renew_one(struct session *session, struct dlock_lease_o
     return DLOCK_OK;
 }
 
-static enum dlock_status lockdir_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status lockdir_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                        int64_t deadline_ns, struct dlock_error *err)
 {
     (void)deadline_ns;
     for (size_t i = 0; i < n; i++)
-        ops[i].status = renew_one(self, &ops[i], err);
+        ops[i]->status = renew_one(self, ops[i], err);
     return DLOCK_OK;
 }
 

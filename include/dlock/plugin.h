@@ -18,9 +18,8 @@
  *
  * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
  * slot but open and close may run in any number of threads on one session. Core holds no lock of
- * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log,
- * host->session_down and host->session_caps with no lock of its own held, and none of them from
- * `interrupt`.
+ * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log and
+ * host->session_caps with no lock of its own held, and neither of them from `interrupt`.
  *
  * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It
  * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
@@ -76,9 +75,7 @@ extern "C" {
 enum {
     DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
     DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
-    DLOCK_REQ_CLEANUP = 1u << 2,   /* unlock: after UNKNOWN; "not there" (LOST) is the expected
-                                      answer. Not for an attempt that may be queued: `dequeue` */
-    DLOCK_REQ_REFRESH = 1u << 3    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
+    DLOCK_REQ_REFRESH = 1u << 2    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
                                       queued; BUSY alone: unknown here, the attempt is over. Never
                                       enqueues */
 };
@@ -184,8 +181,6 @@ struct dlock_host {
     int64_t (*now_ns)(void *ctx);                    /* CLOCK_BOOTTIME, or a test's clock */
     int (*random)(void *ctx, void *buf, size_t len); /* 0; or -1: fail the call */
     void (*log)(void *ctx, enum dlock_log_level level, const char *message);
-    /* A hint that a session broke while no call was running: core renews its leases now. */
-    void (*session_down)(void *ctx, void *self);
     /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
      * CRASH_SAFE and FENCE_DURABLE are cleared for good where they are missing. */
     void (*session_caps)(void *ctx, void *self, uint32_t caps);
@@ -231,7 +226,7 @@ struct dlock_backend_ops {
      * [CLS-1] forked != 0: this is a child of the process that opened it. Send no byte, take no
      *         lock; leaking is allowed.
      */
-    void (*close)(void *self, int forked);
+    void (*close)(void *self, bool forked);
 
     /*
      * One attempt to take the name for req->token; does not wait for the holder.
@@ -268,7 +263,7 @@ struct dlock_backend_ops {
      * an element's request is the end of that lease's validity, of the call it is the argument:
      * whoever repairs a lease on a minority of servers does so before the former.
      */
-    enum dlock_status (*renew)(void *self, struct dlock_lease_op *ops, size_t n,
+    enum dlock_status (*renew)(void *self, struct dlock_lease_op *const *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);
 
     /*
@@ -389,7 +384,7 @@ struct dlock_plugin {
  *         serves no other name until unlock or forget; after LOST or UNKNOWN core closes that self
  *         instead of reusing it. Without it, any session of the client may get any call.
  * [SES-2] With DLOCK_CAP_SESSION closing self is the clean-up: UNKNOWN from trylock or lock ends
- * the attempt, the next one has a new token, and there is no unlock(CLEANUP); UNKNOWN from unlock
+ * the attempt, the next one has a new token, and there is no unlock for it; UNKNOWN from unlock
  * is not repeated.
  */
 

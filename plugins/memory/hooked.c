@@ -59,7 +59,7 @@ static enum dlock_status hooked_open(void *self, const struct dlock_host *host,
     return status;
 }
 
-static void hooked_close(void *self, int forked)
+static void hooked_close(void *self, bool forked)
 {
     struct hooked_session *session = self;
 
@@ -91,12 +91,12 @@ static enum dlock_status hooked_trylock(void *self, const struct dlock_request *
 }
 
 /* A message that was lost gives each element its status; a call that was not tried, the call. */
-static enum dlock_status hooked_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status hooked_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     struct hooked_session *session = self;
     struct hooked_call call =
-        hooked_call_enter(session, MEMORY_RENEW, n > 0 ? ops[0].req : NULL, n, deadline_ns);
+        hooked_call_enter(session, MEMORY_RENEW, n > 0 ? ops[0]->req : NULL, n, deadline_ns);
     enum dlock_status status = hooked_call_before(&call, err);
 
     if (status == HOOKED_NOT_DECIDED) {
@@ -106,10 +106,10 @@ static enum dlock_status hooked_renew(void *self, struct dlock_lease_op *ops, si
         status = DLOCK_UNKNOWN;
     }
     for (size_t i = 0; i < n; i++) {
-        ops[i].status = status;
-        ops[i].grant = (struct dlock_grant){0};
+        ops[i]->status = status;
+        ops[i]->grant = (struct dlock_grant){0};
         if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
-            hooked_late_add(session, MEMORY_RENEW, ops[i].req);
+            hooked_late_add(session, MEMORY_RENEW, ops[i]->req);
     }
     return status == DLOCK_UNKNOWN ? DLOCK_OK : status;
 }

@@ -261,19 +261,11 @@ unsigned memory_hooks_deliver(const char *store, enum dlock_status *last)
 void memory_hooks_kill_sessions(const char *store)
 {
     struct memory_hooks *hooks = hooks_lock(store);
-    const struct dlock_host *hosts[64];
-    void *selves[64];
-    size_t count = 0;
 
-    for (struct hooked_session *s = hooks->sessions; s != NULL && count < 64; s = s->next) {
+    for (struct hooked_session *s = hooks->sessions; s != NULL; s = s->next)
         s->dead = 1;
-        hosts[count] = s->host;
-        selves[count++] = s;
-    }
     stores_touch(hooks);
     hooks_unlock(hooks);
-    for (size_t i = 0; i < count; i++)
-        hosts[i]->session_down(hosts[i]->ctx, selves[i]);
 }
 
 void memory_hooks_revive(const char *store)

@@ -115,7 +115,7 @@ void memory_hooks_go(const char *store);
  * from must still be open. *last: what the store said to the last one. */
 unsigned memory_hooks_deliver(const char *store, enum dlock_status *last);
 
-/* All open sessions die, as MEMORY_DIE, and core is told by host->session_down. */
+/* All open sessions die, as MEMORY_DIE. */
 void memory_hooks_kill_sessions(const char *store);
 
 /* Dead sessions work again. */

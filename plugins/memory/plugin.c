@@ -58,7 +58,7 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void memory_close(void *self, int forked)
+static void memory_close(void *self, bool forked)
 {
     struct memory_session *session = self;
 
@@ -82,7 +82,7 @@ static enum dlock_status memory_trylock(void *self, const struct dlock_request *
     return status;
 }
 
-static enum dlock_status memory_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status memory_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     struct memory_session *session = self;
@@ -91,7 +91,7 @@ static enum dlock_status memory_renew(void *self, struct dlock_lease_op *ops, si
     (void)err;
     (void)pthread_mutex_lock(&session->store->mutex);
     for (size_t i = 0; i < n; i++)
-        ops[i].status = memory_lease_renew(session, &ops[i]);
+        ops[i]->status = memory_lease_renew(session, ops[i]);
     (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }

@@ -88,7 +88,7 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
     return status;
 }
 
-static void session_close(void *self, int forked)
+static void session_close(void *self, bool forked)
 {
     struct my_session *session = self;
 
@@ -161,14 +161,14 @@ static void session_forget(void *self, const struct dlock_request *req)
     slot->queue = NULL;
 }
 
-static enum dlock_status session_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                        int64_t deadline_ns, struct dlock_error *err)
 {
     struct my_session *session = self;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (is_session_lock(session)) {
-        ops[0].status = my_session_lock_renew(session, &ops[0], deadline_ns, err);
+        ops[0]->status = my_session_lock_renew(session, ops[0], deadline_ns, err);
         return DLOCK_OK;
     }
     status = my_connection_enter(&session->conn, deadline_ns, err);

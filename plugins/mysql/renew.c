@@ -27,7 +27,7 @@
 
 struct batch {
     struct my_connection *conn;
-    struct dlock_lease_op *ops;
+    struct dlock_lease_op *const *ops;
     size_t n;
     bool together[BATCH];
 };
@@ -53,7 +53,7 @@ static char *leases_make(const struct batch *batch)
     if (out == NULL)
         return NULL;
     for (size_t i = 0; i < batch->n; i++) {
-        const struct dlock_request *req = batch->ops[i].req;
+        const struct dlock_request *req = batch->ops[i]->req;
 
         if (!batch->together[i])
             continue;
@@ -130,7 +130,7 @@ static void renew_together(struct batch *batch, struct dlock_error *err)
     }
     for (size_t i = 0; i < batch->n; i++) {
         if (batch->together[i])
-            batch->ops[i].status = status;
+            batch->ops[i]->status = status;
     }
 }
 
@@ -138,11 +138,11 @@ static void renew_together(struct batch *batch, struct dlock_error *err)
 static void renew_some(struct batch *batch, struct dlock_error *err)
 {
     for (size_t i = 0; i < batch->n; i++)
-        batch->together[i] = batch->ops[i].req->mode == DLOCK_EXCLUSIVE;
+        batch->together[i] = batch->ops[i]->req->mode == DLOCK_EXCLUSIVE;
     if (together(batch) > 0)
         renew_together(batch, err);
     for (size_t i = 0; i < batch->n && !batch->conn->dead; i++) {
-        struct dlock_lease_op *op = &batch->ops[i];
+        struct dlock_lease_op *op = batch->ops[i];
 
         if (op->req->mode == DLOCK_EXCLUSIVE)
             continue;
@@ -151,12 +151,12 @@ static void renew_some(struct batch *batch, struct dlock_error *err)
     }
 }
 
-void my_renew(struct my_connection *conn, struct dlock_lease_op *ops, size_t n,
+void my_renew(struct my_connection *conn, struct dlock_lease_op *const *ops, size_t n,
               struct dlock_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        ops[i].grant.lease_ms = ops[i].req->ttl_ms;
-        ops[i].status = DLOCK_BUSY;
+        ops[i]->grant.lease_ms = ops[i]->req->ttl_ms;
+        ops[i]->status = DLOCK_BUSY;
     }
     for (size_t i = 0; i < n && n > 1; i += BATCH) {
         struct batch batch = {.conn = conn, .ops = ops + i, .n = n - i < BATCH ? n - i : BATCH};
@@ -164,7 +164,7 @@ void my_renew(struct my_connection *conn, struct dlock_lease_op *ops, size_t n,
         renew_some(&batch, err);
     }
     for (size_t i = 0; i < n; i++) {
-        if (ops[i].status == DLOCK_BUSY)
-            ops[i].status = conn->dead ? DLOCK_UNAVAILABLE : my_lease_renew(conn, &ops[i], err);
+        if (ops[i]->status == DLOCK_BUSY)
+            ops[i]->status = conn->dead ? DLOCK_UNAVAILABLE : my_lease_renew(conn, ops[i], err);
     }
 }

@@ -6,7 +6,7 @@
 #include "connection.h"
 
 /* Each element gets a status of its own. */
-void my_renew(struct my_connection *conn, struct dlock_lease_op *ops, size_t n,
+void my_renew(struct my_connection *conn, struct dlock_lease_op *const *ops, size_t n,
               struct dlock_error *err);
 
 #endif

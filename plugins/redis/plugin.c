@@ -73,7 +73,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void redis_close(void *self, int forked)
+static void redis_close(void *self, bool forked)
 {
     struct redis_session *session = self;
 

@@ -125,8 +125,8 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
 
 enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err);
-enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
-                              struct dlock_error *err);
+enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                              int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status redis_unlock(void *self, const struct dlock_request *req,
                                struct dlock_error *err);
 enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err);

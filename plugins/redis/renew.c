@@ -66,14 +66,14 @@ struct batch {
 };
 
 static void batch_fill(struct batch *batch, const struct redis_session *session,
-                       const struct dlock_lease_op *ops, size_t n)
+                       struct dlock_lease_op *const *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        resp_keys_make(&batch->keys[i], &session->place, ops[i].req->name, ops[i].req->name_len);
+        resp_keys_make(&batch->keys[i], &session->place, ops[i]->req->name, ops[i]->req->name_len);
     redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_fits);
     batch->call.expects = n;
     for (size_t i = 0; i < n; i++) {
-        const struct dlock_request *req = ops[i].req;
+        const struct dlock_request *req = ops[i]->req;
 
         resp_keys_hex(batch->token[i], req->token);
         resp_command_text(&batch->call.command, batch->token[i]);
@@ -86,7 +86,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
 }
 
 static enum dlock_status batch_run(struct redis_session *session, struct batch *batch,
-                                   struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
+                                   struct dlock_lease_op *const *ops, size_t n, int64_t deadline_ns,
                                    struct dlock_error *err)
 {
     redisReply *reply = NULL;
@@ -96,17 +96,17 @@ static enum dlock_status batch_run(struct redis_session *session, struct batch *
     status = renew_error(redis_call_run(&session->pool, &batch->call, deadline_ns, &reply, err));
     if (status != DLOCK_OK) {
         for (size_t i = 0; i < n; i++)
-            ops[i].status = status;
+            ops[i]->status = status;
         return status;
     }
     for (size_t i = 0; i < n; i++)
-        renewed(session, reply->element[i], &ops[i], err);
+        renewed(session, reply->element[i], ops[i], err);
     freeReplyObject(reply);
     return DLOCK_OK;
 }
 
-enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
-                              struct dlock_error *err)
+enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                              int64_t deadline_ns, struct dlock_error *err)
 {
     struct redis_session *session = self;
     size_t most = n < RENEW_AT_ONCE ? n : RENEW_AT_ONCE;
@@ -124,6 +124,6 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *ops, size_t n, 
     }
     free(batch);
     for (size_t i = done; i < n; i++) /* the connection is gone, and these were not sent */
-        ops[i].status = DLOCK_UNAVAILABLE;
+        ops[i]->status = DLOCK_UNAVAILABLE;
     return done <= RENEW_AT_ONCE && status != DLOCK_OK ? status : DLOCK_OK;
 }

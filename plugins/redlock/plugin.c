@@ -54,7 +54,7 @@ static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void redlock_close(void *self, int forked)
+static void redlock_close(void *self, bool forked)
 {
     if (forked)
         redlock_session_leave(self);

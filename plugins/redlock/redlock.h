@@ -269,7 +269,7 @@ void redlock_report(struct dlock_error *err, const struct redlock_session *sessi
 
 enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);
-enum dlock_status redlock_renew(void *self, struct dlock_lease_op *ops, size_t n,
+enum dlock_status redlock_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                 int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
                                  struct dlock_error *err);

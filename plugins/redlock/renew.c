@@ -15,7 +15,7 @@
 
 struct renewing {
     struct redlock_session *session;
-    struct dlock_lease_op *ops;
+    struct dlock_lease_op *const *ops;
     size_t n;
     struct redlock_request request;
     struct redlock_round round;
@@ -83,14 +83,14 @@ static void request_make(struct renewing *renewing)
 
     redlock_request_begin(request, REDLOCK_SCRIPT_RENEW, (unsigned)renewing->n);
     for (size_t i = 0; i < renewing->n; i++) {
-        const struct dlock_request *req = renewing->ops[i].req;
+        const struct dlock_request *req = renewing->ops[i]->req;
 
         resp_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
                        req->name_len);
         redlock_request_name(request, &renewing->keys[i]);
     }
     for (size_t i = 0; i < renewing->n; i++) {
-        const struct dlock_request *req = renewing->ops[i].req;
+        const struct dlock_request *req = renewing->ops[i]->req;
 
         resp_keys_hex(renewing->token[i], req->token);
         resp_command_text(&request->command, renewing->token[i]);
@@ -122,7 +122,7 @@ static enum quorum_verdict heal_judge(const struct redlock_round *round)
 
 static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t deadline_ns)
 {
-    const struct dlock_request *req = renewing->ops[op].req;
+    const struct dlock_request *req = renewing->ops[op]->req;
     const struct redlock_attempt *attempt = req->attempt;
     struct redlock_request request;
     char number[RESP_DIGITS];
@@ -162,7 +162,7 @@ static void heal_all(struct renewing *renewing, int64_t deadline_ns)
     if (deadline_ns < until_ns)
         until_ns = deadline_ns;
     for (size_t i = 0; i < renewing->n; i++) {
-        const struct dlock_lease_op *op = &renewing->ops[i];
+        const struct dlock_lease_op *op = renewing->ops[i];
         int64_t now_ns = redlock_now(session);
         unsigned nodes = 0;
 
@@ -186,7 +186,7 @@ static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned nee
         if (renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] > 0)
             leases[count++] = renewing->leases[op][i];
     return resp_reply_lease_ms(quorum_least(leases, count, need),
-                               ttl_of(renewing, renewing->ops[op].req));
+                               ttl_of(renewing, renewing->ops[op]->req));
 }
 
 static bool has_foreign_key(const struct renewing *renewing, size_t op)
@@ -201,7 +201,7 @@ static bool has_foreign_key(const struct renewing *renewing, size_t op)
 static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
 {
     const struct redlock_place *place = renewing->session->place;
-    struct dlock_lease_op *op = &renewing->ops[i];
+    struct dlock_lease_op *op = renewing->ops[i];
     struct quorum_tally tally;
 
     switch (verdict_of(&renewing->round, i, &tally)) {
@@ -235,7 +235,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     int64_t least_ms = INT64_MAX;
 
     for (size_t i = 0; i < renewing->n; i++) {
-        const struct dlock_request *req = renewing->ops[i].req;
+        const struct dlock_request *req = renewing->ops[i]->req;
 
         redlock_hub_begin(session->hub, req->attempt, req->token); /* one that was adopted */
         if (ttl_of(renewing, req) < least_ms)
@@ -258,7 +258,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     heal_all(renewing, deadline_ns);
 }
 
-enum dlock_status redlock_renew(void *self, struct dlock_lease_op *ops, size_t n,
+enum dlock_status redlock_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                 int64_t deadline_ns, struct dlock_error *err)
 {
     struct redlock_session *session = self;

@@ -108,7 +108,7 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
     return slot_end(session, status);
 }
 
-static void sqlite_close(void *self, int is_forked)
+static void sqlite_close(void *self, bool is_forked)
 {
     struct sqlite_session *session = self;
 
@@ -134,7 +134,7 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
     return slot_end(session, sqlite_lease_try(session, req, grant, err));
 }
 
-static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     enum dlock_status status = slot_begin_write(self, deadline_ns, err);

@@ -52,18 +52,19 @@ static enum dlock_status renew_one(struct sqlite_session *session, struct dlock_
 }
 
 /* The elements that would have been renewed were not. */
-static void renewals_undo(struct dlock_lease_op *ops, size_t n, enum dlock_status status)
+static void renewals_undo(struct dlock_lease_op *const *ops, size_t n, enum dlock_status status)
 {
     for (size_t i = 0; i < n; i++) {
-        if (ops[i].status == DLOCK_OK) {
-            ops[i].status = status;
-            ops[i].grant.lease_ms = 0;
+        if (ops[i]->status == DLOCK_OK) {
+            ops[i]->status = status;
+            ops[i]->grant.lease_ms = 0;
         }
     }
 }
 
-enum dlock_status sqlite_renew_leases(struct sqlite_session *session, struct dlock_lease_op *ops,
-                                      size_t n, struct dlock_error *err)
+enum dlock_status sqlite_renew_leases(struct sqlite_session *session,
+                                      struct dlock_lease_op *const *ops, size_t n,
+                                      struct dlock_error *err)
 {
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     size_t renewed = 0;
@@ -72,10 +73,10 @@ enum dlock_status sqlite_renew_leases(struct sqlite_session *session, struct dlo
     if (status != DLOCK_OK)
         return status;
     for (size_t i = 0; i < n; i++) {
-        ops[i].status = renew_one(session, &ops[i], &torn, err);
-        renewed += ops[i].status == DLOCK_OK;
+        ops[i]->status = renew_one(session, ops[i], &torn, err);
+        renewed += ops[i]->status == DLOCK_OK;
         if (torn) {
-            status = ops[i].status;
+            status = ops[i]->status;
             renewals_undo(ops, i, status);
             sqlite_db_rollback(&session->db);
             return status;

@@ -56,8 +56,9 @@ enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
 enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
                                      uint32_t name_len, const char *owner, struct dlock_error *err);
 
-enum dlock_status sqlite_renew_leases(struct sqlite_session *session, struct dlock_lease_op *ops,
-                                      size_t n, struct dlock_error *err);
+enum dlock_status sqlite_renew_leases(struct sqlite_session *session,
+                                      struct dlock_lease_op *const *ops, size_t n,
+                                      struct dlock_error *err);
 
 enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err);

@@ -19,7 +19,7 @@ static enum dlock_status half_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void half_close(void *self, int forked)
+static void half_close(void *self, bool forked)
 {
     (void)self, (void)forked;
 }
@@ -32,13 +32,13 @@ static enum dlock_status half_trylock(void *self, const struct dlock_request *re
     return DLOCK_OK;
 }
 
-static enum dlock_status half_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status half_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                     int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self, (void)deadline_ns, (void)err;
     for (size_t i = 0; i < n; i++) {
-        ops[i].status = DLOCK_OK;
-        ops[i].grant.lease_ms = ops[i].req->ttl_ms;
+        ops[i]->status = DLOCK_OK;
+        ops[i]->grant.lease_ms = ops[i]->req->ttl_ms;
     }
     return DLOCK_OK;
 }

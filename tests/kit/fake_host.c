@@ -26,14 +26,6 @@ static void host_log(void *ctx, enum dlock_log_level level, const char *message)
         (void)snprintf(host->logged, sizeof host->logged, "%s", message);
 }
 
-static void host_session_down(void *ctx, void *self)
-{
-    struct dlt_host *host = ctx;
-
-    (void)self;
-    host->downs++;
-}
-
 static void host_session_caps(void *ctx, void *self, uint32_t caps)
 {
     struct dlt_host *host = ctx;
@@ -51,7 +43,6 @@ void dlt_host_init(struct dlt_host *host)
         .now_ns = host_now,
         .random = host_random,
         .log = host_log,
-        .session_down = host_session_down,
         .session_caps = host_session_caps,
     };
     host->caps = UINT32_MAX;

@@ -15,9 +15,9 @@ struct dlt_host {
     struct dlock_host table; /* table.ctx is this struct: it must not move */
     int runs;                /* non-zero: CLOCK_BOOTTIME, and now_ns more */
     _Atomic int64_t now_ns;
-    _Atomic unsigned logs, downs; /* calls of log with a warning, and of session_down */
-    char logged[256];             /* the first of its lines */
-    _Atomic uint32_t caps;        /* that no session_caps left out; all at first */
+    _Atomic unsigned logs; /* calls of log with a warning */
+    char logged[256];      /* the first of its lines */
+    _Atomic uint32_t caps; /* that no session_caps left out; all at first */
 };
 
 /* A clock that stands still, a day after boot. */
@@ -42,11 +42,11 @@ int dlt_read_secret(const struct dlock_target *target, const char *option, char 
 void dlt_target_init(struct dlt_target *target, const char *scheme, const char *host,
                      const char *path);
 
-#define DLT_SLOT_SIZE 1024
+#define DLT_ATTEMPT_SIZE 1024
 
 struct dlt_request {
     struct dlock_request req;
-    _Alignas(16) unsigned char slot[DLT_SLOT_SIZE];
+    _Alignas(16) unsigned char attempt[DLT_ATTEMPT_SIZE];
 };
 
 /* An exclusive request for a name, with a token of 16 bytes `owner`, due in 1 s. */

@@ -125,7 +125,7 @@ static enum dlock_status fake_open(void *self, const struct dlock_host *host,
     return handle->session != NULL ? DLOCK_OK : DLOCK_NOMEM;
 }
 
-static void fake_close(void *self, int forked)
+static void fake_close(void *self, bool forked)
 {
     struct handle *handle = self;
 
@@ -191,7 +191,7 @@ static enum dlock_status fake_lock(void *self, const struct dlock_request *req,
     return status;
 }
 
-static enum dlock_status fake_renew(void *self, struct dlock_lease_op *op, size_t n,
+static enum dlock_status fake_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                     int64_t deadline_ns, struct dlock_error *err)
 {
     struct session *session = ((struct handle *)self)->session;
@@ -200,20 +200,20 @@ static enum dlock_status fake_renew(void *self, struct dlock_lease_op *op, size_
     enter(FAKE_RENEW);
     if (n != 1)
         wrong("more than one ping in a call");
-    pinned(session, op->req, false);
-    hang = fake.hang != '\0' && op->req->name[0] == (unsigned char)fake.hang;
+    pinned(session, ops[0]->req, false);
+    hang = fake.hang != '\0' && ops[0]->req->name[0] == (unsigned char)fake.hang;
     while (hang && now_of(session) < deadline_ns)
         (void)pthread_cond_wait(&fake.engine->moved, &fake.engine->mutex);
-    op->status = fake.answers[FAKE_RENEW];
+    ops[0]->status = fake.answers[FAKE_RENEW];
     if (hang)
-        op->status = DLOCK_UNKNOWN;
-    else if (op->status == DLOCK_OK && session->killed)
-        op->status = DLOCK_LOST;
-    op->grant.lease_ms = LEASE_MS;
+        ops[0]->status = DLOCK_UNKNOWN;
+    else if (ops[0]->status == DLOCK_OK && session->killed)
+        ops[0]->status = DLOCK_LOST;
+    ops[0]->grant.lease_ms = LEASE_MS;
     while (now_of(session) < fake.delay_ns)
         (void)pthread_cond_wait(&fake.engine->moved, &fake.engine->mutex);
-    if (op->status == DLOCK_LOST)
-        (void)ended(session, op->status, err);
+    if (ops[0]->status == DLOCK_LOST)
+        (void)ended(session, ops[0]->status, err);
     leave();
     return DLOCK_OK;
 }
@@ -226,8 +226,6 @@ static enum dlock_status fake_unlock(void *self, const struct dlock_request *req
 
     enter(FAKE_UNLOCK);
     pinned(session, req, false);
-    if ((req->flags & DLOCK_REQ_CLEANUP) != 0)
-        wrong("[SES-2] an unlock to clean up");
     status = fake.answers[FAKE_UNLOCK];
     if (status == DLOCK_OK && session->killed)
         status = DLOCK_LOST;

@@ -59,7 +59,7 @@ static void count_interrupt(void *self, const struct dlock_request *req)
     hooked->interrupt(self, req);
 }
 
-static void count_close(void *self, int forked)
+static void count_close(void *self, bool forked)
 {
     if (forked)
         forked_closes++;

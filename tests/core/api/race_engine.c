@@ -52,9 +52,16 @@ static struct dlock *take(const char *name)
 /* The keeper renews everything now. */
 static void renew_now(void)
 {
-    const struct dlock_host *host = &engine.client->host.table;
+    struct dlock_client *client = engine.client;
+    int64_t now_ns = dl_client_now(client);
 
-    host->session_down(host->ctx, NULL);
+    (void)pthread_mutex_lock(&client->mutex);
+    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+        if (lock->due.place != 0 && lock->renewal.automatic) {
+            lock->renewal.at_ns = now_ns;
+            dl_renewer_set(client, lock, now_ns);
+        }
+    (void)pthread_mutex_unlock(&client->mutex);
 }
 
 static unsigned queued_on(struct dlock *lock)

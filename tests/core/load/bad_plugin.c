@@ -34,7 +34,7 @@ static enum dlock_status bad_open(void *self, const struct dlock_host *host,
     return dlock_fail(err, TEXT(PLUGIN_NAME), DLOCK_UNAVAILABLE, 0, "this plugin has no store");
 }
 
-static void bad_close(void *self, int forked)
+static void bad_close(void *self, bool forked)
 {
     (void)self;
     (void)forked;
@@ -64,7 +64,7 @@ static enum dlock_status bad_unlock(void *self, const struct dlock_request *req,
 }
 
 #ifndef BAD_MISSING_SLOT
-static enum dlock_status bad_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status bad_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                    int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self;

@@ -42,7 +42,7 @@ static enum dlock_status x_open(void *self, const struct dlock_host *host,
     return DLOCK_INTERNAL;
 }
 
-static void x_close(void *self, int forked)
+static void x_close(void *self, bool forked)
 {
     (void)self, (void)forked;
 }
@@ -54,7 +54,7 @@ static enum dlock_status x_try(void *self, const struct dlock_request *req,
     return DLOCK_INTERNAL;
 }
 
-static enum dlock_status x_renew(void *self, struct dlock_lease_op *lease_ops, size_t n,
+static enum dlock_status x_renew(void *self, struct dlock_lease_op *const *lease_ops, size_t n,
                                  int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self, (void)lease_ops, (void)n, (void)deadline_ns, (void)err;

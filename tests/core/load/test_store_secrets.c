@@ -25,7 +25,7 @@ static enum dlock_status no_open(void *self, const struct dlock_host *host,
     return DLOCK_INTERNAL;
 }
 
-static void no_close(void *self, int forked)
+static void no_close(void *self, bool forked)
 {
     (void)self, (void)forked;
 }
@@ -37,7 +37,7 @@ static enum dlock_status no_try(void *self, const struct dlock_request *req,
     return DLOCK_INTERNAL;
 }
 
-static enum dlock_status no_renew(void *self, struct dlock_lease_op *lease_ops, size_t n,
+static enum dlock_status no_renew(void *self, struct dlock_lease_op *const *lease_ops, size_t n,
                                   int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self, (void)lease_ops, (void)n, (void)deadline_ns, (void)err;

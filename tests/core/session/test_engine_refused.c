@@ -34,7 +34,7 @@ static enum dlock_status scarce_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void scarce_close(void *self, int forked)
+static void scarce_close(void *self, bool forked)
 {
     room++;
     hooked()->close(self, forked);

@@ -435,7 +435,7 @@ Test(session, C14_a_claim_that_ran_out_during_a_ping_ends_the_session)
 
 static unsigned forked_closes;
 
-static void counting_close(void *self, int forked)
+static void counting_close(void *self, bool forked)
 {
     if (forked != 0)
         forked_closes++;

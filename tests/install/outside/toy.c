@@ -24,7 +24,7 @@ static enum dlock_status toy_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void toy_close(void *self, int forked)
+static void toy_close(void *self, bool forked)
 {
     (void)self, (void)forked;
 }
@@ -48,14 +48,14 @@ static enum dlock_status toy_trylock(void *self, const struct dlock_request *req
     return status;
 }
 
-static enum dlock_status toy_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status toy_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                    int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self, (void)deadline_ns, (void)err;
     pthread_mutex_lock(&toy_mutex);
     for (size_t i = 0; i < n; i++) {
-        ops[i].status = toy_is_owner(ops[i].req) ? DLOCK_OK : DLOCK_LOST;
-        ops[i].grant.lease_ms = ops[i].req->ttl_ms;
+        ops[i]->status = toy_is_owner(ops[i]->req) ? DLOCK_OK : DLOCK_LOST;
+        ops[i]->grant.lease_ms = ops[i]->req->ttl_ms;
     }
     pthread_mutex_unlock(&toy_mutex);
     return DLOCK_OK;

@@ -101,7 +101,7 @@ static enum dlock_status slot_open(void *self, const struct dlock_host *host,
     return DLOCK_OK;
 }
 
-static void slot_close(void *self, int forked)
+static void slot_close(void *self, bool forked)
 {
     struct sim_session *session = self, **link = &sim_self_process()->sessions;
     struct sim_ask ask;
@@ -187,7 +187,7 @@ static void renewal_note(const struct dlock_request *req, enum dlt_event event,
         record->mode = DLOCK_SHARED;
 }
 
-static enum dlock_status slot_renew(void *self, struct dlock_lease_op *ops, size_t n,
+static enum dlock_status slot_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                     int64_t deadline_ns, struct dlock_error *err)
 {
     struct sim_session *session = self;
@@ -200,19 +200,19 @@ static enum dlock_status slot_renew(void *self, struct dlock_lease_op *ops, size
         return DLOCK_INTERNAL;
     }
     for (size_t i = 0; i < n; i++) {
-        sim_ask_make(&asks[i], SIM_RENEW, session, ops[i].req);
-        renewal_note(ops[i].req, DLT_INV_RENEW, DLOCK_OK);
+        sim_ask_make(&asks[i], SIM_RENEW, session, ops[i]->req);
+        renewal_note(ops[i]->req, DLT_INV_RENEW, DLOCK_OK);
     }
-    sim_slot_enter(session, n == 1 ? ops[0].req : NULL);
+    sim_slot_enter(session, n == 1 ? ops[0]->req : NULL);
     if (hung_up(session))
         status = DLOCK_UNAVAILABLE;
     else
         status = sim_net_exchange(session, asks, n, answers, deadline_ns, NULL);
     for (size_t i = 0; i < n; i++) {
-        ops[i].status = status == DLOCK_OK ? answers[i].status : status;
+        ops[i]->status = status == DLOCK_OK ? answers[i].status : status;
         if (status == DLOCK_OK)
-            ops[i].grant = answers[i].grant;
-        renewal_note(ops[i].req, DLT_RET_RENEW, ops[i].status);
+            ops[i]->grant = answers[i].grant;
+        renewal_note(ops[i]->req, DLT_RET_RENEW, ops[i]->status);
     }
     status = sim_slot_leave(session, status, err);
     return status == DLOCK_UNKNOWN ? DLOCK_OK : status;
