@@ -6,22 +6,6 @@
 
 #include <stdlib.h>
 
-/* dlock_host.session_down: the leases of that session are renewed now, which finds their loss. */
-static void session_down(void *arg, void *self)
-{
-    struct dlock_client *client = arg;
-    int64_t now_ns = dl_client_now(client);
-
-    (void)self;
-    (void)pthread_mutex_lock(&client->mutex);
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        if (lock->due.place != 0 && lock->renewal.automatic) {
-            lock->renewal.at_ns = now_ns;
-            dl_renew_schedule_set_locked(lock, now_ns);
-        }
-    (void)pthread_mutex_unlock(&client->mutex);
-}
-
 /* The renewer closes sessions that have been idle for too long: it has to know when. */
 static void session_made(void *arg)
 {
@@ -114,7 +98,6 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     enum dlock_status status;
 
     client->plugin = client->store->plugin;
-    client->host.session_down = session_down;
     client->host.session_caps = session_caps;
     client->host.session_made = session_made;
     client->host.session_arg = client;

@@ -23,6 +23,7 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
     if (block == NULL)
         return NULL;
     claim->req = (struct dlock_request){
+        .struct_size = sizeof claim->req,
         .name = name,
         .name_len = name_len,
         .attempt = client->plugin->ops.attempt_size > 0 ? block + slot_at : NULL,

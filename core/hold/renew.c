@@ -28,7 +28,7 @@ static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_
     op->status = dl_claim_session(client, claim, DL_USE_HOLDER, deadline_ns, &session, err);
     sent_ns = dl_client_now(client);
     if (op->status == DLOCK_OK) {
-        dl_dispatch_renew(client->plugin, session->self, op, 1, deadline_ns, err);
+        dl_dispatch_renew(client->plugin, session->self, &op, 1, deadline_ns, err);
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, op->status);
     }
     return sent_ns;

@@ -140,7 +140,7 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
 static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadline_ns)
 {
     struct dlock *first = client->renewer->batch[0];
-    struct dlock_lease_op *ops = client->renewer->ops;
+    struct dlock_lease_op *ops[DL_RENEW_BATCH];
     struct dl_session *session;
     struct dlock_error err;
     enum dlock_status status;
@@ -151,14 +151,15 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
     sent_ns = dl_client_now(client);
     for (size_t i = 0; i < n; i++) {
         client->renewer->sent_ns[i] = sent_ns;
-        ops[i].status = status;
+        ops[i] = &client->renewer->ops[i];
+        ops[i]->status = status;
     }
     if (status == DLOCK_OK) {
         enum dlock_status worst = DLOCK_OK;
 
         dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
         for (size_t i = 0; i < n; i++)
-            if (ops[i].status != DLOCK_OK && ops[i].status != DLOCK_LOST)
+            if (ops[i]->status != DLOCK_OK && ops[i]->status != DLOCK_LOST)
                 worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
         dl_claim_session_put(client, first->claim, DL_USE_RENEWER, session, worst);
     }

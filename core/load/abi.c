@@ -16,7 +16,7 @@
 #define SESSION_SIZE_MAX (1024 * 1024)
 #define ATTEMPT_SIZE_MAX (64 * 1024)
 
-/* The smallest descriptor and table: those of ABI 1.0, the table up to its last required slot. */
+/* The smallest descriptor and table: those of ABI 2.0, the table up to its last required slot. */
 #define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, ops) + sizeof(void *))
 #define OPS_SIZE_MIN    offsetof(struct dlock_backend_ops, forget)
 

@@ -75,6 +75,7 @@ static int target_read_secret(const struct dlock_target *target, const char *opt
 static void target_fill(struct dl_store *store)
 {
     store->target = (struct dlock_target){
+        .struct_size = sizeof store->target,
         .scheme = store->parsed.scheme,
         .user = store->parsed.user,
         .password = store->parsed.password,

@@ -73,6 +73,7 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
     enum dlock_status status;
 
     memset(self, 0, plugin->ops.session_size);
+    info->struct_size = sizeof *info;
     dl_error_reset(err);
     status = status_check(plugin, "open", MAY(OK) | MAY_FAIL | MAY(PLUGIN_LOAD),
                           plugin->ops.open(self, host, target, deadline_ns, info, err), err);
@@ -86,7 +87,8 @@ void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
 
 static void grant_reset(struct dlock_grant *grant)
 {
-    *grant = (struct dlock_grant){.holder_ms = -1, .waiters = UINT32_MAX};
+    *grant =
+        (struct dlock_grant){.struct_size = sizeof *grant, .waiters = UINT32_MAX, .holder_ms = -1};
 }
 
 static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
@@ -183,26 +185,28 @@ void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
     plugin->ops.interrupt(self, req);
 }
 
-void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_lease_op *ops,
-                       size_t n, int64_t deadline_ns, struct dlock_error *err)
+void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
+                       struct dlock_lease_op *const *ops, size_t n, int64_t deadline_ns,
+                       struct dlock_error *err)
 {
     enum dlock_status whole;
 
     for (size_t i = 0; i < n; i++) {
-        grant_reset(&ops[i].grant);
-        ops[i].status = DLOCK_INTERNAL;
+        ops[i]->struct_size = sizeof *ops[i];
+        grant_reset(&ops[i]->grant);
+        ops[i]->status = DLOCK_INTERNAL;
     }
     dl_error_reset(err);
     whole = status_check(plugin, "renew", MAY(OK) | MAY_FAIL,
                          plugin->ops.renew(self, ops, n, deadline_ns, err), err);
     for (size_t i = 0; i < n; i++) {
         if (whole != DLOCK_OK)
-            ops[i].status = whole;
+            ops[i]->status = whole;
         else
-            ops[i].status =
-                status_check(plugin, "renew", MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i].status, err);
-        if (ops[i].status == DLOCK_OK)
-            ops[i].status = grant_check(plugin, "renew", 0, ops[i].req, &ops[i].grant, err);
+            ops[i]->status =
+                status_check(plugin, "renew", MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i]->status, err);
+        if (ops[i]->status == DLOCK_OK)
+            ops[i]->status = grant_check(plugin, "renew", 0, ops[i]->req, &ops[i]->grant, err);
     }
 }
 
@@ -269,6 +273,7 @@ enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, 
 
     if (plugin->ops.probe == NULL)
         return slot_missing(plugin, "say how its store is set up", err);
+    info->struct_size = sizeof *info;
     dl_error_reset(err);
     status = status_check(plugin, "probe", MAY(OK) | MAY_FAIL,
                           plugin->ops.probe(self, deadline_ns, info, fn, arg, err), err);

@@ -37,8 +37,9 @@ void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
 
 /* Afterwards every element has a status; a failure of the whole call is copied into each, and err
  * is about the first element that has one. */
-void dl_dispatch_renew(const struct dl_plugin *plugin, void *self, struct dlock_lease_op *ops,
-                       size_t n, int64_t deadline_ns, struct dlock_error *err);
+void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
+                       struct dlock_lease_op *const *ops, size_t n, int64_t deadline_ns,
+                       struct dlock_error *err);
 enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
                                      const struct dlock_request *req, struct dlock_error *err);
 

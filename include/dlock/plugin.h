@@ -67,12 +67,20 @@ extern "C" {
 #endif
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
-#define DLOCK_PLUGIN_ABI_MAJOR 1u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; information only */
+#define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
+#define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; any is accepted */
 #define DLOCK_TOKEN_SIZE       16
 
+/*
+ * Every structure below begins with struct_size, or has one: the sizeof of the side that allocates
+ * it. A member that was appended later is there if this is true.
+ */
+#define DLOCK_HAS(object, member)                                                \
+    ((size_t)((const char *)(&(object)->member + 1) - (const char *)(object)) <= \
+     (size_t)(object)->struct_size)
+
 /* dlock_request.flags */
-enum {
+enum dlock_request_flag {
     DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
     DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
     DLOCK_REQ_REFRESH = 1u << 2    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
@@ -81,17 +89,18 @@ enum {
 };
 
 /* dlock_grant.flags */
-enum {
+enum dlock_grant_flag {
     DLOCK_GRANT_QUEUED = 1u << 0 /* with BUSY: my place is live for lease_ms from the start of this
                                     call; `fence` is the store's counter now, and a later grant to
                                     this attempt shows a greater one */
 };
 
 struct dlock_request {
-    const unsigned char *name; /* name_len bytes, 1 to 255, any value */
+    uint32_t struct_size;
     uint32_t name_len;
-    uint32_t mode;                         /* enum dlock_mode */
-    uint32_t flags;                        /* DLOCK_REQ_* */
+    const unsigned char *name; /* name_len bytes, 1 to 255, any value */
+    enum dlock_mode mode;
+    uint32_t flags;                        /* of enum dlock_request_flag */
     unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
     int64_t ttl_ms;
     int64_t deadline_ns; /* of this call, on host->now_ns; always set */
@@ -103,7 +112,8 @@ struct dlock_request {
 
 /* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */
 struct dlock_grant {
-    uint32_t flags;          /* DLOCK_GRANT_* */
+    uint32_t struct_size;
+    uint32_t flags;          /* of enum dlock_grant_flag */
     uint32_t queue_position; /* BUSY: waiters before me, where known */
     uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
     uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
@@ -121,12 +131,15 @@ struct dlock_grant {
 
 /* One element of a renewal. */
 struct dlock_lease_op {
-    const struct dlock_request *req;
-    struct dlock_grant grant; /* out: lease_ms, waiters; fence 0 or unchanged */
+    uint32_t struct_size;
     enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_grant
+        grant; /* out: lease_ms, waiters; fence 0 or unchanged. Stays the last member */
 };
 
-/* type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
+/* An array in the plugin, and so the one structure that never grows.
+ * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
  * "row|insert". A list is a text that may be given more than once; its option is called `node`, and
  * its values, which hold no control characters, come in one text with a newline between them. */
 struct dlock_option_spec {
@@ -138,6 +151,7 @@ struct dlock_option_spec {
 
 /* The parsed URI. Checked by core, percent-decoded; lives as long as the session. */
 struct dlock_target {
+    uint32_t struct_size;
     const char *scheme;    /* as written, "redis+unix" */
     const char *user;      /* NULL: none */
     const char *password;  /* NULL: none. Never copy it into a message */
@@ -188,6 +202,7 @@ struct dlock_host {
 
 /* Filled by open, and again by probe. */
 struct dlock_session_info {
+    uint32_t struct_size;
     uint32_t caps;     /* in force here; a subset of the descriptor's */
     char server[64];   /* "SQLite 3.40.1" */
     char endpoint[64]; /* host:port or path, for messages; no secret */
@@ -223,7 +238,7 @@ struct dlock_backend_ops {
     /*
      * Ends a session, also after a failed open and after a failed call. Does not wait for the peer.
      *
-     * [CLS-1] forked != 0: this is a child of the process that opened it. Send no byte, take no
+     * [CLS-1] forked: this is a child of the process that opened it. Send no byte, take no
      *         lock; leaking is allowed.
      */
     void (*close)(void *self, bool forked);
@@ -363,7 +378,7 @@ struct dlock_backend_ops {
     enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
-    /* ---- ABI 1.0 ends here. Append below; never reorder, never reuse. ---- */
+    /* ---- ABI 2.0 ends here. Append below; never reorder, never reuse. ---- */
 };
 
 struct dlock_plugin {

@@ -86,7 +86,7 @@ static enum dlock_status hooked_trylock(void *self, const struct dlock_request *
         return status;
     status = inner_ops()->trylock(&session->inner, req, grant, err);
     if (call.fault.kind == MEMORY_LOST_REPLY)
-        *grant = (struct dlock_grant){0};
+        *grant = (struct dlock_grant){.struct_size = sizeof *grant};
     return hooked_call_after(&call, status, err);
 }
 
@@ -107,7 +107,7 @@ static enum dlock_status hooked_renew(void *self, struct dlock_lease_op *const *
     }
     for (size_t i = 0; i < n; i++) {
         ops[i]->status = status;
-        ops[i]->grant = (struct dlock_grant){0};
+        ops[i]->grant = (struct dlock_grant){.struct_size = sizeof ops[i]->grant};
         if (call.fault.kind == MEMORY_LATE_REQUEST && !call.dead)
             hooked_late_add(session, MEMORY_RENEW, ops[i]->req);
     }
@@ -164,7 +164,7 @@ static enum dlock_status hooked_watch(void *self, const struct dlock_request *re
         return status;
     status = inner_ops()->watch(&session->inner, req, grant, err);
     if (call.fault.kind == MEMORY_LOST_REPLY && (status == DLOCK_OK || status == DLOCK_BUSY)) {
-        *grant = (struct dlock_grant){0};
+        *grant = (struct dlock_grant){.struct_size = sizeof *grant};
         return hooked_watch_deaf(&call, req, err);
     }
     return hooked_call_after(&call, status, err);

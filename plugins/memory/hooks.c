@@ -215,6 +215,7 @@ static enum dlock_status late_execute(struct hooked_late *late, struct memory_se
 {
     const struct dlock_backend_ops *ops = dlock_plugin_memory()->ops;
     struct dlock_lease_op renewal = {.req = &late->req, .status = DLOCK_INTERNAL};
+    struct dlock_lease_op *const each[] = {&renewal};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_grant grant = {0};
 
@@ -226,7 +227,7 @@ static enum dlock_status late_execute(struct hooked_late *late, struct memory_se
     case MEMORY_LEAVE:
         return ops->dequeue(session, &late->req, &err);
     case MEMORY_RENEW:
-        (void)ops->renew(session, &renewal, 1, INT64_MAX, &err);
+        (void)ops->renew(session, each, 1, INT64_MAX, &err);
         return renewal.status;
     default:
         return DLOCK_UNSUPPORTED;

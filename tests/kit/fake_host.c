@@ -3,6 +3,7 @@
 
 #include <dlock/dlock.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -111,6 +112,7 @@ void dlt_target_init(struct dlt_target *target, const char *scheme, const char *
     memset(target, 0, sizeof *target);
     target->hosts[0] = host;
     target->target = (struct dlock_target){
+        .struct_size = sizeof target->target,
         .scheme = scheme,
         .path = path,
         .hosts = target->hosts,
@@ -125,6 +127,7 @@ void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const 
 {
     memset(request, 0, sizeof *request);
     request->req = (struct dlock_request){
+        .struct_size = sizeof request->req,
         .name = (const unsigned char *)name,
         .name_len = (uint32_t)strlen(name),
         .mode = DLOCK_EXCLUSIVE,
@@ -134,4 +137,19 @@ void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const 
         .attempt = request->attempt,
     };
     memset(request->req.token, owner, sizeof request->req.token);
+}
+
+enum dlock_status dlt_renew_many(const struct dlock_backend_ops *table, void *self,
+                                 struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
+                                 struct dlock_error *err)
+{
+    struct dlock_lease_op *each[DLT_RENEW_MAX];
+
+    if (n > DLT_RENEW_MAX)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        ops[i].struct_size = sizeof ops[i];
+        each[i] = &ops[i];
+    }
+    return table->renew(self, each, n, deadline_ns, err);
 }

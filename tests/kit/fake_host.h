@@ -43,6 +43,7 @@ void dlt_target_init(struct dlt_target *target, const char *scheme, const char *
                      const char *path);
 
 #define DLT_ATTEMPT_SIZE 1024
+#define DLT_RENEW_MAX    512
 
 struct dlt_request {
     struct dlock_request req;
@@ -52,5 +53,10 @@ struct dlt_request {
 /* An exclusive request for a name, with a token of 16 bytes `owner`, due in 1 s. */
 void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const char *name,
                       unsigned char owner, int64_t ttl_ms);
+
+/* The slot renew of a table, for an array of operations. */
+enum dlock_status dlt_renew_many(const struct dlock_backend_ops *table, void *self,
+                                 struct dlock_lease_op *ops, size_t n, int64_t deadline_ns,
+                                 struct dlock_error *err);
 
 #endif

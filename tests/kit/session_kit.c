@@ -38,6 +38,7 @@ void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *
     (void)snprintf(session->address, sizeof session->address, "%s", where);
     session->hosts[0] = local ? NULL : session->address;
     session->target = (struct dlock_target){
+        .struct_size = sizeof session->target,
         .scheme = scheme,
         .path = local ? session->address : "",
         .directory = "/",
@@ -63,7 +64,8 @@ void dlt_session_option(struct dlt_session *session, const char *name, const cha
 static void call_begin(struct dlt_session *session)
 {
     session->err = (struct dlock_error)DLOCK_ERROR_INIT;
-    session->grant = (struct dlock_grant){.waiters = UINT32_MAX, .holder_ms = -1};
+    session->grant = (struct dlock_grant){
+        .struct_size = sizeof session->grant, .waiters = UINT32_MAX, .holder_ms = -1};
 }
 
 static int64_t due_ns(struct dlt_session *session)
@@ -114,8 +116,8 @@ enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *req
 {
     struct dlock_lease_op op = {.req = dlt_due(session, request, session->call_ms),
                                 .status = DLOCK_INTERNAL};
-    enum dlock_status status =
-        session->ops->renew(session->self, &op, 1, request->req.deadline_ns, &session->err);
+    enum dlock_status status = dlt_renew_many(session->ops, session->self, &op, 1,
+                                              request->req.deadline_ns, &session->err);
 
     session->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;

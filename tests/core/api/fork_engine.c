@@ -40,7 +40,7 @@ static enum dlock_status count_unlock(void *self, const struct dlock_request *re
     return hooked->unlock(self, req, err);
 }
 
-static enum dlock_status count_renew(void *self, struct dlock_lease_op *op, size_t n,
+static enum dlock_status count_renew(void *self, struct dlock_lease_op *const *op, size_t n,
                                      int64_t deadline_ns, struct dlock_error *err)
 {
     slot_calls++;

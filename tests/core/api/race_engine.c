@@ -4,6 +4,7 @@
  * for ThreadSanitizer and AddressSanitizer to watch, hence without Criterion.
  */
 #include "engine.h"
+#include "hold/renew_schedule.h"
 #include "tap.h"
 
 #include <sched.h>
@@ -49,7 +50,7 @@ static struct dlock *take(const char *name)
     return lock;
 }
 
-/* The keeper renews everything now. */
+/* The renewer renews everything now. */
 static void renew_now(void)
 {
     struct dlock_client *client = engine.client;
@@ -59,7 +60,7 @@ static void renew_now(void)
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         if (lock->due.place != 0 && lock->renewal.automatic) {
             lock->renewal.at_ns = now_ns;
-            dl_renewer_set(client, lock, now_ns);
+            dl_renew_schedule_set_locked(lock, now_ns);
         }
     (void)pthread_mutex_unlock(&client->mutex);
 }

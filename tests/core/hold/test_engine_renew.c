@@ -22,15 +22,15 @@ static _Atomic bool swallow;
 static _Atomic int64_t round_trip_ns;
 
 /* UNKNOWN at the deadline. */
-static enum dlock_status swallowed(struct dlock_lease_op *const *ops, size_t n, int64_t deadline_ns)
+static enum dlock_status swallowed(struct dlock_lease_op *const *op, size_t n, int64_t deadline_ns)
 {
     dlt_engine_sleep_until(&engine, deadline_ns);
     for (size_t i = 0; i < n; i++)
-        ops[i]->status = DLOCK_UNKNOWN;
+        op[i]->status = DLOCK_UNKNOWN;
     return DLOCK_OK;
 }
 
-static enum dlock_status spying_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+static enum dlock_status spying_renew(void *self, struct dlock_lease_op *const *op, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     if (asked_count < sizeof asked / sizeof asked[0]) {
@@ -39,9 +39,9 @@ static enum dlock_status spying_renew(void *self, struct dlock_lease_op *const *
         asked[asked_count++].deadline_ns = deadline_ns;
     }
     if (swallow || deadline_ns < engine.now_ns + round_trip_ns)
-        return swallowed(ops, n, deadline_ns);
+        return swallowed(op, n, deadline_ns);
     dlt_engine_sleep_until(&engine, engine.now_ns + round_trip_ns);
-    return dlock_plugin_memory_hooked()->ops->renew(self, ops, n, deadline_ns, err);
+    return dlock_plugin_memory_hooked()->ops->renew(self, op, n, deadline_ns, err);
 }
 
 static void set_up(void)

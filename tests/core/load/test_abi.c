@@ -101,8 +101,8 @@ Test(abi, header)
     cr_expect_eq(dl_abi_check(NULL, "file", &out, &err), DLOCK_PLUGIN_ABI);
     descriptor.magic = 1;
     refused("magic: expected 0x444c4b50, got 0x00000001");
-    descriptor.abi_major = 2;
-    refused("ABI major: expected 1, got 2");
+    descriptor.abi_major = 1;
+    refused("ABI major: expected 2, got 1");
     descriptor.abi_minor = 77;
     taken();
     descriptor.struct_size = 8;

@@ -205,7 +205,7 @@ static void test_descriptors(void)
     expect("nodescriptor", LOADER_DIR, DLOCK_PLUGIN_ABI, "expected a descriptor, got NULL",
            "dlock_nodescriptor.so");
     expect("badmagic", LOADER_DIR, DLOCK_PLUGIN_ABI, "expected 0x444c4b50, got 0x12345678", "");
-    expect("otherabi", LOADER_DIR, DLOCK_PLUGIN_ABI, "ABI major: expected 1, got 99", "");
+    expect("otherabi", LOADER_DIR, DLOCK_PLUGIN_ABI, "ABI major: expected 2, got 99", "");
     expect("shorttable", LOADER_DIR, DLOCK_PLUGIN_ABI, "ops struct_size: expected 56", "got 48");
     expect("shortplugin", LOADER_DIR, DLOCK_PLUGIN_ABI, "descriptor struct_size: expected 72",
            "got 64");

@@ -47,23 +47,23 @@ static enum dlock_status say_unlock(void *self, const struct dlock_request *req,
     return say;
 }
 
-static enum dlock_status say_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+static enum dlock_status say_renew(void *self, struct dlock_lease_op *const *op, size_t n,
                                    int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self;
     (void)n;
     (void)deadline_ns;
     (void)err;
-    ops[0]->status = say;
-    ops[0]->grant.lease_ms = lease_ms;
+    op[0]->status = say;
+    op[0]->grant.lease_ms = lease_ms;
     return DLOCK_OK;
 }
 
-static enum dlock_status say_renew_whole(void *self, struct dlock_lease_op *const *ops, size_t n,
+static enum dlock_status say_renew_whole(void *self, struct dlock_lease_op *const *op, size_t n,
                                          int64_t deadline_ns, struct dlock_error *err)
 {
     (void)self;
-    (void)ops;
+    (void)op;
     (void)n;
     (void)deadline_ns;
     (void)err;

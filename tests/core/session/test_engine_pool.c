@@ -38,19 +38,19 @@ static enum dlock_status pooled_open(void *self, const struct dlock_host *host,
     return status;
 }
 
-static enum dlock_status pooled_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+static enum dlock_status pooled_renew(void *self, struct dlock_lease_op *const *op, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&gate.mutex);
-    while (gate.shut[ops[0]->req->name[0]])
+    while (gate.shut[op[0]->req->name[0]])
         (void)pthread_cond_wait(&gate.moved, &gate.mutex);
     (void)pthread_mutex_unlock(&gate.mutex);
-    status = hooked()->renew(self, ops, n, deadline_ns, err);
+    status = hooked()->renew(self, op, n, deadline_ns, err);
     for (size_t i = 0; i < n; i++)
-        if (gate.instead_of[ops[i]->req->name[0]] != DLOCK_OK)
-            ops[i]->status = gate.instead_of[ops[i]->req->name[0]];
+        if (gate.instead_of[op[i]->req->name[0]] != DLOCK_OK)
+            op[i]->status = gate.instead_of[op[i]->req->name[0]];
     return status;
 }
 

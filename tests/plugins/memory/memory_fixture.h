@@ -90,7 +90,7 @@ static inline enum dlock_status fixture_renew_with(struct fixture *f, struct dlt
     enum dlock_status status;
 
     r->req.flags = flags;
-    status = f->ops->renew(f->self, &op, 1, dlt_host_in(&f->host, 1000), &f->err);
+    status = dlt_renew_many(f->ops, f->self, &op, 1, dlt_host_in(&f->host, 1000), &f->err);
     f->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;
 }

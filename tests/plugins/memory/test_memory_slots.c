@@ -177,7 +177,8 @@ Test(memory, REN_1_each_element_has_its_own_answer)
     ops[0].req = &a.req;
     ops[1].req = &b.req;
     ops[2].req = &other.req;
-    cr_assert_eq(f.ops->renew(f.self, ops, 3, dlt_host_in(&f.host, 1000), &f.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(f.ops, f.self, ops, 3, dlt_host_in(&f.host, 1000), &f.err),
+                 DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
     cr_assert_eq(ops[0].grant.lease_ms, 1000);
     cr_assert_eq(ops[1].status, DLOCK_LOST);

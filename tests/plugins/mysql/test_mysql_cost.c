@@ -112,7 +112,8 @@ LEASED(renewals_of_many_are_one_statement)
         ops[i] = (struct dlock_lease_op){.req = &many[i].req, .status = DLOCK_INTERNAL};
     }
     before = counter("Com_update") + counter("Com_stmt_execute");
-    cr_assert_eq(s.ops->renew(s.self, ops, MANY, dlt_host_in(&s.host, 5000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, MANY, dlt_host_in(&s.host, 5000), &s.err),
+                 DLOCK_OK);
     for (size_t i = 0; i < MANY; i++)
         cr_assert_eq(ops[i].status, DLOCK_OK);
     cr_assert_eq(counter("Com_update") + counter("Com_stmt_execute"), before);

@@ -142,7 +142,8 @@ static void many_renew(size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ops[i] = (struct dlock_lease_op){.req = &leases[i].req, .status = DLOCK_INTERNAL};
-    cr_assert_eq(s.ops->renew(s.self, ops, n, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, n, dlt_host_in(&s.host, 2000), &s.err),
+                 DLOCK_OK);
 }
 
 /* The others are renewed; `held` is not. */

@@ -270,7 +270,8 @@ LEASE_CASE(REN_1_REN_3_each_has_a_status_of_its_own_and_none_is_shortened, "batc
             cr_assert_eq(dlt_try(&s, &many[i]), DLOCK_OK, "%s", s.err.message);
         many[i].req.ttl_ms = i % 2 == 0 ? 1000 : 90000;
     }
-    cr_assert_eq(s.ops->renew(s.self, ops, 40, dlt_host_in(&s.host, 5000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 40, dlt_host_in(&s.host, 5000), &s.err),
+                 DLOCK_OK);
     for (size_t i = 0; i < 40; i++) {
         cr_assert_eq(ops[i].status, i == 7 ? DLOCK_LOST : DLOCK_OK, "%zu", i);
         count = 1;

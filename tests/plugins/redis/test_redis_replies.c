@@ -202,7 +202,8 @@ Test(replies, REN_1_an_error_of_one)
          "any\nsend \"*4\\r\\n*2\\r\\n:60000\\r\\n:0\\r\\n-OOM no memory\\r\\n-WRONGTYPE "
          "no\\r\\n:1\\r\\n\"\n");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    cr_assert_eq(s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err),
+                 DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
     cr_assert_eq(ops[1].status, DLOCK_UNAVAILABLE);
     cr_assert_eq(ops[2].status, DLOCK_LOST);

@@ -251,7 +251,8 @@ Test(slots, REN_1_each_has_a_status_of_its_own_and_many_fit)
     }
     (void)dlt_redis_ask(&server, "DEL dl:{n4}");
     (void)dlt_redis_ask(&server, "LPUSH dl:{n4} x");
-    cr_assert_eq(s.ops->renew(s.self, ops, 150, dlt_host_in(&s.host, 2000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 150, dlt_host_in(&s.host, 2000), &s.err),
+                 DLOCK_OK);
     for (int i = 0; i < 150; i++)
         cr_assert_eq(ops[i].status, i % 3 != 0 && i != 4 ? DLOCK_OK : DLOCK_LOST, "%d", i);
     cr_assert_str_eq(dlt_redis_ask(&server, "TYPE dl:{n4}"), "list", "not ours to remove");

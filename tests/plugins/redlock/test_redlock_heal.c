@@ -184,7 +184,7 @@ Test(redlock_heal, REN_5_nothing_is_put_back_once_the_lease_was_over)
     take(&request, DLOCK_EXCLUSIVE);
     (void)dlt_redis_ask(&servers[FAR], "DEL rl:{x}");
     (void)dlt_due(&one, &request, -1);
-    cr_assert_eq(one.ops->renew(one.self, &op, 1, dlt_host_in(&one.host, 5000), &one.err),
+    cr_assert_eq(dlt_renew_many(one.ops, one.self, &op, 1, dlt_host_in(&one.host, 5000), &one.err),
                  DLOCK_OK);
     cr_expect_eq(op.status, DLOCK_OK, "%s", one.err.message);
     cr_expect_eq(dlt_inspect(&one, "x", &holder, &count), DLOCK_OK); /* behind what was sent */

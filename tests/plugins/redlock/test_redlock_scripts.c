@@ -85,8 +85,9 @@ static void renew_two(struct dlt_request *one, struct dlt_request *other, enum d
         {.req = dlt_due(&session, one, session.call_ms), .status = DLOCK_INTERNAL},
         {.req = dlt_due(&session, other, session.call_ms), .status = DLOCK_INTERNAL}};
 
-    cr_assert_eq(session.ops->renew(session.self, ops, 2, one->req.deadline_ns, &session.err),
-                 DLOCK_OK, "%s", session.err.message);
+    cr_assert_eq(
+        dlt_renew_many(session.ops, session.self, ops, 2, one->req.deadline_ns, &session.err),
+        DLOCK_OK, "%s", session.err.message);
     cr_expect_eq(ops[0].status, first, "%s: %s", dlock_status_name((int)ops[0].status),
                  session.err.message);
     cr_expect_eq(ops[1].status, second, "%s: %s", dlock_status_name((int)ops[1].status),

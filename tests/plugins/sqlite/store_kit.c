@@ -147,8 +147,8 @@ enum dlock_status dlt_store_renew(struct dlt_store *store, struct dlt_request *r
     enum dlock_status status = DLOCK_INTERNAL;
 
     calls_begin(store);
-    status =
-        store->ops->renew(store->self, &op, 1, dlt_host_in(&store->host, CALL_MS), &store->err);
+    status = dlt_renew_many(store->ops, store->self, &op, 1, dlt_host_in(&store->host, CALL_MS),
+                            &store->err);
     store->grant = op.grant;
     return status == DLOCK_OK ? op.status : status;
 }

@@ -130,7 +130,8 @@ Test(faults, REN_1_a_foreign_row_costs_no_other_renewal)
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK);
     sql("UPDATE locks SET fence = -1 WHERE name = x'6a6f62'");
-    cr_assert_eq(s.ops->renew(s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err),
+                 DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_LOST);
     cr_assert_eq(ops[1].status, DLOCK_OK);
 }
@@ -151,7 +152,8 @@ Test(faults, REN_1_a_downgrade_that_cannot_be_finished_is_not_begun)
     cr_assert_eq(dlt_store_enqueue(&s, &r), DLOCK_BUSY);
     sql("UPDATE locks SET fence = 9223372036854775800 WHERE name = x'6a6f62'");
     a.req.flags = DLOCK_REQ_DOWNGRADE;
-    cr_assert_eq(s.ops->renew(s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err), DLOCK_CONFIG);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 2, dlt_host_in(&s.host, 1000), &s.err),
+                 DLOCK_CONFIG);
     cr_assert_eq(ops[0].status, DLOCK_CONFIG, "it was undone, too");
     cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
     cr_assert_eq(count, 1);
@@ -435,7 +437,7 @@ static void renewals_torn(enum dlock_status second)
     if (second == DLOCK_OK)
         cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
     rolled_back_at = 2;
-    status = s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err);
+    status = dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 2000), &s.err);
     cr_assert_eq(status, DLOCK_INTERNAL, "%s", dlock_status_name((int)status));
     cr_assert_eq(ops[0].status, DLOCK_INTERNAL);
     cr_assert_eq(ops[1].status, DLOCK_INTERNAL);

@@ -230,7 +230,7 @@ static int batch_with_fault(int n, int on)
         ops[i] = (struct dlock_lease_op){.req = &batch[i].req, .status = DLOCK_INTERNAL};
     }
     dlt_vfs_arm(n, on);
-    status = s.ops->renew(s.self, ops, BATCH, dlt_host_in(&s.host, 2000), &s.err);
+    status = dlt_renew_many(s.ops, s.self, ops, BATCH, dlt_host_in(&s.host, 2000), &s.err);
     faults = dlt_vfs_disarm();
     for (int i = 0; i < BATCH; i++)
         definite_or_unknown("batch", n, status == DLOCK_OK ? ops[i].status : status,

@@ -133,7 +133,8 @@ Test(shared, REN_1_renewals_of_both_kinds_in_one_call)
     cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &away), DLOCK_OK);
     reader.req.ttl_ms = 90000;
-    cr_assert_eq(s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 1000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 1000), &s.err),
+                 DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
     cr_assert_gt(ops[0].grant.lease_ms, 80000);
     cr_assert_eq(ops[1].status, DLOCK_OK);

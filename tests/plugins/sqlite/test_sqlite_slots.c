@@ -166,7 +166,8 @@ Test(slots, REN_1_each_has_a_status_of_its_own)
     dlt_store_request(&s, &c, "other", 'c', 60000);
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK);
-    cr_assert_eq(s.ops->renew(s.self, ops, 3, dlt_host_in(&s.host, 1000), &s.err), DLOCK_OK);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 1000), &s.err),
+                 DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
     cr_assert_eq(ops[1].status, DLOCK_LOST);
     cr_assert_eq(ops[2].status, DLOCK_OK);
