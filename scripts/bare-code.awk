@@ -1,34 +1,50 @@
-# bare-code.awk - a C file without its comments and without what stands between quotes, line by
-# line, so that scripts/lint finds code and not prose.
+# bare-code.awk - C files without comments and without the text between quotes, line by line, so that
+# scripts/lint finds code and not prose. An #include line keeps its quotes. To standard output, or
+# with -v out=DIR each file to DIR under its own name.
+FNR == 1 {
+    in_comment = 0
+    if (out != "") {
+        if (file != "")
+            close(file)
+        file = out "/" FILENAME
+    }
+}
+
+/^#include/ && !in_comment { write($0); next }
+
 {
-    out = ""
-    quote = ""
-    for (i = 1; i <= length($0); i++) {
-        c = substr($0, i, 1)
-        pair = substr($0, i, 2)
-        if (in_comment) {
-            if (pair == "*/") {
-                in_comment = 0
-                i++
-            }
-        } else if (quote != "") {
-            if (c == "\\")
-                i++
-            else if (c == quote) {
-                quote = ""
-                out = out c
-            }
-        } else if (pair == "/*") {
-            in_comment = 1
-            out = out " "
-            i++
-        } else if (pair == "//") {
-            break
+    rest = $0
+    bare = ""
+    if (in_comment) {
+        if (!match(rest, /\*\//)) {
+            write("")
+            next
+        }
+        rest = substr(rest, RSTART + 2)
+        in_comment = 0
+    }
+    while (match(rest, /\/\*|\/\/|"([^"\\]|\\.)*"?|'([^'\\]|\\.)*'?/)) {
+        bare = bare substr(rest, 1, RSTART - 1)
+        found = substr(rest, RSTART, RLENGTH)
+        rest = substr(rest, RSTART + RLENGTH)
+        if (found == "//") {
+            rest = ""
+        } else if (found != "/*") {
+            bare = bare substr(found, 1, 1) substr(found, 1, 1)
+        } else if (match(rest, /\*\//)) {
+            bare = bare " "
+            rest = substr(rest, RSTART + 2)
         } else {
-            if (c == "\"" || c == "'")
-                quote = c
-            out = out c
+            in_comment = 1
+            rest = ""
         }
     }
-    print out
+    write(bare rest)
+}
+
+function write(line) {
+    if (file == "")
+        print line
+    else
+        print line >file
 }

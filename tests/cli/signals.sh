@@ -1,4 +1,5 @@
 #!/bin/bash
+# Tests: cli/signals.c cli/child.c
 # SPDX-License-Identifier: MIT
 # dlock run and signals: what is handed on, what ends a wait, what the command inherits.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

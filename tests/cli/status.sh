@@ -1,4 +1,5 @@
 #!/bin/bash
+# Tests: cli/outcome.c
 # SPDX-License-Identifier: MIT
 # What run says of itself: --status-fd and --outcome for programs, --skip-quietly for cron, -v for people.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

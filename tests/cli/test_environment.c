@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: cli/environment.c */
 /* Does a nested run find what enclosing ones hold, and nothing else? */
 #include "environment.h"
 

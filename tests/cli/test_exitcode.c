@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: cli/exitcode.c */
 /* Is each status one of the documented exit codes? */
 #include "exitcode.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: cli/watch.c */
 /* Is a command ended early enough, and only then? In virtual time. */
 #include "watch.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/acquire/acquire_fsm.c */
 /* Is the way to a lock the right one after each answer? Virtual time; nothing sleeps. */
 #include "acquire/acquire_fsm.h"
 

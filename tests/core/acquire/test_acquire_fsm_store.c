@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/acquire/acquire_fsm.c */
 /* C8, C13: is a store that fails waited for, and no longer than the caller wants? Virtual time. */
 #include "acquire/acquire_fsm.h"
 

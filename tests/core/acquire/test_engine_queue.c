@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/acquire/local_waiter.c core/acquire/acquire.c */
 /* Do threads and clients that wait get the lock in their order, and at what cost? Virtual time. */
 #include "engine.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/api/api.c */
 /*
  * What does a forked child get from the client of its parent (C10)? Each function of dlock.h is
  * asked; so is a child that was forked while other threads held whatever mutex there is.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/api/api.c core/api/query.c */
 /* Does every call end in its time when the store is slow, hung or gone (C8)? Virtual time. */
 #include "engine.h"
 

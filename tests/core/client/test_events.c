@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/client/events.c */
 /* Do losses arrive once, in order, and does the descriptor say when there are any (C5)? */
 #include "client/events.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/client/lock_options.c */
 /* Do handles made alike share what was asked for, and only those? */
 #include "client/lock_options.h"
 

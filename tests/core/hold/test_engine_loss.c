@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/held.c core/hold/claim.c core/client/events.c */
 /* Is a loss told once, at its moment, and never taken back (C5)? Virtual time. */
 #include "engine.h"
 

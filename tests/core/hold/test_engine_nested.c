@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/unlock.c core/hold/held.c */
 /* Does a recursive handle count, and does a loss reach all who rely on it? (C15) Virtual time. */
 #include "engine.h"
 

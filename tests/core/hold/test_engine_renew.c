@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/renewer.c core/hold/renew.c core/hold/renew_batch.c */
+/* Tests: core/hold/renew_schedule.c */
 /* Does the keeper renew when it should, as long as it should, and no longer (C14)? Virtual time. */
 #include "engine.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/renewer.c */
 /* C14: has the keeper the priority and the processors of the process, whoever takes the first lock?
  */
 #include "engine.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/unlock.c core/hold/release_fsm.c */
 /* Does a release end as C4 says, whatever becomes of its messages? Virtual time. */
 #include "engine.h"
 

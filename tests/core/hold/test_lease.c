@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/lease.c */
 /* Is the state of a lease a function of the clock (C2), and is a loss final (C5)? */
 #include "hold/lease.h"
 

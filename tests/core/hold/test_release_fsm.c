@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/release_fsm.c */
 /* Is an unlock repeated when it should be, and does it end as C4 and C8 say? */
 #include "hold/release_fsm.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/renewal.c */
 /* Is a lease renewed when it should be (C14), and does an answer mean what it says (C3, C4, C5)? */
 #include "hold/renewal.h"
 #include "sys/clock.h"

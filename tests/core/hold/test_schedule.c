@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/schedule.c */
 /* Does the schedule always give the earliest, whatever was moved or removed? */
 #include "hold/schedule.h"
 #include "sys/random.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/hold/validity.c */
 /* Is a lease believed for less long than the store keeps it (C1), and refused when too short (C3)?
  */
 #include "hold/validity.h"

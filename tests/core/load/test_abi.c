@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/abi.c */
 /* Is every rule of a plugin's descriptor checked, in release builds too? */
 #include "load/abi.h"
 #include "sys/error.h"

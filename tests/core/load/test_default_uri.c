@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/default_uri.c */
 /* Has one user one embedded store, whatever the login (ADR 0003)? */
 #include "load/default_uri.h"
 #include "load/uri.h"

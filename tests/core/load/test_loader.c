@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/loader.c core/load/abi.c core/load/registry.c core/sys/host.c core/sys/log.c */
 /* Is a plugin that is wrong refused with the right status and the true cause? Are good ones, old
  * and new, taken? */
 #include "load/registry.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/loader.c */
 /* Does the environment decide only where it may? Scenario T74. Runs with LTDL_LIBRARY_PATH and
  * LD_LIBRARY_PATH pointing to plugins that leave a mark as soon as they are loaded. */
 #include "load/registry.h"

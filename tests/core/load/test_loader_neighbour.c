@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/loader.c */
 /* Do dlock and an application that uses libltdl itself leave each other alone? */
 #include "load/registry.h"
 #include "sys/error.h"

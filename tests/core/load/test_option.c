@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/option.c */
 /* Is the text of an option taken for what it says, or refused with the reason? */
 #include "load/option.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/registry.c core/load/plugin_path.c core/load/elf_check.c */
 /* Is a plugin found where it should be, and the place refused where it is not safe? What a plugin
  * itself may have wrong: tests/core/load. */
 #include "load/elf_check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/load/settings.c */
 /* Do defaults, URI and the caller's struct come together as promised? */
 #include "load/option.h"
 #include "load/settings.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/session/dispatch.c */
 /* Is a plugin held to its word, and named when it breaks it? */
 #include "engine.h"
 

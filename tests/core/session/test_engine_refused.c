@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/session/session_pool.c */
 /* A store that lets a client have no further connection: does whoever wants one get one of those
  * that there are? (C8, C13) */
 #include "engine.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/session/session_pool.c core/hold/claim.c */
 /* Are locks that live in a session kept in it ([SES-1], [SES-2])? Virtual time. */
 #include "fake_session.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/session/wait_list.c */
 /* Are all who sleep woken, and does nobody stay behind in the list? */
 #include "session/wait_list.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/sys/backoff.c */
 /* Does a delay grow, stay in its bounds, and differ from the neighbour's? */
 #include "sys/backoff.h"
 #include "sys/random.h"

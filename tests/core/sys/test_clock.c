@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: core/sys/clock.c */
 /* Is time counted without wrap, and waited for without oversleeping? */
 /* Tests: core/sys/clock.c */
 /* Tests: lib/deadline_cond.c */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/memory/queue.c */
 /* Does the queue of memory:// grant to whom it must, and to nobody else? Time is virtual: a watch
  * that finds nothing ends at once. */
 #include "memory_fixture.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/memory/queue.c plugins/memory/lease.c */
 /* Do readers of memory:// share a name, keep writers out, and let waiting ones in? Time is virtual:
  * a watch that finds nothing ends at once. */
 #include "memory_fixture.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/mysql/errmap.c plugins/mysql/connection.c plugins/mysql/query.c */
+/* Tests: plugins/mysql/transaction.c plugins/mysql/control.c */
 /* Bad days of the server and of the way to it: what each call says, and that nothing is held twice.
  */
 #include "fault_fixture.h"

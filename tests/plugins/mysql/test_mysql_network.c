@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/mysql/async.c plugins/mysql/connect.c plugins/mysql/connect_thread.c */
 /*
  * A bad network, at each byte and at each frame of each operation: is the answer there by the
  * deadline, is it the truth, and does the store hold what it says? (C3, C4, C8, C9, TRY-4, TRY-5,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/mysql/setup.c plugins/mysql/schema.c plugins/mysql/config.c */
+/* Tests: plugins/mysql/open.c */
 /* What is refused at open, with which status, and what is not. */
 #include "my_kit.h"
 

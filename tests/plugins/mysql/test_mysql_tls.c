@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/net/tls_option.c plugins/mysql/connect_thread.c plugins/mysql/connect.c */
 /* M15: TLS is what the URI says: never less than that, and only with the host that it names. */
 #include "my_kit.h"
 #include "proxy_client.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/net/address.c plugins/net/resolve.c plugins/net/spin.c plugins/resp/command.c */
 /* The parts of plugins/net and plugins/resp that need no server: addresses, spinning, commands. */
 #include "fake_host.h"
 #include "net/resolve.h"

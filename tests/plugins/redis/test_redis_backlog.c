@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redis/link.c plugins/redis/wire.c */
 /* Threads that share a connection have more to say than the kernel takes at once: is all of it
  * sent, and in order? (C1, C4) */
 #include "redis_kit.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/resp/info.c */
 /* Is a server durable that looks so at first sight? (OPN-2, C16) */
 #include "redis_kit.h"
 

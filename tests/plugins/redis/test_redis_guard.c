@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/resp/guard.c */
 /* Does a server that was just started, and may have forgotten, grant nothing? (contract, section 3
  * (d); C1) */
 #include "redis_kit.h"

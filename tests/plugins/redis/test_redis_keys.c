@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/resp/keys.c */
 /* Keys that cannot be written, were deleted, or are somebody else's: is what is held kept, given
  * back and passed on all the same? (TRY-6, REN-1, UNL-1, LEA-1) */
 #include "redis_kit.h"

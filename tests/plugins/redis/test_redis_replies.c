@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/resp/reader.c plugins/resp/error.c plugins/resp/reply.c */
 /* What does each error of a server mean, and what can a hostile one do? (failures T43; C4, C9) */
 #include "redis_kit.h"
 #include "scripted_client.h"

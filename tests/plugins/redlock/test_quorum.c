@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redlock/quorum.c */
 /*
  * What do N answers mean together? All of them, for N = 1 to 9: as a verdict counts votes and does
  * not look at who cast them, every way to split N into the five kinds of votes is every case.

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redlock/plugin.c plugins/redlock/place.c plugins/redlock/probe.c */
+/* Tests: plugins/redlock/report.c */
 /* Which lists of nodes are taken, which nodes have a vote, and what is said of the others? */
 #include "redlock_kit.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/watch.c */
 /* How a grant reaches its waiter: watch, interrupt, and nobody else woken. */
 #include "session.h"
 #include "store_kit.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/inspect.c */
 /* create=off: who only looks makes nothing, and sees a store that he may only read. */
 #include "peer_kit.h"
 #include "store_kit.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/db.c */
 /* Does a file that is moved, removed or replaced under those who use it ever become two locks? */
 #include "peer_kit.h"
 #include "store_kit.h"

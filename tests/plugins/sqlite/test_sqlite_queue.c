@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/queue.c */
 /* The queue in the file: who gets a name next, for how long, and what a place costs and is worth.
  */
 #include "store_kit.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/ticket_lock.c */
 /* Is the lock taken in turn? Patience is an hour in this program, so that nothing but a wake-up
  * lets anybody in. */
 #include "clock.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/layout.c */
 /* Is a store of layout 1 brought up to date with all that it holds, once, and does a program of
  * that layout keep off afterwards? */
 #include "peer_kit.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/clock.c plugins/sqlite/wake_file.c plugins/sqlite/wake_map.c */
 /* Does the wake file help without being needed? A file with a defect is made again or not used; and
  * a sleeper is woken by an unlock, an interrupt or the deadline, and by nothing else. */
 #include "session.h"

@@ -10,7 +10,7 @@ source_dir=$1
 
 good_tree() {
     rm -rf "$tap_tmp/tree"
-    mkdir -p "$tap_tmp/tree"/{core/{api,session},plugins/p,cli,include/dlock,tests}
+    mkdir -p "$tap_tmp/tree"/{core/{api,client,hold,session,sys},plugins/{p,q,redis,resp},cli,docs,include/dlock,tests}
     cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -22,11 +22,20 @@ int good(const struct ops *ops)
     return ops->open == NULL ? puts("atoi(\"1\") // in a string") : 0;
 }
 END
+    printf '%s\n' '## Old words' '| old word | write |' '|---|---|' '| keeper, sleeper | `renewer` |' \
+        >"$tap_tmp/tree/docs/glossary.md"
     echo 'See [it](good.c), `core/good.c`, [a page](https://example.org).' >"$tap_tmp/tree/core/README.md"
+}
+
+# A test that names each file of the product.
+name_them() {
+    (cd "$tap_tmp/tree" && find core cli plugins -name '*.c' -printf '/* Tests: %p */\n' |
+        sed '1i/* SPDX-License-Identifier: MIT */' >tests/test_all.c)
 }
 
 # complaints: the rules that failed, joined by semicolons.
 complaints() {
+    [ "${named-yes}" = no ] || name_them
     "$source_dir/scripts/lint" --quick "$tap_tmp/tree" |
         sed -n 's/^not ok [0-9]* - //p' | paste -sd ';'
 }
@@ -57,8 +66,8 @@ file_of() {
 }
 
 function_of() {
-    printf '/* SPDX-License-Identifier: MIT */\nint f(void)\n{\n'
-    repeated "$1" '    f();'
+    printf '/* SPDX-License-Identifier: MIT */\nint %s(void)\n{\n' "$2"
+    repeated "$1" "    $2();"
     printf '}\n'
 }
 
@@ -78,7 +87,7 @@ sees_code "plugins include nothing of core" plugins/p/plugin.c '#include <dlock/
 sees_code "plugins include nothing of core" plugins/p/plugin.c '#include "sys/clock.h"'
 sees_code "commands and benchmarks use the public interface" cli/main.c '#include <dlock/plugin.h>'
 sees "no file above 500 lines" core/a.c "$(file_of 501)"
-sees "no function above 60 lines" core/a.c "$(function_of 61)"
+sees "no function above 60 lines" core/a.c "$(function_of 61 a)"
 sees_code "nothing is marked as left to do" core/a.c '/* TODO */'
 sees "each C file names the licence" core/a.c 'extern int a;'
 sees "no tab and no space at the end of a line" tests/x.cmake '# x '
@@ -86,6 +95,66 @@ sees "pages name files that exist" README.md 'See [this](docs/none.md).'
 sees "pages name files that exist" cli/README.md 'See [that](good.c) and `core/good.c`, `core/none.c`.'
 sees_code "clang-format has nothing to change" core/a.c 'int  a;'
 sees "shellcheck has nothing to say" tests/x.sh '#!/bin/sh'$'\n''echo $1'
+
+# sees_files RULE WHAT [FILE LINE]...: with these C files, that rule alone complains.
+sees_files() {
+    local rule=$1 what=$2
+    shift 2
+    good_tree
+    while [ $# -gt 0 ]; do
+        printf '/* SPDX-License-Identifier: MIT */\n%s\n' "$2" >"$tap_tmp/tree/$1"
+        shift 2
+    done
+    check "sees: ${rule:-nothing} ($what)" same "$rule" "$(complaints)"
+}
+
+rule="a folder includes those below it, and no plugin another"
+sees_files "" "downward" core/client/a.h 'extern int a;' core/hold/b.c '#include "client/a.h"'
+sees_files "$rule" "upward" core/hold/a.h 'extern int a;' core/client/b.c '#include "hold/a.h"'
+sees_files "$rule" "another plugin" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "../p/a.h"'
+sees_files "$rule" "another plugin by its name alone" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "a.h"'
+sees_files "$rule" "resp of redis" plugins/redis/a.h 'extern int a;' plugins/resp/b.c '#include "redis/a.h"'
+sees_files "$rule;commands and benchmarks use the public interface" "the command of core" \
+    core/sys/a.h 'extern int a;' cli/b.c '#include "core/sys/a.h"'
+
+rule="no cycle of files inside a folder"
+calls() {
+    printf 'int %s(void)\n{\n    return %s();\n}' "$1" "$2"
+}
+sees_files "" "one way" core/hold/a.c "$(calls dl_a dl_b)" core/hold/b.c "$(calls dl_b puts)"
+sees_files "$rule" "two files" core/hold/a.c "$(calls dl_a dl_b)" core/hold/b.c "$(calls dl_b dl_a)"
+sees_files "$rule" "three files" core/hold/a.c "$(calls dl_a dl_b)" \
+    core/hold/b.c "$(calls dl_b dl_c)" core/hold/c.c "$(calls dl_c dl_a)"
+sees_files "$rule" "two headers" core/hold/a.h '#include "hold/b.h"' core/hold/b.h '#include "hold/a.h"'
+
+rule="a function begins with the name of its file"
+sees_files "" "of the file" core/hold/a_b.c "$(calls dl_a_b_take puts)"
+sees_files "$rule" "of another" core/hold/a_b.c "$(calls dl_c_take puts)"
+sees_files "$rule" "the name without an end" core/hold/a.c "$(calls dl_about puts)"
+
+rule="a function named _locked is called with the mutex, and takes none"
+take='    pthread_mutex_lock(m);' give='    pthread_mutex_unlock(m);'
+body() {
+    printf 'int %s(void)\n{\n%s\n}' "$1" "$2"
+}
+sees_files "" "by one that locks" core/hold/a.c "$(body dl_a "$take"$'\n    dl_b_locked();\n'"$give")"
+sees_files "" "by a _locked one" core/hold/a.c "$(body dl_a_locked '    dl_b_locked();')"
+sees_files "$rule" "without" core/hold/a.c "$(body dl_a '    dl_b_locked();')"
+sees_files "$rule" "takes it" core/hold/a.c "$(body dl_a_locked "$take")"
+sees_files "" "gives it back for a while" core/hold/a.c "$(body dl_a_locked "$give"$'\n'"$take")"
+
+rule="no old word of the glossary in a name"
+sees_files "" "in a comment" core/hold/a.c '/* the keeper */'
+sees_files "$rule" "a variable" core/hold/a.c 'extern int late_keeper;'
+sees_files "$rule" "several" core/hold/a.c 'extern int sleepers;'
+sees_files "$rule" "a type" core/hold/a.c 'struct dl_keeper;'
+sees_files "$rule" "a file" core/hold/keeper.c 'extern int a;'
+
+rule="a test names each file of the product"
+named=no sees_files "$rule" "no test" tests/test_b.c '/* Tests: core/a.c */'
+named=no sees_files "$rule" "a test of a file that is gone" tests/test_b.c \
+    '/* Tests: core/good.c core/gone.c */'
+named=no sees_files "" "a script" tests/test_b.c '/* Tests: core/good.c */'
 
 # tidy_of LINE: the rules that fail, clang-tidy included, for a program with this line.
 tidy_of() {
@@ -96,6 +165,7 @@ tidy_of() {
     printf '[\n{\n  "directory": "%s",\n  "command": "%s",\n  "file": "%s"\n}\n]\n' \
         "$tap_tmp/tree" "gcc -c cli/main.c" "$tap_tmp/tree/cli/main.c" \
         >"$tap_tmp/tree/build/dev/compile_commands.json"
+    name_them
     "$source_dir/scripts/lint" "$tap_tmp/tree" | sed -n 's/^not ok [0-9]* - //p' | paste -sd ';'
 }
 
@@ -106,7 +176,7 @@ check "sees: $rule" same "$rule" "$(tidy_of 'return n == n && args;')"
 # The limits themselves pass.
 good_tree
 file_of 500 >"$tap_tmp/tree/core/a.c"
-function_of 60 >"$tap_tmp/tree/core/b.c"
+function_of 60 b >"$tap_tmp/tree/core/b.c"
 printf '/* SPDX-License-Identifier: MIT */\n%s\n' 'int a = x->ops->open(y);' \
     >"$tap_tmp/tree/core/session/dispatch.c"
 check "a file and a function at the limit pass" same "" "$(complaints)"
