@@ -64,11 +64,11 @@ configure() {
     return 1
 }
 
-# build PRESET: shows ninja's one line of progress on a terminal, and nothing but errors elsewhere.
+# build PRESET [--target TARGET...]: shows ninja's one line of progress on a terminal, and nothing but errors elsewhere.
 build() {
     local quiet=()
     [ -t 2 ] || quiet=(-- --quiet)
-    cmake --build --preset "$1" -j "$(nproc)" "${quiet[@]}" >&2
+    cmake --build --preset "$1" -j "$(nproc)" "${@:2}" "${quiet[@]}" >&2
 }
 
 # source_files DIR PATTERN...: the project's files below DIR whose names match, one a line.

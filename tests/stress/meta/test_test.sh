@@ -22,6 +22,7 @@ stand_in dpkg-query <<'END'
 printf %s "${PACKAGES-installed}"
 END
 stand_in cmake <<'END'
+printf '%s\n' "$*" >>"${CMAKE_LOG-/dev/null}"
 case $1 in
 --build) exit "${BUILD_STATUS-0}" ;;
 *) exit "${CONFIGURE_STATUS-0}" ;;
@@ -69,6 +70,32 @@ ends "does not configure" 1 "0 passed, 2 failed" CONFIGURE_STATUS=1 -- dev asan
 ends "does not build" 1 "0 passed, 1 failed" BUILD_STATUS=1 -- dev
 ends "packages missing, and nobody to install them" 1 "0 passed, 1 failed" PACKAGES=
 ends "an unknown option" 64 "" -- --frobnicate
+
+# One test by its name: no look at packages, and no more is built than what it needs.
+mkdir -p "$tree/build/dev/tests/cli"
+echo 'build bin/prog: LINK' >"$tree/build/dev/build.ninja"
+printf 'add_test([=[%s]=] %s)\n' one "\"$tree/build/dev/bin/prog\" \"$tree/build/dev/bin\"" \
+    uri "\"$tree/build/dev/bin/prog\" \"memory://x\"" script "\"$tree/tests/cli/a.sh\"" \
+    >"$tree/build/dev/tests/cli/CTestTestfile.cmake"
+export CMAKE_LOG=$tap_tmp/cmake.log
+
+# builds NAME TARGET...: after that, this and nothing else was asked of cmake.
+builds() {
+    rm -f "$CMAKE_LOG"
+    PACKAGES='' "$tree/scripts/test" -t "$1" >/dev/null 2>&1 || return
+    same "${*:2}" "$(sed -E 's/.*--target (.*) -- --quiet/\1/' "$CMAKE_LOG")"
+}
+
+ends "one test passes" 0 "2 passed, 0 failed" PACKAGES= -- -t one
+ends "one test, in two builds" 1 "2 passed, 1 failed" -- dev asan -t one
+ends "one test fails" 1 "1 passed, 1 failed" LOG=bad CTEST_STATUS=8 -- -t one
+ends "one test that is not there" 1 "0 passed, 1 failed" -- -t none
+ends "one test that does not build" 1 "0 passed, 1 failed" BUILD_STATUS=1 -- -t one
+ends "no name" 64 "" -- -t
+check "one test builds its program" builds one bin/prog
+check "one test of a URI builds the plugins" builds uri bin/prog cli/all plugins-build/all tests/cli/all
+check "one script builds what it may call" builds script cli/all plugins-build/all tests/cli/all
+rm -r "$tree/build/dev"
 
 # What an earlier run left behind is not counted again.
 mkdir -p "$tree/build/dev/Testing/Temporary"
