@@ -10,7 +10,7 @@ source_dir=$1
 
 good_tree() {
     rm -rf "$tap_tmp/tree"
-    mkdir -p "$tap_tmp/tree"/{core/{api,client,hold,session,sys},plugins/{p,q,redis,resp},cli,docs,include/dlock,tests}
+    mkdir -p "$tap_tmp/tree"/{core/{api,acquire,client,hold,session,sys},plugins/{p,q,redis,resp},cli,docs,include/dlock,tests}
     cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -24,6 +24,9 @@ int good(const struct ops *ops)
 END
     printf '%s\n' '## Old words' '| old word | write |' '|---|---|' '| keeper, sleeper | `renewer` |' \
         >"$tap_tmp/tree/docs/glossary.md"
+    # All folders that a test here makes files in.
+    printf '%s\n' '## The picture' '```' 'cli/' ' core' 'core/hold' 'core/api' 'core/client' 'core/session' \
+        'core/sys' 'plugins/p plugins/q plugins/redis' 'plugins/resp' '```' >"$tap_tmp/tree/docs/architecture.md"
     echo 'See [it](good.c), `core/good.c`, [a page](https://example.org).' >"$tap_tmp/tree/core/README.md"
 }
 
@@ -109,13 +112,17 @@ sees_files() {
 }
 
 rule="a folder includes those below it, and no plugin another"
+picture="docs/architecture.md shows which folder includes which"
 sees_files "" "downward" core/client/a.h 'extern int a;' core/hold/b.c '#include "client/a.h"'
-sees_files "$rule" "upward" core/hold/a.h 'extern int a;' core/client/b.c '#include "hold/a.h"'
-sees_files "$rule" "another plugin" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "../p/a.h"'
-sees_files "$rule" "another plugin by its name alone" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "a.h"'
-sees_files "$rule" "resp of redis" plugins/redis/a.h 'extern int a;' plugins/resp/b.c '#include "redis/a.h"'
+sees_files "$rule;$picture" "upward" core/hold/a.h 'extern int a;' core/client/b.c '#include "hold/a.h"'
+sees_files "$rule;$picture" "another plugin" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "../p/a.h"'
+sees_files "$rule;$picture" "another plugin by its name alone" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "a.h"'
+sees_files "$rule;$picture" "resp of redis" plugins/redis/a.h 'extern int a;' plugins/resp/b.c '#include "redis/a.h"'
 sees_files "$rule;commands and benchmarks use the public interface" "the command of core" \
     core/sys/a.h 'extern int a;' cli/b.c '#include "core/sys/a.h"'
+
+sees_files "$picture" "a folder that is not drawn" core/acquire/a.c 'extern int a;'
+sees_files "$picture" "a folder that is drawn above" core/hold/a.h 'extern int a;' core/api/b.c '#include "hold/a.h"'
 
 rule="no cycle of files inside a folder"
 calls() {
