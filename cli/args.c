@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "args.h"
+#include "lib/hex.h"
 
 #include "client.h"
 #include "exitcode.h"
@@ -300,14 +301,6 @@ bool cli_args_number(const char *text, long min, long max, long *out)
     return errno == 0 && *end == '\0' && *out >= min && *out <= max;
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c == '\0' ? NULL : strchr(digits, tolower((unsigned char)c));
-
-    return at == NULL ? -1 : (int)(at - digits);
-}
-
 bool cli_args_name(const char *text, bool hex, struct cli_name *out)
 {
     size_t len = strlen(text);
@@ -319,12 +312,11 @@ bool cli_args_name(const char *text, bool hex, struct cli_name *out)
     if (len % 2 != 0 || len / 2 > sizeof out->buffer)
         return false;
     for (size_t i = 0; i < len / 2; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
+        int byte = dl_hex_byte(text + 2 * i);
 
-        if (high < 0 || low < 0)
+        if (byte < 0)
             return false;
-        out->buffer[i] = (unsigned char)(high << 4 | low);
+        out->buffer[i] = (unsigned char)byte;
     }
     out->bytes = out->buffer;
     out->len = len / 2;

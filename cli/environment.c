@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "environment.h"
+#include "lib/hex.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,11 +23,7 @@ static bool is_replaced(const char *entry, const struct environment_lock *lock)
 
 static void name_hex(char out[HEX_MAX], const void *name, size_t len)
 {
-    const unsigned char *bytes = name;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < len && i < DLOCK_NAME_MAX; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    dl_hex_encode(out, name, len < DLOCK_NAME_MAX ? len : DLOCK_NAME_MAX);
 }
 
 static char *held_entry(const struct environment_lock *lock)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
+#include "lib/hex.h"
 
 #include "exitcode.h"
 
@@ -119,12 +120,10 @@ int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_
 
 json_t *cli_json_name(const void *name, size_t len)
 {
-    char hex[2 * (DLOCK_NAME_MAX + 1) + 1] = "";
-    const unsigned char *bytes = name;
+    char hex[2 * (DLOCK_NAME_MAX + 1) + 1];
     json_t *text = json_stringn(name, len);
 
-    for (size_t i = 0; i < len && i <= DLOCK_NAME_MAX; i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    dl_hex_encode(hex, name, len <= DLOCK_NAME_MAX ? len : DLOCK_NAME_MAX + 1);
     return json_pack("{s:o, s:s}", "name", text != NULL ? text : json_null(), "name_hex", hex);
 }
 

@@ -6,14 +6,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of a digit, a capital or not; -1: no digit. */
+/* The value of a digit in lower or upper case; -1: no digit. */
 int dl_hex_digit(char digit);
+
+/* The value of two digits; -1: there are none. Reads no further than the first NUL. */
+int dl_hex_byte(const char *digits);
 
 /* Writes 2 * len digits in lower case and a NUL to out. */
 void dl_hex_encode(char *out, const void *bytes, size_t len);
 
-/* Reads len bytes from 2 * len digits in lower case; text may go on after them. False: a character
- * is no such digit. */
+/* Reads len bytes from text. False: text is not exactly 2 * len digits in lower case. */
 bool dl_hex_decode(void *bytes, size_t len, const char *text);
 
 #endif

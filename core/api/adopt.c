@@ -5,6 +5,7 @@
 #include "hold/renew.h"
 #include "hold/renewer.h"
 #include "hold/validity.h"
+#include "lib/hex.h"
 #include "sys/error.h"
 #include "sys/random.h"
 
@@ -18,22 +19,6 @@ struct found {
     enum dlock_mode mode;
     uint64_t fence; /* above that of every turn it may have had */
 };
-
-static bool token_parse(const char *hex, unsigned char token[DLOCK_TOKEN_SIZE])
-{
-    static const char digits[] = "0123456789abcdef";
-
-    if (strlen(hex) != DLOCK_TOKEN_CHARS - 1)
-        return false;
-    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
-        const char *high = strchr(digits, hex[2 * i]), *low = strchr(digits, hex[2 * i + 1]);
-
-        if (high == NULL || low == NULL)
-            return false;
-        token[i] = (unsigned char)((high - digits) << 4 | (low - digits));
-    }
-    return true;
-}
 
 static bool find_owner(void *arg, const struct dlock_holder *info)
 {
@@ -149,7 +134,7 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
     unsigned char bytes[DLOCK_TOKEN_SIZE];
     enum dlock_status status;
 
-    if (!token_parse(token, bytes))
+    if (!dl_hex_decode(bytes, DLOCK_TOKEN_SIZE, token))
         return dl_error(err, DLOCK_INVALID, "a token has %d hexadecimal digits in lower case",
                         DLOCK_TOKEN_CHARS - 1);
     status = adopt_supported(lock, err);

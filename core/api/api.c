@@ -12,6 +12,7 @@
 #include "hold/held.h"
 #include "hold/renew.h"
 #include "hold/unlock.h"
+#include "lib/hex.h"
 #include "load/registry.h"
 #include "sys/error.h"
 #include "sys/random.h"
@@ -304,7 +305,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
     (void)pthread_mutex_unlock(&lock->client->mutex);
     if (!held)
         return 0;
-    dl_hex(hex, token, sizeof token);
+    dl_hex_encode(hex, token, sizeof token);
     return DLOCK_TOKEN_CHARS - 1;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/uri.h"
+#include "lib/hex.h"
 
 #include "sys/error.h"
 
@@ -53,27 +54,6 @@ static bool is_control(int c)
     return c < 0x20 || c == 0x7f;
 }
 
-/* 0 to 15, or -1. */
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-/* The byte that "%XX" stands for, or -1. Reads no further than the terminating NUL. */
-static int escape_value(const char *at)
-{
-    int high = hex_digit(at[1]);
-    int low = high < 0 ? -1 : hex_digit(at[2]);
-
-    return low < 0 ? -1 : high * 16 + low;
-}
-
 bool dl_scheme_valid(const char *text, size_t len)
 {
     if (len == 0 || len > DL_SCHEME_MAX || !is_lower(text[0]))
@@ -112,7 +92,7 @@ static enum dlock_status text_check(const struct source *src)
             return refuse(src, i, "'#' has no meaning here; write %%23");
         if (c != '%')
             continue;
-        c = escape_value(src->text + i);
+        c = dl_hex_byte(src->text + i + 1);
         if (c < 0)
             return refuse(src, i, "'%%' without two hexadecimal digits; a percent sign is %%25");
         if (is_control(c))
@@ -131,7 +111,7 @@ static char *decode(const struct source *src, size_t from, size_t to)
         return NULL;
     while (from < to) {
         if (src->text[from] == '%') {
-            out[used++] = (char)escape_value(src->text + from);
+            out[used++] = (char)dl_hex_byte(src->text + from + 1);
             from += 3;
         } else {
             out[used++] = src->text[from++];

@@ -32,14 +32,3 @@ uint64_t dl_random_jitter(uint64_t *state)
     *state = x;
     return x * UINT64_C(0x2545F4914F6CDD1D);
 }
-
-void dl_hex(char *out, const unsigned char *bytes, size_t len)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        *out++ = digits[bytes[i] >> 4];
-        *out++ = digits[bytes[i] & 15];
-    }
-    *out = '\0';
-}

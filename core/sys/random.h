@@ -12,7 +12,4 @@ int dl_random_bytes(void *buf, size_t len);
 /* A step of a cheap generator for jitter only, never for tokens. *state must not be 0. */
 uint64_t dl_random_jitter(uint64_t *state);
 
-/* Lower-case hex of len bytes and a NUL; out holds 2 * len + 1. */
-void dl_hex(char *out, const unsigned char *bytes, size_t len);
-
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be asked of one name. In whatever is asked, what ran out is reaped first, and what
  * became free goes to the head of the queue, whoever asked. */
+#include "lib/hex.h"
 #include "memory.h"
 
 #include <string.h>
@@ -149,7 +150,7 @@ const char *memory_lease_break(const struct memory_session *session, const unsig
         struct memory_claim *next = claim->next;
         char holder[MEMORY_HEX_SIZE];
 
-        memory_hex(holder, claim->token);
+        dl_hex_encode(holder, claim->token, DLOCK_TOKEN_SIZE);
         if (owner == NULL || strcmp(owner, holder) == 0) {
             memory_claim_remove(name, claim);
             refusal = NULL;

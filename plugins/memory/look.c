@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who holds what. Leases are copied first and told afterwards: a callback may take its time, and
  * may use this store through another client. */
+#include "lib/hex.h"
 #include "memory.h"
 
 #include <search.h>
@@ -22,17 +23,6 @@ struct snapshot {
     size_t count, room;
     int out_of_memory;
 };
-
-void memory_hex(char *hex, const unsigned char *token)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
-        hex[2 * i] = digits[token[i] >> 4];
-        hex[2 * i + 1] = digits[token[i] & 15];
-    }
-    hex[2 * DLOCK_TOKEN_SIZE] = '\0';
-}
 
 static struct sighting *snapshot_room(struct snapshot *shot)
 {
@@ -70,7 +60,7 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .held_ms = (shot->now_ns - c->since_ns) / DL_NS_PER_MS,
         };
         memcpy(seen->name, name->bytes, name->key.len);
-        memory_hex(seen->owner, c->token);
+        dl_hex_encode(seen->owner, c->token, DLOCK_TOKEN_SIZE);
         (void)snprintf(seen->label, sizeof seen->label, "%s", c->label);
     }
 }

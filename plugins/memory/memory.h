@@ -198,7 +198,4 @@ enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t 
                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err);
 
-/* hex holds MEMORY_HEX_SIZE. */
-void memory_hex(char *hex, const unsigned char *token);
-
 #endif

@@ -186,8 +186,7 @@ enum dlock_status my_lease_break(struct my_connection *conn, const char *owner,
 
     conn->input.number = owner == NULL;
     conn->input.token_len = owner == NULL ? 0 : DLOCK_TOKEN_SIZE;
-    if (owner != NULL && (strlen(owner) != 2 * (size_t)DLOCK_TOKEN_SIZE ||
-                          !dl_hex_decode(conn->input.token, DLOCK_TOKEN_SIZE, owner)))
+    if (owner != NULL && !dl_hex_decode(conn->input.token, DLOCK_TOKEN_SIZE, owner))
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "nobody of that token holds it");
     status = my_execute(conn, MY_BREAK, err);
     if (status != DLOCK_OK || conn->affected > 0)

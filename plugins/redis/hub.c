@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
 #include "lib/deadline_cond.h"
+#include "lib/hex.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -21,7 +22,7 @@ enum dlock_status redis_hub_init(struct redis_hub *hub, const struct dlock_host 
     if (hub->wake_fd < 0 || host->random(host->ctx, id, sizeof id) != 0)
         return resp_error_fail(place, err, DLOCK_NOMEM,
                                "no descriptor for an event, or no random bytes");
-    resp_keys_hex(hex, id);
+    dl_hex_encode(hex, id, DLOCK_TOKEN_SIZE);
     (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", place->prefix, hex);
     return DLOCK_OK;
 }
@@ -79,7 +80,7 @@ static struct redis_waiter *waiter_list(struct redis_hub *hub, const unsigned ch
     if (waiter == NULL)
         return NULL;
     hub->spare = NULL;
-    resp_keys_hex(waiter->token, token);
+    dl_hex_encode(waiter->token, token, DLOCK_TOKEN_SIZE);
     waiter->interrupted = waiter->watching = waiter->reading = false;
     waiter->round = waiter->seen = waiter->fence = 0;
     waiter->hub = hub;

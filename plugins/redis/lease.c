@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking, keeping and giving back a name: each one script. */
+#include "lib/hex.h"
 #include "session.h"
 
 #include <string.h>
@@ -115,7 +116,7 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     char token[RESP_HEX_SIZE], ttl[RESP_DIGITS], place[RESP_DIGITS];
 
     resp_keys_make(&keys, &session->place, req->name, req->name_len);
-    resp_keys_hex(token, req->token);
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_fits);
     call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&call.command, token);
@@ -229,7 +230,7 @@ enum dlock_status redis_unlock(void *self, const struct dlock_request *req, stru
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_hub_forget(req->attempt); /* [UNL-4] */
-    resp_keys_hex(token, req->token);
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
@@ -245,7 +246,7 @@ enum dlock_status redis_leave(void *self, const struct dlock_request *req, struc
     int64_t freed = 0;
 
     redis_hub_forget(req->attempt);
-    resp_keys_hex(token, req->token);
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
                    err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeping many names: a script for each RENEW_AT_ONCE of them. */
+#include "lib/hex.h"
 #include "session.h"
 
 #include <stdlib.h>
@@ -75,7 +76,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i]->req;
 
-        resp_keys_hex(batch->token[i], req->token);
+        dl_hex_encode(batch->token[i], req->token, DLOCK_TOKEN_SIZE);
         resp_command_text(&batch->call.command, batch->token[i]);
         resp_command_text(&batch->call.command,
                           resp_command_number(batch->ttl[i], ttl_of(session, req)));

@@ -2,6 +2,7 @@
 /* The connections on which a client is told of releases: one a node, read by one thread for all. */
 #include "hub_private.h"
 #include "lib/deadline_cond.h"
+#include "lib/hex.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -39,34 +40,13 @@ static void missed(struct redlock_hub *hub, unsigned bit)
 
 /* ---- messages ---- */
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
-static bool token_parse(const redisReply *text, unsigned char *token)
-{
-    if (text->len != RESP_HEX_SIZE - 1)
-        return false;
-    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
-        int high = hex_value(text->str[2 * i]), low = hex_value(text->str[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        token[i] = (unsigned char)(high << 4 | low);
-    }
-    return true;
-}
-
 /* It is the turn of one of ours, or of one who has gone. */
 static void told(struct redlock_hub *hub, unsigned bit, const redisReply *text)
 {
     unsigned char token[DLOCK_TOKEN_SIZE];
     struct redlock_attempt *attempt = NULL;
 
-    if (!token_parse(text, token))
+    if (!dl_hex_decode(token, DLOCK_TOKEN_SIZE, text->str))
         return;
     attempt = *redlock_hub_bucket(hub, token);
     while (attempt != NULL && memcmp(attempt->token, token, sizeof token) != 0)

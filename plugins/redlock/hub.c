@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub_private.h"
 #include "lib/deadline_cond.h"
+#include "lib/hex.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static bool hub_fill(struct redlock_hub *hub, const struct dlock_target *target,
         (void)redlock_fail(err, &hub->place, DLOCK_NOMEM, "no descriptor, or no random bytes");
         return false;
     }
-    resp_keys_hex(hex, id);
+    dl_hex_encode(hex, id, DLOCK_TOKEN_SIZE);
     (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", hub->place.nodes[0].prefix, hex);
     return certificates_load(hub, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
+#include "lib/hex.h"
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -420,7 +421,7 @@ enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
     taking->req = req;
     taking->attempt = req->attempt;
     resp_keys_make(&taking->keys, &place->nodes[0], req->name, req->name_len);
-    resp_keys_hex(taking->token, req->token);
+    dl_hex_encode(taking->token, req->token, DLOCK_TOKEN_SIZE);
     redlock_hub_begin(session->hub, taking->attempt, req->token);
     status = take(taking, grant, err);
     free(taking);

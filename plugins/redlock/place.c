@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "lib/hex.h"
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -69,14 +70,6 @@ static enum dlock_status common_keep(struct redlock_place *place, struct resp_co
 
 /* ---- node= ---- */
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    digit = (char)(digit | ' ');
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* In place. */
 static bool percent_decode(char *text)
 {
@@ -86,11 +79,9 @@ static bool percent_decode(char *text)
         *to = *text;
         if (*text != '%')
             continue;
-        if (text[1] == '\0' || hex_value(text[1]) < 0 || hex_value(text[2]) < 0)
+        if (dl_hex_byte(text + 1) <= 0)
             return false;
-        *to = (char)(hex_value(text[1]) << 4 | hex_value(text[2]));
-        if (*to == '\0')
-            return false;
+        *to = (char)dl_hex_byte(text + 1);
         text += 2;
     }
     *to = '\0';

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hub.h"
+#include "lib/hex.h"
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ bool redlock_release_send(struct redlock_session *session, struct redlock_node *
     bool sent = false;
     size_t len = 0;
 
-    resp_keys_hex(hex, release->token);
+    dl_hex_encode(hex, release->token, DLOCK_TOKEN_SIZE);
     redlock_release_make(&request, session->place, release->name, release->name_len, hex,
                          release->round, (enum redlock_release)release->what);
     bytes = redlock_request_format(&request.request, !node->knows_release, &len);

@@ -5,6 +5,7 @@
  * lost it get it again, so that the next one may lose it, too.
  */
 #include "hub.h"
+#include "lib/hex.h"
 #include "redlock.h"
 
 #include <stdlib.h>
@@ -92,7 +93,7 @@ static void request_make(struct renewing *renewing)
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
 
-        resp_keys_hex(renewing->token[i], req->token);
+        dl_hex_encode(renewing->token[i], req->token, DLOCK_TOKEN_SIZE);
         resp_command_text(&request->command, renewing->token[i]);
         resp_command_text(&request->command,
                           resp_command_number(renewing->ttl[i], ttl_of(renewing, req)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Giving a name back: unlock, and break for another owner's. */
 #include "hub.h"
+#include "lib/hex.h"
 #include "look.h"
 #include "redlock.h"
 
@@ -83,7 +84,7 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
     char token[RESP_HEX_SIZE];
 
     redlock_hub_end(req->attempt); /* [UNL-4] */
-    resp_keys_hex(token, req->token);
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }
 

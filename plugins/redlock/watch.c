@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting until a majority of the nodes is free for us. */
 #include "hub_private.h"
+#include "lib/hex.h"
 
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     if (attempt->ticket_ms == 0)
         attempt->ticket_ms = attempt->clock_ms > 0 ? attempt->clock_ms : 1;
     resp_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
-    resp_keys_hex(token, req->token);
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
     redlock_request_name(&request, &keys);
     resp_command_text(&request.command, token);

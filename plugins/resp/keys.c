@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/keys.h"
+#include "lib/hex.h"
 #include "resp/error.h"
 
 #include <string.h>
@@ -98,19 +99,12 @@ size_t resp_keys_pattern(char *pattern, const struct resp_config *config,
     return len + 1;
 }
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 static bool unescape(const char *text, size_t len, unsigned char *name, uint32_t *name_len)
 {
     uint32_t count = 0;
 
     for (size_t i = 0; i < len; i++) {
-        int high = 0, low = 0;
+        int byte = 0;
 
         if (count == RESP_NAME_MAX)
             return false;
@@ -120,11 +114,10 @@ static bool unescape(const char *text, size_t len, unsigned char *name, uint32_t
         }
         if (text[i] != '%' || i + 2 >= len)
             return false;
-        high = hex_value(text[i + 1]);
-        low = hex_value(text[i + 2]);
-        if (high < 0 || low < 0)
+        byte = dl_hex_byte(text + i + 1);
+        if (byte < 0)
             return false;
-        name[count++] = (unsigned char)(high << 4 | low);
+        name[count++] = (unsigned char)byte;
         i += 2;
     }
     *name_len = count;
@@ -149,15 +142,4 @@ bool resp_keys_name(const struct resp_config *config, const char *key, size_t le
         key[prefix_len] != '{' || key[len - 1] != '}')
         return false;
     return unescape(key + prefix_len + 1, len - prefix_len - 2, name, name_len);
-}
-
-void resp_keys_hex(char *hex, const unsigned char *token)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
-        hex[2 * i] = digits[token[i] >> 4];
-        hex[2 * i + 1] = digits[token[i] & 15];
-    }
-    hex[2 * DLOCK_TOKEN_SIZE] = '\0';
 }

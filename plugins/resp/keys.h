@@ -44,6 +44,4 @@ size_t resp_keys_pattern(char *pattern, const struct resp_config *config,
 bool resp_keys_name(const struct resp_config *config, const char *key, size_t len,
                     unsigned char *name, uint32_t *name_len);
 
-void resp_keys_hex(char *hex, const unsigned char *token);
-
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "clock.h"
+#include "lib/hex.h"
 
 #include "os_error.h"
 
@@ -77,20 +78,13 @@ static int file_read(const char *path, char *buf, size_t size)
     return rc;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* 32 digits with hyphens anywhere. False: it is something else. */
 static bool boot_parse(const char *text, unsigned char *boot)
 {
     unsigned digits = 0;
 
     for (; *text != '\0' && *text != '\n'; text++) {
-        int value = hex_digit(*text);
+        int value = dl_hex_digit(*text);
 
         if (*text == '-')
             continue;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "db.h"
+#include "lib/hex.h"
 
 #include "clock.h"
 #include "errmap.h"
@@ -35,7 +36,6 @@ bool sqlite_db_is_threadsafe(void)
 /* "file:<path>?immutable=1": SQLite makes no -wal and -shm. NULL: no memory. Caller frees. */
 static char *snapshot_uri(const char *path)
 {
-    static const char digits[] = "0123456789ABCDEF";
     char escaped[3 * SQ_REAL_MAX + 1], *end = escaped, *uri = NULL;
 
     for (; *path != '\0'; path++) {
@@ -43,8 +43,8 @@ static char *snapshot_uri(const char *path)
             *end++ = *path;
         } else {
             *end++ = '%';
-            *end++ = digits[*path >> 4];
-            *end++ = digits[*path & 15];
+            dl_hex_encode(end, path, 1);
+            end += 2;
         }
     }
     *end = '\0';

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows are copied first: a callback may take its time, and SQLite cannot shorten its log during
  * a read transaction. */
+#include "lib/hex.h"
 #include "name.h"
 
 #include <stdlib.h>
@@ -19,31 +20,6 @@ struct scan {
     struct holder *first, **last;
 };
 
-bool sqlite_unhex(unsigned char *token, const char *hex)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < 2 * (size_t)DLOCK_TOKEN_SIZE; i++) {
-        const char *digit = hex[i] != '\0' ? strchr(digits, hex[i]) : NULL;
-
-        if (digit == NULL)
-            return false;
-        token[i / 2] = (unsigned char)(token[i / 2] << 4 | (digit - digits));
-    }
-    return hex[2 * (size_t)DLOCK_TOKEN_SIZE] == '\0';
-}
-
-void sqlite_hex(char *hex, const unsigned char *token)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++) {
-        hex[2 * i] = digits[token[i] >> 4];
-        hex[2 * i + 1] = digits[token[i] & 15];
-    }
-    hex[2 * (size_t)DLOCK_TOKEN_SIZE] = '\0';
-}
-
 static int holder_add(struct scan *scan, sqlite3_stmt *row)
 {
     const void *name = sqlite3_column_blob(row, 0);
@@ -60,7 +36,7 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
     memcpy(holder->text, name, name_len);
     if (label_len > 0)
         memcpy(holder->text + name_len, label, label_len);
-    sqlite_hex(holder->owner, sqlite3_column_blob(row, 2));
+    dl_hex_encode(holder->owner, sqlite3_column_blob(row, 2), DLOCK_TOKEN_SIZE);
     holder->info = (struct dlock_holder){
         .struct_size = sizeof(struct dlock_holder),
         .name = holder->text,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Each function here is one transaction, and decides nothing before it is alone in the file. */
+#include "lib/hex.h"
 #include "os_error.h"
 #include "queue.h"
 
@@ -235,7 +236,7 @@ static enum dlock_status break_inside(struct sqlite_name *name, const char *owne
     bool ended = false;
     int rc = sqlite_name_find(name);
 
-    if (rc == SQLITE_OK && (owner == NULL || sqlite_unhex(token, owner)))
+    if (rc == SQLITE_OK && (owner == NULL || dl_hex_decode(token, DLOCK_TOKEN_SIZE, owner)))
         rc = sqlite_name_end(name, owner != NULL ? token : NULL, &ended);
     if (rc == SQLITE_OK && !ended)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_NOT_HELD, 0,

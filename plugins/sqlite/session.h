@@ -70,12 +70,6 @@ enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const un
                                         uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
                                         struct dlock_error *err);
 
-/* hex holds SQ_HEX_SIZE. */
-void sqlite_hex(char *hex, const unsigned char *token);
-
-/* False: hex is not the hex of a token. */
-bool sqlite_unhex(unsigned char *token, const char *hex);
-
 enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
                                       struct dlock_error *err);
 

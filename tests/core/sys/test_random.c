@@ -56,13 +56,3 @@ Test(random, jitter_moves_and_spreads)
     }
     cr_expect(upper > 400 && upper < 600, "%d of 1000 in the upper half", upper);
 }
-
-Test(random, hex)
-{
-    char out[9];
-
-    dl_hex(out, (const unsigned char *)"\x00\x0f\xa5\xff", 4);
-    cr_expect_str_eq(out, "000fa5ff");
-    dl_hex(out, (const unsigned char *)"", 0);
-    cr_expect_str_eq(out, "");
-}
