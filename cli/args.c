@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "args.h"
 #include "lib/hex.h"
+#include "lib/quantity.h"
 
 #include "client.h"
 #include "exitcode.h"
@@ -238,55 +239,22 @@ const struct cli_duration cli_wait = {0, 365 * DAY_MS, "forever|0..365d", true};
 const struct cli_duration cli_max_hold = {0, 365 * DAY_MS, "0..365d", false};
 const struct cli_duration cli_kill_after = {0, 365 * DAY_MS, "0..365d", false};
 
-static bool refuse(char why[CLI_WHY], const char *text)
-{
-    (void)snprintf(why, CLI_WHY, "%s", text);
-    return false;
-}
-
-/* The words are those of core/load/option.c for a URI. */
-static bool duration_read(const char *text, int64_t *ms, char why[CLI_WHY])
-{
-    static const struct {
-        const char *name;
-        int64_t ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
-    char *end;
-    long long n;
-
-    if (text[0] == '-' || text[0] == '+')
-        return refuse(why, "has a sign; a plain number is expected");
-    if (!isdigit((unsigned char)text[0]))
-        return refuse(why, "is not a decimal number");
-    errno = 0;
-    n = strtoll(text, &end, 10);
-    if (errno != 0)
-        return refuse(why, "is too large");
-    if (*end == '.' || *end == ',')
-        return refuse(why, "is not a whole number; use a smaller unit (ms, s, m, h or d)");
-    *ms = 0;
-    if (*end == '\0' && n == 0)
-        return true;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcmp(end, units[i].name) == 0)
-            return !__builtin_mul_overflow((int64_t)n, units[i].ms, ms) ||
-                   refuse(why, "is too large");
-    return refuse(why, *end == '\0' ? "has no unit (ms, s, m, h or d)"
-                                    : "has an unknown unit (known: ms, s, m, h or d)");
-}
-
 bool cli_args_duration(const char *text, const struct cli_duration *kind, int64_t *ms,
                        char why[CLI_WHY])
 {
+    const char *refused = NULL;
+
     if (kind->forever && strcmp(text, "forever") == 0) {
         *ms = DLOCK_FOREVER;
         return true;
     }
-    if (!duration_read(text, ms, why))
-        return false;
-    if (*ms >= kind->min_ms && *ms <= kind->max_ms)
+    refused = dl_quantity_duration(text, ms);
+    if (refused == NULL && *ms >= kind->min_ms && *ms <= kind->max_ms)
         return true;
-    (void)snprintf(why, CLI_WHY, "is not in %s", kind->range);
+    if (refused != NULL)
+        (void)snprintf(why, CLI_WHY, "%s", refused);
+    else
+        (void)snprintf(why, CLI_WHY, "is not in %s", kind->range);
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 #include "lib/hex.h"
+#include "lib/printable.h"
 
 #include "exitcode.h"
 
@@ -20,21 +21,8 @@ const char *cli_printable(const void *bytes, size_t len)
     static _Thread_local char slots[PRINTABLE_SLOTS][CLI_PRINTABLE_SIZE];
     static _Thread_local unsigned next;
     char *out = slots[next++ % PRINTABLE_SLOTS];
-    const unsigned char *in = bytes;
-    size_t used = 0;
 
-    for (size_t i = 0; i < len; i++) {
-        if (used + 8 > CLI_PRINTABLE_SIZE) {
-            memcpy(out + used, "...", 4);
-            return out;
-        }
-        if (in[i] >= 0x20 && in[i] < 0x7f && in[i] != '\\')
-            out[used++] = (char)in[i];
-        else
-            used += (size_t)snprintf(out + used, 5, "\\x%02x", in[i]);
-    }
-    out[used] = '\0';
-    return out;
+    return dl_printable_escape(out, CLI_PRINTABLE_SIZE, bytes, len);
 }
 
 /* "2026-11-22T16:12:01.123Z " */

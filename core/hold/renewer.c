@@ -3,6 +3,7 @@
 #include "hold/held.h"
 #include "hold/renew_batch.h"
 #include "hold/renew_schedule.h"
+#include "lib/thread.h"
 #include "sys/error.h"
 
 #include <errno.h>
@@ -202,24 +203,19 @@ static int thread_create(struct dlock_client *client, enum change change)
 
     if (rc != 0)
         return rc;
-    rc = pthread_create(&client->renewer->thread, &attr, renewer_main, client);
+    rc = dl_thread_start(&client->renewer->thread, &attr, renewer_main, client);
     (void)pthread_attr_destroy(&attr);
     return rc;
 }
 
 static int thread_start(struct dlock_client *client)
 {
-    sigset_t all, before;
-    int rc;
+    int rc = thread_create(client, CHANGE_ALL);
 
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* C10: ours take no signal */
-    rc = thread_create(client, CHANGE_ALL);
     if (rc == EPERM) /* who is SCHED_IDLE may not leave that */
         rc = thread_create(client, CHANGE_PROCESSORS);
     if (rc == EPERM || rc == EINVAL) /* a sandbox; processors that are gone meanwhile */
         rc = thread_create(client, CHANGE_NOTHING);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 

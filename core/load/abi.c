@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/abi.h"
+#include "lib/printable.h"
 
 #include "load/option.h"
 #include "load/settings.h"
@@ -86,9 +87,9 @@ static enum dlock_status names_check(const struct check *check, const struct dlo
 
     if (d->name == NULL || !dl_scheme_valid(d->name, strnlen(d->name, DL_SCHEME_MAX + 1)))
         return refuse(check, "name: expected [a-z][a-z0-9+.-]{0,31}, got %s",
-                      d->name == NULL
-                          ? "NULL"
-                          : dl_printable(shown, sizeof shown, d->name, strnlen(d->name, 40)));
+                      d->name == NULL ? "NULL"
+                                      : dl_printable_escape(shown, sizeof shown, d->name,
+                                                            strnlen(d->name, 40)));
     if (d->version == NULL || d->version[0] == '\0')
         return refuse(check, "version: expected a text, got none");
     if (d->schemes == NULL || d->schemes[0] == NULL)
@@ -100,7 +101,7 @@ static enum dlock_status names_check(const struct check *check, const struct dlo
             return refuse(check, "schemes: expected at most %d, got more", SCHEMES_MAX);
         if (!dl_scheme_valid(scheme, strnlen(scheme, DL_SCHEME_MAX + 1)))
             return refuse(check, "schemes: expected [a-z][a-z0-9+.-]{0,31}, got %s",
-                          dl_printable(shown, sizeof shown, scheme, strnlen(scheme, 40)));
+                          dl_printable_escape(shown, sizeof shown, scheme, strnlen(scheme, 40)));
     }
     return DLOCK_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/option.h"
 
+#include "lib/printable.h"
+#include "lib/quantity.h"
 #include "load/uri.h"
 #include "sys/error.h"
 
@@ -11,145 +13,46 @@
 
 #define TABLE_MAX 64 /* rows; a table without its end is noticed */
 
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-#define KIB INT64_C(1024)
-
-static const struct unit durations[] = {{"ms", 1},      {"s", 1000},     {"m", 60000},
-                                        {"h", 3600000}, {"d", 86400000}, {0}};
-static const struct unit sizes[] = {
-    {"", 1},         {"k", KIB},           {"K", KIB},           {"m", KIB *KIB},
-    {"M", KIB *KIB}, {"g", KIB *KIB *KIB}, {"G", KIB *KIB *KIB}, {0}};
-
-/* A value, and its place in the message when it is refused. */
-struct value {
-    const char *text;
-    char *why; /* DL_OPTION_WHY bytes */
-};
-
-__attribute__((format(printf, 2, 3))) static bool refuse(const struct value *value,
-                                                         const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(value->why, DL_OPTION_WHY, format, args);
-    va_end(args);
-    return false;
-}
-
-/* ---- scalars ---- */
-
-/* Digits of value->text from `at`; *end is the first other character. */
-static bool digits_parse(const struct value *value, size_t at, int64_t *number, const char **end)
-{
-    const char *text = value->text + at;
-    int64_t result = 0;
-
-    *end = text + strspn(text, "0123456789");
-    if (*end == text)
-        return refuse(value, "is not a decimal number");
-    for (; text < *end; text++)
-        if (__builtin_mul_overflow(result, 10, &result) ||
-            __builtin_add_overflow(result, *text - '0', &result))
-            return refuse(value, "is too large");
-    *number = result;
-    return true;
-}
-
-static bool int_parse(const struct value *value, int64_t *number)
-{
-    bool negative = value->text[0] == '-';
-    const char *end = NULL;
-
-    if (!digits_parse(value, negative, number, &end))
-        return false;
-    if (*end != '\0')
-        return refuse(value, "is not a decimal number");
-    if (negative)
-        *number = -*number;
-    return true;
-}
-
-/* expected: the units, for the message. */
-static bool units_parse(const struct value *value, const struct unit *units, const char *expected,
-                        int64_t *number)
-{
-    const char *text = value->text, *end = NULL;
-    int64_t count = 0;
-
-    if (text[0] == '-' || text[0] == '+')
-        return refuse(value, "has a sign; a plain number is expected");
-    if (!digits_parse(value, 0, &count, &end))
-        return false;
-    if (*end == '.' || *end == ',')
-        return refuse(value, "is not a whole number; use a smaller unit (%s)", expected);
-    if (*end == '\0' && count == 0) {
-        *number = 0;
-        return true;
-    }
-    for (; units->name != NULL; units++) {
-        if (strcmp(units->name, end) != 0)
-            continue;
-        if (__builtin_mul_overflow(count, units->factor, number))
-            return refuse(value, "is too large");
-        return true;
-    }
-    if (*end == '\0')
-        return refuse(value, "has no unit (%s)", expected);
-    return refuse(value, "has an unknown unit (known: %s)", expected);
-}
-
-static bool bool_parse(const struct value *value, int64_t *number)
+static const char *bool_parse(const char *text, int64_t *number)
 {
     static const char *const words[] = {"off", "on", "false", "true", "no", "yes", "0", "1"};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(words[i], value->text) == 0) {
+        if (strcmp(words[i], text) == 0) {
             *number = (int64_t)(i % 2);
-            return true;
+            return NULL;
         }
     }
-    return refuse(value, "is neither on nor off");
-}
-
-static bool duration_parse(const struct value *value, int64_t *number)
-{
-    return units_parse(value, durations, "ms, s, m, h or d", number);
-}
-
-static bool size_parse(const struct value *value, int64_t *number)
-{
-    return units_parse(value, sizes, "none, k, M or G", number);
+    return "is neither on nor off";
 }
 
 /* Only the range judges a word. */
-static bool word_parse(const struct value *value, int64_t *number)
+static const char *word_parse(const char *text, int64_t *number)
 {
-    (void)value;
+    (void)text;
     *number = 0;
-    return true;
+    return NULL;
 }
+
+/* Sets *number and returns NULL, or returns why the value is refused. */
+typedef const char *parse_fn(const char *text, int64_t *number);
 
 struct type {
     const char *name;
-    bool (*parse)(const struct value *value, int64_t *number);
-    bool (*bound)(const struct value *value, int64_t *number); /* of an interval; NULL: none */
-    bool words;                                                /* a range may name words, worth: */
+    parse_fn *parse;
+    parse_fn *bound; /* of an interval; NULL: none */
+    bool words;      /* a range may name words, worth: */
     int word_number;
 };
 
 static const struct type types[] = {
     {"bool", bool_parse, NULL, false, 0},
-    {"int", int_parse, int_parse, false, 0},
-    {"duration", duration_parse, duration_parse, true, -1},
-    {"size", size_parse, size_parse, false, 0},
+    {"int", dl_quantity_int, dl_quantity_int, false, 0},
+    {"duration", dl_quantity_duration, dl_quantity_duration, true, -1},
+    {"size", dl_quantity_size, dl_quantity_size, false, 0},
     {"enum", word_parse, NULL, true, 0},
-    {"text", word_parse, int_parse, false, 0},
-    {"list", word_parse, int_parse, false, 0},
+    {"text", word_parse, dl_quantity_int, false, 0},
+    {"list", word_parse, dl_quantity_int, false, 0},
 };
 
 static const struct type *type_find(const char *name)
@@ -171,14 +74,13 @@ struct alternative {
 
 static bool bound_parse(const struct type *type, const char *text, size_t len, int64_t *number)
 {
-    char copy[32], why[DL_OPTION_WHY];
-    struct value value = {copy, why};
+    char copy[32];
 
     if (type->bound == NULL || len >= sizeof copy)
         return false;
     memcpy(copy, text, len);
     copy[len] = '\0';
-    return type->bound(&value, number);
+    return type->bound(copy, number) == NULL;
 }
 
 /* Takes the alternative at *range and moves *range behind it. False: the range is malformed. */
@@ -239,43 +141,46 @@ static bool range_valid(const struct type *type, const char *range)
 /* ---- values ---- */
 
 static bool value_parse(const struct dlock_option_spec *spec, const struct type *type,
-                        const struct value *value, int64_t *number)
+                        const char *text, int64_t *number, char why[DL_OPTION_WHY])
 {
-    bool text = type->parse == word_parse && type->bound != NULL;
+    bool is_text = type->parse == word_parse && type->bound != NULL;
+    const char *refused = NULL;
 
-    if (spec->range != NULL && type->words && range_has_word(type, spec->range, value->text)) {
+    if (spec->range != NULL && type->words && range_has_word(type, spec->range, text)) {
         *number = type->word_number;
         return true;
     }
-    if (!type->parse(value, number))
-        return false;
-    if (spec->range == NULL)
+    refused = type->parse(text, number);
+    if (refused == NULL && spec->range == NULL)
         return true;
-    if (range_has_number(type, spec->range, text ? (int64_t)strlen(value->text) : *number))
+    if (refused == NULL &&
+        range_has_number(type, spec->range, is_text ? (int64_t)strlen(text) : *number))
         return true;
-    if (text)
-        return refuse(value, "is not %s bytes long", spec->range);
-    return refuse(value, "is not %s %s", type->bound == NULL ? "one of" : "in", spec->range);
+    if (refused != NULL)
+        (void)snprintf(why, DL_OPTION_WHY, "%s", refused);
+    else if (is_text)
+        (void)snprintf(why, DL_OPTION_WHY, "is not %s bytes long", spec->range);
+    else
+        (void)snprintf(why, DL_OPTION_WHY, "is not %s %s", type->bound == NULL ? "one of" : "in",
+                       spec->range);
+    return false;
 }
 
 bool dl_option_parse(const struct dlock_option_spec *spec, const char *text, int64_t *number,
                      char why[DL_OPTION_WHY])
 {
-    char reason[DL_OPTION_WHY], shown[48];
-    struct value value = {text, reason};
+    char reason[DL_OPTION_WHY] = "has no type", shown[48];
     const struct type *type = type_find(spec->type);
 
     *number = 0;
-    if (type != NULL && value_parse(spec, type, &value, number))
+    if (type != NULL && value_parse(spec, type, text, number, reason))
         return true;
-    if (type == NULL)
-        (void)refuse(&value, "has no type");
     /* A free text may be a secret. */
     if (type == NULL || strcmp(type->name, "text") == 0 || strcmp(type->name, "list") == 0)
         (void)snprintf(why, DL_OPTION_WHY, "the value of '%s' %.100s", spec->name, reason);
     else
         (void)snprintf(why, DL_OPTION_WHY, "%s=%s %.80s", spec->name,
-                       dl_printable(shown, sizeof shown, text, strlen(text)), reason);
+                       dl_printable_escape(shown, sizeof shown, text, strlen(text)), reason);
     return false;
 }
 

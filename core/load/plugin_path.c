@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/plugin_path.h"
+#include "lib/printable.h"
 
 #include "load/uri.h"
 #include "sys/error.h"
@@ -109,7 +110,7 @@ static enum dlock_status dirs_split(const char *what, struct dl_plugin_path *pat
 
         if (len == 0 || at[0] != '/')
             return dl_error(err, DLOCK_INVALID, "%s: '%s' is not an absolute directory", what,
-                            dl_printable(shown, sizeof shown, at, len));
+                            dl_printable_escape(shown, sizeof shown, at, len));
         path->dirs[count] = strndup(at, len);
         if (path->dirs[count++] == NULL)
             return out_of_memory(err);

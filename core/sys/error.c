@@ -94,22 +94,3 @@ enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_err
         error_export_part(to, size, from, status);
     return status;
 }
-
-const char *dl_printable(char *out, size_t size, const void *bytes, size_t len)
-{
-    const unsigned char *in = bytes;
-    size_t used = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (used + 8 > size) { /* room for one \xHH, "..." and NUL */
-            (void)snprintf(out + used, size - used, "...");
-            return out;
-        }
-        if (in[i] >= 0x20 && in[i] < 0x7f && in[i] != '\\')
-            out[used++] = (char)in[i];
-        else
-            used += (size_t)snprintf(out + used, size - used, "\\x%02x", in[i]);
-    }
-    out[used] = '\0';
-    return out;
-}

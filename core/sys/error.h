@@ -26,8 +26,4 @@ dl_error(struct dlock_error *err, enum dlock_status status, const char *format, 
 enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
                                   enum dlock_status status);
 
-/* Writes `len` bytes of any value as one printable word: other bytes become \xHH; cut with "...".
- */
-const char *dl_printable(char *out, size_t size, const void *bytes, size_t len);
-
 #endif

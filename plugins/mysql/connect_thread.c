@@ -10,9 +10,9 @@
 #include "connect_thread.h"
 
 #include "lib/deadline_cond.h"
+#include "lib/thread.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -163,23 +163,6 @@ static struct connect_thread *thread_new(struct my_connection *conn, const char 
     return thread;
 }
 
-static int thread_start(struct connect_thread *thread)
-{
-    pthread_attr_t attr;
-    pthread_t id;
-    sigset_t all, before;
-    int failed = 0;
-
-    (void)sigfillset(&all);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&id, &attr, thread_run, thread);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return failed;
-}
-
 /* true: the thread has ended, and its outcome is in conn and call. */
 static bool thread_await_locked(struct connect_thread *thread, struct my_connection *conn,
                                 struct my_call *call)
@@ -217,7 +200,7 @@ enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_ca
     thread = thread_new(conn, call->text);
     if (thread == NULL)
         return DLOCK_NOMEM;
-    if (thread_start(thread) != 0) {
+    if (dl_thread_start(NULL, NULL, thread_run, thread) != 0) {
         thread_free(thread);
         return DLOCK_NOMEM;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/resolve.h"
+#include "lib/thread.h"
 
 #include "lib/deadline_cond.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -80,25 +80,6 @@ static void *job_run(void *arg)
     return NULL;
 }
 
-/* Signals are for the threads of the application. */
-static int thread_start(struct resolve_job *job)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-    int failure = pthread_attr_init(&attr);
-
-    if (failure != 0)
-        return failure;
-    (void)sigfillset(&all);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    failure = pthread_create(&thread, &attr, job_run, job);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return failure;
-}
-
 static struct resolve_job *job_new(const char *host, const char *port)
 {
     size_t size = sizeof(struct resolve_job) + strlen(host) + 1;
@@ -143,7 +124,7 @@ struct resolve_job *resolve_begin(const char *host, uint16_t port)
     if (atomic_load(&left) >= RESOLVE_LEFT_MOST)
         return NULL;
     job = job_new(host, service_of(service, sizeof service, port));
-    if (job != NULL && thread_start(job) != 0) {
+    if (job != NULL && dl_thread_start(NULL, NULL, job_run, job) != 0) {
         job_free(job);
         job = NULL;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/error.h"
+#include "lib/printable.h"
 
 #include <string.h>
 
@@ -99,16 +100,6 @@ static const char *error_advice(const redisReply *reply)
     return "";
 }
 
-/* A server may say what it likes. */
-static void printable(char *out, size_t size, const char *text, size_t len)
-{
-    size_t i = 0;
-
-    for (; i < len && i + 1 < size; i++)
-        out[i] = (char)(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
-    out[i] = '\0';
-}
-
 /* Without "script: <SHA1>, on @user_script:17.", which is of use to us alone. */
 static size_t text_len(const redisReply *reply)
 {
@@ -120,7 +111,7 @@ static size_t text_len(const redisReply *reply)
 
 void resp_error_text(char *out, size_t size, const redisReply *reply)
 {
-    printable(out, size, reply->str, text_len(reply));
+    dl_printable_mask(out, size, reply->str, text_len(reply));
 }
 
 enum dlock_status resp_error_wrong_type(const struct resp_config *config, const char *key,
@@ -128,7 +119,7 @@ enum dlock_status resp_error_wrong_type(const struct resp_config *config, const 
 {
     char text[128];
 
-    printable(text, sizeof text, key, len);
+    dl_printable_mask(text, sizeof text, key, len);
     return resp_error_fail(config, err, DLOCK_CONFIG,
                            "the key %s, or one beside it, is something else (WRONGTYPE)", text);
 }
@@ -155,6 +146,6 @@ enum dlock_status resp_error_take_quietly(const struct resp_config *config, cons
     char code[24];
     size_t len = strcspn(reply->str, " ");
 
-    printable(code, sizeof code, reply->str, len);
+    dl_printable_mask(code, sizeof code, reply->str, len);
     return resp_error_fail(config, err, error_status(reply), "%s: %s", what, code);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/info.h"
+#include "lib/printable.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
@@ -8,16 +9,6 @@
 #include <string.h>
 
 #define LEAST_MAJOR 5 /* older ones refuse scripts that look at the clock and then write */
-
-/* A server may say what it likes, and it is shown. */
-static void copy(char *out, size_t size, const char *text, size_t len)
-{
-    size_t i = 0;
-
-    for (; i < len && i + 1 < size; i++)
-        out[i] = (char)(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
-    out[i] = '\0';
-}
 
 /* The value of "name:value" at the beginning of a line; false: there is none. */
 static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
@@ -35,7 +26,7 @@ static bool field(const char *text, size_t len, const char *name, char *out, siz
 
             if (value_len > 0 && value[value_len - 1] == '\r')
                 value_len--;
-            copy(out, size, value, value_len);
+            dl_printable_mask(out, size, value, value_len);
             return true;
         }
         line += line_len + 1;
@@ -107,7 +98,7 @@ void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
         if (name == NULL || value == NULL)
             continue;
         if (strcmp(name->str, "appendfsync") == 0)
-            copy(info->fsync, sizeof info->fsync, value->str, (size_t)value->len);
+            dl_printable_mask(info->fsync, sizeof info->fsync, value->str, (size_t)value->len);
         if (strcmp(name->str, "no-appendfsync-on-rewrite") == 0)
             info->fsync_pauses = strcmp(value->str, "no") != 0;
     }

@@ -139,12 +139,3 @@ Test(error, export_of_nodes_is_bounded)
     cr_expect_eq(to.node_count, DLOCK_NODE_ERRORS_MAX);
     cr_expect_str_eq(to.nodes[8].message, "bad?");
 }
-
-Test(error, printable_words)
-{
-    char out[64], small[16];
-
-    cr_expect_str_eq(dl_printable(out, sizeof out, "a\0b\\\xff", 5), "a\\x00b\\x5c\\xff");
-    cr_expect_str_eq(dl_printable(out, sizeof out, "", 0), "");
-    cr_expect_str_eq(dl_printable(small, sizeof small, "0123456789abcdef", 16), "012345678...");
-}
