@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/sys/fork.c */
+/* Tests: core/sys/fork.c lib/thread.c */
 /* Does every kind of child know that it is one (C10)? */
 #include "sys/fork.h"
 
