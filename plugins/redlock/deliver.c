@@ -26,7 +26,7 @@ static bool is_followed(const struct redlock_session *session, const struct redl
     for (unsigned i = 0; i < node->count; i++)
         if (gives_back(&node->asks[(node->first + i) % NODE_ASKS_MAX], ask))
             return true;
-    return round != NULL && node->state == NODE_READY && gives_back(&round->ask, ask) &&
+    return round != NULL && node->connection.state == RESP_READY && gives_back(&round->ask, ask) &&
            round->answers[node->index].state == ANSWER_NOT_SENT;
 }
 
@@ -61,7 +61,7 @@ static void release_answered(struct redlock_session *session, const struct redlo
         redlock_pending_add(session->pending, node->index, &release,
                             redlock_now(session) + REFUSED_NS);
     else if (round != NULL && reply->type == REDIS_REPLY_INTEGER && undoes(ask, &round->ask))
-        round->answers[node->index].undone_life = node->life;
+        round->answers[node->index].undone_life = node->connection.life;
 }
 
 /* Of an earlier call. */
@@ -82,7 +82,7 @@ static void late_answer(struct redlock_session *session, struct redlock_node *no
         is_in_vain(session, node, ask, &release))
         (void)redlock_release_send(session, node, &release);
     if (!fits)
-        redlock_node_drop(node, DLOCK_PROTOCOL, "not an answer to this question");
+        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this question");
 }
 
 void redlock_deliver(struct redlock_node *node, const struct redlock_ask *ask,

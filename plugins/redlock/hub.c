@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-#include "hub_private.h"
-#include "lib/deadline_cond.h"
-#include "lib/hex.h"
+#include "hub.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#define HUB_SPARE 4
+#define HUB_NAMES 256 /* a power of 2 */
+
+struct redlock_hub {
+    struct redlock_hub *next;      /* under the registry's mutex, as users */
+    unsigned users;                /* sessions and attempts */
+    const struct dlock_host *host; /* the client [HST-1] */
+    struct redlock_place place;
+    struct tls *tls;
+    struct redlock_pending pending;
+    struct resp_subscriber subscriber;
+    _Atomic unsigned char busy[HUB_NAMES]; /* by names' hashes; a hint */
+    _Atomic bool opened;                   /* by redlock_hub_first */
+
+    pthread_mutex_t mutex; /* guards the rest */
+    struct redlock_node *spare[HUB_SPARE];
+    _Atomic unsigned spare_count; /* a forked child looks at them without the mutex */
+};
 
 static struct redlock_hub *hubs; /* of this process; under registry_mutex */
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -46,12 +63,10 @@ static void nodes_free(const struct redlock_hub *hub, struct redlock_node *nodes
 
 static void hub_free(struct redlock_hub *hub)
 {
-    nodes_free(hub, hub->ears);
+    resp_subscriber_fini(&hub->subscriber);
     for (unsigned i = 0; i < hub->spare_count; i++)
         nodes_free(hub, hub->spare[i]);
     redlock_pending_fini(&hub->pending);
-    if (hub->wake_fd >= 0)
-        (void)close(hub->wake_fd);
     tls_free(hub->tls);
     redlock_place_free(&hub->place);
     (void)pthread_mutex_destroy(&hub->mutex);
@@ -76,22 +91,32 @@ static bool certificates_load(struct redlock_hub *hub, struct dlock_error *err)
     return true;
 }
 
+static enum dlock_status read_secret(struct resp_subscriber *subscriber, unsigned node,
+                                     char **secret, struct dlock_error *err)
+{
+    const struct redlock_hub *hub = subscriber->owner;
+
+    return redlock_place_secret(&hub->place, node, subscriber->target, secret, err);
+}
+
+/* It is the turn of this waiter. */
+static void on_message(struct resp_waiter *waiter, unsigned node, const char *text)
+{
+    (void)text;
+    waiter->recheck |= 1u << node;
+}
+
 static bool hub_fill(struct redlock_hub *hub, const struct dlock_target *target,
                      struct dlock_error *err)
 {
-    unsigned char id[DLOCK_TOKEN_SIZE];
-    char hex[RESP_HEX_SIZE];
+    static const struct resp_subscriber_user user = {read_secret, on_message};
 
-    if (redlock_place_init(&hub->place, target, err) != DLOCK_OK)
-        return false;
-    hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (hub->wake_fd < 0 || hub->host->random(hub->host->ctx, id, sizeof id) != 0) {
-        (void)redlock_fail(err, &hub->place, DLOCK_NOMEM, "no descriptor, or no random bytes");
-        return false;
-    }
-    dl_hex_encode(hex, id, DLOCK_TOKEN_SIZE);
-    (void)snprintf(hub->channel, sizeof hub->channel, "%s%s", hub->place.nodes[0].prefix, hex);
-    return certificates_load(hub, err);
+    hub->subscriber.user = &user;
+    hub->subscriber.owner = hub;
+    return redlock_place_init(&hub->place, target, err) == DLOCK_OK &&
+           certificates_load(hub, err) &&
+           resp_subscriber_init(&hub->subscriber, hub->place.nodes, hub->place.count, hub->tls,
+                                hub->host, err) == DLOCK_OK;
 }
 
 static struct redlock_hub *hub_new(const struct dlock_host *host, const struct dlock_target *target,
@@ -106,7 +131,6 @@ static struct redlock_hub *hub_new(const struct dlock_host *host, const struct d
     (void)pthread_mutex_init(&hub->mutex, NULL);
     redlock_pending_init(&hub->pending);
     hub->host = host;
-    hub->wake_fd = -1;
     if (hub_fill(hub, target, err))
         return hub;
     hub_free(hub);
@@ -153,14 +177,10 @@ void redlock_hub_leave(struct redlock_hub *hub)
 
 void redlock_hub_abandon(struct redlock_hub *hub)
 {
-    for (unsigned i = 0; hub->ears != NULL && i < hub->place.count; i++)
-        redlock_node_leave(&hub->ears[i]);
+    resp_subscriber_after_fork(&hub->subscriber);
     for (unsigned at = 0; at < hub->spare_count; at++)
         for (unsigned i = 0; i < hub->place.count; i++)
-            redlock_node_leave(&hub->spare[at][i]);
-    if (hub->wake_fd >= 0)
-        (void)close(hub->wake_fd);
-    hub->wake_fd = -1;
+            resp_connection_after_fork(&hub->spare[at][i].connection);
 }
 
 bool redlock_hub_first(struct redlock_hub *hub)
@@ -237,61 +257,36 @@ struct redlock_node *redlock_hub_take(struct redlock_hub *hub)
 
 /* ---- attempts ---- */
 
-struct redlock_attempt **redlock_hub_bucket(struct redlock_hub *hub, const unsigned char *token)
+struct resp_subscriber *redlock_hub_subscriber(struct redlock_hub *hub)
 {
-    return &hub->attempts[token[0] % HUB_BUCKETS];
-}
-
-static void attempt_list(struct redlock_hub *hub, struct redlock_attempt *attempt,
-                         const unsigned char *token)
-{
-    struct redlock_attempt **bucket = redlock_hub_bucket(hub, token);
-
-    (void)dl_deadline_cond_init(&attempt->wake);
-    memcpy(attempt->token, token, sizeof attempt->token);
-    attempt->hub = hub;
-    attempt->next = *bucket;
-    *bucket = attempt;
+    return &hub->subscriber;
 }
 
 void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
                        const unsigned char *token)
 {
-    if (attempt->hub != NULL)
+    if (attempt->waiter.subscriber != NULL)
         return;
     registry_lock(); /* after a failure there may be no session for a while */
     hub->users++;
     registry_unlock();
-    (void)pthread_mutex_lock(&hub->mutex);
-    attempt_list(hub, attempt, token);
-    (void)pthread_mutex_unlock(&hub->mutex);
+    (void)pthread_mutex_lock(&hub->subscriber.mutex);
+    resp_subscriber_add_locked(&hub->subscriber, &attempt->waiter, token);
+    (void)pthread_mutex_unlock(&hub->subscriber.mutex);
 }
 
 void redlock_hub_end(struct redlock_attempt *attempt)
 {
-    struct redlock_hub *hub = attempt->hub;
-    struct redlock_attempt **at = NULL;
+    struct redlock_hub *hub = NULL;
 
-    if (hub == NULL)
+    if (attempt->waiter.subscriber == NULL)
         return;
-    (void)pthread_mutex_lock(&hub->mutex);
-    for (at = redlock_hub_bucket(hub, attempt->token); *at != attempt; at = &(*at)->next)
-        ;
-    *at = attempt->next;
-    attempt->hub = NULL;
-    (void)pthread_cond_destroy(&attempt->wake);
-    (void)pthread_mutex_unlock(&hub->mutex);
+    hub = attempt->waiter.subscriber->owner;
+    resp_subscriber_remove(&attempt->waiter);
     redlock_hub_leave(hub);
 }
 
 bool redlock_hub_lives(struct redlock_hub *hub, const unsigned char *token)
 {
-    const struct redlock_attempt *attempt = NULL;
-
-    (void)pthread_mutex_lock(&hub->mutex);
-    attempt = *redlock_hub_bucket(hub, token);
-    while (attempt != NULL && memcmp(attempt->token, token, DLOCK_TOKEN_SIZE) != 0)
-        attempt = attempt->next;
-    (void)pthread_mutex_unlock(&hub->mutex);
-    return attempt != NULL;
+    return resp_subscriber_has(&hub->subscriber, token);
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hub.h - what a client has once for all its sessions: where the nodes are, which attempts live,
- * and who waits.
+ * hub.h - what a client has once for all its sessions: where the nodes are, and which attempts
+ * live.
  *
- * A release on a node tells whoever is first in its queue, by a message on the client's channel,
- * which one connection a node is subscribed to from the first watch on. There is no thread for it:
- * of the threads that watch, one reads for all, and hands that over when its own wait is over. A
- * waiter keeps in mind which nodes are free for it, and is woken when they are a majority.
+ * A release on a node tells the first waiter in its queue by a message (subscriber.h). A waiter
+ * keeps in mind which nodes may be free for it, and tries when they are a majority.
  *
- * A message that is lost costs time, never a lock: whoever waits looks at the nodes, too.
- *
- * The hub's mutex is a leaf, and is never held during I/O that may wait.
+ * A lost message costs time, never a lock: a waiter asks the nodes, too.
  */
 #ifndef REDLOCK_HUB_H
 #define REDLOCK_HUB_H
 
 #include "redlock.h"
-
-#include <pthread.h>
+#include "resp/subscriber.h"
 
 struct redlock_hub;
 
@@ -29,14 +24,7 @@ struct redlock_attempt {
     int64_t ticket_ms; /* the place among those who wait; 0: none yet */
     unsigned looks;    /* in vain, since something changed */
 
-    /* Under the hub's mutex: */
-    struct redlock_hub *hub; /* that lists it; NULL: none does */
-    struct redlock_attempt *next;
-    unsigned char token[DLOCK_TOKEN_SIZE];
-    bool interrupted; /* sticky [INT-2] */
-    bool watching, reading;
-    unsigned free;       /* bits: nodes that are free for it, as far as known */
-    pthread_cond_t wake; /* exists while it is listed */
+    struct resp_waiter waiter; /* recheck: nodes that are free for it, as far as known */
 };
 
 /* The hub of this client, made if need be, which the caller then is one user of. NULL: err says why
@@ -72,10 +60,6 @@ void redlock_hub_begin(struct redlock_hub *hub, struct redlock_attempt *attempt,
                        const unsigned char *token);
 void redlock_hub_end(struct redlock_attempt *attempt);
 bool redlock_hub_lives(struct redlock_hub *hub, const unsigned char *token);
-
-/* Slots watch and interrupt. */
-enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
-                                struct dlock_grant *grant, struct dlock_error *err);
-void redlock_interrupt(void *self, const struct dlock_request *req);
+struct resp_subscriber *redlock_hub_subscriber(struct redlock_hub *hub);
 
 #endif

@@ -216,7 +216,8 @@ static unsigned unsettled(const struct taking *taking, bool *waiting)
         if (!may_hold(answer) || answer->undone_life == answer->life)
             continue;
         count++;
-        *waiting |= node->state == NODE_READY && node->life == answer->life && node->count > 0;
+        *waiting |= node->connection.state == RESP_READY && node->connection.life == answer->life &&
+                    node->count > 0;
     }
     return count;
 }

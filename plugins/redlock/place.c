@@ -194,13 +194,6 @@ static bool same_address(const struct resp_config *one, const struct resp_config
 
 #define SECRET_ROOM ((size_t)16 * 1024) /* of all lines of node= */
 
-void redlock_secret_free(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 static bool same_text(const char *one, const char *other)
 {
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;

@@ -15,13 +15,13 @@ void redlock_info_fill(struct dlock_session_info *info, const struct redlock_ses
     const struct redlock_place *place = session->place;
     const struct redlock_node *node = session->nodes;
 
-    while (node->state != NODE_READY)
+    while (node->connection.state != RESP_READY)
         node++;
     info->caps = REDLOCK_CAPS;
     if (place->restart_guard_ms == 0 || place->nodes[0].unsafe_eviction)
         info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
     (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", place->count,
-                   node->facts.server);
+                   node->connection.info.server);
     redlock_place_show(place, info->endpoint, sizeof info->endpoint);
 }
 
@@ -67,7 +67,7 @@ static void redlock_forget(void *self, const struct dlock_request *req)
 {
     struct redlock_session *session = self;
     struct redlock_attempt *attempt = req->attempt;
-    bool placed = attempt->hub != NULL && attempt->ticket_ms != 0;
+    bool placed = attempt->waiter.subscriber != NULL && attempt->ticket_ms != 0;
 
     redlock_hub_end(attempt);
     if (placed && session != NULL)

@@ -13,12 +13,12 @@ static int64_t skew_us(const struct redlock_session *session)
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
 
-        if (node->state != NODE_READY || node->facts.clock_us == 0)
+        if (node->connection.state != RESP_READY || node->connection.info.clock_us == 0)
             continue;
-        if (node->facts.clock_us < least)
-            least = node->facts.clock_us;
-        if (node->facts.clock_us > most)
-            most = node->facts.clock_us;
+        if (node->connection.info.clock_us < least)
+            least = node->connection.info.clock_us;
+        if (node->connection.info.clock_us > most)
+            most = node->connection.info.clock_us;
     }
     return most > least ? most - least : 0;
 }
@@ -27,14 +27,15 @@ static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void 
 {
     char found[160];
     struct dlock_check check = {
-        .struct_size = sizeof check, .name = node->place->endpoint, .found = found};
+        .struct_size = sizeof check, .name = node->connection.config->endpoint, .found = found};
 
-    if (node->state != NODE_READY) {
-        (void)snprintf(found, sizeof found, "%s", node->why);
+    if (node->connection.state != RESP_READY) {
+        (void)snprintf(found, sizeof found, "%s", node->connection.why);
         check.advice = "without a majority there are no locks";
     } else {
-        (void)snprintf(found, sizeof found, "%.40s, %s, %s, up for %lld s", node->facts.server,
-                       node->facts.role, node->facts.policy, (long long)node->facts.uptime_s);
+        (void)snprintf(found, sizeof found, "%.40s, %s, %s, up for %lld s",
+                       node->connection.info.server, node->connection.info.role,
+                       node->connection.info.policy, (long long)node->connection.info.uptime_s);
     }
     fn(arg, &check);
 }

@@ -9,7 +9,7 @@
  *   plugin.c   the slots, in the order of plugin.h
  *   place.c    what the URI says
  *   quorum.c   what the answers of N nodes mean together
- *   node.c     one connection, node_connect.c: how it is made
+ *   node.c     one connection
  *   round.c    one request to all nodes
  *   request.c  the requests: scripts with their keys and arguments
  *   session.c  connecting
@@ -21,7 +21,6 @@
  *   unlock.c   unlock, break
  *   renew.c    renew, and putting back what a minority lost
  *   hub.c      what a client has once: its leases, and who waits
- *   channel.c  the connections on which those are told of releases
  *   watch.c    waiting for a majority to be free
  *   look.c     inspect, look.h
  *   list.c     list
@@ -68,13 +67,11 @@ void redlock_place_show(const struct redlock_place *place, char *out, size_t siz
 
 /*
  * The present password of a node, from the URI's or from its line of node=, read again. NULL: there
- * is none. The caller gives it to redlock_secret_free.
+ * is none. To be freed by resp_secret_free.
  */
 enum dlock_status redlock_place_secret(const struct redlock_place *place, unsigned node,
                                        const struct dlock_target *target, char **secret,
                                        struct dlock_error *err);
-/* Wipes it; NULL is fine. */
-void redlock_secret_free(char *secret);
 
 /* How long one node may take to answer, for a lease of ttl_ms; 0: not for one lease. */
 int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms);
@@ -183,7 +180,7 @@ struct redlock_answer {
     int64_t number;                /* GIVEN: what `read` took from it */
     int64_t guard_ms; /* REFUSED: the node has no vote on new locks for so long; 0: another cause */
     enum dlock_status status;
-    char why[NODE_WHY_SIZE];
+    char why[RESP_WHY_SIZE];
 };
 
 /* One request to all nodes. Zeroed, then filled down to `data`. */
@@ -265,7 +262,7 @@ enum dlock_status redlock_fail_key(struct dlock_error *err, const struct redlock
 void redlock_report(struct dlock_error *err, const struct redlock_session *session,
                     const struct redlock_round *round);
 
-/* ---- lease.c, unlock.c, renew.c, look.c, probe.c: slots of plugin.h ---- */
+/* ---- lease.c, unlock.c, renew.c, watch.c, look.c, probe.c: slots of plugin.h ---- */
 
 enum dlock_status redlock_trylock(void *self, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);
@@ -275,6 +272,9 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
                                  struct dlock_error *err);
 enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
                                 const char *owner, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
+                                struct dlock_grant *grant, struct dlock_error *err);
+void redlock_interrupt(void *self, const struct dlock_request *req);
 enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);

@@ -64,7 +64,7 @@ static void pending_send(struct redlock_session *session, struct redlock_node *n
     REDLOCK_NOT_ZEROED struct redlock_ask release;
     int64_t now_ns = redlock_now(session);
 
-    while (node->state == NODE_READY && node->count < NODE_ASKS_FEW / 2 &&
+    while (node->connection.state == RESP_READY && node->count < NODE_ASKS_FEW / 2 &&
            redlock_pending_take(session->pending, node->index, now_ns, &release)) {
         release.sent_ns = now_ns;
         if (!redlock_release_send(session, node, &release))

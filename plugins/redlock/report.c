@@ -61,13 +61,13 @@ static void line_fill(struct dlock_node_error *line, const struct redlock_node *
 {
     const char *text = answer != NULL ? vote_text(answer) : NULL;
 
-    (void)snprintf(line->node, sizeof line->node, "%s", node->place->endpoint);
+    (void)snprintf(line->node, sizeof line->node, "%s", node->connection.config->endpoint);
     line->status = DLOCK_OK;
     if (text != NULL) {
         line->status = vote_status(answer);
-    } else if (node->state != NODE_READY) {
-        line->status = node->status;
-        text = node->failures > 0 ? node->why : "not connected in time";
+    } else if (node->connection.state != RESP_READY) {
+        line->status = node->connection.status;
+        text = node->connection.failures > 0 ? node->connection.why : "not connected in time";
     }
     (void)snprintf(line->message, sizeof line->message, "%.95s", text != NULL ? text : "connected");
 }

@@ -46,7 +46,7 @@ static const struct redlock_node *twin_of(const struct redlock_round *round,
                                           const struct redlock_node *node)
 {
     for (unsigned i = 0; i < round->session->place->count; i++)
-        if (strcmp(round->answers[i].server, node->facts.run_id) == 0)
+        if (strcmp(round->answers[i].server, node->connection.info.run_id) == 0)
             return &round->session->nodes[i];
     return NULL;
 }
@@ -57,7 +57,8 @@ static void refuse_guarded(struct redlock_answer *answer, const struct redlock_n
 {
     answer->guard_ms = (node->votes_ns - now_ns) / DL_NS_PER_MS + 1;
     refuse(answer, DLOCK_BUSY, "restart_guard is %g s; no vote for %lld s more",
-           (double)node->place->restart_guard_ms / 1000, (long long)answer->guard_ms / 1000 + 1);
+           (double)node->connection.config->restart_guard_ms / 1000,
+           (long long)answer->guard_ms / 1000 + 1);
 }
 
 /* Whether it is to be asked. */
@@ -67,7 +68,8 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
     const struct redlock_node *twin = twin_of(round, node);
 
     if (twin != NULL)
-        refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s", twin->place->endpoint);
+        refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s",
+               twin->connection.config->endpoint);
     else if (round->new_lock && node->votes_ns > now_ns)
         refuse_guarded(answer, node, now_ns);
     else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
@@ -100,12 +102,12 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
     answer->straggler = is_behind(round, node, now_ns);
     round->ask.sent_ns = now_ns;
     if (!request_send(round, node)) {
-        refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->why);
+        refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->connection.why);
         return;
     }
     answer->state = ANSWER_PENDING;
-    answer->life = node->life;
-    memcpy(answer->server, node->facts.run_id, sizeof answer->server);
+    answer->life = node->connection.life;
+    memcpy(answer->server, node->connection.info.run_id, sizeof answer->server);
     answer->until_ns = round->deadline_ns;
     if (round->strict)
         answer->until_ns = earlier(round->deadline_ns, now_ns + round->node_timeout_ns);
@@ -126,13 +128,13 @@ static void nodes_look(struct redlock_round *round)
         struct redlock_answer *answer = &round->answers[i];
         const struct redlock_node *node = &session->nodes[i];
 
-        if (answer->state == ANSWER_NOT_SENT && node->state == NODE_READY)
+        if (answer->state == ANSWER_NOT_SENT && node->connection.state == RESP_READY)
             send_to(round, i, now_ns);
         if (answer->state != ANSWER_PENDING)
             continue;
-        if (node->state != NODE_READY || node->life != answer->life) {
+        if (node->connection.state != RESP_READY || node->connection.life != answer->life) {
             answer->state = ANSWER_SILENT;
-            (void)snprintf(answer->why, sizeof answer->why, "lost: %.80s", node->why);
+            (void)snprintf(answer->why, sizeof answer->why, "lost: %.80s", node->connection.why);
         } else if (now_ns >= answer->until_ns) {
             answer->state = ANSWER_SILENT;
             (void)snprintf(answer->why, sizeof answer->why, "timed out: no answer in %lld ms",
@@ -182,7 +184,7 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
         ask_again(round, node, true);
         return;
     }
-    status = resp_error_take(node->place, reply, &err);
+    status = resp_error_take(node->connection.config, reply, &err);
     text = strstr(err.message, ": ");
     refuse(answer, status, "%.95s", text != NULL ? text + 2 : err.message);
     if (status == DLOCK_UNKNOWN) /* it may come from the middle of a script */
@@ -207,10 +209,10 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
     answer->state = ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
-        redlock_node_drop(node, DLOCK_PROTOCOL, "not an answer to this question");
+        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this question");
     if (answer->vote == QUORUM_REFUSED) { /* whatever it did */
         answer->state = ANSWER_SILENT;
-        (void)snprintf(answer->why, sizeof answer->why, "%s", node->why);
+        (void)snprintf(answer->why, sizeof answer->why, "%s", node->connection.why);
     }
 }
 
@@ -223,7 +225,7 @@ static enum quorum_vote vote_of(const struct redlock_round *round, unsigned i, b
 
     switch (answer->state) {
     case ANSWER_NOT_SENT:
-        return connections && redlock_node_coming(&round->session->nodes[i], now_ns)
+        return connections && resp_connection_coming(&round->session->nodes[i].connection, now_ns)
                    ? QUORUM_OPEN
                    : QUORUM_REFUSED;
     case ANSWER_PENDING:

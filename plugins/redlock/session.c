@@ -36,11 +36,12 @@ static void poll_all(struct redlock_session *session, int64_t left_ns)
 
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
-        short events = redlock_node_events(node);
+        short events = resp_connection_events(&node->connection);
 
         if ((session->quiet & 1u << i) != 0 && events == POLLIN)
             events = 0;
-        fds[i] = (struct pollfd){.fd = events != 0 ? node->stream.fd : -1, .events = events};
+        fds[i] =
+            (struct pollfd){.fd = events != 0 ? node->connection.stream.fd : -1, .events = events};
     }
     session->stirs = session->quiet;
     session->polled = true;
@@ -76,7 +77,7 @@ unsigned redlock_session_ready(const struct redlock_session *session)
     unsigned ready = 0;
 
     for (unsigned i = 0; i < session->place->count; i++)
-        ready += session->nodes[i].state == NODE_READY;
+        ready += session->nodes[i].connection.state == RESP_READY;
     return ready;
 }
 
@@ -86,13 +87,14 @@ static enum dlock_status twins(const struct redlock_session *session, struct dlo
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *one = &session->nodes[i];
 
-        for (unsigned j = 0; j < i && one->state == NODE_READY; j++) {
+        for (unsigned j = 0; j < i && one->connection.state == RESP_READY; j++) {
             const struct redlock_node *other = &session->nodes[j];
 
-            if (other->state == NODE_READY && strcmp(one->facts.run_id, other->facts.run_id) == 0)
-                return redlock_fail(err, session->place, DLOCK_CONFIG,
-                                    "%.63s and %.63s are the same server", other->place->endpoint,
-                                    one->place->endpoint);
+            if (other->connection.state == RESP_READY &&
+                strcmp(one->connection.info.run_id, other->connection.info.run_id) == 0)
+                return redlock_fail(
+                    err, session->place, DLOCK_CONFIG, "%.63s and %.63s are the same server",
+                    other->connection.config->endpoint, one->connection.config->endpoint);
         }
     }
     return DLOCK_OK;
@@ -103,7 +105,8 @@ static enum dlock_status twins(const struct redlock_session *session, struct dlo
 static bool all_decided(const struct redlock_session *session)
 {
     for (unsigned i = 0; i < session->place->count; i++)
-        if (session->nodes[i].state != NODE_READY && session->nodes[i].failures == 0)
+        if (session->nodes[i].connection.state != RESP_READY &&
+            session->nodes[i].connection.failures == 0)
             return false;
     return true;
 }
@@ -136,11 +139,11 @@ static enum dlock_status common_status(const struct redlock_session *session)
     for (unsigned i = 0; i < session->place->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
 
-        if (node->state == NODE_READY)
+        if (node->connection.state == RESP_READY)
             continue;
-        if (common != DLOCK_OK && common != node->status)
+        if (common != DLOCK_OK && common != node->connection.status)
             return DLOCK_NO_QUORUM;
-        common = node->status;
+        common = node->connection.status;
     }
     return common == DLOCK_UNAVAILABLE || common == DLOCK_OK ? DLOCK_NO_QUORUM : common;
 }
@@ -175,7 +178,7 @@ static void nodes_close(struct redlock_session *session)
 {
     for (unsigned i = 0; i < session->place->count; i++) {
         if (session->nodes[i].count > 0)
-            redlock_node_drop(&session->nodes[i], DLOCK_UNAVAILABLE, "not connected");
+            resp_connection_drop(&session->nodes[i].connection, DLOCK_UNAVAILABLE, "not connected");
         redlock_node_close(&session->nodes[i]);
     }
 }
@@ -205,7 +208,8 @@ static void nodes_use(struct redlock_session *session, struct redlock_node *node
 static bool all_answered(const struct redlock_session *session, bool ready)
 {
     for (unsigned i = 0; i < session->place->count; i++)
-        if (session->nodes[i].count > 0 || (ready && session->nodes[i].state != NODE_READY))
+        if (session->nodes[i].count > 0 ||
+            (ready && session->nodes[i].connection.state != RESP_READY))
             return false;
     return true;
 }
@@ -288,7 +292,7 @@ void redlock_session_close(struct redlock_session *session)
 void redlock_session_leave(struct redlock_session *session)
 {
     for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
-        redlock_node_leave(&session->nodes[i]);
+        resp_connection_after_fork(&session->nodes[i].connection);
     if (session->hub != NULL)
         redlock_hub_abandon(session->hub);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting until a majority of the nodes is free for us. */
-#include "hub_private.h"
+#include "hub.h"
 #include "lib/hex.h"
-
-#include <unistd.h>
+#include "lib/time.h"
 
 #define PLACE_SPARE_MS 2000              /* that a place outlasts the watch */
 #define LOOK_FIRST_NS  (DL_NS_PER_S / 4) /* when some nodes are free, but too few */
 #define LOOK_DOUBLED   4
-
-static int64_t now(const struct redlock_hub *hub)
-{
-    return hub->host->now_ns(hub->host->ctx);
-}
 
 static unsigned count_bits(unsigned bits)
 {
@@ -21,18 +15,10 @@ static unsigned count_bits(unsigned bits)
 
 void redlock_interrupt(void *self, const struct dlock_request *req)
 {
-    static const uint64_t one = 1;
     struct redlock_session *session = self;
-    struct redlock_hub *hub = session->hub;
     struct redlock_attempt *attempt = req->attempt;
 
-    (void)pthread_mutex_lock(&hub->mutex);
-    attempt->interrupted = true;
-    if (attempt->reading)
-        (void)!write(hub->wake_fd, &one, sizeof one);
-    else if (attempt->watching)
-        (void)pthread_cond_signal(&attempt->wake);
-    (void)pthread_mutex_unlock(&hub->mutex);
+    resp_subscriber_interrupt(redlock_hub_subscriber(session->hub), &attempt->waiter);
 }
 
 /* ---- a place on each node ---- */
@@ -90,7 +76,7 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     resp_command_text(
         &request.command,
         resp_command_number(lasts, (req->deadline_ns - now_ns) / DL_NS_PER_MS + PLACE_SPARE_MS));
-    resp_command_text(&request.command, session->hub->channel);
+    resp_command_text(&request.command, redlock_hub_subscriber(session->hub)->channel);
     (void)redlock_round_run(&round);
     for (unsigned i = 0; i < session->place->count; i++)
         if (round.answers[i].state == ANSWER_GIVEN && round.answers[i].vote == QUORUM_YES)
@@ -100,78 +86,83 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 
 /* ---- sleeping ---- */
 
-/* A majority hears, or nothing better is to be had soon. */
-static void ears_await(const struct redlock_session *session, struct redlock_attempt *attempt,
-                       int64_t until_ns)
+/* A majority can tell, or nothing better is to be had soon. */
+static void subscriptions_await_locked(const struct redlock_session *session,
+                                       struct redlock_attempt *attempt, int64_t until_ns)
 {
-    const struct redlock_hub *hub = session->hub;
+    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
 
-    while (!attempt->interrupted && count_bits(hub->hears) < hub->place.need &&
-           now(hub) >= hub->settled_ns && now(hub) < until_ns)
-        redlock_hub_sleep(session, attempt, until_ns);
+    while (!attempt->waiter.interrupted &&
+           count_bits(subscriber->subscribed) < session->place->need &&
+           redlock_now(session) >= subscriber->settled_ns && redlock_now(session) < until_ns)
+        resp_subscriber_sleep_locked(subscriber, &attempt->waiter, session->target, until_ns);
 }
 
 /* Some nodes are free, but too few: what was in our way there may be gone without a message. */
-static int64_t look_at(struct redlock_hub *hub, const struct redlock_attempt *attempt)
+static int64_t recheck_at(const struct redlock_session *session,
+                          const struct redlock_attempt *attempt)
 {
     unsigned doubled = attempt->looks < LOOK_DOUBLED ? attempt->looks : LOOK_DOUBLED;
     int64_t whole_ns = LOOK_FIRST_NS << doubled;
     uint32_t chance = 0;
 
-    (void)hub->host->random(hub->host->ctx, &chance, sizeof chance);
-    return now(hub) + whole_ns / 2 + chance % (whole_ns / 2);
+    (void)session->host->random(session->host->ctx, &chance, sizeof chance);
+    return redlock_now(session) + whole_ns / 2 + chance % (whole_ns / 2);
 }
 
 static enum dlock_status sleep_locked(const struct redlock_session *session,
                                       struct redlock_attempt *attempt, int64_t deadline_ns)
 {
-    struct redlock_hub *hub = session->hub;
-    int64_t look_ns = INT64_MAX;
+    struct resp_waiter *waiter = &attempt->waiter;
+    int64_t recheck_ns = INT64_MAX;
 
     for (;;) {
-        unsigned free_nodes = count_bits(attempt->free);
-        int64_t now_ns = now(hub);
+        unsigned free_nodes = count_bits(waiter->recheck);
+        int64_t now_ns = redlock_now(session);
 
-        if (attempt->interrupted)
+        if (waiter->interrupted)
             return DLOCK_CANCELED;
-        if (free_nodes >= hub->place.need) {
+        if (free_nodes >= session->place->need) {
             attempt->looks = 0;
             return DLOCK_BUSY;
         }
         if (now_ns >= deadline_ns)
             return DLOCK_TIMEOUT;
-        if (free_nodes > 0 && look_ns == INT64_MAX)
-            look_ns = look_at(hub, attempt);
-        if (now_ns >= look_ns) {
+        if (free_nodes > 0 && recheck_ns == INT64_MAX)
+            recheck_ns = recheck_at(session, attempt);
+        if (now_ns >= recheck_ns) {
             attempt->looks++;
             return DLOCK_BUSY;
         }
-        redlock_hub_sleep(session, attempt, look_ns < deadline_ns ? look_ns : deadline_ns);
+        resp_subscriber_sleep_locked(redlock_hub_subscriber(session->hub), waiter, session->target,
+                                     recheck_ns < deadline_ns ? recheck_ns : deadline_ns);
     }
 }
 
 static enum dlock_status watch_locked(struct redlock_session *session,
                                       const struct dlock_request *req)
 {
-    struct redlock_hub *hub = session->hub;
+    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
     struct redlock_attempt *attempt = req->attempt;
-    int64_t hear_by_ns = now(hub) + req->op_timeout_ms * DL_NS_PER_MS;
+    struct resp_waiter *waiter = &attempt->waiter;
+    int64_t hear_by_ns = redlock_now(session) + req->op_timeout_ms * DL_NS_PER_MS;
     unsigned free_nodes = 0;
 
-    if (attempt->interrupted)
+    if (waiter->interrupted)
         return DLOCK_CANCELED;
-    if (attempt->hub == NULL || !redlock_hub_listen(hub))
+    if (waiter->subscriber == NULL)
         return DLOCK_UNAVAILABLE;
-    attempt->watching = true;
-    ears_await(session, attempt, hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
-    attempt->free = 0;
-    if (!attempt->interrupted) {
-        (void)pthread_mutex_unlock(&hub->mutex);
+    waiter->watching = true;
+    subscriptions_await_locked(session, attempt,
+                               hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
+    waiter->recheck = 0;
+    if (!waiter->interrupted) {
+        (void)pthread_mutex_unlock(&subscriber->mutex);
         free_nodes = places_take(session, req);
-        if (count_bits(free_nodes) < hub->place.need)
+        if (count_bits(free_nodes) < session->place->need)
             redlock_session_lend(session);
-        (void)pthread_mutex_lock(&hub->mutex);
-        attempt->free |= free_nodes;
+        (void)pthread_mutex_lock(&subscriber->mutex);
+        waiter->recheck |= free_nodes;
     }
     return sleep_locked(session, attempt, req->deadline_ns);
 }
@@ -180,16 +171,16 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redlock_session *session = self;
-    struct redlock_hub *hub = session->hub;
+    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
     struct redlock_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)grant;
-    (void)pthread_mutex_lock(&hub->mutex);
+    (void)pthread_mutex_lock(&subscriber->mutex);
     status = watch_locked(session, req);
-    attempt->watching = false;
-    redlock_hub_hand_over(hub);
-    (void)pthread_mutex_unlock(&hub->mutex);
+    attempt->waiter.watching = false;
+    resp_subscriber_hand_over_locked(subscriber);
+    (void)pthread_mutex_unlock(&subscriber->mutex);
     if (!redlock_session_borrow(session))
         return redlock_fail(err, session->place, DLOCK_UNAVAILABLE, "no memory for connections");
     if (status == DLOCK_UNAVAILABLE)

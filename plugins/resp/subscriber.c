@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+#include "resp/subscriber.h"
+#include "lib/deadline_cond.h"
+#include "lib/hex.h"
+#include "resp/error.h"
+#include "resp/subscription.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define LOG_WARNING 1  /* DLOCK_LOG_WARNING of dlock.h */
+#define SERVERS_MAX 32 /* bits of a mask */
+
+static int64_t now(const struct resp_subscriber *subscriber)
+{
+    return subscriber->host->now_ns(subscriber->host->ctx);
+}
+
+static void wake_locked(struct resp_waiter *waiter)
+{
+    if (waiter->watching && !waiter->leading)
+        (void)pthread_cond_signal(&waiter->wake);
+}
+
+/* Messages of these servers may have been lost. */
+static void recheck_all_locked(struct resp_subscriber *subscriber, unsigned servers)
+{
+    for (struct resp_waiter *at = subscriber->waiters; at != NULL; at = at->next) {
+        at->recheck |= servers;
+        wake_locked(at);
+    }
+}
+
+static struct resp_waiter *find_locked(const struct resp_subscriber *subscriber, const char *token)
+{
+    struct resp_waiter *waiter = subscriber->waiters;
+
+    while (waiter != NULL && strncmp(waiter->token, token, RESP_HEX_SIZE - 1) != 0)
+        waiter = waiter->next;
+    return waiter;
+}
+
+/* ---- the leader, without the mutex ---- */
+
+static enum dlock_status read_secret(struct resp_subscription *subscription, char **secret,
+                                     struct dlock_error *err)
+{
+    struct resp_subscriber *subscriber = subscription->owner;
+
+    return subscriber->user->read_secret(subscriber, subscription->index, secret, err);
+}
+
+/* "<token>", and what the plugin reads. The waiter may be gone. */
+static void on_message(struct resp_subscription *subscription, const char *text)
+{
+    struct resp_subscriber *subscriber = subscription->owner;
+    struct resp_waiter *waiter = NULL;
+
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    waiter = find_locked(subscriber, text);
+    if (waiter != NULL) {
+        subscriber->user->on_message(waiter, subscription->index, text + RESP_HEX_SIZE - 1);
+        wake_locked(waiter);
+    }
+    (void)pthread_mutex_unlock(&subscriber->mutex);
+}
+
+static void advance(struct resp_subscriber *subscriber)
+{
+    int64_t now_ns = now(subscriber);
+
+    for (unsigned i = 0; i < subscriber->count; i++)
+        resp_subscription_advance(&subscriber->subscriptions[i], now_ns);
+}
+
+/* Until a subscription has something to do, the leader is woken, or until_ns. */
+static void await(const struct resp_subscriber *subscriber, int64_t until_ns)
+{
+    struct pollfd fds[SERVERS_MAX + 1] = {{.fd = subscriber->wake_fd, .events = POLLIN}};
+    struct timespec timeout;
+    nfds_t count = 1;
+    uint64_t wakes = 0;
+    int64_t now_ns = now(subscriber);
+
+    for (unsigned i = 0; i < subscriber->count; i++) {
+        const struct resp_subscription *subscription = &subscriber->subscriptions[i];
+        short events = resp_connection_events(&subscription->connection);
+        int64_t due_ns = resp_subscription_due_ns(subscription, now_ns);
+
+        if (events != 0)
+            fds[count++] =
+                (struct pollfd){.fd = subscription->connection.stream.fd, .events = events};
+        if (due_ns < until_ns)
+            until_ns = due_ns;
+    }
+    timeout = dl_deadline_cond_slice(until_ns - now_ns);
+    if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
+        (void)!read(subscriber->wake_fd, &wakes, sizeof wakes);
+}
+
+static void report(struct resp_subscriber *subscriber)
+{
+    const struct resp_connection *connection = &subscriber->subscriptions[0].connection;
+    char line[300];
+
+    (void)snprintf(line, sizeof line, "waiters have to ask: %s: %s", connection->config->endpoint,
+                   connection->why);
+    subscriber->host->log(subscriber->host->ctx, LOG_WARNING, line);
+}
+
+/* ---- leading; with the mutex ---- */
+
+/* Until when no subscription is about to begin; 0: one is. */
+static int64_t settled_until(const struct resp_subscriber *subscriber)
+{
+    int64_t now_ns = now(subscriber), until_ns = INT64_MAX;
+
+    for (unsigned i = 0; i < subscriber->count; i++) {
+        const struct resp_subscription *at = &subscriber->subscriptions[i];
+
+        if (at->subscribed)
+            continue;
+        if (at->connection.state == RESP_READY || resp_connection_coming(&at->connection, now_ns))
+            return 0;
+        if (at->connection.retry_ns < until_ns)
+            until_ns = at->connection.retry_ns;
+    }
+    return until_ns;
+}
+
+/* What the leader found; who waits for subscriptions is woken when there is nothing to wait for. */
+static void publish_locked(struct resp_subscriber *subscriber)
+{
+    bool was_settled = subscriber->settled_ns != 0;
+    unsigned subscribed = 0, changed = 0;
+
+    for (unsigned i = 0; i < subscriber->count; i++)
+        if (subscriber->subscriptions[i].subscribed)
+            subscribed |= 1u << i;
+    changed = subscribed ^ subscriber->subscribed;
+    subscriber->subscribed = subscribed;
+    subscriber->settled_ns = settled_until(subscriber);
+    if (changed != 0 || (!was_settled && subscriber->settled_ns != 0))
+        recheck_all_locked(subscriber, changed);
+}
+
+/* True, once: no server can be subscribed to now. */
+static bool is_silent_locked(struct resp_subscriber *subscriber)
+{
+    bool silent = subscriber->subscribed == 0 && subscriber->settled_ns != 0;
+    bool first = silent && !subscriber->reported;
+
+    if (silent || subscriber->subscribed != 0)
+        subscriber->reported = silent;
+    return first;
+}
+
+static void lead_locked(struct resp_subscriber *subscriber, int64_t until_ns)
+{
+    subscriber->led = true;
+    (void)pthread_mutex_unlock(&subscriber->mutex);
+    if (until_ns > 0)
+        await(subscriber, until_ns);
+    advance(subscriber);
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    publish_locked(subscriber);
+    if (is_silent_locked(subscriber)) {
+        (void)pthread_mutex_unlock(&subscriber->mutex);
+        report(subscriber);
+        (void)pthread_mutex_lock(&subscriber->mutex);
+    }
+    subscriber->led = false;
+}
+
+void resp_subscriber_catch_up_locked(struct resp_subscriber *subscriber)
+{
+    if (subscriber->led || subscriber->subscribed == 0)
+        return;
+    lead_locked(subscriber, 0);
+    resp_subscriber_hand_over_locked(subscriber);
+}
+
+void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
+                                  const struct dlock_target *target, int64_t until_ns)
+{
+    if (now(subscriber) >= until_ns)
+        return;
+    if (subscriber->led) {
+        dl_deadline_cond_wait(&waiter->wake, &subscriber->mutex, until_ns - now(subscriber));
+        return;
+    }
+    subscriber->target = target;
+    waiter->leading = true;
+    lead_locked(subscriber, until_ns);
+    waiter->leading = false;
+}
+
+void resp_subscriber_hand_over_locked(struct resp_subscriber *subscriber)
+{
+    struct resp_waiter *next = subscriber->waiters;
+
+    while (next != NULL && !next->watching)
+        next = next->next;
+    if (next != NULL && !subscriber->led)
+        (void)pthread_cond_signal(&next->wake);
+}
+
+/* ---- waiters ---- */
+
+void resp_subscriber_add_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
+                                const unsigned char *token)
+{
+    (void)dl_deadline_cond_init(&waiter->wake);
+    dl_hex_encode(waiter->token, token, DLOCK_TOKEN_SIZE);
+    waiter->subscriber = subscriber;
+    waiter->next = subscriber->waiters;
+    waiter->at = &subscriber->waiters;
+    if (waiter->next != NULL)
+        waiter->next->at = &waiter->next;
+    subscriber->waiters = waiter;
+}
+
+void resp_subscriber_remove(struct resp_waiter *waiter)
+{
+    struct resp_subscriber *subscriber = waiter->subscriber;
+
+    if (subscriber == NULL)
+        return;
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    *waiter->at = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->at = waiter->at;
+    waiter->subscriber = NULL;
+    (void)pthread_cond_destroy(&waiter->wake);
+    (void)pthread_mutex_unlock(&subscriber->mutex);
+}
+
+bool resp_subscriber_has(struct resp_subscriber *subscriber, const unsigned char *token)
+{
+    char hex[RESP_HEX_SIZE];
+    bool has = false;
+
+    dl_hex_encode(hex, token, DLOCK_TOKEN_SIZE);
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    has = find_locked(subscriber, hex) != NULL;
+    (void)pthread_mutex_unlock(&subscriber->mutex);
+    return has;
+}
+
+void resp_subscriber_interrupt(struct resp_subscriber *subscriber, struct resp_waiter *waiter)
+{
+    static const uint64_t one = 1;
+
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    waiter->interrupted = true;
+    if (waiter->leading)
+        (void)!write(subscriber->wake_fd, &one, sizeof one);
+    wake_locked(waiter);
+    (void)pthread_mutex_unlock(&subscriber->mutex);
+}
+
+/* ---- the begin and the end ---- */
+
+enum dlock_status resp_subscriber_init(struct resp_subscriber *subscriber,
+                                       const struct resp_config *configs, unsigned count,
+                                       const struct tls *tls, const struct dlock_host *host,
+                                       struct dlock_error *err)
+{
+    static const struct resp_subscription_user subscription_user = {read_secret, on_message};
+    unsigned char id[DLOCK_TOKEN_SIZE];
+    char hex[RESP_HEX_SIZE];
+
+    (void)pthread_mutex_init(&subscriber->mutex, NULL);
+    subscriber->host = host;
+    subscriber->count = count;
+    subscriber->subscriptions = calloc(count, sizeof *subscriber->subscriptions);
+    subscriber->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    for (unsigned i = 0; subscriber->subscriptions != NULL && i < count; i++) {
+        subscriber->subscriptions[i] = (struct resp_subscription){
+            .user = &subscription_user,
+            .owner = subscriber,
+            .index = i,
+            .channel = subscriber->channel,
+        };
+        resp_subscription_init(&subscriber->subscriptions[i], &configs[i], tls, host);
+    }
+    if (subscriber->subscriptions == NULL || subscriber->wake_fd < 0 ||
+        host->random(host->ctx, id, sizeof id) != 0)
+        return resp_error_fail(&configs[0], err, DLOCK_NOMEM,
+                               "no memory, no descriptor for an event, or no random bytes");
+    dl_hex_encode(hex, id, DLOCK_TOKEN_SIZE);
+    (void)snprintf(subscriber->channel, sizeof subscriber->channel, "%s%s", configs[0].prefix, hex);
+    return DLOCK_OK;
+}
+
+void resp_subscriber_fini(struct resp_subscriber *subscriber)
+{
+    if (subscriber->host == NULL)
+        return;
+    for (struct resp_waiter *at = subscriber->waiters; at != NULL; at = at->next) {
+        at->subscriber = NULL;
+        (void)pthread_cond_destroy(&at->wake);
+    }
+    for (unsigned i = 0; subscriber->subscriptions != NULL && i < subscriber->count; i++)
+        resp_connection_close(&subscriber->subscriptions[i].connection);
+    free(subscriber->subscriptions);
+    if (subscriber->wake_fd >= 0)
+        (void)close(subscriber->wake_fd);
+    (void)pthread_mutex_destroy(&subscriber->mutex);
+}
+
+void resp_subscriber_after_fork(struct resp_subscriber *subscriber)
+{
+    if (subscriber->host == NULL)
+        return;
+    for (unsigned i = 0; subscriber->subscriptions != NULL && i < subscriber->count; i++)
+        resp_connection_after_fork(&subscriber->subscriptions[i].connection);
+    if (subscriber->wake_fd >= 0)
+        (void)close(subscriber->wake_fd);
+    subscriber->wake_fd = -1;
+}
