@@ -62,13 +62,13 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
 /* What each server says, where there are several. */
 static json_t *nodes_json(const struct dlock_error *err)
 {
+    const struct dlock_node_error *node;
     json_t *nodes = json_array();
 
-    for (uint32_t i = 0; i < err->node_count; i++)
-        (void)json_array_append_new(nodes, json_pack("{s:s, s:s, s:s}", "node", err->nodes[i].node,
-                                                     "status",
-                                                     dlock_status_name((int)err->nodes[i].status),
-                                                     "message", err->nodes[i].message));
+    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
+        (void)json_array_append_new(nodes, json_pack("{s:s, s:s, s:s}", "node", node->node,
+                                                     "status", dlock_status_name((int)node->status),
+                                                     "message", node->message));
     return nodes;
 }
 
@@ -86,7 +86,7 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
     (void)json_object_set_new(root, "waiters",
                               cli_json_number(known ? list->items[0].waiters : 0, known));
     (void)json_object_set_new(root, "holders", holders);
-    if (err->node_count > 0)
+    if (dlock_error_node(err, 0) != NULL)
         (void)json_object_set_new(root, "nodes", nodes_json(err));
     return cli_json_print(cli, root, exit_code);
 }
@@ -126,10 +126,12 @@ static void holders_print(const struct info_list *list)
 static int inspect_print(const struct cli *cli, const struct cli_name *name,
                          const struct info_list *list, const struct dlock_error *err, int exit_code)
 {
+    const struct dlock_node_error *node;
+
     (void)printf("name       %s\n", cli_printable(name->bytes, name->len));
     holders_print(list);
-    for (uint32_t i = 0; i < err->node_count; i++)
-        (void)printf("node       %s: %s\n", err->nodes[i].node, err->nodes[i].message);
+    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
+        (void)printf("node       %s: %s\n", node->node, node->message);
     return cli_stdout_close(cli, exit_code);
 }
 

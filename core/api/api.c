@@ -26,7 +26,7 @@ const char *dlock_version(void)
 
 static enum dlock_status client_check(const struct dlock_client *client, struct dlock_error *err)
 {
-    dl_error_reset(err);
+    dl_error_begin(err);
     if (client == NULL)
         return dl_error(err, DLOCK_INVALID, "client is NULL");
     if (dl_client_forked(client))
@@ -36,7 +36,7 @@ static enum dlock_status client_check(const struct dlock_client *client, struct 
 
 static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error *err)
 {
-    dl_error_reset(err);
+    dl_error_begin(err);
     if (lock == NULL)
         return dl_error(err, DLOCK_INVALID, "lock is NULL");
     if (dl_client_forked(lock->client))
@@ -61,7 +61,7 @@ enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_o
     struct dlock_error e;
     enum dlock_status status;
 
-    dl_error_reset(&e);
+    dl_error_begin(&e);
     status = dl_struct_import(&known, sizeof known, options, "dlock_client_options", &e);
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
@@ -371,7 +371,7 @@ enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, vo
     struct dlock_error e;
     enum dlock_status status;
 
-    dl_error_reset(&e);
+    dl_error_begin(&e);
     if (fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     else

@@ -49,10 +49,9 @@ static bool is_failing(enum dlock_status status)
 static void drain_one_locked(struct dlock *lock, struct drained *drained)
 {
     struct dlock_client *client = lock->client; /* the handle may be freed meanwhile */
-    struct dlock_error err;
+    struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
 
-    dl_error_reset(&err);
     status = dl_unlock_whole_locked(lock, drained->until_ns, &err);
     if (status == DLOCK_OK || dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME)
         return;

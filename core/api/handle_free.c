@@ -30,10 +30,9 @@ static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
 void dl_handle_free(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
-    struct dlock_error err;
+    struct dlock_error err = DLOCK_ERROR_INIT;
     bool self;
 
-    dl_error_reset(&err);
     (void)pthread_mutex_lock(&client->mutex);
     self = dl_renewer_is_self_locked(client);
     if (!self) {

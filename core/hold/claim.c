@@ -158,9 +158,8 @@ void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enu
                         int64_t deadline_ns)
 {
     struct dl_session *session;
-    struct dlock_error ignored;
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
 
-    dl_error_reset(&ignored);
     if (claim->enqueued)
         claim_leave(client, claim, use, deadline_ns, &ignored);
     else if (!dl_client_has(client, DLOCK_CAP_SESSION) &&

@@ -142,11 +142,10 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
     struct dlock *first = client->renewer->batch[0];
     struct dlock_lease_op *ops[DL_RENEW_BATCH];
     struct dl_session *session;
-    struct dlock_error err;
+    struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
     int64_t sent_ns;
 
-    dl_error_reset(&err);
     status = dl_claim_session(client, first->claim, DL_USE_RENEWER, deadline_ns, &session, &err);
     sent_ns = dl_client_now(client);
     for (size_t i = 0; i < n; i++) {

@@ -163,7 +163,8 @@ static enum dlock_status entry_init(struct entry *entry, const struct dlock_host
             (void)dl_error(&entry->init_error, entry->init_status,
                            "plugin %s could not start, and gave no reason", entry->plugin.name);
     }
-    *err = entry->init_error;
+    if (entry->init_status != DLOCK_OK)
+        *err = entry->init_error;
     return entry->init_status;
 }
 

@@ -1,22 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/error.h"
+#include "sys/struct_size.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What a caller has that says nothing of its size; nodes[] was the last member then. */
-#define SIZE_FIRST (offsetof(struct dlock_error, nodes) + sizeof(((struct dlock_error *)0)->nodes))
+#define SIZE_FIRST DL_SIZE_TO(struct dlock_error, nodes)
+
+/* What nodes said in this thread's last call. */
+static _Thread_local struct {
+    const struct dlock_error *err; /* the caller's, to which it belongs */
+    uint32_t count;
+    struct dlock_node_error node[DLOCK_NODE_ERRORS_MAX];
+} nodes;
 
 #undef dl_error /* a macro for clang's analyzer */
+
+void dl_error_begin(struct dlock_error *err)
+{
+    nodes.err = NULL;
+    err->nodes = nodes.node;
+    dl_error_reset(err);
+}
+
+const struct dlock_node_error *dlock_error_node(const struct dlock_error *err, uint32_t index)
+{
+    return err != NULL && err == nodes.err && index < nodes.count ? &nodes.node[index] : NULL;
+}
 
 void dl_error_reset(struct dlock_error *err)
 {
     err->struct_size = sizeof *err;
     err->status = DLOCK_OK;
     err->code = 0;
+    err->retryable = false;
     err->node_count = 0;
     err->origin[0] = '\0';
     err->message[0] = '\0';
@@ -45,11 +64,30 @@ static void text_export(char *to, size_t size, const char *from)
     to[len] = '\0';
 }
 
-static void node_export(struct dlock_node_error *to, const struct dlock_node_error *from)
+static uint32_t node_count(const struct dlock_error *err)
 {
-    text_export(to->node, sizeof to->node, from->node);
-    to->status = from->status;
-    text_export(to->message, sizeof to->message, from->message);
+    return err->node_count < DLOCK_NODE_ERRORS_MAX ? err->node_count : DLOCK_NODE_ERRORS_MAX;
+}
+
+/* The nodes are sanitised where they are. */
+static void nodes_export(const struct dlock_error *to, const struct dlock_error *from)
+{
+    if (from->nodes != nodes.node)
+        return;
+    nodes.err = to;
+    nodes.count = node_count(from);
+    for (uint32_t i = 0; i < nodes.count; i++) {
+        struct dlock_node_error *node = &nodes.node[i];
+
+        text_export(node->node, sizeof node->node, node->node);
+        text_export(node->message, sizeof node->message, node->message);
+    }
+}
+
+static bool is_retryable(enum dlock_status status)
+{
+    return status == DLOCK_BUSY || status == DLOCK_TIMEOUT || status == DLOCK_UNKNOWN ||
+           status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
 }
 
 /* Every call that succeeds comes here too: what nobody reads is not written. */
@@ -61,10 +99,9 @@ static void error_export(struct dlock_error *to, const struct dlock_error *from,
     to->struct_size = sizeof *to;
     to->status = status;
     to->code = from->code;
-    to->node_count =
-        from->node_count < DLOCK_NODE_ERRORS_MAX ? from->node_count : DLOCK_NODE_ERRORS_MAX;
-    for (uint32_t i = 0; i < to->node_count; i++)
-        node_export(&to->nodes[i], &from->nodes[i]);
+    to->retryable = is_retryable(status);
+    to->node_count = node_count(from);
+    to->nodes = NULL;
     text_export(to->origin, sizeof to->origin, from->origin);
     text_export(to->message, sizeof to->message,
                 said ? from->message : dlock_status_text((int)status));
@@ -76,7 +113,7 @@ static void error_export_part(struct dlock_error *to, size_t size, const struct 
     struct dlock_error whole = {0};
 
     error_export(&whole, from, status);
-    whole.struct_size = size;
+    whole.struct_size = (uint32_t)size;
     memcpy(to, &whole, size);
 }
 
@@ -87,6 +124,7 @@ enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_err
 
     if (to == NULL)
         return status;
+    nodes_export(to, from);
     size = to->struct_size != 0 ? to->struct_size : SIZE_FIRST;
     if (size >= sizeof *to)
         error_export(to, from, status);

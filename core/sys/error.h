@@ -10,7 +10,10 @@
 
 #include <dlock/types.h>
 
-/* No error; nodes[] beyond node_count are not touched. */
+/* The error of a public call: empty, with room for what nodes say, which is the thread's. */
+void dl_error_begin(struct dlock_error *err);
+
+/* No error; nodes stays as it is. */
 void dl_error_reset(struct dlock_error *err);
 
 /* Fills *err with origin "core" and returns status. */

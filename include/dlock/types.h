@@ -142,9 +142,9 @@ struct dlock_check {
 };
 typedef void dlock_check_fn(void *arg, const struct dlock_check *check);
 
-/* One Redlock node's part in a failure, or its answer to dlock_client_inspect. */
+/* What one server says, where the store has several: its part in a failure, or in an answer. */
 struct dlock_node_error {
-    char node[64];
+    char node[64]; /* host:port */
     enum dlock_status status;
     char message[96];
 };
@@ -152,27 +152,31 @@ struct dlock_node_error {
 #define DLOCK_NODE_ERRORS_MAX 9
 
 /*
- * The detail of a failure, in memory of the caller. Set struct_size to sizeof before the call; a
- * NULL pointer is fine everywhere. Filled by every call; the text is
- * one line of printable characters and never holds a password.
+ * The detail of a failure, in the caller's memory. Every call that takes one fills it, also with
+ * OK.
+ *
+ * Set struct_size before the call, as DLOCK_ERROR_INIT does; 0 means the first published size.
+ * A NULL pointer is allowed in each call.
+ * The text is one line of printable characters. It never holds a password.
  */
 struct dlock_error {
-    size_t struct_size; /* sizeof(struct dlock_error) */
+    uint32_t struct_size; /* sizeof(struct dlock_error) */
     enum dlock_status status;
-    int32_t code;        /* the store's own number, 0: none */
-    uint32_t node_count; /* how many of nodes[] are filled */
-    char origin[32];     /* who wrote the text: "core", "sqlite", "redis" ... */
-    char message[256];
-    struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX];
+    int32_t code;      /* the store's own number; 0: none */
+    bool retryable;    /* the same call may succeed later although nobody changes anything */
+    char origin[32];   /* the writer of the text: "core", "sqlite", "redis" ... */
+    char message[256]; /* never empty */
+
+    /* Between core and a plugin. An application calls dlock_error_node. */
+    uint32_t node_count;            /* how many of nodes[] are filled */
+    struct dlock_node_error *nodes; /* room for DLOCK_NODE_ERRORS_MAX; NULL: fill none */
 };
 
 /* A zeroed struct dlock_error with its size set. */
 #ifdef __cplusplus
-#define DLOCK_ERROR_INIT                                    \
-    {                                                       \
-        sizeof(struct dlock_error), DLOCK_OK, 0, 0, {}, {}, \
-        {                                                   \
-        }                                                   \
+#define DLOCK_ERROR_INIT                                             \
+    {                                                                \
+        sizeof(struct dlock_error), DLOCK_OK, 0, false, {}, {}, 0, 0 \
     }
 #else
 #define DLOCK_ERROR_INIT                          \
@@ -180,6 +184,16 @@ struct dlock_error {
         .struct_size = sizeof(struct dlock_error) \
     }
 #endif
+
+/*
+ * What server number `index` said in the call that filled *err; NULL: there is none.
+ *
+ * Stores of one server fill none. The answer belongs to the calling thread: it lasts until that
+ * thread calls a function of dlock again that talks to a store. Another thread gets NULL, and so
+ * does a copy of *err.
+ */
+DLOCK_API const struct dlock_node_error *dlock_error_node(const struct dlock_error *err,
+                                                          uint32_t index);
 
 #ifdef __cplusplus
 }

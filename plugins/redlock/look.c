@@ -243,7 +243,7 @@ static void nodes_tell(const struct looking *looking, const struct redlock_round
     int64_t now_ns = redlock_now(session);
 
     redlock_report(err, session, round);
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; err->nodes != NULL && i < session->place->count; i++) {
         int64_t guard_ns = session->nodes[i].votes_ns - now_ns;
         struct dlock_node_error *line = &err->nodes[i];
         size_t used = 0;

@@ -75,6 +75,8 @@ static void line_fill(struct dlock_node_error *line, const struct redlock_node *
 void redlock_report(struct dlock_error *err, const struct redlock_session *session,
                     const struct redlock_round *round)
 {
+    if (err->nodes == NULL)
+        return;
     err->node_count = session->place->count;
     for (unsigned i = 0; i < session->place->count; i++)
         line_fill(&err->nodes[i], &session->nodes[i], round != NULL ? &round->answers[i] : NULL);

@@ -178,7 +178,7 @@ void dlt_case_errors_keep_to_their_size(struct dlt_run *run)
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     unsigned char memory[sizeof(struct dlock_error)];
     struct dlock_error full = DLOCK_ERROR_INIT, *small = (struct dlock_error *)(void *)memory;
-    size_t size = offsetof(struct dlock_error, nodes);
+    const uint32_t size = offsetof(struct dlock_error, nodes);
 
     memset(memory, 0xa5, sizeof memory);
     memset(memory, 0, size);

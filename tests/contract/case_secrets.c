@@ -54,11 +54,13 @@ static void text_look(const struct secret *secret, const char *what, const char 
 
 static void error_look(const struct secret *secret, const struct dlock_error *err)
 {
+    const struct dlock_node_error *node;
+
     text_look(secret, "an error", err->message);
     text_look(secret, "an error's origin", err->origin);
-    for (uint32_t i = 0; i < err->node_count && i < DLOCK_NODE_ERRORS_MAX; i++) {
-        text_look(secret, "a node", err->nodes[i].node);
-        text_look(secret, "a node's error", err->nodes[i].message);
+    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++) {
+        text_look(secret, "a node", node->node);
+        text_look(secret, "a node's error", node->message);
     }
 }
 

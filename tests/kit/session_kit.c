@@ -64,6 +64,7 @@ void dlt_session_option(struct dlt_session *session, const char *name, const cha
 static void call_begin(struct dlt_session *session)
 {
     session->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    session->err.nodes = session->nodes;
     session->grant = (struct dlock_grant){
         .struct_size = sizeof session->grant, .waiters = UINT32_MAX, .holder_ms = -1};
 }

@@ -20,7 +20,8 @@ struct dlt_session {
     const struct dlock_backend_ops *ops;
     struct dlt_host host, *shared; /* shared: the host in use */
     struct dlock_session_info info;
-    struct dlock_error err; /* of the last call */
+    struct dlock_error err;                               /* of the last call */
+    struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* what err has of nodes */
     struct dlock_grant grant;
     int64_t call_ms;
     bool subscribed; /* has watched once */

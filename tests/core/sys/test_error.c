@@ -4,6 +4,7 @@
 #include "sys/error.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ Test(error, export_to_nobody)
 Test(error, export_to_an_older_caller)
 {
     struct dlock_error from, to;
-    size_t old = offsetof(struct dlock_error, message) + 8;
+    uint32_t old = offsetof(struct dlock_error, message) + 8;
 
     (void)dl_error(&from, DLOCK_INVALID, "0123456789");
     memset(&to, 0x55, sizeof to);
@@ -73,10 +74,7 @@ Test(error, export_to_a_newer_caller)
 /* The size of the first header, whatever this library's has grown to. */
 Test(error, export_to_a_caller_that_says_no_size)
 {
-    enum {
-        FIRST = offsetof(struct dlock_error, nodes) +
-                DLOCK_NODE_ERRORS_MAX * sizeof(struct dlock_node_error)
-    };
+    enum { FIRST = offsetof(struct dlock_error, nodes) + sizeof(void *) };
     struct {
         struct dlock_error known;
         char later[16];
@@ -127,15 +125,63 @@ Test(error, export_of_a_success)
     cr_expect_str_eq(to.message, "success");
 }
 
-Test(error, export_of_nodes_is_bounded)
+static void *node_of_another_thread(void *err)
 {
-    struct dlock_error from, to = DLOCK_ERROR_INIT;
+    return (void *)(uintptr_t)dlock_error_node(err, 0);
+}
 
-    dl_error_reset(&from);
-    memset(from.nodes, 0, sizeof from.nodes);
+Test(error, nodes_belong_to_the_callers_error_and_to_its_thread)
+{
+    struct dlock_error from, to = DLOCK_ERROR_INIT, copy;
+    pthread_t thread;
+    void *elsewhere = &to;
+
+    dl_error_begin(&from);
+    memset(from.nodes, 0, DLOCK_NODE_ERRORS_MAX * sizeof from.nodes[0]);
     from.node_count = 4000000000u;
     (void)snprintf(from.nodes[8].message, sizeof from.nodes[8].message, "bad\n");
     (void)dl_error_export(&to, &from, DLOCK_NO_QUORUM);
     cr_expect_eq(to.node_count, DLOCK_NODE_ERRORS_MAX);
-    cr_expect_str_eq(to.nodes[8].message, "bad?");
+    cr_assert_not_null(dlock_error_node(&to, 8));
+    cr_expect_str_eq(dlock_error_node(&to, 8)->message, "bad?");
+    cr_expect_null(dlock_error_node(&to, DLOCK_NODE_ERRORS_MAX));
+    cr_expect_null(dlock_error_node(NULL, 0));
+    copy = to;
+    cr_expect_null(dlock_error_node(&copy, 0));
+    cr_assert_eq(pthread_create(&thread, NULL, node_of_another_thread, &to), 0);
+    cr_assert_eq(pthread_join(thread, &elsewhere), 0);
+    cr_expect_null(elsewhere);
+    dl_error_begin(&from); /* the next call */
+    cr_expect_null(dlock_error_node(&to, 0));
+}
+
+Test(error, an_error_without_nodes_has_none)
+{
+    struct dlock_error from = DLOCK_ERROR_INIT, to = DLOCK_ERROR_INIT;
+
+    (void)dl_error(&from, DLOCK_AUTH, "no");
+    (void)dl_error_export(&to, &from, DLOCK_AUTH);
+    cr_expect_null(dlock_error_node(&to, 0));
+    dl_error_begin(&from);
+    (void)dl_error_export(&to, &from, DLOCK_AUTH);
+    cr_expect_null(dlock_error_node(&to, 0));
+}
+
+Test(error, what_may_go_better_later_is_retryable)
+{
+    static const enum dlock_status yes[] = {DLOCK_BUSY, DLOCK_TIMEOUT, DLOCK_UNKNOWN,
+                                            DLOCK_UNAVAILABLE, DLOCK_NO_QUORUM};
+    unsigned count = 0;
+
+    for (int status = DLOCK_OK; status <= DLOCK_NO_STORE; status++) {
+        struct dlock_error from = DLOCK_ERROR_INIT, to = DLOCK_ERROR_INIT;
+        bool expected = false;
+
+        for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
+            expected |= (int)yes[i] == status;
+        (void)dl_error_export(&to, &from, (enum dlock_status)status);
+        cr_expect_eq(to.retryable, expected, "%s", dlock_status_name(status));
+        count += to.retryable;
+    }
+    cr_expect_eq(count, sizeof yes / sizeof yes[0]);
 }

@@ -132,7 +132,7 @@ unsigned dlt_lines_with(const char *text)
     unsigned bits = 0;
 
     for (unsigned i = 0; i < dlt_err.node_count; i++)
-        if (strstr(dlt_err.nodes[i].message, text) != NULL)
+        if (strstr(dlock_error_node(&dlt_err, i)->message, text) != NULL)
             bits |= 1u << i;
     return bits;
 }
