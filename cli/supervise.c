@@ -71,7 +71,7 @@ static void events_drain(struct supervise *s)
 {
     struct dlock_notice event = {.struct_size = sizeof event};
 
-    while (dlock_client_next(s->client, &event) == 1)
+    while (dlock_client_next(s->client, &event, NULL) == 1)
         if (event.lock == s->lock)
             s->reason = event.reason;
 }

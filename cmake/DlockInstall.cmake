@@ -12,7 +12,7 @@ target_include_directories(dlock_plugin_api INTERFACE
 install(TARGETS dlock dlock_plugin_api EXPORT dlock-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES
-  include/dlock/dlock.h include/dlock/plugin.h include/dlock/types.h
+  include/dlock/dlock.h include/dlock/plugin.h include/dlock/types.h include/dlock/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlock)
 
 set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)

@@ -16,13 +16,9 @@
 #include "load/registry.h"
 #include "sys/error.h"
 #include "sys/random.h"
+#include "sys/struct_size.h"
 
 #include <string.h>
-
-const char *dlock_version(void)
-{
-    return DLOCK_VERSION;
-}
 
 static enum dlock_status client_check(const struct dlock_client *client, struct dlock_error *err)
 {
@@ -62,7 +58,9 @@ enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_o
     enum dlock_status status;
 
     dl_error_begin(&e);
-    status = dl_struct_import(&known, sizeof known, options, "dlock_client_options", &e);
+    status = dl_struct_import(&known, sizeof known, options,
+                              DL_SIZE_TO(struct dlock_client_options, create),
+                              "dlock_client_options", &e);
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
@@ -111,22 +109,27 @@ int dlock_client_fd(struct dlock_client *client)
     return client_check(client, &e) == DLOCK_OK ? client->events.fd : -1;
 }
 
-int dlock_client_next(struct dlock_client *client, struct dlock_notice *event)
+int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
+                      struct dlock_error *err)
 {
     struct dl_event_node *node = NULL;
     struct dlock_notice loss;
     struct dlock_error e;
+    enum dlock_status status = client_check(client, &e);
 
-    if (event == NULL || client_check(client, &e) != DLOCK_OK || client->on_lost != NULL)
-        return 0;
-    (void)pthread_mutex_lock(&client->mutex);
-    node = dl_events_pop(&client->events);
+    if (status == DLOCK_OK && notice == NULL)
+        status = dl_error(&e, DLOCK_INVALID, "notice is NULL");
+    if (status == DLOCK_OK && client->on_lost == NULL) {
+        (void)pthread_mutex_lock(&client->mutex);
+        node = dl_events_pop(&client->events);
+        if (node != NULL)
+            loss = dl_held_event_locked(node);
+        (void)pthread_mutex_unlock(&client->mutex);
+    }
     if (node != NULL)
-        loss = dl_held_event_locked(node);
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (node != NULL)
-        dl_event_export(event, &loss);
-    return node != NULL;
+        dl_event_export(notice, &loss);
+    (void)dl_error_export(err, &e, status);
+    return status != DLOCK_OK ? -1 : node != NULL;
 }
 
 enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_t name_len,
@@ -155,13 +158,13 @@ void dlock_free(struct dlock *lock)
         dl_handle_free(lock);
 }
 
-static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
-                                 struct dlock_error *err)
+enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
+                                struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
 
-    if (status == DLOCK_OK && timeout_ms < DLOCK_TRY)
+    if (status == DLOCK_OK && timeout_ms < DLOCK_WAIT)
         status = dl_error(&e, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
     if (status == DLOCK_OK && atomic_load(&lock->client->unfit))
         status = dl_error(
@@ -169,38 +172,9 @@ static enum dlock_status acquire(struct dlock *lock, enum dlock_mode mode, int64
             "dlock_client_probe found that the store cannot keep a lock safely; a probe that "
             "finds it mended ends this");
     if (status == DLOCK_OK)
-        status = dl_acquire(lock, mode, timeout_ms, &e);
+        status = dl_acquire(lock, mode,
+                            timeout_ms == DLOCK_WAIT ? lock->terms->wait_ms : timeout_ms, &e);
     return dl_error_export(err, &e, status);
-}
-
-enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_EXCLUSIVE, lock == NULL ? 0 : lock->terms->wait_ms, err);
-}
-
-enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_EXCLUSIVE, DLOCK_TRY, err);
-}
-
-enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_EXCLUSIVE, timeout_ms, err);
-}
-
-enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_SHARED, lock == NULL ? 0 : lock->terms->wait_ms, err);
-}
-
-enum dlock_status dlock_tryrdlock(struct dlock *lock, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_SHARED, DLOCK_TRY, err);
-}
-
-enum dlock_status dlock_timedrdlock(struct dlock *lock, int64_t timeout_ms, struct dlock_error *err)
-{
-    return acquire(lock, DLOCK_SHARED, timeout_ms, err);
 }
 
 enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err)

@@ -15,7 +15,7 @@ void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from)
     size_t size = dl_struct_size(to->struct_size, SIZE_FIRST, sizeof *from);
 
     memcpy(to, from, size);
-    to->struct_size = size;
+    to->struct_size = (uint32_t)size;
 }
 
 int dl_events_init(struct dl_events *events, bool pollable)

@@ -188,6 +188,7 @@ struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
     struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
 
     return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
+                                 .kind = DLOCK_NOTICE_LOST,
                                  .lock = lock,
                                  .user = lock->user,
                                  .reason = lock->reason,

@@ -3,6 +3,7 @@
 
 #include "load/option.h"
 #include "sys/error.h"
+#include "sys/struct_size.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -115,16 +116,18 @@ void dl_settings_init(struct dl_settings *settings)
     }
 }
 
-enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, const char *what,
-                                   struct dlock_error *err)
+enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
+                                   const char *what, struct dlock_error *err)
 {
-    size_t size = 0;
+    uint32_t said = 0;
+    size_t size;
 
     memset(to, 0, to_size);
     if (from == NULL)
         return DLOCK_OK;
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size || size > STRUCT_SIZE_MAX)
+    memcpy(&said, from, sizeof said);
+    size = said == 0 ? first : said;
+    if (size < sizeof said || size > STRUCT_SIZE_MAX)
         return dl_error(err, DLOCK_INVALID, "%s.struct_size is %zu, want sizeof(struct %s)", what,
                         size, what);
     for (size_t i = to_size; i < size; i++)
@@ -205,7 +208,8 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
 {
     struct dlock_options known;
     enum dlock_status status =
-        dl_struct_import(&known, sizeof known, options, "dlock_options", err);
+        dl_struct_import(&known, sizeof known, options, DL_SIZE_TO(struct dlock_options, queue),
+                         "dlock_options", err);
 
     *out = *base;
     if (status == DLOCK_OK)

@@ -47,12 +47,13 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
                      int64_t number);
 
 /*
- * Copies a caller's struct, whose first member is its size_t struct_size, into `to`, zeroed where
- * an older, shorter one ends. INVALID: size 0 or absurd, or a longer one that uses what we do not
- * know. what: the struct's name, for the message.
+ * Copies a caller's struct, whose first member is its uint32_t struct_size, into `to`, zeroed where
+ * an older, shorter one ends.
+ * first: the first published size, which size 0 means. what: the struct's name, for the message.
+ * INVALID: an absurd size, or a longer one that uses what we do not know.
  */
-enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, const char *what,
-                                   struct dlock_error *err);
+enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
+                                   const char *what, struct dlock_error *err);
 
 /* What applies to one lock: base overridden by options (NULL: nothing), checked. INVALID names the
  * member at fault. */

@@ -46,6 +46,7 @@
 #define DLOCK_H
 
 #include <dlock/types.h>
+#include <dlock/version.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,18 +74,24 @@ enum dlock_reason {
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
 #define DLOCK_FOREVER INT64_C(-1) /* timeout: wait for ever */
-#define DLOCK_TRY     INT64_C(-2) /* dlock_options.wait_ms: one attempt, no wait */
+#define DLOCK_TRY     INT64_C(-2) /* timeout, dlock_options.wait_ms: one attempt, no wait */
+#define DLOCK_WAIT    INT64_C(-3) /* timeout: the handle's wait_ms */
 
 #define DLOCK_NAME_MAX    255
 #define DLOCK_TOKEN_CHARS 33 /* an owner token in hex, with its NUL */
 
-/* The loss of one acquisition. Delivered at most once per acquisition (C5). */
+/* What a notice tells. Ignore a kind that you do not know: later versions have more. */
+enum dlock_notice_kind {
+    DLOCK_NOTICE_LOST = 2 /* one acquisition was lost; at most one notice for each (C5) */
+};
+
 struct dlock_notice {
-    size_t struct_size; /* sizeof(struct dlock_notice); set it before dlock_client_next */
-    struct dlock *lock; /* valid until dlock_free, which drops events not yet taken */
-    void *user;         /* dlock_options.user */
+    uint32_t struct_size; /* sizeof(struct dlock_notice); set it before dlock_client_next */
+    enum dlock_notice_kind kind;
     enum dlock_reason reason;
-    uint64_t fence; /* of the acquisition that was lost */
+    struct dlock *lock; /* valid until dlock_free, which drops notices not yet taken */
+    void *user;         /* dlock_options.user */
+    uint64_t fence;     /* of the acquisition that was lost */
 };
 
 /*
@@ -98,7 +105,7 @@ typedef void dlock_notice_fn(void *arg, const struct dlock_notice *event);
 typedef void dlock_log_fn(void *arg, enum dlock_log_level level, const char *message);
 
 struct dlock_client_options {
-    size_t struct_size; /* sizeof(struct dlock_client_options) */
+    uint32_t struct_size; /* sizeof(struct dlock_client_options) */
     const char
         *plugin_dirs;     /* absolute, ':'-separated; NULL: DLOCK_PLUGIN_PATH, then compiled in */
     const char *defaults; /* "ttl=30s&wait=10s": options as in a URI's query, overriding it */
@@ -111,7 +118,7 @@ struct dlock_client_options {
 };
 
 struct dlock_options {
-    size_t struct_size;    /* sizeof(struct dlock_options) */
+    uint32_t struct_size;  /* sizeof(struct dlock_options) */
     int64_t ttl_ms;        /* lease; 0: the client's, then 30 s; else 50 ms to 7 days */
     int64_t wait_ms;       /* of dlock_lock; 0: the client's, then for ever; or DLOCK_TRY */
     int64_t op_timeout_ms; /* one exchange with the store; 0: min(ttl/4, 2 s) */
@@ -175,7 +182,8 @@ DLOCK_API int dlock_client_fd(struct dlock_client *client);
 
 /* Takes one loss event. 1: *event is filled as far as its struct_size says (0, or less than the
  * first published size: that one); 0: none is queued. Does not block. */
-DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *event);
+DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
+                                struct dlock_error *err);
 
 /*
  * A handle for `name`: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11). No
@@ -217,14 +225,42 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * so); UNAVAILABLE, NO_QUORUM, UNKNOWN: the store failed, with its words. A failure that a person
  * has to mend ends the wait at once: AUTH, CONFIG, PROTOCOL, INVALID and all others.
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err);
-DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock, struct dlock_error *err);
-DLOCK_API DLOCK_MUST enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms,
-                                                       struct dlock_error *err);
-DLOCK_API DLOCK_MUST enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err);
-DLOCK_API DLOCK_MUST enum dlock_status dlock_tryrdlock(struct dlock *lock, struct dlock_error *err);
-DLOCK_API DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int64_t timeout_ms,
-                                                         struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode,
+                                                     int64_t timeout_ms, struct dlock_error *err);
+
+static inline DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_WAIT, err);
+}
+
+static inline DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock,
+                                                         struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_TRY, err);
+}
+
+static inline DLOCK_MUST enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms,
+                                                           struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, timeout_ms, err);
+}
+
+static inline DLOCK_MUST enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_WAIT, err);
+}
+
+static inline DLOCK_MUST enum dlock_status dlock_tryrdlock(struct dlock *lock,
+                                                           struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_TRY, err);
+}
+
+static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int64_t timeout_ms,
+                                                             struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, timeout_ms, err);
+}
 
 /*
  * With dlock_options.recursive an acquire on a handle that holds the lock is OK without I/O,
@@ -337,7 +373,7 @@ DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dloc
 
 /* One plugin file found on the search path. Borrowed for the callback. */
 struct dlock_plugin_info {
-    size_t struct_size;
+    uint32_t struct_size;
     const char *path;
     const char *name;              /* NULL when it does not load */
     const char *version;           /* NULL when it does not load */
@@ -350,9 +386,6 @@ typedef int dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
 /* Calls fn for each plugin on the search path (plugin_dirs as in dlock_client_options). */
 DLOCK_API enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
                                           struct dlock_error *err);
-
-/* "0.1.0" */
-DLOCK_API const char *dlock_version(void);
 
 #ifdef __cplusplus
 }

@@ -49,7 +49,7 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_remaining_ms(lock) != 0;
     wrong += dlock_token(lock, token, sizeof token) != 0;
     wrong += dlock_client_fd(client) != -1;
-    wrong += dlock_client_next(client, &event) != 0;
+    wrong += dlock_client_next(client, &event, NULL) != -1;
     dlock_cancel(lock);
     dlock_client_shutdown(client);
     dlock_free(lock);

@@ -17,7 +17,8 @@ void dlt_case_keeper_renews(struct dlt_run *run)
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
         dlt_sleep_ms(20);
     }
-    DLT_CHECK(dlock_client_next(client, &event) == 0, "a loss event came though the lock is held");
+    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
+              "a loss event came though the lock is held");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
     dlock_free(lock);
@@ -168,7 +169,7 @@ void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
     DLT_CHECK(
         !dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
         "inspect shows a holder after the lease of 300 ms: a lock that was unlocked is renewed");
-    DLT_CHECK(dlock_client_next(client, &event) == 0,
+    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
               "a loss event came for a lock that was unlocked");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);
     dlock_free(lock);

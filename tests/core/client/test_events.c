@@ -69,15 +69,18 @@ Test(event, exported_as_far_as_the_caller_goes)
         struct dlock_notice event;
         char later[16];
     } to;
-    const struct dlock_notice from = {
-        .struct_size = sizeof from, .reason = DLOCK_REASON_TAKEN, .fence = 7};
-    static const size_t sizes[] = {0, 8, sizeof from, sizeof to};
+    const struct dlock_notice from = {.struct_size = sizeof from,
+                                      .kind = DLOCK_NOTICE_LOST,
+                                      .reason = DLOCK_REASON_TAKEN,
+                                      .fence = 7};
+    static const uint32_t sizes[] = {0, 8, sizeof from, sizeof to};
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memset(&to, 0x55, sizeof to);
         to.event.struct_size = sizes[i];
         dl_event_export(&to.event, &from);
         cr_expect_eq(to.event.struct_size, sizeof from);
+        cr_expect_eq(to.event.kind, DLOCK_NOTICE_LOST);
         cr_expect_eq(to.event.reason, DLOCK_REASON_TAKEN);
         cr_expect_eq(to.event.fence, 7);
         for (size_t k = 0; k < sizeof to.later; k++)

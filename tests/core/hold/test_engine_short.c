@@ -81,7 +81,7 @@ Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
     cr_assert_eq(dlt_call_finish(&wait, 10), DLOCK_OK);
     cr_assert_eq(dlt_call_finish(&renew, 10), DLOCK_NOT_HELD);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
-    cr_assert_eq(dlock_client_next(engine.client, &event), 0);
+    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
 }
 
@@ -145,7 +145,7 @@ Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_tim
     begin_with_a_silent_renewal();
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, brief, 0), DLOCK_OK);
     dlt_engine_run(&engine, 1000);
-    cr_assert_eq(dlock_client_next(engine.client, &event), 1);
+    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 1);
     cr_assert_eq(event.lock, brief);
     dlock_free(held);
     dlock_free(brief);

@@ -184,11 +184,25 @@ Test(settings, struct_of_an_older_caller)
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_OK, "%s", err.message);
     cr_expect_eq(out.ttl_ms, 99);
     cr_expect_eq(out.op_timeout_ms, 0);
-    options.struct_size = 0;
+    options.struct_size = 3;
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_INVALID);
-    cr_expect(strstr(err.message, "struct_size is 0") != NULL, "%s", err.message);
-    options.struct_size = SIZE_MAX;
+    cr_expect(strstr(err.message, "struct_size is 3") != NULL, "%s", err.message);
+    options.struct_size = UINT32_MAX;
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_INVALID);
+}
+
+/* Whatever the struct has grown to since. */
+Test(settings, struct_of_a_caller_that_says_no_size)
+{
+    struct {
+        struct dlock_options known;
+        char later[16];
+    } options = {.known = {.ttl_ms = 99, .queue = DLOCK_OFF}, .later = "not looked at"};
+
+    cr_assert_eq(dl_settings_for_lock(&base, &options.known, &out, &err), DLOCK_OK, "%s",
+                 err.message);
+    cr_expect_eq(out.ttl_ms, 99);
+    cr_expect_eq(out.queue, DLOCK_OFF);
 }
 
 Test(settings, struct_of_a_newer_caller)

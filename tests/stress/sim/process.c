@@ -46,7 +46,7 @@ static void listen(void *arg)
 
     while (!process->closing) {
         sim_await_readable(fd, sim_now() + 20 * SIM_MS);
-        while (!process->closing && dlock_client_next(process->client, &event) == 1)
+        while (!process->closing && dlock_client_next(process->client, &event, NULL) == 1)
             on_lost(process, &event);
     }
     sim_process_done(process, &process->helpers);

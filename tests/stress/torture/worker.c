@@ -89,7 +89,7 @@ static void *events_run(void *arg)
 
     while (!atomic_load(&events->over)) {
         (void)poll(&fd, 1, EVENTS_MS);
-        while (dlock_client_next(client, &event) == 1)
+        while (dlock_client_next(client, &event, NULL) == 1)
             actor_lost(events->worker, &event);
     }
     return NULL;
