@@ -139,7 +139,7 @@ static enum dlock_status tls_find(struct my_config *config, struct dlock_error *
     if (status != DLOCK_OK || !config->tls)
         return status;
     if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
-        return invalid(err, "verify=ca wants ca=: the library looks at no certificate without it");
+        return invalid(err, "verify=ca wants ca=: without it the library checks no certificate");
     return files_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
 }
 

@@ -116,14 +116,14 @@ static void text_fill(char *out, size_t size, const char *text)
 {
     const char *at = strrchr(text, '(');
     long number = at != NULL && at > text ? strtol(at + 1, NULL, 10) : 0;
-    const char *words = number > 0 ? strerrordesc_np((int)number) : NULL;
+    const char *reason = number > 0 ? strerrordesc_np((int)number) : NULL;
 
     if (number < 0)
-        words = gai_strerror((int)number);
-    if (words == NULL)
+        reason = gai_strerror((int)number);
+    if (reason == NULL)
         (void)snprintf(out, size, "%s", text);
     else
-        (void)snprintf(out, size, "%.*s: %s", (int)(at - 1 - text), text, words);
+        (void)snprintf(out, size, "%.*s: %s", (int)(at - 1 - text), text, reason);
 }
 
 /* Why a connection was not made, in the words of the server or of the library. */

@@ -187,12 +187,12 @@ enum dlock_status my_lease_break(struct my_connection *conn, const char *owner,
     conn->input.number = owner == NULL;
     conn->input.token_len = owner == NULL ? 0 : DLOCK_TOKEN_SIZE;
     if (owner != NULL && !dl_hex_decode(conn->input.token, DLOCK_TOKEN_SIZE, owner))
-        return dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "nobody of that token holds it");
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "no holder has this token");
     status = my_execute(conn, MY_BREAK, err);
     if (status != DLOCK_OK || conn->affected > 0)
         return status;
     status = my_reader_break(conn, &count, err);
     if (status == DLOCK_OK && count == 0)
-        status = dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "nobody holds it");
+        status = dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "there is no holder");
     return status;
 }

@@ -2,7 +2,7 @@
 /*
  * mysql://host/database - rows of MariaDB or MySQL as locks.
  *
- * README.md tells users about it. The slots are here, in the order of plugin.h.
+ * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "connect.h"
 #include "execute.h"
@@ -23,8 +23,7 @@ static const char *const schemes[] = {"mysql", "mariadb", NULL};
 static const struct dlock_option_spec options[] = {
     {"strategy", "enum", "row", "row|insert|session",
      "row: a conditional UPDATE takes; insert: an INSERT takes; session: a row lock is the lock, "
-     "and "
-     "dies with the connection"},
+     "and ends with the connection"},
     {"unix_socket", "text", NULL, "1..100",
      "absolute path of the server's socket, instead of a host"},
     {"table_prefix", "text", "dlock_", "1..32",
@@ -34,16 +33,16 @@ static const struct dlock_option_spec options[] = {
     {"session_grace", "duration", "5s", "2s..60s",
      "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
      "each third of that"},
-    {"tls", "bool", "off", NULL, "encrypt, and look at the server's certificate; see verify"},
+    {"tls", "bool", "off", NULL, "encrypt, and check the server's certificate; see verify"},
     {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
     {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
     {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
     {"verify", "enum", NULL, "full|ca|none",
-     "how much of the server's certificate is checked; unset: full, which has to be valid and for "
-     "the host; ca: for any name; none: nothing, so that anybody can be the server"},
+     "the check of the server's certificate; unset: full, it has to be valid and for the host; ca: "
+     "for "
+     "any name; none: no check, so that anybody can be the server"},
     {"spin", "bool", "on", NULL,
-     "look for an answer for some microseconds before sleeping for it, where answers come that "
-     "fast"},
+     "poll for an answer for some microseconds before sleeping, if answers come that fast"},
     {"unsafe_galera", "bool", "off", NULL,
      "accept a Galera node; locks are safe only if all clients use this one node"},
     {NULL, NULL, NULL, NULL, NULL},

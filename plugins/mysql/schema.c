@@ -73,9 +73,9 @@ static const struct column columns[] = {
 
 #define KEY_SIZE 64
 
-/* As we make them; as SHOW CREATE TABLE shows them; and as it does elsewhere, or NULL. */
+/* The type in CREATE TABLE; in the answer of SHOW CREATE TABLE; and of other servers, or NULL. */
 static const struct {
-    const char *ddl, *shown, *other;
+    const char *ddl, *text, *other_text;
 } kinds[] = {
     [NUMBER] = {"BIGINT NOT NULL", "bigint(20) NOT NULL", "bigint NOT NULL"},
     [NAME] = {"VARBINARY(255) NOT NULL", "varbinary(255) NOT NULL", NULL},
@@ -217,19 +217,19 @@ static bool begins_with(const char *text, const char *with)
     return with != NULL && strncmp(text, with, strlen(with)) == 0;
 }
 
-static enum dlock_status column_check(const struct my_connection *conn, size_t i, const char *shown,
-                                      struct dlock_error *err)
+static enum dlock_status column_check(const struct my_connection *conn, size_t i,
+                                      const char *table_text, struct dlock_error *err)
 {
     char before[64];
     const char *at = NULL;
 
     (void)snprintf(before, sizeof before, "\n  `%s` ", columns[i].name);
-    at = strstr(shown, before);
+    at = strstr(table_text, before);
     if (at == NULL)
         return table_bad(conn, i, columns[i].name, "is not there", err);
     at += strlen(before);
-    if (begins_with(at, kinds[columns[i].kind].shown) ||
-        begins_with(at, kinds[columns[i].kind].other))
+    if (begins_with(at, kinds[columns[i].kind].text) ||
+        begins_with(at, kinds[columns[i].kind].other_text))
         return DLOCK_OK;
     return table_bad(conn, i, columns[i].name, "has another type, which does not compare bytes",
                      err);

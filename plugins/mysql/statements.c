@@ -104,7 +104,7 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 
 static const struct my_sql row[MY_STATEMENTS] = {
     /* This is half of what an uncontended lock costs; a row that keeps its size is cheaper to
-     * write, which is why the token of a lock that was released stays. */
+     * write. Therefore the token stays after an unlock. */
     [MY_TAKE] = {"UPDATE {names} SET fence = LAST_INSERT_ID(" NEXT_FENCE "), since_us = " MY_NOW ","
                  " until_us = " UNTIL ", token = @t, label = @l"
                  " WHERE name = @n AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW,

@@ -73,8 +73,7 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
     while (status == DLOCK_OK) {
         if (my_connection_now(conn) - reserved_ns > RESERVE_NS / 3) {
             reserved_ns = my_connection_now(conn);
-            status =
-                step(conn, req, MY_RESERVE, err); /* before the poll, or newcomers get the name */
+            status = step(conn, req, MY_RESERVE, err); /* first, or newcomers get the name */
         }
         if (status == DLOCK_OK)
             status = poll_once(conn, req, err);
@@ -127,13 +126,12 @@ enum dlock_status my_watch(struct my_session *session, const struct dlock_reques
 {
     struct my_connection *conn = &session->conn;
     struct my_slot *slot = req->attempt;
+    /* A login that is cut off by the deadline would do harm at the server. */
+    const bool in_time = req->deadline_ns - my_connection_now(conn) >= LOGIN_NS;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
-    if (slot->queue ==
-        NULL) /* a login that is cut off by the deadline would do harm at the server */
-        slot->queue =
-            my_queue_take(session->shared, req->deadline_ns - my_connection_now(conn) >= LOGIN_NS,
-                          req->deadline_ns);
+    if (slot->queue == NULL)
+        slot->queue = my_queue_take(session->shared, in_time, req->deadline_ns);
     my_execute_input(conn, req);
     conn->stop = &slot->stop;
     if (slot->queue != NULL)
