@@ -14,6 +14,8 @@ void my_control_init(struct my_control *control, const struct my_config *config,
 {
     (void)pthread_mutex_init(&control->mutex, NULL);
     (void)dl_deadline_cond_init(&control->freed);
+    control->config = config;
+    control->host = host;
     control->conn = (struct my_connection){.config = config, .host = host, .tables = tables};
 }
 
@@ -24,15 +26,19 @@ void my_control_fini(struct my_control *control)
     (void)pthread_mutex_destroy(&control->mutex);
 }
 
+static int64_t left_ns(const struct my_control *control, int64_t deadline_ns)
+{
+    return deadline_ns - control->host->now_ns(control->host->ctx);
+}
+
 /* false: another caller has it still. */
 static bool take(struct my_control *control, int64_t deadline_ns)
 {
     bool busy = true;
 
     (void)pthread_mutex_lock(&control->mutex);
-    while (control->busy && my_connection_now(&control->conn) < deadline_ns)
-        dl_deadline_cond_wait(&control->freed, &control->mutex,
-                              deadline_ns - my_connection_now(&control->conn));
+    while (control->busy && left_ns(control, deadline_ns) > 0)
+        dl_deadline_cond_wait(&control->freed, &control->mutex, left_ns(control, deadline_ns));
     busy = control->busy;
     control->busy = true;
     (void)pthread_mutex_unlock(&control->mutex);
@@ -42,13 +48,13 @@ static bool take(struct my_control *control, int64_t deadline_ns)
 enum dlock_status my_control_begin(struct my_control *control, int64_t deadline_ns,
                                    struct my_connection **conn, struct dlock_error *err)
 {
-    const int64_t least_ns = my_connection_now(&control->conn) + LEAST_NS;
-    const int64_t until_ns = deadline_ns > least_ns ? deadline_ns : least_ns;
+    const int64_t short_ns = LEAST_NS - left_ns(control, deadline_ns);
+    const int64_t until_ns = deadline_ns + (short_ns > 0 ? short_ns : 0);
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (!take(control, until_ns))
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the second connection is busy",
-                          control->conn.config->endpoint);
+                          control->config->endpoint);
     *conn = &control->conn;
     control->conn.answered_ns = 0;
     if (control->conn.mysql != NULL)

@@ -12,6 +12,8 @@
 #include <pthread.h>
 
 struct my_control {
+    const struct my_config *config;
+    const struct dlock_host *host;
     pthread_mutex_t mutex; /* of busy; never held across I/O */
     pthread_cond_t freed;
     bool busy;

@@ -6,8 +6,6 @@
 #include "queue.h"
 #include "reader.h"
 
-#include <string.h>
-
 static int64_t longer_ms(int64_t a_us, int64_t b_us)
 {
     int64_t us = a_us > b_us ? a_us : b_us;

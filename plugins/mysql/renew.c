@@ -88,14 +88,15 @@ static enum dlock_status leases_query(struct batch *batch, enum my_statement whi
     return status;
 }
 
-/* OK: all are extended. BUSY: some or none are, because rows are locked or leases are lost. */
+/* LOST: some leases are lost, and the others are extended. BUSY: a row is locked by another
+ * transaction, and none is extended. */
 static enum dlock_status extend(struct batch *batch, struct dlock_error *err)
 {
     MYSQL_RES *none = NULL;
     enum dlock_status status = leases_query(batch, MY_EXTEND_ALL, 0, &none, err);
 
     if (status == DLOCK_OK && batch->conn->affected != together(batch))
-        return DLOCK_BUSY;
+        return DLOCK_LOST;
     return my_errmap_contended(status, err);
 }
 
@@ -128,6 +129,8 @@ static void renew_together(struct batch *batch, struct dlock_error *err)
         if (status == DLOCK_OK && together(batch) > 0)
             status = extend(batch, err);
     }
+    if (status == DLOCK_LOST)
+        status = keep_free(batch, err);
     for (size_t i = 0; i < batch->n; i++) {
         if (batch->together[i])
             batch->ops[i]->status = status;
