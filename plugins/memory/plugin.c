@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory://name - a store inside this process. The reference backend: it does what plugin.h asks
- * of a plugin in the plainest way, and is the template for new ones.
+ * memory://name - a store inside this process, and the template for new plugins: it does what
+ * plugin.h asks of a plugin in the plainest way. Copy it, and begin with session.h, which has the
+ * map.
  *
- * Threads of the process that open the same name share the store. A lease stays for its time even
- * when every session is closed; the fence rises for as long as the process lives. Nothing of it
- * reaches another process, a forked child included.
+ * Threads of the process that open the same name share the store. A lease lasts for its ttl even
+ * after every session is closed, and fences rise while the process lives. Other processes, forked
+ * children included, see nothing of it.
  */
-#include "memory.h"
+#include "queue.h"
+#include "registry.h"
+#include "session.h"
 
 #include <unistd.h>
 
@@ -26,7 +29,7 @@ static enum dlock_status memory_init(const struct dlock_host *host, struct dlock
 {
     (void)host;
     (void)err;
-    memory_store_init();
+    memory_registry_init();
     return DLOCK_OK;
 }
 
@@ -35,25 +38,21 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
                                      struct dlock_session_info *info, struct dlock_error *err)
 {
     struct memory_session *session = self;
-    const char *id = target->hosts[0];
+    enum dlock_status status = memory_config_read(&session->config, target, err);
 
     (void)deadline_ns; /* nothing here waits for long */
-    if (id == NULL || target->hosts[1] != NULL)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_INVALID, 0,
-                          "want one store name, as in memory://x");
-    if (target->path[0] != '\0' || target->user != NULL || target->password != NULL)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_INVALID, 0,
-                          "memory://%s takes no user, password or path", id);
-    if (memory_store_forked())
+    if (status != DLOCK_OK)
+        return status;
+    if (memory_registry_is_child())
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_FORKED, 0,
                           "memory://%s cannot be opened in a forked child of a process that "
                           "used the memory plugin; open it after exec",
-                          id);
+                          session->config.id);
     session->host = host;
-    session->waiter_lease_ms = target->number(target, "waiter_lease");
-    session->store = memory_store_hold(id, host);
+    session->store = memory_registry_ref(session->config.id, host);
     if (session->store == NULL)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s", id);
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s",
+                          session->config.id);
     info_fill(info, session);
     return DLOCK_OK;
 }
@@ -64,7 +63,7 @@ static void memory_close(void *self, bool forked)
 
     if (forked || session->store == NULL)
         return;
-    memory_store_rele(session->store, session->host);
+    memory_registry_unref(session->store, session->host);
     session->store = NULL;
 }
 
@@ -91,7 +90,7 @@ static enum dlock_status memory_renew(void *self, struct dlock_lease_op *const *
     (void)err;
     (void)pthread_mutex_lock(&session->store->mutex);
     for (size_t i = 0; i < n; i++)
-        ops[i]->status = memory_lease_renew(session, ops[i]);
+        ops[i]->status = memory_renew_lease(session, ops[i]);
     (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }
@@ -100,10 +99,10 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
                                        struct dlock_error *err)
 {
     struct memory_session *session = self;
-    int mine = 0;
+    bool mine = false;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    mine = memory_lease_end(session, req, 0);
+    mine = memory_lease_end(session, req, false);
     (void)pthread_mutex_unlock(&session->store->mutex);
     memory_waiter_fini(req->attempt);
     if (!mine)
@@ -124,21 +123,21 @@ static enum dlock_status memory_watch(void *self, const struct dlock_request *re
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    status = memory_waiter_sleep(req->attempt, session, req, grant);
+    status = memory_watch_name(session, req, grant);
     (void)pthread_mutex_unlock(&session->store->mutex);
     if (status == DLOCK_OK || status == DLOCK_BUSY)
         return status;
     return dlock_fail(err, MEMORY_ORIGIN, status, 0, "the watch ended before the name was free");
 }
 
-static enum dlock_status memory_leave(void *self, const struct dlock_request *req,
-                                      struct dlock_error *err)
+static enum dlock_status memory_dequeue(void *self, const struct dlock_request *req,
+                                        struct dlock_error *err)
 {
     struct memory_session *session = self;
 
     (void)err;
     (void)pthread_mutex_lock(&session->store->mutex);
-    (void)memory_lease_end(session, req, 1); /* an unknown token has nothing to give up [LEA-2] */
+    (void)memory_lease_end(session, req, true); /* OK for an unknown token, too [LEA-2] */
     (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }
@@ -148,7 +147,7 @@ static void memory_interrupt(void *self, const struct dlock_request *req)
     struct memory_session *session = self;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    memory_waiter_interrupt(req->attempt);
+    memory_waiter_interrupt(req->attempt, memory_queue_last_fence());
     (void)pthread_mutex_unlock(&session->store->mutex);
 }
 
@@ -198,10 +197,10 @@ static const struct dlock_backend_ops memory_ops = {
     .unlock = memory_unlock,
     .forget = memory_forget,
     .watch = memory_watch,
-    .dequeue = memory_leave,
+    .dequeue = memory_dequeue,
     .interrupt = memory_interrupt,
-    .inspect = memory_inspect,
-    .list = memory_list,
+    .inspect = memory_inspect_name,
+    .list = memory_inspect_prefix,
     .break_lock = memory_break,
     .probe = memory_probe,
 };
@@ -209,8 +208,9 @@ static const struct dlock_backend_ops memory_ops = {
 static const char *const memory_schemes[] = {"memory", NULL};
 static const struct dlock_option_spec memory_options[] = {
     {"waiter_lease", "duration", "3s", "500ms..60s",
-     "how long a waiter keeps its place without a sign of life, and a lock that is passed on to it "
-     "until it renews it (not longer than the ttl)"},
+     "how long a queue entry lasts if its waiter does not refresh it, and a grant to a waiter "
+     "until "
+     "the waiter renews it (not longer than the ttl)"},
     {.name = NULL},
 };
 

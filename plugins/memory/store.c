@@ -1,35 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Which stores there are in this process, and which names are in use in one. */
-#include "memory.h"
+#include "store.h"
 
 #include <search.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct memory_store *registry;
-static _Atomic pid_t home; /* the process that has the stores; 0: none yet */
-
-void memory_store_init(void)
-{
-    atomic_store(&home, getpid());
-}
-
-int memory_store_forked(void)
-{
-    return atomic_load(&home) != getpid();
-}
-
-int64_t memory_store_now(const struct memory_store *store, const struct dlock_host *host)
-{
-    if (store->clock != NULL)
-        return store->clock->now_ns(store->clock->ctx);
-    return host->now_ns(host->ctx);
-}
-
-static struct memory_store *store_new(const char *id)
+struct memory_store *memory_store_new(const char *id)
 {
     struct memory_store *store = calloc(1, sizeof *store);
 
@@ -48,11 +24,11 @@ static void name_free(void *arg)
 {
     struct memory_name *name = arg;
 
-    memory_name_reap(name, INT64_MAX);
+    memory_store_reap(name, INT64_MAX);
     free(name);
 }
 
-static void store_free(struct memory_store *store)
+void memory_store_free(struct memory_store *store)
 {
     tdestroy(store->names, name_free);
     (void)pthread_mutex_destroy(&store->mutex);
@@ -60,77 +36,10 @@ static void store_free(struct memory_store *store)
     free(store);
 }
 
-struct live_search {
-    int64_t now_ns;
-    int found;
-};
-
-static void live_visit(const void *node, VISIT which, void *arg)
+int64_t memory_store_now(const struct memory_store *store, const struct dlock_host *host)
 {
-    const struct memory_name *name = *(struct memory_name *const *)node;
-    struct live_search *search = arg;
-
-    if ((which == postorder || which == leaf) && memory_name_held(name, search->now_ns))
-        search->found = 1;
-}
-
-static int store_has_leases(struct memory_store *store, const struct dlock_host *host)
-{
-    struct live_search search = {0};
-
-    (void)pthread_mutex_lock(&store->mutex);
-    search.now_ns = memory_store_now(store, host);
-    twalk_r(store->names, live_visit, &search);
-    (void)pthread_mutex_unlock(&store->mutex);
-    return search.found;
-}
-
-/* A store without sessions stays until its leases have run out. */
-static void registry_sweep(const struct dlock_host *host)
-{
-    struct memory_store **link = &registry;
-
-    while (*link != NULL) {
-        struct memory_store *store = *link;
-
-        if (store->sessions == 0 && !store_has_leases(store, host)) {
-            *link = store->next;
-            store_free(store);
-        } else {
-            link = &store->next;
-        }
-    }
-}
-
-struct memory_store *memory_store_hold(const char *id, const struct dlock_host *host)
-{
-    struct memory_store *store = NULL;
-
-    (void)pthread_mutex_lock(&registry_mutex);
-    registry_sweep(host);
-    for (store = registry; store != NULL; store = store->next) {
-        if (strcmp(store->id, id) == 0)
-            break;
-    }
-    if (store == NULL) {
-        store = store_new(id);
-        if (store != NULL) {
-            store->next = registry;
-            registry = store;
-        }
-    }
-    if (store != NULL)
-        store->sessions++;
-    (void)pthread_mutex_unlock(&registry_mutex);
-    return store;
-}
-
-void memory_store_rele(struct memory_store *store, const struct dlock_host *host)
-{
-    (void)pthread_mutex_lock(&registry_mutex);
-    store->sessions--;
-    registry_sweep(host);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    (void)store;
+    return host->now_ns(host->ctx);
 }
 
 static int key_compare(const void *left, const void *right)
@@ -142,8 +51,8 @@ static int key_compare(const void *left, const void *right)
     return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-struct memory_name *memory_name_find(struct memory_store *store, const unsigned char *bytes,
-                                     uint32_t len)
+struct memory_name *memory_store_find(struct memory_store *store, const unsigned char *bytes,
+                                      uint32_t len)
 {
     struct memory_key key = {bytes, len};
     void *node = tfind(&key, &store->names, key_compare);
@@ -151,10 +60,10 @@ struct memory_name *memory_name_find(struct memory_store *store, const unsigned 
     return node == NULL ? NULL : *(struct memory_name **)node;
 }
 
-struct memory_name *memory_name_get(struct memory_store *store, const unsigned char *bytes,
-                                    uint32_t len)
+struct memory_name *memory_store_get(struct memory_store *store, const unsigned char *bytes,
+                                     uint32_t len)
 {
-    struct memory_name *name = memory_name_find(store, bytes, len);
+    struct memory_name *name = memory_store_find(store, bytes, len);
 
     if (name != NULL)
         return name;
@@ -170,9 +79,15 @@ struct memory_name *memory_name_get(struct memory_store *store, const unsigned c
     return name;
 }
 
-void memory_name_tidy(struct memory_store *store, struct memory_name *name)
+void memory_store_reap(struct memory_name *name, int64_t now_ns)
 {
-    if (name->holders != NULL || name->queue != NULL || name->sleepers != NULL)
+    memory_entry_reap(&name->holders, now_ns);
+    memory_entry_reap(&name->queue, now_ns);
+}
+
+void memory_store_tidy(struct memory_store *store, struct memory_name *name)
+{
+    if (name->holders != NULL || name->queue != NULL || name->waiters != NULL)
         return;
     (void)tdelete(name, &store->names, key_compare);
     free(name);

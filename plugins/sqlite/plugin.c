@@ -256,14 +256,17 @@ static const char *const sqlite_schemes[] = {"sqlite", NULL};
 static const struct dlock_option_spec sqlite_options[] = {
     {"sync", "enum", "normal", "normal|full",
      "full: every change reaches the disk before the call returns, so that fences rise across a "
-     "power failure whatever the clock does; all users of the file have to ask for it"},
+     "power failure, whatever the clock does; all users of the file must ask for it"},
     {"waiter_lease", "duration", "3s", "500ms..60s",
-     "how long a place in the queue lasts without a sign of life, and a lock that was granted to a "
-     "waiter until the waiter renews it (not longer than the ttl): a dead waiter delays the others "
-     "by this time"},
-    {"create", "bool", "on", NULL, "make the file if it is not there; off: NO_STORE"},
+     "how long a queue entry lasts if its waiter does not refresh it, and a grant to a waiter "
+     "until "
+     "the waiter renews it (not longer than the ttl): a dead waiter delays the others by this "
+     "time"},
+    {"create", "bool", "on", NULL,
+     "make the file if it is missing, and upgrade an old one; off: NO_STORE, and nothing is "
+     "changed"},
     {"unsafe_network_fs", "bool", "off", NULL,
-     "accept a network file system, on which locks of other hosts may not be seen"},
+     "accept a network file system, on which two hosts may hold the same lock"},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -38,30 +38,30 @@ endfunction()
 dlt_add_mutant(lets_everybody_in queue.c exclusion_handles
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")
 dlt_add_mutant(releases_for_anybody lease.c loss_found_by_unlock
-  "mine = claim != NULL && (claim->fence != 0 || place_too)"
-  "claim = claim != NULL ? claim : name->holders; mine = claim != NULL")
-dlt_add_mutant(renews_for_anybody lease.c loss_by_break
+  "mine = entry != NULL && (entry->fence != 0 || queued_too)"
+  "entry = entry != NULL ? entry : name->holders; mine = entry != NULL")
+dlt_add_mutant(renews_for_anybody renew.c loss_by_break
   "    if (name == NULL)
         return DLOCK_LOST;"
   "    op->grant.lease_ms = req->ttl_ms;
-    if (name == NULL || memory_claim_find(name, req->token) == NULL)
+    if (name == NULL || memory_queue_find(name, req->token) == NULL)
         return DLOCK_OK;")
-dlt_add_mutant(shortens_a_lease queue.c renew_with_another_ttl
-  "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
-dlt_add_mutant(ends_leases_early queue.c wait_ends_by_expiry
+dlt_add_mutant(shortens_a_lease entry.c renew_with_another_ttl
+  "if (expires_ns > entry->expires_ns)" "if (expires_ns > 0)")
+dlt_add_mutant(ends_leases_early entry.c wait_ends_by_expiry
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + lease_ms * DL_NS_PER_MS / 2")
-dlt_add_mutant(ends_leases_late queue.c wait_ends_by_expiry
+dlt_add_mutant(ends_leases_late entry.c wait_ends_by_expiry
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 3000) * DL_NS_PER_MS")
-dlt_add_mutant(ends_leases_on_whole_seconds queue.c lease_ends_on_time
-  "if (claim->expires_ns <= now_ns)" "if (claim->expires_ns / 1000000000 * 1000000000 <= now_ns)")
-dlt_add_mutant(ends_leases_a_little_late queue.c lease_ends_on_time
+dlt_add_mutant(ends_leases_on_whole_seconds entry.c lease_ends_on_time
+  "if (entry->expires_ns <= now_ns)" "if (entry->expires_ns / 1000000000 * 1000000000 <= now_ns)")
+dlt_add_mutant(ends_leases_a_little_late entry.c lease_ends_on_time
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 1200) * DL_NS_PER_MS")
 dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
 dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock
-  "memory_waiter_wake(name->sleepers, head->token)" "(void)name->sleepers")
+  "memory_waiter_wake(name->waiters, head->token)" "(void)name->waiters")
 dlt_add_mutant(cannot_be_interrupted waiter.c wait_can_be_cancelled
-  "waiter->interrupted = 1" "waiter->interrupted = 0")
+  "waiter->interrupted = true" "waiter->interrupted = false")
 dlt_add_mutant(folds_case store.c names_are_bytes
   "memcmp(a->bytes, b->bytes, common)"
   "strncasecmp((const char *)a->bytes, (const char *)b->bytes, common)")
@@ -70,131 +70,130 @@ dlt_add_mutant(cuts_names_at_nul store.c names_are_bytes
   "strncmp((const char *)a->bytes, (const char *)b->bytes, common)")
 dlt_add_mutant(hides_a_capability plugin.c caps_in_force
   "info->caps = MEMORY_CAPS" "info->caps = DLOCK_CAP_WATCH | DLOCK_CAP_CONCURRENT")
-dlt_add_mutant(shows_the_expired look.c inspect_forgets_the_expired
+dlt_add_mutant(shows_the_expired inspect.c inspect_forgets_the_expired
   "c->expires_ns > shot->now_ns ?" "shot->now_ns > 0 ?")
-dlt_add_mutant(lists_everything look.c list_by_prefix
+dlt_add_mutant(lists_everything inspect.c list_by_prefix
   "shot->prefix.len == 0 ||" "shot->prefix.len < 256 ||")
 dlt_add_mutant(breaks_any_owner lease.c break_by_owner
   "owner == NULL || strcmp(owner, holder) == 0" "owner == NULL || holder[0] != 0")
 dlt_add_mutant(leaks_a_descriptor plugin.c exec_closes_descriptors
-  "    memory_store_init();" "    memory_store_init(); (void)!dup(0);")
-dlt_add_mutant(readers_pass_a_waiting_writer queue.c shared_stream_and_a_writer
-  "list_append(&name->queue, claim);"
-  "if (req->mode == DLOCK_SHARED) { claim->next = name->queue; name->queue = claim; }
-    else list_append(&name->queue, claim);")
-dlt_add_mutant(lets_readers_try_past_a_writer queue.c shared_try_behind_a_writer
-  "list_append(&name->queue, claim);"
-  "if (req->mode == DLOCK_SHARED) { claim->next = name->queue; name->queue = claim; }
-    else list_append(&name->queue, claim);")
-dlt_add_mutant(starves_readers queue.c shared_among_writers
-  "list_append(&name->queue, claim);"
-  "if (req->mode == DLOCK_EXCLUSIVE) { claim->next = name->queue; name->queue = claim; }
-    else list_append(&name->queue, claim);")
+  "    memory_registry_init();" "    memory_registry_init(); (void)!dup(0);")
+dlt_add_mutant(readers_pass_a_waiting_writer lease.c shared_stream_and_a_writer
+  "memory_entry_append(&name->queue, entry);"
+  "if (req->mode == DLOCK_SHARED) { entry->next = name->queue; name->queue = entry; }
+    else memory_entry_append(&name->queue, entry);")
+dlt_add_mutant(lets_readers_try_past_a_writer lease.c shared_try_behind_a_writer
+  "memory_entry_append(&name->queue, entry);"
+  "if (req->mode == DLOCK_SHARED) { entry->next = name->queue; name->queue = entry; }
+    else memory_entry_append(&name->queue, entry);")
+dlt_add_mutant(starves_readers lease.c shared_among_writers
+  "memory_entry_append(&name->queue, entry);"
+  "if (req->mode == DLOCK_EXCLUSIVE) { entry->next = name->queue; name->queue = entry; }
+    else memory_entry_append(&name->queue, entry);")
 dlt_add_mutant(lets_readers_in_with_a_writer queue.c shared_excludes_exclusive
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (mode == DLOCK_SHARED)")
 dlt_add_mutant(lets_a_writer_in_with_readers queue.c shared_by_many
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->mode == DLOCK_SHARED)")
-dlt_add_mutant(renews_all_readers lease.c shared_each_its_own_ttl
-  "    memory_claim_extend(claim, req->ttl_ms, now_ns);
-    if ((req->flags"
-  "    for (struct memory_claim *c = name->holders; c != NULL; c = c->next)
-        memory_claim_extend(c, req->ttl_ms, now_ns);
-    if ((req->flags")
-dlt_add_mutant(buries_all_readers_together queue.c shared_each_its_own_ttl
+dlt_add_mutant(renews_all_readers renew.c shared_each_its_own_ttl
+  "    memory_entry_extend(holder, req->ttl_ms, now_ns);"
+  "    for (struct memory_entry *e = name->holders; e != NULL; e = e->next)
+        memory_entry_extend(e, req->ttl_ms, now_ns);")
+dlt_add_mutant(buries_all_readers_together entry.c shared_each_its_own_ttl
   "    while (*list != NULL) {
-        struct memory_claim *claim = *list;
+        struct memory_entry *entry = *list;
 
-        if (claim->expires_ns <= now_ns) {"
+        if (entry->expires_ns <= now_ns)"
   "    int dead = 0;
-    for (const struct memory_claim *c = *list; c != NULL; c = c->next)
-        dead |= c->expires_ns <= now_ns;
+    for (const struct memory_entry *e = *list; e != NULL; e = e->next)
+        dead |= e->expires_ns <= now_ns;
     while (*list != NULL) {
-        struct memory_claim *claim = *list;
+        struct memory_entry *entry = *list;
 
-        if (dead) {")
-dlt_add_mutant(does_not_downgrade lease.c downgrade_lets_readers_in
-  "claim->mode = DLOCK_SHARED;" "claim->mode = claim->mode;")
-dlt_add_mutant(downgrades_with_a_gap lease.c downgrade_leaves_no_gap
-  "        claim->mode = DLOCK_SHARED;"
+        if (dead)")
+dlt_add_mutant(does_not_downgrade renew.c downgrade_lets_readers_in
+  "holder->mode = DLOCK_SHARED;" "holder->mode = holder->mode;")
+dlt_add_mutant(downgrades_with_a_gap renew.c downgrade_leaves_no_gap
+  "        holder->mode = DLOCK_SHARED;"
   "    {
         name->holders = NULL;
-        memory_name_grant(name, now_ns);
-        claim->mode = DLOCK_SHARED;
-        claim->next = name->holders;
-        name->holders = claim;
+        memory_queue_grant(name, now_ns);
+        holder->mode = DLOCK_SHARED;
+        holder->next = name->holders;
+        name->holders = holder;
     }")
-dlt_add_mutant(drops_the_queue_at_a_downgrade lease.c downgrade_keeps_the_order
-  "        claim->mode = DLOCK_SHARED;"
+dlt_add_mutant(drops_the_queue_at_a_downgrade renew.c downgrade_keeps_the_order
+  "        holder->mode = DLOCK_SHARED;"
   "    {
-        claim->mode = DLOCK_SHARED;
-        for (struct memory_claim *c = name->queue; c != NULL; c = c->next)
+        holder->mode = DLOCK_SHARED;
+        for (struct memory_entry *c = name->queue; c != NULL; c = c->next)
             if (c->mode == DLOCK_EXCLUSIVE)
                 c->expires_ns = now_ns;
     }")
-dlt_add_mutant(does_not_renew_readers lease.c downgrade_is_renewed
-  "claim == NULL || claim->fence == 0" "claim == NULL || claim->mode == DLOCK_SHARED")
-dlt_add_mutant(downgrades_anybody lease.c downgrade_or_a_refusal
+dlt_add_mutant(does_not_renew_readers renew.c downgrade_is_renewed
+  "    if (holder == NULL)" "    if (holder == NULL || holder->mode == DLOCK_SHARED)")
+dlt_add_mutant(downgrades_anybody renew.c downgrade_or_a_refusal
   "    if (name == NULL)
         return DLOCK_LOST;
-    memory_name_reap"
+    memory_store_reap"
   "    if (name == NULL) {
         op->grant.lease_ms = req->ttl_ms;
         return DLOCK_OK;
     }
-    memory_name_reap")
-dlt_add_mutant(serves_the_last_first queue.c queue_is_fifo
-  "list_append(&name->queue, claim);" "claim->next = name->queue; name->queue = claim;")
+    memory_store_reap")
+dlt_add_mutant(serves_the_last_first lease.c queue_is_fifo
+  "memory_entry_append(&name->queue, entry);" "entry->next = name->queue; name->queue = entry;")
 dlt_add_mutant(grants_with_the_same_fence queue.c queue_is_fifo
-  "name->fence = memory_fence_next();" "if (name->fence == 0) name->fence = memory_fence_next();")
+  "head->fence = atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM) + 1;"
+  "(void)atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM); head->fence = 1;")
 dlt_add_mutant(counts_no_waiters queue.c queue_counts_in_inspect
-  "count += c->expires_ns > now_ns;" "count += 0;")
+  "count += e->expires_ns > now_ns;" "count += 0;")
 dlt_add_mutant(keeps_places_that_were_left plugin.c queue_is_left_at_the_timeout
-  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+  "(void)memory_lease_end(session, req, true);" "(void)req;")
 dlt_add_mutant(keeps_places_of_the_cancelled plugin.c queue_with_the_cancelled
-  "(void)memory_lease_end(session, req, 1);" "(void)req;")
+  "(void)memory_lease_end(session, req, true);" "(void)req;")
 dlt_add_mutant(lets_one_who_tries_pass lease.c queue_is_not_passed
-  "    memory_name_grant(name, now_ns);
-    if (claim"
+  "    memory_queue_grant(name, now_ns);
+    if (entry"
   "    if (!refresh && !enqueue) {
-        struct memory_claim **link = &name->queue;
-        while (*link != NULL && *link != claim)
+        struct memory_entry **link = &name->queue;
+        while (*link != NULL && *link != entry)
             link = &(*link)->next;
-        if (*link == claim) {
-            *link = claim->next;
-            claim->next = name->queue;
-            name->queue = claim;
+        if (*link == entry) {
+            *link = entry->next;
+            entry->next = name->queue;
+            name->queue = entry;
         }
     }
-    memory_name_grant(name, now_ns);
-    if (claim")
+    memory_queue_grant(name, now_ns);
+    if (entry")
 dlt_add_mutant(passes_on_nothing_broken lease.c queue_passes_on_what_was_broken
-  "    memory_name_pass_on(store, name, now_ns);
+  "    memory_queue_pass_on(store, name, now_ns);
     return refusal;"
-  "    memory_name_tidy(store, name);
+  "    memory_store_tidy(store, name);
     return refusal;")
 dlt_add_mutant(forgets_who_is_not_queued queue.c queue_off_is_woken
-  "memory_waiters_wake_unqueued(name->sleepers);" "(void)name->sleepers;")
+  "memory_waiter_wake_unqueued(name->waiters);" "(void)name->waiters;")
 dlt_add_mutant(keeps_a_grant_that_was_left lease.c queue_cancelled_at_the_grant
-  "claim != NULL && (claim->fence != 0 || place_too)"
-  "claim != NULL && (place_too ? claim->fence == 0 : claim->fence != 0)")
+  "entry != NULL && (entry->fence != 0 || queued_too)"
+  "entry != NULL && (queued_too ? entry->fence == 0 : entry->fence != 0)")
 dlt_add_mutant(passes_on_nothing_that_was_left lease.c queue_cancelled_at_the_grant
-  "    memory_name_pass_on(store, name, now_ns);
+  "    memory_queue_pass_on(store, name, now_ns);
     return mine;"
-  "    if (place_too)
-        memory_name_tidy(store, name);
+  "    if (queued_too)
+        memory_store_tidy(store, name);
     else
-        memory_name_pass_on(store, name, now_ns);
+        memory_queue_pass_on(store, name, now_ns);
     return mine;")
 dlt_add_mutant(counts_a_hand_off_as_nothing queue.c handoff_fences_rise
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_fetch_add(&last_fence, 1)")
 dlt_add_mutant(hides_waiters_from_the_holder queue.c handoff_lets_others_in
-  "    grant->waiters = memory_name_waiters(name, now_ns);"
+  "    grant->waiters = memory_queue_count(name, now_ns);"
   "    grant->waiters = 0;")
-dlt_add_mutant(renews_what_was_released lease.c adopt_twice
+dlt_add_mutant(renews_what_was_released renew.c adopt_twice
   "    if (name == NULL)
         return DLOCK_LOST;"
   "    op->grant.lease_ms = req->ttl_ms;
-    if (name == NULL || memory_claim_find(name, req->token) == NULL)
+    if (name == NULL || memory_queue_find(name, req->token) == NULL)
         return DLOCK_OK;")
 dlt_add_mutant(lets_a_race_be_lost queue.c race_of_threads
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")

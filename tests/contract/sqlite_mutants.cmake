@@ -13,8 +13,11 @@ dlt_add_sqlite_mutant(grants_to_the_dead_for_long queue.c queue_with_the_dead
 dlt_add_sqlite_mutant(grants_to_the_stopped_for_long queue.c queue_with_the_stopped
   ".lease_ns = head->lease_ns," ".lease_ns = head->lease_ns * 5,")
 dlt_add_sqlite_mutant(keeps_dead_readers queue.c shared_with_the_dead
-  "    name->readers = readers.alive;"
-  "    name->readers = readers.all;")
+  "rc = reap(name, SQ_READERS_COUNT, SQ_READERS_REAP, &readers);"
+  "{
+        rc = sqlite_name_count(name, SQ_READERS_COUNT, &readers);
+        readers.alive = readers.all;
+    }")
 dlt_add_sqlite_mutant(forgets_to_wake_another_process queue.c wait_ends_by_unlock_elsewhere
   "sqlite_wake_file_add(&name->session->db.wake_set, head->token, sizeof head->token);" "{ }")
 dlt_add_sqlite_mutant(lets_a_writer_in_beside_readers name.c race_of_processes

@@ -12,7 +12,7 @@
 
 #include "api/client_open.h"
 #include "hold/renew_schedule.h"
-#include "hooks.h"
+#include "memory_hooks.h"
 
 #define DLT_LOSSES_MAX 64
 #define DLT_MS         INT64_C(1000000)

@@ -4,7 +4,7 @@
 #define MEMORY_FIXTURE_H
 
 #include "fake_host.h"
-#include "hooks.h"
+#include "memory_hooks.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens to one call: it is counted, its request is remembered, and a fault may have it. */
-#include "hooked.h"
+#include "memory_hooked.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
         abort();
     late->slot = slot;
     late->host = session->host;
-    late->waiter_lease_ms = session->inner.waiter_lease_ms;
+    late->config = session->inner.config;
     late->req = *req;
     memcpy(late->name, req->name, req->name_len);
     late->req.name = late->name;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The controls of the hooks: clock, faults, counts. */
-#include "hooked.h"
+/* The functions that tests call: clock, faults, counts. */
 #include "lib/deadline_cond.h"
+#include "memory_hooked.h"
+#include "registry.h"
 
 #include <search.h>
 #include <stdio.h>
@@ -10,13 +11,6 @@
 
 static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct memory_hooks *all;
-
-static int64_t clock_now(void *ctx)
-{
-    struct memory_hooks *hooks = ctx;
-
-    return atomic_load(&hooks->now_ns);
-}
 
 static struct memory_hooks *hooks_new(const char *id)
 {
@@ -27,7 +21,6 @@ static struct memory_hooks *hooks_new(const char *id)
         dl_deadline_cond_init(&hooks->moved) != 0)
         abort();
     (void)snprintf(hooks->id, sizeof hooks->id, "%s", id);
-    hooks->clock = (struct memory_clock){clock_now, hooks};
     return hooks;
 }
 
@@ -68,19 +61,32 @@ void memory_hooks_nap(struct memory_hooks *hooks, int64_t ns)
     dl_deadline_cond_wait(&hooks->moved, &hooks->mutex, ns);
 }
 
-static void wake_visit(const void *node, VISIT which, void *arg)
+int64_t __real_memory_store_now(const struct memory_store *store, const struct dlock_host *host);
+int64_t __wrap_memory_store_now(const struct memory_store *store, const struct dlock_host *host);
+int64_t __wrap_memory_store_now(const struct memory_store *store, const struct dlock_host *host)
 {
-    (void)arg;
-    if (which == postorder || which == leaf)
-        memory_waiters_wake_all((*(struct memory_name *const *)node)->sleepers);
+    struct memory_hooks *hooks = memory_hooks_of(store->id);
+
+    return atomic_load(&hooks->has_clock) ? atomic_load(&hooks->now_ns)
+                                          : __real_memory_store_now(store, host);
 }
 
-/* Hands the store the clock that is in force now, and wakes all who sleep there. */
+static void wake_visit(const void *node, VISIT which, void *arg)
+{
+    struct memory_waiter *waiter = (*(struct memory_name *const *)node)->waiters;
+
+    (void)arg;
+    if (which != postorder && which != leaf)
+        return;
+    for (; waiter != NULL; waiter = waiter->next)
+        (void)pthread_cond_signal(&waiter->wake);
+}
+
+/* Wakes all waiters of the store, which read the clocks again. */
 static void stores_touch(struct memory_hooks *hooks)
 {
     for (struct hooked_session *s = hooks->sessions; s != NULL; s = s->next) {
         (void)pthread_mutex_lock(&s->inner.store->mutex);
-        s->inner.store->clock = hooks->has_clock ? &hooks->clock : NULL;
         twalk_r(s->inner.store->names, wake_visit, NULL);
         (void)pthread_mutex_unlock(&s->inner.store->mutex);
     }
@@ -243,14 +249,14 @@ unsigned memory_hooks_deliver(const char *store, enum dlock_status *last)
         struct hooked_late *late = hooks->late;
         struct memory_session session = {
             .host = late->host,
-            .store = memory_store_hold(store, late->host),
-            .waiter_lease_ms = late->waiter_lease_ms,
+            .store = memory_registry_ref(store, late->host),
+            .config = late->config,
         };
 
         if (session.store == NULL)
             abort();
         *last = late_execute(late, &session);
-        memory_store_rele(session.store, late->host);
+        memory_registry_unref(session.store, late->host);
         hooks->late = late->next;
         free(late);
         count++;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooks.h - what a test can do to a memory store that nobody can do to a real one.
+ * memory_hooks.h - a layer around the memory plugin: a clock for its stores, faults and counts.
  *
- * Only in dlock_plugin_memory_static: the module that is installed contains none of this. Hand the
- * descriptor of dlock_plugin_memory_hooked() to core in place of dlock_plugin_memory()'s; it is the
- * same plugin with a layer around its slots that counts calls, remembers requests and injects
- * faults, for each store separately. `store` is the text after memory://.
+ * Give the descriptor of dlock_plugin_memory_hooked() to core in place of dlock_plugin_memory()'s.
+ * It is the same plugin with a layer around its slots that counts calls, remembers requests and
+ * injects faults, for each store separately. `store` is the text after memory://.
  *
  * Hooks outlive the sessions of the store. Every function may be called from any thread, before
  * the first open too.

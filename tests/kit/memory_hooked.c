@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The layer around the slots of the memory plugin, and the descriptors that have it. */
-#include "hooked.h"
+#include "memory_hooked.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,6 @@ static void session_enlist(struct hooked_session *session, struct dlock_session_
     session->next = hooks->sessions;
     hooks->sessions = session;
     info->caps &= ~hooks->without;
-    (void)pthread_mutex_lock(&session->inner.store->mutex);
-    session->inner.store->clock = hooks->has_clock ? &hooks->clock : NULL;
-    (void)pthread_mutex_unlock(&session->inner.store->mutex);
     (void)pthread_mutex_unlock(&hooks->mutex);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooked.h - between hooks.c, which a test talks to, faults.c, which decides what happens to a
- * call, and hooked.c, which stands around the slots.
+ * memory_hooked.h - what is shared by memory_hooks.c, whose functions tests call, memory_faults.c,
+ * which decides what happens to a call, and memory_hooked.c, the layer around the slots.
  *
  * memory_hooks.mutex guards everything below but now_ns; the mutex of the store may be taken while
  * it is held, not the reverse.
@@ -9,8 +9,9 @@
 #ifndef MEMORY_HOOKED_H
 #define MEMORY_HOOKED_H
 
-#include "hooks.h"
-#include "memory.h"
+#include "lib/time.h"
+#include "memory_hooks.h"
+#include "session.h"
 
 #include <stdatomic.h>
 
@@ -29,7 +30,7 @@ struct hooked_session {
 struct hooked_late {
     enum memory_slot slot;
     const struct dlock_host *host;
-    int64_t waiter_lease_ms;
+    struct memory_config config;
     struct dlock_request req; /* name, label and slot point into this struct */
     unsigned char name[MEMORY_NAME_MAX];
     char label[MEMORY_LABEL_MAX + 1];
@@ -50,10 +51,9 @@ struct memory_hooks {
     uint64_t go; /* counts memory_hooks_go */
     struct hooked_late *late;
     struct hooked_session *sessions;
-    uint32_t without;          /* capabilities that sessions do not announce */
-    struct memory_clock clock; /* reads now_ns */
-    int has_clock;
-    _Atomic int64_t now_ns;
+    uint32_t without; /* capabilities that sessions do not announce */
+    _Atomic int has_clock;
+    _Atomic int64_t now_ns; /* of the store, if it has a clock of its own */
 };
 
 #define HOOKED_NOT_DECIDED ((enum dlock_status) - 1)

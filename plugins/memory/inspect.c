@@ -1,67 +1,69 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds what. Leases are copied first and told afterwards: a callback may take its time, and
- * may use this store through another client. */
+/* Leases are copied first and reported afterwards: a callback may take its time, and may use this
+ * store through another client. */
 #include "lib/hex.h"
-#include "memory.h"
+#include "lib/time.h"
+#include "queue.h"
+#include "session.h"
 
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* `info` points to the texts below it only when it is told: an array that grows may move. */
-struct sighting {
+/* `info` gets its pointers to the texts below when it is reported: an array that grows may move. */
+struct found {
     struct dlock_holder info;
     unsigned char name[MEMORY_NAME_MAX];
-    char owner[MEMORY_HEX_SIZE];
+    char owner[2 * DLOCK_TOKEN_SIZE + 1];
     char label[MEMORY_LABEL_MAX + 1];
 };
 
 struct snapshot {
     struct memory_key prefix;
     int64_t now_ns;
-    struct sighting *seen;
+    struct found *found;
     size_t count, room;
-    int out_of_memory;
+    bool out_of_memory;
 };
 
-static struct sighting *snapshot_room(struct snapshot *shot)
+static struct found *snapshot_room(struct snapshot *shot)
 {
     if (shot->count == shot->room) {
         size_t room = shot->room == 0 ? 1 : 2 * shot->room;
-        struct sighting *grown = reallocarray(shot->seen, room, sizeof *grown);
+        struct found *grown = reallocarray(shot->found, room, sizeof *grown);
 
         if (grown == NULL) {
-            shot->out_of_memory = 1;
+            shot->out_of_memory = true;
             return NULL;
         }
-        shot->seen = grown;
+        shot->found = grown;
         shot->room = room;
     }
-    return &shot->seen[shot->count++];
+    return &shot->found[shot->count++];
 }
 
 static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
 {
-    uint32_t waiters = memory_name_waiters(name, shot->now_ns);
+    uint32_t waiters = memory_queue_count(name, shot->now_ns);
 
-    for (const struct memory_claim *c = name->holders; c != NULL; c = c->next) {
-        struct sighting *seen = c->expires_ns > shot->now_ns ? snapshot_room(shot) : NULL;
+    for (const struct memory_entry *c = name->holders; c != NULL; c = c->next) {
+        struct found *found = c->expires_ns > shot->now_ns ? snapshot_room(shot) : NULL;
 
-        if (seen == NULL)
+        if (found == NULL)
             continue;
-        seen->info = (struct dlock_holder){
+        found->info = (struct dlock_holder){
             .struct_size = sizeof(struct dlock_holder),
             .name_len = name->key.len,
             .mode = c->mode,
             .waiters = waiters,
             .fence = c->fence,
             .fence_room = MEMORY_FENCE_ROOM,
-            .remaining_ms = memory_claim_left_ms(c, shot->now_ns),
+            .remaining_ms = memory_entry_left_ms(c, shot->now_ns),
             .held_ms = (shot->now_ns - c->since_ns) / DL_NS_PER_MS,
         };
-        memcpy(seen->name, name->bytes, name->key.len);
-        dl_hex_encode(seen->owner, c->token, DLOCK_TOKEN_SIZE);
-        (void)snprintf(seen->label, sizeof seen->label, "%s", c->label);
+        memcpy(found->name, name->bytes, name->key.len);
+        dl_hex_encode(found->owner, c->token, DLOCK_TOKEN_SIZE);
+        (void)snprintf(found->label, sizeof found->label, "%s", c->label);
     }
 }
 
@@ -78,30 +80,30 @@ static void snapshot_visit(const void *node, VISIT which, void *arg)
         snapshot_add(shot, name);
 }
 
-static bool sighting_tell(struct sighting *seen, dlock_holder_fn *fn, void *arg)
+static bool found_report(struct found *found, dlock_holder_fn *fn, void *arg)
 {
-    seen->info.name = seen->name;
-    seen->info.owner = seen->owner;
-    seen->info.label = seen->label;
-    return fn(arg, &seen->info);
+    found->info.name = found->name;
+    found->info.owner = found->owner;
+    found->info.label = found->label;
+    return fn(arg, &found->info);
 }
 
-static enum dlock_status snapshot_tell(struct snapshot *shot, dlock_holder_fn *fn, void *arg,
-                                       struct dlock_error *err)
+static enum dlock_status snapshot_report(struct snapshot *shot, dlock_holder_fn *fn, void *arg,
+                                         struct dlock_error *err)
 {
     bool stop = false;
 
     for (size_t i = 0; i < shot->count && !stop; i++)
-        stop = sighting_tell(&shot->seen[i], fn, arg);
-    free(shot->seen);
+        stop = found_report(&shot->found[i], fn, arg);
+    free(shot->found);
     if (shot->out_of_memory)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for the whole list");
     return DLOCK_OK;
 }
 
-enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_t len,
-                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                 struct dlock_error *err)
+enum dlock_status memory_inspect_name(void *self, const unsigned char *bytes, uint32_t len,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err)
 {
     struct memory_session *session = self;
     struct memory_store *store = session->store;
@@ -111,16 +113,16 @@ enum dlock_status memory_inspect(void *self, const unsigned char *bytes, uint32_
     (void)deadline_ns;
     (void)pthread_mutex_lock(&store->mutex);
     shot.now_ns = memory_store_now(store, session->host);
-    name = memory_name_find(store, bytes, len);
+    name = memory_store_find(store, bytes, len);
     if (name != NULL)
         snapshot_add(&shot, name);
     (void)pthread_mutex_unlock(&store->mutex);
-    return snapshot_tell(&shot, fn, arg, err);
+    return snapshot_report(&shot, fn, arg, err);
 }
 
-enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                              struct dlock_error *err)
+enum dlock_status memory_inspect_prefix(void *self, const unsigned char *prefix,
+                                        uint32_t prefix_len, int64_t deadline_ns,
+                                        dlock_holder_fn *fn, void *arg, struct dlock_error *err)
 {
     struct memory_session *session = self;
     struct memory_store *store = session->store;
@@ -131,5 +133,5 @@ enum dlock_status memory_list(void *self, const unsigned char *prefix, uint32_t 
     shot.now_ns = memory_store_now(store, session->host);
     twalk_r(store->names, snapshot_visit, &shot);
     (void)pthread_mutex_unlock(&store->mutex);
-    return snapshot_tell(&shot, fn, arg, err);
+    return snapshot_report(&shot, fn, arg, err);
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - a session, and what the slots do with it.
+ *
+ *   plugin    the slots, in the order of plugin.h
+ *   lease     try, unlock, dequeue, break        renew    extending leases
+ *   watch     sleeping until a grant             inspect  who holds what
+ *   queue     who holds a name, and who is next  config   the settings of a URI
+ *   registry  the stores of this process         store    the names of one store
+ *   entry     a queue entry or a lease           waiter   a thread that sleeps
+ *
+ * A file calls those below it only.
+ */
+#ifndef MEMORY_SESSION_H
+#define MEMORY_SESSION_H
+
+#include "config.h"
+#include "store.h"
+
+/* What core allocates for `self`. */
+struct memory_session {
+    const struct dlock_host *host;
+    struct memory_config config;
+    struct memory_store *store;
+};
+
+/* Need the store's mutex. OK, BUSY, NOMEM, as the slot trylock. */
+enum dlock_status memory_lease_try(const struct memory_session *session,
+                                   const struct dlock_request *req, struct dlock_grant *grant);
+
+/* Ends the lease of the token; with queued_too, its queue entry as well. False: there was none. */
+bool memory_lease_end(const struct memory_session *session, const struct dlock_request *req,
+                      bool queued_too);
+
+/* Ends the leases of owner (hex; NULL: all). NULL: done; else the reason why there was none. */
+const char *memory_lease_break(const struct memory_session *session, const unsigned char *bytes,
+                               uint32_t len, const char *owner);
+
+/* Fills op->grant. OK, LOST. */
+enum dlock_status memory_renew_lease(const struct memory_session *session,
+                                     struct dlock_lease_op *op);
+
+/* Sleeps until the token is granted the name (OK, *grant is filled), until a trylock may succeed
+ * (BUSY), until the deadline on the host's clock (TIMEOUT), or until an interrupt (CANCELED). Gives
+ * the mutex up while it sleeps. */
+enum dlock_status memory_watch_name(const struct memory_session *session,
+                                    const struct dlock_request *req, struct dlock_grant *grant);
+
+/* Slots of plugin.h, which take the mutex. */
+enum dlock_status memory_inspect_name(void *self, const unsigned char *bytes, uint32_t len,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err);
+enum dlock_status memory_inspect_prefix(void *self, const unsigned char *prefix,
+                                        uint32_t prefix_len, int64_t deadline_ns,
+                                        dlock_holder_fn *fn, void *arg, struct dlock_error *err);
+
+#endif

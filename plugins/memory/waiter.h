@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waiter.h - a thread that sleeps in watch. Each has a condition variable of its own, so that a
+ * grant or an interrupt wakes that thread alone. All functions but fini need the store's mutex.
+ */
+#ifndef MEMORY_WAITER_H
+#define MEMORY_WAITER_H
+
+#include <dlock/plugin.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+/* dlock_request.attempt: zeroed by core at the start of the attempt. */
+struct memory_waiter {
+    pthread_cond_t wake; /* exists from the first watch to the end of the attempt */
+    bool has_wake;
+    bool enqueued;            /* asked for a queue entry: watch may bring the grant [WAT-1] */
+    bool interrupted;         /* sticky [INT-2] */
+    uint64_t interrupt_fence; /* a grant up to this number came before the interrupt */
+    bool sleeping;            /* is in a list */
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    struct memory_waiter *next;
+};
+
+/* Sleeps in the list until a wake-up, for ns, or for a second: the caller reads its clocks and
+ * sleeps again. Gives the mutex up while it sleeps. False: the system has no resources for it. */
+bool memory_waiter_sleep(struct memory_waiter *waiter, struct memory_waiter **list,
+                         const unsigned char *token, pthread_mutex_t *mutex, int64_t ns);
+
+/* Wakes the waiter with this token, if there is one. */
+void memory_waiter_wake(struct memory_waiter *list, const unsigned char *token);
+
+/* Wakes the waiters that never asked for a queue entry: each has to try by itself. */
+void memory_waiter_wake_unqueued(struct memory_waiter *list);
+
+/* last_fence: of the grants that came before. */
+void memory_waiter_interrupt(struct memory_waiter *waiter, uint64_t last_fence);
+
+/* The attempt is over. May be repeated. */
+void memory_waiter_fini(struct memory_waiter *waiter);
+
+#endif
