@@ -97,7 +97,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
                                             const struct dlock_request *req,
                                             struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->attempt;
+    struct sqlite_attempt *attempt = req->attempt;
     struct sqlite_name name;
     enum dlock_status answer = DLOCK_INTERNAL;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
@@ -117,24 +117,24 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
         sqlite_db_rollback(&session->db);
     if (status != DLOCK_OK)
         return status;
-    slot->queued = answer == DLOCK_BUSY && (grant->flags & DLOCK_GRANT_QUEUED) != 0;
-    slot->queued_fence = name.fence;
-    slot->queued_ns = name.now_ns;
+    attempt->queued = answer == DLOCK_BUSY && (grant->flags & DLOCK_GRANT_QUEUED) != 0;
+    attempt->queued_fence = name.fence;
+    attempt->queued_ns = name.now_ns;
     return answer;
 }
 
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->attempt;
+    struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_OK;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
 
     if (!queues)
-        sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &slot->waiter);
-    if (!queues && slot->tried)
+        sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
+    if (!queues && attempt->tried)
         status = poll(session, req, grant, err);
-    slot->tried = true;
+    attempt->tried = true;
     return status == DLOCK_OK ? try_in_transaction(session, req, grant, err) : status;
 }
 
@@ -162,7 +162,7 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->attempt;
+    const struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     struct sqlite_name name;
     bool held = false;
@@ -172,7 +172,7 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
     if (req->mode == DLOCK_EXCLUSIVE &&
-        !slot->queued) /* a name that had a queue probably has one */
+        !attempt->queued) /* a name that had a queue probably has one */
         rc = release_alone(&name, req->token, &held);
     if (rc == SQLITE_OK && !held)
         rc = release(&name, req->token, &held);
@@ -208,7 +208,7 @@ static int dequeue_inside(struct sqlite_name *name, const unsigned char *token)
 enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
                                        const struct dlock_request *req, struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->attempt;
+    struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
     struct sqlite_name name;
     int rc = SQLITE_OK;
@@ -224,7 +224,7 @@ enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
     else
         sqlite_db_rollback(&session->db);
     if (rc == SQLITE_OK)
-        slot->queued = false;
+        attempt->queued = false;
     return status;
 }
 

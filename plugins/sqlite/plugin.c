@@ -154,8 +154,8 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
     return slot_end(self, status);
 }
 
-static enum dlock_status sqlite_leave(void *self, const struct dlock_request *req,
-                                      struct dlock_error *err)
+static enum dlock_status sqlite_dequeue(void *self, const struct dlock_request *req,
+                                        struct dlock_error *err)
 {
     enum dlock_status status = slot_begin_write(self, req->deadline_ns, err);
 
@@ -181,10 +181,10 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
 {
     const struct sqlite_session *session = self;
-    struct sqlite_slot *slot = req->attempt;
+    struct sqlite_attempt *attempt = req->attempt;
 
     if (!sqlite_fork_guard_is_child())
-        sqlite_wake_file_interrupt(&session->db.wake_file, &slot->waiter);
+        sqlite_wake_file_interrupt(&session->db.wake_file, &attempt->waiter);
 }
 
 static enum dlock_status sqlite_inspect(void *self, const unsigned char *name, uint32_t name_len,
@@ -236,14 +236,14 @@ static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
 static const struct dlock_backend_ops sqlite_ops = {
     .struct_size = sizeof sqlite_ops,
     .session_size = sizeof(struct sqlite_session),
-    .attempt_size = sizeof(struct sqlite_slot),
+    .attempt_size = sizeof(struct sqlite_attempt),
     .open = sqlite_open,
     .close = sqlite_close,
     .trylock = sqlite_trylock,
     .renew = sqlite_renew,
     .unlock = sqlite_unlock,
     .watch = sqlite_watch,
-    .dequeue = sqlite_leave,
+    .dequeue = sqlite_dequeue,
     .interrupt = sqlite_interrupt,
     .inspect = sqlite_inspect,
     .list = sqlite_list,

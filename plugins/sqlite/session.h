@@ -39,7 +39,7 @@ struct sqlite_session {
 };
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
-struct sqlite_slot {
+struct sqlite_attempt {
     struct sqlite_waiter waiter;
     bool tried;            /* and the name was held: read before writing */
     bool queued;           /* was the last answer; the rest belongs to that answer */

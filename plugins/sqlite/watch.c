@@ -9,8 +9,8 @@
 static int64_t lease_since_queued(const struct sqlite_session *session,
                                   const struct dlock_request *req, int64_t until_ns)
 {
-    const struct sqlite_slot *slot = req->attempt;
-    int64_t left_ms = (until_ns - slot->queued_ns) / DL_NS_PER_MS;
+    const struct sqlite_attempt *attempt = req->attempt;
+    int64_t left_ms = (until_ns - attempt->queued_ns) / DL_NS_PER_MS;
 
     return sqlite_clock_min(left_ms, sqlite_clock_min(session->config.waiter_ttl_ms, req->ttl_ms));
 }
@@ -19,7 +19,7 @@ static int64_t lease_since_queued(const struct sqlite_session *session,
 static enum dlock_status grant_read(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->attempt;
+    const struct sqlite_attempt *attempt = req->attempt;
     struct sqlite_name name;
     sqlite3_stmt *row = NULL;
     enum dlock_status status = DLOCK_BUSY;
@@ -27,7 +27,7 @@ static enum dlock_status grant_read(struct sqlite_session *session, const struct
 
     sqlite_name_init(&name, session, req->name, req->name_len);
     rc = sqlite_name_ask(&name, SQ_GRANTED, &(struct sqlite_values){.token = req->token}, &row);
-    if (rc == SQLITE_ROW && sqlite3_column_int64(row, 0) > (int64_t)slot->queued_fence) {
+    if (rc == SQLITE_ROW && sqlite3_column_int64(row, 0) > (int64_t)attempt->queued_fence) {
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
         grant->lease_ms = lease_since_queued(session, req, sqlite3_column_int64(row, 1));
@@ -44,9 +44,9 @@ static enum dlock_status grant_read(struct sqlite_session *session, const struct
 static enum dlock_status sleep_until_woken(struct sqlite_session *session,
                                            const struct dlock_request *req)
 {
-    const struct sqlite_slot *slot = req->attempt;
+    const struct sqlite_attempt *attempt = req->attempt;
 
-    return sqlite_wake_file_sleep(&session->db.wake_file, &session->config, &slot->waiter,
+    return sqlite_wake_file_sleep(&session->db.wake_file, &session->config, &attempt->waiter,
                                   session->host, req->deadline_ns);
 }
 
@@ -55,11 +55,12 @@ static enum dlock_status wait_for_grant(struct sqlite_session *session,
                                         const struct dlock_request *req, struct dlock_grant *grant,
                                         struct dlock_error *err)
 {
-    struct sqlite_slot *slot = req->attempt;
+    struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_BUSY, asleep = DLOCK_BUSY;
 
     while (status == DLOCK_BUSY && asleep == DLOCK_BUSY) {
-        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE, &slot->waiter);
+        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE,
+                              &attempt->waiter);
         status = grant_read(session, req, grant, err);
         if (status == DLOCK_BUSY)
             asleep = sleep_until_woken(session, req);
@@ -72,9 +73,9 @@ static enum dlock_status wait_for_grant(struct sqlite_session *session,
 enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err)
 {
-    const struct sqlite_slot *slot = req->attempt;
-    enum dlock_status status =
-        slot->queued ? wait_for_grant(session, req, grant, err) : sleep_until_woken(session, req);
+    const struct sqlite_attempt *attempt = req->attempt;
+    enum dlock_status status = attempt->queued ? wait_for_grant(session, req, grant, err)
+                                               : sleep_until_woken(session, req);
 
     if (status == DLOCK_CANCELED || status == DLOCK_TIMEOUT)
         return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");

@@ -126,7 +126,7 @@ Test(grant, the_lease_of_a_grant_is_never_said_to_be_longer_than_it_is)
 /* What no other program can do to a waiter is still not believed. */
 Test(grant, WAT_4_a_grant_that_is_not_newer_than_the_last_answer_is_dropped)
 {
-    struct sqlite_slot *slot = (struct sqlite_slot *)(void *)a.attempt;
+    struct sqlite_attempt *slot = (struct sqlite_attempt *)(void *)a.attempt;
 
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     slot->queued_fence = INT64_MAX;
@@ -160,7 +160,7 @@ Test(grant, WAT_5_any_session_brings_it)
 
 Test(grant, WAT_2_a_grant_before_the_answer_was_lost_is_found)
 {
-    struct sqlite_slot *slot = (struct sqlite_slot *)(void *)a.attempt;
+    struct sqlite_attempt *slot = (struct sqlite_attempt *)(void *)a.attempt;
 
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     memset(&slot->waiter, 0, sizeof slot->waiter);
