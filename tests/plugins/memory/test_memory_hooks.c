@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/memory/hooks.c plugins/memory/hooked.c plugins/memory/faults.c */
 /* Do the hooks do to a call what they say, so that tests of core can rest on them? */
 #include "memory_fixture.h"
 

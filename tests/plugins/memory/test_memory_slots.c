@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/memory/plugin.c plugins/memory/lease.c plugins/memory/store.c */
-/* Tests: plugins/memory/look.c */
+/* Tests: plugins/memory/config.c plugins/memory/entry.c plugins/memory/registry.c */
+/* Tests: plugins/memory/inspect.c plugins/memory/renew.c */
 /* Does each slot of memory:// keep its clauses of plugin.h? Time is virtual. */
 #include "memory_fixture.h"
 
