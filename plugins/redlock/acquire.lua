@@ -1,14 +1,14 @@
--- One node's vote on a name, if a plain SET NX did not get it.
+-- One node's vote on a name that a plain SET NX did not get.
 --
 -- KEYS   lock
 -- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: a majority has it), label
 -- Returns 1, lease
---     or  0, what the holder has left (-1: not known), whose lock it is ('': not one token's), the clock
+--     or  0, the time that the holder has left (-1: not known), the owner ('': not one token), the clock
 local token, round, mode, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local heals, label = ARGV[5] == 'HEAL', ARGV[6]
 local name = name_at(KEYS[1])
 
--- Nothing shortens a lease that somebody may rely on.
+-- Nothing shortens a lease: its holder relies on it.
 local function held_by_me()
     local value = lock_value(name)
     if value then
@@ -33,7 +33,7 @@ if lease then
 end
 if not heals then
     pass_on(name, token)
-    tell(name)
+    messages_publish(name)
 end
 local left, owner = blocked(name, token, mode, not heals)
 if left then

@@ -1,4 +1,4 @@
--- Nobody holds the name, and nobody waits for it.
+-- The name has no holder and no waiter.
 if ARGV[3] == 'x' and redis.call('EXISTS', KEYS[1], KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
     local time = redis.call('TIME')
     redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. time[1] ..

@@ -1,12 +1,12 @@
 -- The live holders of names on one node; changes nothing.
 --
 -- KEYS   lock of each
--- ARGV   most holders of a name to be told
--- Returns for each name: how many wait, and for each holder: mode (x or s), token, left (-1: no end),
--- held for (-1: not known), label; or WRONGTYPE, if a key of it is something else
-local OWNER_MAX = 255 -- bytes: it may be another program's, and anything
+-- ARGV   the most holders of a name in the answer
+-- Returns for each name: the number of waiters, and for each holder: mode (x or s), token, time left (-1: no
+-- end), held for (-1: not known), label; or WRONGTYPE, if a key of the name is foreign
+local OWNER_MAX = 255 -- bytes: another program may have written any text
 
-local function look(name)
+local function inspect(name)
     local result = { redis.call('ZCARD', name.queue) }
 
     local function holder(mode, token, left, since, label)
@@ -34,7 +34,7 @@ end
 
 local result = {}
 for i, lock in ipairs(KEYS) do
-    local done, one = pcall(look, name_at(lock))
+    local done, one = pcall(inspect, name_at(lock))
     if not done and not is_foreign(one) then
         error(one)
     end

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The live holders of many names. Names are collected node by node, a page of SCAN at a time: a
- * name that a majority holds is on one of any N - majority + 1 nodes. Then each is looked at.
+ * The live holders of many names. First the names are collected with SCAN, node by node: a name
+ * that a majority holds is on one of any N - majority + 1 nodes. Then all names are inspected.
  */
-#include "look.h"
+#include "inspect.h"
+#include "resp/reply.h"
+#include "round.h"
+#include "slots.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -13,7 +16,7 @@
 #define PAGE_TIMEOUT_NS (DL_NS_PER_S / 4)
 #define CURSOR_SIZE     24
 
-struct seen {
+struct listed_name {
     uint32_t len;
     unsigned char name[];
 };
@@ -21,11 +24,11 @@ struct seen {
 struct listing {
     struct redlock_session *session;
     int64_t deadline_ns;
-    void *names; /* tsearch(3) tree of struct seen */
+    void *names; /* tsearch(3) tree of struct listed_name */
     char pattern[2 * RESP_KEY_MAX];
     char cursor[CURSOR_SIZE];
     bool no_memory, stopped;
-    struct redlock_name batch[REDLOCK_LOOK_MAX]; /* borrowed from names */
+    struct redlock_name batch[REDLOCK_INSPECT_MAX]; /* borrowed from names */
     size_t batch_count;
     dlock_holder_fn *fn;
     void *arg;
@@ -33,9 +36,9 @@ struct listing {
     struct dlock_error *err;
 };
 
-static int seen_compare(const void *a, const void *b)
+static int listed_compare(const void *a, const void *b)
 {
-    const struct seen *one = a, *other = b;
+    const struct listed_name *one = a, *other = b;
 
     if (one->len != other->len)
         return one->len < other->len ? -1 : 1;
@@ -45,25 +48,26 @@ static int seen_compare(const void *a, const void *b)
 static void name_add(struct listing *listing, const redisReply *key)
 {
     unsigned char name[RESP_NAME_MAX];
-    struct seen *entry = NULL, **found = NULL;
+    struct listed_name *entry = NULL, **found = NULL;
     uint32_t len = 0;
 
-    if (!resp_keys_name(&listing->session->place->nodes[0], key->str, (size_t)key->len, name, &len))
+    if (!resp_keys_name(&listing->session->config->nodes[0], key->str, (size_t)key->len, name,
+                        &len))
         return;
     entry = malloc(sizeof *entry + len);
     if (entry != NULL) {
         entry->len = len;
         memcpy(entry->name, name, len);
-        found = tsearch(entry, &listing->names, seen_compare);
+        found = tsearch(entry, &listing->names, listed_compare);
     }
     listing->no_memory |= found == NULL;
     if (found == NULL || *found != entry)
         free(entry);
 }
 
-/* { cursor, { key, ... } } */
-static enum quorum_vote page_read(struct redlock_round *round, unsigned node,
-                                  const redisReply *reply)
+/* The answer is { cursor, { key, ... } }. */
+static enum redlock_quorum_vote page_read(struct redlock_round *round, unsigned node,
+                                          const redisReply *reply)
 {
     struct listing *listing = round->data;
     const redisReply *cursor = NULL, *keys = NULL;
@@ -85,7 +89,7 @@ static enum quorum_vote page_read(struct redlock_round *round, unsigned node,
     return QUORUM_YES;
 }
 
-static enum quorum_verdict page_judge(const struct redlock_round *round)
+static enum redlock_quorum_verdict page_judge(const struct redlock_round *round)
 {
     if (round->tally.open > 0)
         return QUORUM_WAIT;
@@ -123,7 +127,8 @@ static bool node_scan(struct listing *listing, unsigned node)
 {
     (void)snprintf(listing->cursor, sizeof listing->cursor, "0");
     do {
-        if (redlock_now(listing->session) >= listing->deadline_ns || !page_take(listing, node))
+        if (redlock_session_now(listing->session) >= listing->deadline_ns ||
+            !page_take(listing, node))
             return false;
     } while (strcmp(listing->cursor, "0") != 0 && !listing->no_memory);
     return true;
@@ -131,26 +136,26 @@ static bool node_scan(struct listing *listing, unsigned node)
 
 static enum dlock_status names_collect(struct listing *listing, struct dlock_error *err)
 {
-    const struct redlock_place *place = listing->session->place;
-    unsigned needed = place->count - place->need + 1, scanned = 0;
+    const struct redlock_config *config = listing->session->config;
+    unsigned needed = config->count - config->need + 1, scanned = 0;
 
-    for (unsigned i = 0; i < place->count && scanned < needed && !listing->no_memory; i++)
+    for (unsigned i = 0; i < config->count && scanned < needed && !listing->no_memory; i++)
         scanned += node_scan(listing, i);
     if (listing->no_memory)
-        return redlock_fail(err, place, DLOCK_NOMEM, "no memory for a list");
+        return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a list");
     if (scanned >= needed)
         return DLOCK_OK;
-    (void)redlock_fail(err, place, DLOCK_NO_QUORUM,
-                       "%u of %u nodes listed their names, and %u are "
-                       "needed",
-                       scanned, place->count, needed);
-    redlock_report(err, listing->session, NULL);
+    (void)redlock_config_fail(err, config, DLOCK_NO_QUORUM,
+                              "%u of %u nodes listed their names, and %u are "
+                              "needed",
+                              scanned, config->count, needed);
+    redlock_session_report(err, listing->session);
     return DLOCK_NO_QUORUM;
 }
 
-static void batch_look(struct listing *listing, size_t count)
+static void batch_inspect(struct listing *listing, size_t count)
 {
-    struct redlock_look look = {
+    struct redlock_inspection inspection = {
         .session = listing->session,
         .names = listing->batch,
         .count = count,
@@ -161,35 +166,35 @@ static void batch_look(struct listing *listing, size_t count)
         .listing = true,
     };
 
-    listing->status = redlock_look(&look);
-    listing->stopped = look.stopped;
+    listing->status = redlock_inspect_names(&inspection);
+    listing->stopped = inspection.stopped;
 }
 
-static void batch_tell(struct listing *listing)
+static void batch_report(struct listing *listing)
 {
     size_t count = listing->batch_count;
 
     listing->batch_count = 0;
     if (count == 0 || listing->stopped || listing->status != DLOCK_OK)
         return;
-    if (redlock_now(listing->session) >= listing->deadline_ns)
-        listing->status = redlock_fail(listing->err, listing->session->place, DLOCK_UNKNOWN,
-                                       "a list: no time for the rest");
+    if (redlock_session_now(listing->session) >= listing->deadline_ns)
+        listing->status = redlock_config_fail(listing->err, listing->session->config, DLOCK_UNKNOWN,
+                                              "a list: no time for the rest");
     else
-        batch_look(listing, count);
+        batch_inspect(listing, count);
 }
 
-static void name_tell(const void *node, VISIT visit, void *arg)
+static void name_report(const void *node, VISIT visit, void *arg)
 {
-    const struct seen *seen = *(const struct seen *const *)node;
+    const struct listed_name *listed = *(const struct listed_name *const *)node;
     struct listing *listing = arg;
 
     if (visit != postorder && visit != leaf)
         return;
     listing->batch[listing->batch_count++] =
-        (struct redlock_name){.bytes = seen->name, .len = seen->len};
-    if (listing->batch_count == REDLOCK_LOOK_MAX)
-        batch_tell(listing);
+        (struct redlock_name){.bytes = listed->name, .len = listed->len};
+    if (listing->batch_count == REDLOCK_INSPECT_MAX)
+        batch_report(listing);
 }
 
 enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
@@ -202,11 +207,11 @@ enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t
 
     if (prefix_len > RESP_NAME_MAX)
         return DLOCK_OK; /* no name is that long */
-    resp_keys_pattern(listing.pattern, &session->place->nodes[0], prefix, prefix_len);
+    resp_keys_pattern(listing.pattern, &session->config->nodes[0], prefix, prefix_len);
     listing.status = names_collect(&listing, err);
     if (listing.status == DLOCK_OK)
-        twalk_r(listing.names, name_tell, &listing);
-    batch_tell(&listing);
+        twalk_r(listing.names, name_report, &listing);
+    batch_report(&listing);
     tdestroy(listing.names, free);
     return listing.status;
 }

@@ -1,39 +1,39 @@
 -- SPDX-License-Identifier: MIT
--- What one node knows of a name. Each script is put together from several files when dlock is built;
--- see CMakeLists.txt.
+-- What one node stores of a name. Each script is put together from several files at build time; see
+-- CMakeLists.txt.
 --
 --   lock     string: "token round since label" of the exclusive holder, with the lease as its time to live;
---            or ~ while there are readers, or a turn is kept: who comes with a plain SET NX does not get in
+--            or ~ while there are readers, or the name is reserved: a plain SET NX then gets nothing
 --   info     hash: r<token> "round since label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
---   queue    sorted set: tokens of those who wait, by their tickets, which are the same on all nodes
---   places   hash: <token> "ends mode channel" of those; - "token ends mode" whose turn it is
+--   queue    sorted set: tokens of waiters, by their tickets, which are the same on all nodes
+--   entries  hash: <token> "ends mode channel" of a waiter; - "token ends mode" of the reservation
 --
--- A script is given the key of the lock; the others are it, and :m :r :q :w behind it. A node is not one of a
--- cluster, and keys that are given cost it more than those that are made.
+-- A script gets the key of the lock, and makes the other keys by adding :m :r :q :w, as a key that is given
+-- costs the node more. The node does not belong to a cluster.
 --
--- A token belongs to an attempt, a round to one request in it: a release that was meant for an earlier
--- round and comes late does not undo a later one. All times are milliseconds of the server's clock.
+-- A token belongs to an attempt, a round to one request of the attempt: a release for an earlier round that
+-- arrives late does not undo a later round. All times are milliseconds of the server's clock.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local TURN = 200 -- ms that a free name is kept for the first of those who wait
+local RESERVED = 200 -- ms for which a free name is reserved for the first waiter
 
--- What was read or written of a name is kept for the rest of the script: value and turn, false if there is
--- none, absent, the number of live readers, and live places by their tokens.
+-- The script remembers what it has read or written of a name: value and reservation, false if there is none;
+-- absent; live, the number of readers; and live queue entries by token.
 local function name_at(lock)
     return { lock = lock, info = lock .. ':m', readers = lock .. ':r', queue = lock .. ':q',
-             places = lock .. ':w', said = {}, place = {} }
+             entries = lock .. ':w', messages = {}, entry = {} }
 end
 
 local function text(number)
     return string.format('%.0f', number)
 end
 
--- As the server words it: the server's own errors begin with a word in capitals.
+-- The text as the server reports it: an error of the server begins with a word in capitals.
 local function error_text(failure)
-    local said = type(failure) == 'table' and failure.err or tostring(failure)
-    return string.match(said, '%u%u+ .*') or 'ERR ' .. said
+    local reported = type(failure) == 'table' and failure.err or tostring(failure)
+    return string.match(reported, '%u%u+ .*') or 'ERR ' .. reported
 end
 
 local function is_foreign(failure)
@@ -70,7 +70,7 @@ local function lock_drop(name)
     return redis.call('DEL', name.lock)
 end
 
--- Nobody gets in without asking for so long.
+-- For so long the name cannot be taken by SET NX.
 local function mark(name, lasts)
     if name.absent or redis.call('PTTL', name.lock) < lasts then
         lock_put(name, '~', lasts)
@@ -84,7 +84,7 @@ end
 local function readers_set(name, token, round, ends, label)
     local known = redis.call('HGET', name.info, 'r' .. token)
     if known then
-        redis.call('ZREM', name.readers, '-') -- a first write that needs no memory: then none of the others is refused
+        redis.call('ZREM', name.readers, '-') -- a first write that needs no memory: then no later one is refused
     end
     local rest = known and string.match(known, '^%d+ (.*)$') or text(now) .. ' ' .. label
     redis.call('HSET', name.info, 'r' .. token, round .. ' ' .. rest)
@@ -100,7 +100,7 @@ end
 local function reader_drop(name, token)
     local dropped = redis.call('ZREM', name.readers, token)
     name.live = nil
-    redis.pcall('HDEL', name.info, 'r' .. token) -- it may be something else, and nobody's
+    redis.pcall('HDEL', name.info, 'r' .. token) -- the key may be foreign
     return dropped
 end
 
@@ -109,7 +109,7 @@ local function reader_round(name, token)
     return tonumber(known and string.match(known, '^%d+') or 0)
 end
 
--- How many readers are left; the dead ones are gone afterwards.
+-- The number of live readers. Removes dead ones.
 local function readers_live(name)
     if name.live then
         return name.live
@@ -123,113 +123,113 @@ local function readers_live(name)
     return live
 end
 
--- ---- those who wait ----
+-- ---- waiters ----
 
-local function place_drop(name, token)
-    name.place[token] = false
-    redis.call('HDEL', name.places, token)
+local function dequeue(name, token)
+    name.entry[token] = false
+    redis.call('HDEL', name.entries, token)
     return redis.call('ZREM', name.queue, token)
 end
 
--- Mode and channel of a live place, or nil.
-local function place_of(name, token)
-    local place = name.place[token]
-    if place == nil then
-        local entry = redis.call('HGET', name.places, token)
-        local ends, mode, channel = string.match(entry or '', '^(%d+) (%S+) (.*)$')
-        place = ends and tonumber(ends) > now and { mode, channel } or false
-        name.place[token] = place
+-- Mode and channel of a live queue entry, or nil.
+local function entry_of(name, token)
+    local entry = name.entry[token]
+    if entry == nil then
+        local stored = redis.call('HGET', name.entries, token)
+        local ends, mode, channel = string.match(stored or '', '^(%d+) (%S+) (.*)$')
+        entry = ends and tonumber(ends) > now and { mode, channel } or false
+        name.entry[token] = entry
     end
-    if place then
-        return place[1], place[2]
+    if entry then
+        return entry[1], entry[2]
     end
 end
 
--- Token and mode of the first who waits, or nil; the dead ones before are gone afterwards.
+-- Token and mode of the first waiter, or nil. Removes dead ones before it.
 local function queue_head(name)
     while true do
         local token = redis.call('ZRANGE', name.queue, 0, 0)[1]
         if not token then
             return nil
         end
-        local mode = place_of(name, token)
+        local mode = entry_of(name, token)
         if mode then
             return token, mode
         end
-        place_drop(name, token)
+        dequeue(name, token)
     end
 end
 
--- Whose turn it is: token, mode and what is left of it (0 and less: he let it go by), or nil. A turn ends
--- with the place.
-local function turn_of(name)
-    if name.turn == nil then
-        name.turn = redis.call('HGET', name.places, '-')
+-- The reservation: token, mode and time left (0 and less: it has run out), or nil. A reservation ends with the
+-- queue entry.
+local function reservation_of(name)
+    if name.reservation == nil then
+        name.reservation = redis.call('HGET', name.entries, '-')
     end
-    local token, ends, mode = string.match(name.turn or '', '^(%S+) (%d+) (%S+)$')
-    if token and place_of(name, token) then
+    local token, ends, mode = string.match(name.reservation or '', '^(%S+) (%d+) (%S+)$')
+    if token and entry_of(name, token) then
         return token, mode, tonumber(ends) - now
     end
 end
 
-local function turn_set(name, turn)
-    if turn then
-        redis.call('HSET', name.places, '-', turn)
+local function reservation_set(name, reserved)
+    if reserved then
+        redis.call('HSET', name.entries, '-', reserved)
     else
-        redis.call('HDEL', name.places, '-')
+        redis.call('HDEL', name.entries, '-')
     end
-    name.turn = turn
+    name.reservation = reserved
 end
 
-local function tell_later(name, token)
-    local _, channel = place_of(name, token)
+local function message_add(name, token)
+    local _, channel = entry_of(name, token)
     if channel then
-        table.insert(name.said, { channel, token })
+        table.insert(name.messages, { channel, token })
     end
 end
 
--- The name is free, or read: it is the turn of the first who waits and can have it, readers together.
--- It is kept for them for a moment, and they are told. Nothing is granted: that takes a majority, and
--- so the first is the same on all nodes, whoever had the turn on one of them until now. Who lets a
--- turn go by, and is not the one that asks, has lost the place, and may come again with the ticket.
+-- Reserves a name that is free, or has readers, for the first waiter that can have it, or for the first
+-- readers together, and sends them a message. A reservation grants nothing, as a grant needs a majority. The
+-- first waiter is the same on all nodes, whatever was reserved before. A waiter whose reservation has run
+-- out, unless it is `asks`, loses its queue entry, and may enqueue again with the same ticket.
 local function pass_on(name, asks)
     if lock_value(name) then
         return
     end
-    local turn, _, left = turn_of(name)
-    if turn and left <= 0 and turn ~= asks then
-        place_drop(name, turn)
+    local reserved, _, left = reservation_of(name)
+    if reserved and left <= 0 and reserved ~= asks then
+        dequeue(name, reserved)
     end
     local token, mode = queue_head(name)
-    if token and token == turn and left > 0 then
+    if token and token == reserved and left > 0 then
         return
     end
     local readers = readers_live(name)
     if not token or (mode == 'x' and readers > 0) then
-        if name.turn then
-            turn_set(name, false)
+        if name.reservation then
+            reservation_set(name, false)
         end
         if readers == 0 and not name.absent then
             lock_drop(name)
         end
         return
     end
-    turn_set(name, token .. ' ' .. text(now + TURN) .. ' ' .. mode)
-    mark(name, TURN)
-    tell_later(name, token)
+    reservation_set(name, token .. ' ' .. text(now + RESERVED) .. ' ' .. mode)
+    mark(name, RESERVED)
+    message_add(name, token)
     if mode == 's' then
         for _, other in ipairs(redis.call('ZRANGE', name.queue, 1, -1)) do
-            if place_of(name, other) == 'x' then
+            if entry_of(name, other) == 'x' then
                 return
             end
-            tell_later(name, other)
+            message_add(name, other)
         end
     end
 end
 
--- What keeps this token from the name: for how long (-1: not known) and whose lock it is ('': not one
--- token's); or nil. A reader does not pass a writer who came before.
-local function blocked(name, token, mode, turns)
+-- What keeps this token from the name: the time left (-1: not known) and the owner ('': not one token);
+-- or nil. A reader does not pass a writer that waits since before. queued: reservations and waiters count.
+local function blocked(name, token, mode, queued)
     local value = lock_value(name)
     if value then
         return redis.call('PTTL', name.lock), (owner_of(value))
@@ -238,10 +238,10 @@ local function blocked(name, token, mode, turns)
         local last = redis.call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
         return tonumber(last[2]) - now, ''
     end
-    if not turns then
+    if not queued then
         return nil
     end
-    local head, head_mode, left = turn_of(name)
+    local head, head_mode, left = reservation_of(name)
     if head and left > 0 and head ~= token and not (mode == 's' and head_mode == 's') then
         return left, ''
     end
@@ -250,7 +250,7 @@ local function blocked(name, token, mode, turns)
             if other == token then
                 return nil
             end
-            if place_of(name, other) == 'x' then
+            if entry_of(name, other) == 'x' then
                 return -1, ''
             end
         end
@@ -258,9 +258,9 @@ local function blocked(name, token, mode, turns)
     return nil
 end
 
--- Last, and never an error: those who wait look by themselves, too.
-local function tell(name)
-    for _, said in ipairs(name.said) do
-        redis.pcall('PUBLISH', said[1], said[2])
+-- The last step, and never an error: waiters ask by themselves, too.
+local function messages_publish(name)
+    for _, message in ipairs(name.messages) do
+        redis.pcall('PUBLISH', message[1], message[2])
     end
 end

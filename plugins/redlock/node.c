@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "node.h"
-#include "lib/time.h"
-#include "redlock.h"
+#include "resp/guard.h"
 
 #define STUCK_NS  (2 * DL_NS_PER_S)     /* without an answer */
-#define REPLY_MAX ((size_t)1024 * 1024) /* bytes of one answer: a page of a list */
+#define REPLY_MAX ((size_t)1024 * 1024) /* bytes of one answer, as a page of a list */
 
 static int64_t now(const struct redlock_node *node)
 {
     return node->connection.host->now_ns(node->connection.host->ctx);
 }
 
-/* The oldest request without an answer. */
-static struct redlock_ask ask_next(struct redlock_node *node)
+/* Takes out the oldest request without an answer. */
+static struct redlock_sent_request sent_next(struct redlock_node *node)
 {
     unsigned at = node->first;
 
-    node->first = (at + 1) % NODE_ASKS_MAX;
+    node->first = (at + 1) % REDLOCK_NODE_SENT_MAX;
     node->count--;
-    return node->asks[at];
+    return node->sent[at];
 }
 
 /* ---- for the connection ---- */
@@ -28,11 +27,11 @@ static enum dlock_status read_secret(struct resp_connection *connection, char **
 {
     const struct redlock_node *node = (const struct redlock_node *)connection;
 
-    return redlock_place_secret(node->all, node->index, node->target, secret, err);
+    return redlock_config_secret(node->config, node->index, node->target, secret, err);
 }
 
-/* Whether the server may have a vote. A server without a run_id may be two of the nodes. The clock
- * is read after the server said for how long it has been up. */
+/* Refuses a server that may have no vote: without a run_id it may be two of the nodes. The guard
+ * time counts from now, which is after the server read its uptime. */
 static void on_ready(struct resp_connection *connection)
 {
     struct redlock_node *node = (struct redlock_node *)connection;
@@ -59,14 +58,14 @@ static void on_ready(struct resp_connection *connection)
 static void on_reply(struct resp_connection *connection, const redisReply *reply)
 {
     struct redlock_node *node = (struct redlock_node *)connection;
-    struct redlock_ask ask;
+    struct redlock_sent_request sent;
 
     if (node->count == 0) {
-        resp_connection_drop(connection, DLOCK_PROTOCOL, "an answer that nobody asked for");
+        resp_connection_drop(connection, DLOCK_PROTOCOL, "an answer without a request");
         return;
     }
-    ask = ask_next(node);
-    node->deliver(node, &ask, reply);
+    sent = sent_next(node);
+    node->deliver(node, &sent, reply);
 }
 
 static void on_end(struct resp_connection *connection)
@@ -74,14 +73,14 @@ static void on_end(struct resp_connection *connection)
     struct redlock_node *node = (struct redlock_node *)connection;
 
     while (node->count > 0) {
-        struct redlock_ask ask = ask_next(node);
+        struct redlock_sent_request sent = sent_next(node);
 
-        node->deliver(node, &ask, NULL);
+        node->deliver(node, &sent, NULL);
     }
 }
 
-void redlock_node_init(struct redlock_node *node, const struct redlock_place *all, unsigned index,
-                       const struct tls *tls, const struct dlock_host *host,
+void redlock_node_init(struct redlock_node *node, const struct redlock_config *config,
+                       unsigned index, const struct tls *tls, const struct dlock_host *host,
                        redlock_deliver_fn *deliver, void *owner)
 {
     static const struct resp_connection_user user = {
@@ -93,8 +92,9 @@ void redlock_node_init(struct redlock_node *node, const struct redlock_place *al
         .wants_info = true,
     };
 
-    *node = (struct redlock_node){.all = all, .index = index, .deliver = deliver, .owner = owner};
-    resp_connection_init(&node->connection, &all->nodes[index], tls, host, &user);
+    *node =
+        (struct redlock_node){.config = config, .index = index, .deliver = deliver, .owner = owner};
+    resp_connection_init(&node->connection, &config->nodes[index], tls, host, &user);
 }
 
 void redlock_node_close(struct redlock_node *node)
@@ -106,25 +106,25 @@ void redlock_node_close(struct redlock_node *node)
 /* ---- requests ---- */
 
 bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
-                       const struct redlock_ask *ask)
+                       const struct redlock_sent_request *sent)
 {
     struct resp_connection *connection = &node->connection;
 
     if (connection->state != RESP_READY)
         return false;
-    if (node->count == NODE_ASKS_MAX || !resp_connection_add(connection, bytes, len)) {
+    if (node->count == REDLOCK_NODE_SENT_MAX || !resp_connection_add(connection, bytes, len)) {
         (void)snprintf(connection->why, sizeof connection->why,
                        "too many requests without an answer");
         return false;
     }
-    node->asks[(node->first + node->count++) % NODE_ASKS_MAX] = *ask;
-    (void)resp_connection_flush(connection); /* if it fails, a part may have left */
+    node->sent[(node->first + node->count++) % REDLOCK_NODE_SENT_MAX] = *sent;
+    (void)resp_connection_flush(connection); /* if it fails, a part of the request may have left */
     return true;
 }
 
 int64_t redlock_node_waiting_since(const struct redlock_node *node)
 {
-    return node->count > 0 ? node->asks[node->first].sent_ns : 0;
+    return node->count > 0 ? node->sent[node->first].sent_ns : 0;
 }
 
 static bool is_stuck(const struct redlock_node *node, int64_t now_ns)
@@ -143,7 +143,7 @@ int64_t redlock_node_due_ns(const struct redlock_node *node, int64_t now_ns)
                : resp_connection_due_ns(&node->connection, now_ns);
 }
 
-bool redlock_node_restless(const struct redlock_node *node, int64_t now_ns)
+bool redlock_node_has_work(const struct redlock_node *node, int64_t now_ns)
 {
     return node->connection.state != RESP_READY || is_stuck(node, now_ns);
 }

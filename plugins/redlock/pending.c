@@ -9,7 +9,7 @@
 struct redlock_pending_release {
     struct redlock_pending_release *next;
     int64_t due_ns;
-    struct redlock_ask release;
+    struct redlock_sent_request release;
 };
 
 void redlock_pending_init(struct redlock_pending *pending)
@@ -19,7 +19,7 @@ void redlock_pending_init(struct redlock_pending *pending)
         pending->nodes[i] = (struct redlock_pending_list){.due_ns = INT64_MAX};
 }
 
-static void remove_locked(struct redlock_pending_list *list, struct redlock_pending_release **at)
+static void entry_remove(struct redlock_pending_list *list, struct redlock_pending_release **at)
 {
     struct redlock_pending_release *entry = *at;
 
@@ -32,17 +32,18 @@ void redlock_pending_fini(struct redlock_pending *pending)
 {
     for (unsigned i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
         while (pending->nodes[i].first != NULL)
-            remove_locked(&pending->nodes[i], &pending->nodes[i].first);
+            entry_remove(&pending->nodes[i], &pending->nodes[i].first);
     (void)pthread_mutex_destroy(&pending->mutex);
 }
 
-static bool is_same(const struct redlock_ask *one, const struct redlock_ask *other)
+static bool is_same(const struct redlock_sent_request *one,
+                    const struct redlock_sent_request *other)
 {
     return one->what == other->what && memcmp(one->token, other->token, sizeof one->token) == 0;
 }
 
-static void add_locked(struct redlock_pending_list *list, const struct redlock_ask *release,
-                       int64_t due_ns)
+static void add_locked(struct redlock_pending_list *list,
+                       const struct redlock_sent_request *release, int64_t due_ns)
 {
     struct redlock_pending_release **at = &list->first;
 
@@ -57,16 +58,16 @@ static void add_locked(struct redlock_pending_list *list, const struct redlock_a
         list->count++;
     }
     (*at)->release = *release;
-    (*at)->release.call = 0; /* the round that it was of may be over */
+    (*at)->release.round_id = 0; /* its round must not get a second answer */
     (*at)->due_ns = due_ns;
     if (due_ns < list->due_ns)
         list->due_ns = due_ns;
     if (list->count > PENDING_MAX)
-        remove_locked(list, &list->first);
+        entry_remove(list, &list->first);
 }
 
 void redlock_pending_add(struct redlock_pending *pending, unsigned node,
-                         const struct redlock_ask *release, int64_t due_ns)
+                         const struct redlock_sent_request *release, int64_t due_ns)
 {
     (void)pthread_mutex_lock(&pending->mutex);
     add_locked(&pending->nodes[node], release, due_ns);
@@ -74,7 +75,7 @@ void redlock_pending_add(struct redlock_pending *pending, unsigned node,
 }
 
 bool redlock_pending_take(struct redlock_pending *pending, unsigned node, int64_t now_ns,
-                          struct redlock_ask *release)
+                          struct redlock_sent_request *release)
 {
     struct redlock_pending_list *list = &pending->nodes[node];
     struct redlock_pending_release **at = &list->first;
@@ -89,7 +90,7 @@ bool redlock_pending_take(struct redlock_pending *pending, unsigned node, int64_
     taken = *at != NULL;
     if (taken) {
         *release = (*at)->release;
-        remove_locked(list, at);
+        entry_remove(list, at);
     } else {
         list->due_ns = due_ns;
     }

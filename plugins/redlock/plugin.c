@@ -1,40 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redlock://h1,h2,h3, redlocks: with TLS - a majority of independent Redis or Valkey masters, by
- * the Redlock algorithm. README.md says what they have to be set up like, and what can be relied
- * on.
+ * redlock://h1,h2,h3 - a majority of independent Redis or Valkey masters, by the Redlock algorithm;
+ * redlocks: uses TLS. README.md says how to set up the servers, and what a user can rely on.
  */
-#include "hub.h"
-#include "redlock.h"
-
-#define REDLOCK_CAPS \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
-
-void redlock_info_fill(struct dlock_session_info *info, const struct redlock_session *session)
-{
-    const struct redlock_place *place = session->place;
-    const struct redlock_node *node = session->nodes;
-
-    while (node->connection.state != RESP_READY)
-        node++;
-    info->caps = REDLOCK_CAPS;
-    if (place->restart_guard_ms == 0 || place->nodes[0].unsafe_eviction)
-        info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
-    (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", place->count,
-                   node->connection.info.server);
-    redlock_place_show(place, info->endpoint, sizeof info->endpoint);
-}
+#include "attempt.h"
+#include "deliver.h"
+#include "release.h"
+#include "resp/guard.h"
+#include "slots.h"
 
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
-/* Once a client. */
-static void unguarded_tell(const struct redlock_session *session)
+/* Logs once a client. */
+static void unguarded_log(const struct redlock_session *session)
 {
     char all[64], line[300];
 
-    if (session->place->restart_guard_ms > 0 || !redlock_hub_first(session->hub))
+    if (session->config->restart_guard_ms > 0 || !redlock_client_first(session->client))
         return;
-    redlock_place_show(session->place, all, sizeof all);
+    redlock_config_print(session->config, all, sizeof all);
     (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", all, RESP_UNGUARDED);
     session->host->log(session->host->ctx, LOG_INFO, line);
 }
@@ -49,30 +33,30 @@ static enum dlock_status redlock_open(void *self, const struct dlock_host *host,
 
     if (status != DLOCK_OK)
         return status;
-    redlock_info_fill(info, session);
-    unguarded_tell(session);
+    redlock_session_info(info, session);
+    unguarded_log(session);
     return DLOCK_OK;
 }
 
 static void redlock_close(void *self, bool forked)
 {
     if (forked)
-        redlock_session_leave(self);
+        redlock_session_after_fork(self);
     else
         redlock_session_close(self);
 }
 
-/* Whoever waited has a place on the nodes. */
+/* An attempt that waited has queue entries on the nodes. */
 static void redlock_forget(void *self, const struct dlock_request *req)
 {
     struct redlock_session *session = self;
     struct redlock_attempt *attempt = req->attempt;
-    bool placed = attempt->waiter.subscriber != NULL && attempt->ticket_ms != 0;
+    bool queued = attempt->waiter.subscriber != NULL && attempt->ticket_ms != 0;
 
-    redlock_hub_end(attempt);
-    if (placed && session != NULL)
-        redlock_session_release(session, UINT32_MAX, req->name, req->name_len, req->token,
-                                REDLOCK_ALL_ROUNDS, REDLOCK_LEAVE);
+    redlock_attempt_end(attempt);
+    if (queued && session != NULL)
+        redlock_release_send_all(session, UINT32_MAX, req->name, req->name_len, req->token,
+                                 REDLOCK_ALL_ROUNDS, REDLOCK_DEQUEUE);
 }
 
 static const struct dlock_backend_ops redlock_ops = {
@@ -81,15 +65,15 @@ static const struct dlock_backend_ops redlock_ops = {
     .attempt_size = sizeof(struct redlock_attempt),
     .open = redlock_open,
     .close = redlock_close,
-    .trylock = redlock_trylock,
+    .trylock = redlock_acquire,
     .renew = redlock_renew,
     .unlock = redlock_unlock,
     .forget = redlock_forget,
     .watch = redlock_watch,
-    .interrupt = redlock_interrupt,
+    .interrupt = redlock_watch_interrupt,
     .inspect = redlock_inspect,
     .list = redlock_list,
-    .break_lock = redlock_break,
+    .break_lock = redlock_unlock_break,
     .probe = redlock_probe,
 };
 

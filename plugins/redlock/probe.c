@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "redlock.h"
+#include "resp/guard.h"
+#include "session.h"
+#include "slots.h"
 
 #include <string.h>
 
 #define SKEW_MOST_US INT64_C(1000000)
 
-/* How far the nodes' wall clocks are apart; they were read within one connecting. */
+/* How far the wall clocks of the nodes are apart. All were read while the session connected. */
 static int64_t skew_us(const struct redlock_session *session)
 {
     int64_t least = INT64_MAX, most = 0;
 
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
 
         if (node->connection.state != RESP_READY || node->connection.info.clock_us == 0)
@@ -23,7 +25,7 @@ static int64_t skew_us(const struct redlock_session *session)
     return most > least ? most - least : 0;
 }
 
-static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void *arg)
+static void node_check(const struct redlock_node *node, dlock_check_fn *fn, void *arg)
 {
     char found[160];
     struct dlock_check check = {
@@ -42,16 +44,16 @@ static void node_tell(const struct redlock_node *node, dlock_check_fn *fn, void 
 
 static void report(const struct redlock_session *session, dlock_check_fn *fn, void *arg)
 {
-    const struct redlock_place *place = session->place;
-    bool eviction = place->nodes[0].unsafe_eviction;
+    const struct redlock_config *config = session->config;
+    bool eviction = config->nodes[0].unsafe_eviction;
     int64_t apart_us = skew_us(session);
     char guard[64], clocks[64];
     const struct dlock_check checks[] = {
         {.struct_size = sizeof(struct dlock_check),
          .name = "restart_guard",
          .found = guard,
-         .advice = place->restart_guard_ms > 0 ? NULL : RESP_UNGUARDED,
-         .clears = place->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
+         .advice = config->restart_guard_ms > 0 ? NULL : RESP_UNGUARDED,
+         .clears = config->restart_guard_ms > 0 ? 0 : DLOCK_CAP_CRASH_SAFE},
         {.struct_size = sizeof(struct dlock_check),
          .name = "unsafe_eviction",
          .found = eviction ? "on" : "off",
@@ -64,10 +66,10 @@ static void report(const struct redlock_session *session, dlock_check_fn *fn, vo
              apart_us < SKEW_MOST_US ? NULL : "they should not be stepped while locks are held"},
     };
 
-    (void)snprintf(guard, sizeof guard, "%g s", (double)place->restart_guard_ms / 1000);
+    (void)snprintf(guard, sizeof guard, "%g s", (double)config->restart_guard_ms / 1000);
     (void)snprintf(clocks, sizeof clocks, "%lld ms apart", (long long)apart_us / 1000);
-    for (unsigned i = 0; i < place->count; i++)
-        node_tell(&session->nodes[i], fn, arg);
+    for (unsigned i = 0; i < config->count; i++)
+        node_check(&session->nodes[i], fn, arg);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         fn(arg, &checks[i]);
 }
@@ -82,6 +84,6 @@ enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_se
         return status;
     if (fn != NULL)
         report(session, fn, arg);
-    redlock_info_fill(info, session);
+    redlock_session_info(info, session);
     return DLOCK_OK;
 }

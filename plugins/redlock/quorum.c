@@ -3,14 +3,15 @@
 
 #include <stdlib.h>
 
-unsigned quorum_need(unsigned nodes)
+unsigned redlock_quorum_need(unsigned nodes)
 {
     return nodes / 2 + 1;
 }
 
-struct quorum_tally quorum_count(const enum quorum_vote *votes, unsigned nodes)
+struct redlock_quorum_tally redlock_quorum_count(const enum redlock_quorum_vote *votes,
+                                                 unsigned nodes)
 {
-    struct quorum_tally tally = {.nodes = nodes, .need = quorum_need(nodes)};
+    struct redlock_quorum_tally tally = {.nodes = nodes, .need = redlock_quorum_need(nodes)};
 
     for (unsigned i = 0; i < nodes; i++) {
         tally.open += votes[i] == QUORUM_OPEN;
@@ -22,7 +23,7 @@ struct quorum_tally quorum_count(const enum quorum_vote *votes, unsigned nodes)
     return tally;
 }
 
-enum quorum_verdict quorum_acquired(const struct quorum_tally *tally)
+enum redlock_quorum_verdict redlock_quorum_acquired(const struct redlock_quorum_tally *tally)
 {
     if (tally->yes >= tally->need)
         return QUORUM_WON;
@@ -31,7 +32,7 @@ enum quorum_verdict quorum_acquired(const struct quorum_tally *tally)
     return tally->yes + tally->open >= tally->need ? QUORUM_WAIT : QUORUM_UNSURE;
 }
 
-enum quorum_verdict quorum_renewed(const struct quorum_tally *tally)
+enum redlock_quorum_verdict redlock_quorum_renewed(const struct redlock_quorum_tally *tally)
 {
     if (tally->yes >= tally->need)
         return QUORUM_WON;
@@ -42,7 +43,7 @@ enum quorum_verdict quorum_renewed(const struct quorum_tally *tally)
     return tally->yes + tally->silent >= tally->need ? QUORUM_UNSURE : QUORUM_SHORT;
 }
 
-enum quorum_verdict quorum_released(const struct quorum_tally *tally)
+enum redlock_quorum_verdict redlock_quorum_released(const struct redlock_quorum_tally *tally)
 {
     if (tally->yes >= tally->need)
         return QUORUM_WON;
@@ -62,7 +63,7 @@ static int ascending(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-int64_t quorum_least(int64_t *values, size_t count, unsigned need)
+int64_t redlock_quorum_least(int64_t *values, size_t count, unsigned need)
 {
     if (need == 0 || count < need)
         return 0;
@@ -70,7 +71,7 @@ int64_t quorum_least(int64_t *values, size_t count, unsigned need)
     return values[count - need];
 }
 
-int64_t quorum_latest(int64_t *values, size_t count, unsigned need)
+int64_t redlock_quorum_latest(int64_t *values, size_t count, unsigned need)
 {
     if (need == 0 || count < need)
         return -1;

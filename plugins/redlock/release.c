@@ -1,30 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-#include "hub.h"
+#include "release.h"
 #include "lib/hex.h"
-#include "redlock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void redlock_ask_fill(struct redlock_ask *ask, const unsigned char *name, uint32_t name_len,
-                      const unsigned char *token, uint32_t last_round, enum redlock_release what)
+void redlock_release_make(struct redlock_release_request *release,
+                          const struct redlock_config *config, const unsigned char *name,
+                          uint32_t name_len, const char *owner, uint32_t last_round,
+                          enum redlock_release_kind what)
 {
-    *ask = (struct redlock_ask){
-        .kind = ASK_RELEASE, .what = (int)what, .round = last_round, .name_len = name_len};
-    memcpy(ask->token, token, sizeof ask->token);
-    memcpy(ask->name, name, name_len);
+    static const char *const words[] = {"UNLOCK", "UNDO", "DEQUEUE"};
+
+    resp_keys_make(&release->keys, &config->nodes[0], name, name_len);
+    if (last_round == REDLOCK_ALL_ROUNDS)
+        memcpy(release->round, "*", sizeof "*");
+    else
+        (void)resp_command_number(release->round, last_round);
+    redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
+    redlock_request_name(&release->request, &release->keys);
+    resp_command_text(&release->request.command, owner);
+    resp_command_text(&release->request.command, release->round);
+    resp_command_text(&release->request.command, words[what]);
+}
+
+void redlock_release_fill(struct redlock_sent_request *sent, const unsigned char *name,
+                          uint32_t name_len, const unsigned char *token, uint32_t last_round,
+                          enum redlock_release_kind what)
+{
+    *sent = (struct redlock_sent_request){
+        .kind = SENT_RELEASE, .what = (int)what, .round = last_round, .name_len = name_len};
+    memcpy(sent->token, token, sizeof sent->token);
+    memcpy(sent->name, name, name_len);
 }
 
 void redlock_release_later(struct redlock_session *session, unsigned node,
-                           const struct redlock_ask *release)
+                           const struct redlock_sent_request *release)
 {
-    redlock_pending_add(session->pending, node, release, redlock_now(session));
+    redlock_pending_add(&session->client->pending, node, release, redlock_session_now(session));
 }
 
-/* By the connection that it has now; later, if there is none. The first on a connection goes out
- * with the text of its script: nobody may look whether the node knew it. */
+/* The first release on a connection is sent with the text of its script, as possibly nobody waits
+ * for the answer that the node does not know it. */
 bool redlock_release_send(struct redlock_session *session, struct redlock_node *node,
-                          const struct redlock_ask *release)
+                          const struct redlock_sent_request *release)
 {
     REDLOCK_NOT_ZEROED struct redlock_release_request request;
     char hex[RESP_HEX_SIZE], *bytes = NULL;
@@ -32,8 +51,8 @@ bool redlock_release_send(struct redlock_session *session, struct redlock_node *
     size_t len = 0;
 
     dl_hex_encode(hex, release->token, DLOCK_TOKEN_SIZE);
-    redlock_release_make(&request, session->place, release->name, release->name_len, hex,
-                         release->round, (enum redlock_release)release->what);
+    redlock_release_make(&request, session->config, release->name, release->name_len, hex,
+                         release->round, (enum redlock_release_kind)release->what);
     bytes = redlock_request_format(&request.request, !node->knows_release, &len);
     sent = bytes != NULL && redlock_node_send(node, bytes, len, release);
     free(bytes);
@@ -44,28 +63,28 @@ bool redlock_release_send(struct redlock_session *session, struct redlock_node *
     return sent;
 }
 
-void redlock_session_release(struct redlock_session *session, unsigned nodes,
-                             const unsigned char *name, uint32_t name_len,
-                             const unsigned char *token, uint32_t last_round,
-                             enum redlock_release what)
+void redlock_release_send_all(struct redlock_session *session, unsigned nodes,
+                              const unsigned char *name, uint32_t name_len,
+                              const unsigned char *token, uint32_t last_round,
+                              enum redlock_release_kind what)
 {
-    struct redlock_ask release;
+    struct redlock_sent_request release;
 
-    redlock_ask_fill(&release, name, name_len, token, last_round, what);
-    release.sent_ns = redlock_now(session);
-    for (unsigned i = 0; i < session->place->count; i++)
+    redlock_release_fill(&release, name, name_len, token, last_round, what);
+    release.sent_ns = redlock_session_now(session);
+    for (unsigned i = 0; i < session->config->count; i++)
         if ((nodes & 1u << i) != 0)
             (void)redlock_release_send(session, &session->nodes[i], &release);
 }
 
-/* At most so many at once, as a node that owes many answers is asked for no locks. */
+/* Sends only some at once: a node that owes many answers is not asked for new locks. */
 static void pending_send(struct redlock_session *session, struct redlock_node *node)
 {
-    REDLOCK_NOT_ZEROED struct redlock_ask release;
-    int64_t now_ns = redlock_now(session);
+    REDLOCK_NOT_ZEROED struct redlock_sent_request release;
+    int64_t now_ns = redlock_session_now(session);
 
-    while (node->connection.state == RESP_READY && node->count < NODE_ASKS_FEW / 2 &&
-           redlock_pending_take(session->pending, node->index, now_ns, &release)) {
+    while (node->connection.state == RESP_READY && node->count < REDLOCK_NODE_SENT_FEW / 2 &&
+           redlock_pending_take(&session->client->pending, node->index, now_ns, &release)) {
         release.sent_ns = now_ns;
         if (!redlock_release_send(session, node, &release))
             return;
@@ -75,6 +94,6 @@ static void pending_send(struct redlock_session *session, struct redlock_node *n
 void redlock_release_advance(struct redlock_session *session)
 {
     redlock_session_advance(session);
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         pending_send(session, &session->nodes[i]);
 }

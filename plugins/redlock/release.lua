@@ -1,14 +1,14 @@
--- Gives a name back on one node, or a place in its queue.
+-- Releases a name on one node, or a queue entry.
 --
 -- KEYS   lock
--- ARGV   token ('*': of any holder), the last round that is meant ('*': all), what (UNLOCK, UNDO: the place
---        stays, LEAVE: the place only)
+-- ARGV   token ('*': of any holder), the last round that it is for ('*': all), what (UNLOCK; UNDO: the queue
+--        entry stays; DEQUEUE: the queue entry alone)
 -- Returns 1 if it was held by the token, 0 if not
 local token, last, what = ARGV[1], tonumber(ARGV[2]) or math.huge, ARGV[3]
 local name = name_at(KEYS[1])
 local freed, left = 0, 0
 
--- A key that is something else holds nothing. Once the name is freed no failure changes the answer.
+-- A foreign key holds nothing. Once the name is released no failure changes the answer.
 local function attempt(step, ...)
     local done, result = pcall(step, ...)
     if not done and freed == 0 and not is_foreign(result) then
@@ -24,8 +24,8 @@ local function reader_release(reader)
     return 0
 end
 
-if what ~= 'LEAVE' then
-    local value = redis.pcall('GET', name.lock) -- a table: not a string, and nobody's lock
+if what ~= 'DEQUEUE' then
+    local value = redis.pcall('GET', name.lock) -- a table: the key is foreign
     if type(value) ~= 'table' then
         lock_known(name, value)
     end
@@ -41,15 +41,15 @@ if what ~= 'LEAVE' then
     elseif freed == 1 then
         readers = {}
     end
-    for _, reader in ipairs(readers) do -- none, if it is an error
+    for _, reader in ipairs(readers) do -- none, if that is an error
         freed = math.max(freed, attempt(reader_release, reader))
     end
 end
 if what ~= 'UNDO' then
-    left = attempt(place_drop, name, token)
+    left = attempt(dequeue, name, token)
 end
 if freed == 1 or left == 1 then
     attempt(pass_on, name)
 end
-tell(name)
+messages_publish(name)
 return freed

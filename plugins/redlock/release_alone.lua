@@ -1,6 +1,6 @@
--- Nobody reads, and nobody waits.
-if ARGV[3] ~= 'LEAVE' and redis.call('EXISTS', KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
-    local value = redis.pcall('GET', KEYS[1]) -- a table: not a string, and nobody's lock
+-- The name has no reader and no waiter.
+if ARGV[3] ~= 'DEQUEUE' and redis.call('EXISTS', KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
+    local value = redis.pcall('GET', KEYS[1]) -- a table: the key is foreign
     if type(value) ~= 'string' then
         return 0
     end

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeping many names: a script for each RENEW_AT_ONCE of them. A lease is renewed by a majority of
- * the nodes that hold it; never is it created by that. Once it is sure to be ours, nodes that have
- * lost it get it again, so that the next one may lose it, too.
+ * Renewal of many leases, RENEW_AT_ONCE in a script. A renewal needs a majority of nodes that still
+ * hold the lease, and never makes a lease. After that, nodes that have lost the lease get it again,
+ * so that another node may lose it next.
  */
-#include "hub.h"
+#include "attempt.h"
 #include "lib/hex.h"
-#include "redlock.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/reply.h"
+#include "round.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FOREIGN_KEY   (-2) /* held there, and a key beside the lease is something else */
+#define FOREIGN_KEY   (-2) /* held there, and a key beside the lease is foreign */
 #define RENEW_AT_ONCE 60   /* leases in one script; other clients wait meanwhile */
 
 struct renewing {
@@ -34,9 +38,9 @@ static int64_t element_lease(const redisReply *element)
     return resp_error_is(element, "WRONGTYPE") ? FOREIGN_KEY : -1;
 }
 
-/* A lease for each name */
-static enum quorum_vote renew_read(struct redlock_round *round, unsigned node,
-                                   const redisReply *reply)
+/* The answer has a lease, or an error, for each name. */
+static enum redlock_quorum_vote renew_read(struct redlock_round *round, unsigned node,
+                                           const redisReply *reply)
 {
     struct renewing *renewing = round->data;
 
@@ -47,25 +51,25 @@ static enum quorum_vote renew_read(struct redlock_round *round, unsigned node,
     return QUORUM_YES;
 }
 
-static enum quorum_verdict verdict_of(const struct redlock_round *round, size_t op,
-                                      struct quorum_tally *tally)
+static enum redlock_quorum_verdict verdict_of(const struct redlock_round *round, size_t op,
+                                              struct redlock_quorum_tally *tally)
 {
     const struct renewing *renewing = round->data;
-    enum quorum_vote votes[REDLOCK_NODES_MAX];
+    enum redlock_quorum_vote votes[REDLOCK_NODES_MAX];
 
-    for (unsigned i = 0; i < round->session->place->count; i++) {
+    for (unsigned i = 0; i < round->session->config->count; i++) {
         votes[i] = round->votes[i];
         if (votes[i] == QUORUM_YES && renewing->leases[op][i] <= 0)
             votes[i] = renewing->leases[op][i] == 0 ? QUORUM_NO : QUORUM_REFUSED;
     }
-    *tally = quorum_count(votes, round->session->place->count);
-    return quorum_renewed(tally);
+    *tally = redlock_quorum_count(votes, round->session->config->count);
+    return redlock_quorum_renewed(tally);
 }
 
-static enum quorum_verdict renew_judge(const struct redlock_round *round)
+static enum redlock_quorum_verdict renew_judge(const struct redlock_round *round)
 {
     const struct renewing *renewing = round->data;
-    struct quorum_tally tally;
+    struct redlock_quorum_tally tally;
 
     for (size_t i = 0; i < renewing->n; i++)
         if (verdict_of(round, i, &tally) == QUORUM_WAIT)
@@ -75,7 +79,7 @@ static enum quorum_verdict renew_judge(const struct redlock_round *round)
 
 static int64_t ttl_of(const struct renewing *renewing, const struct dlock_request *req)
 {
-    return resp_guard_ttl_ms(renewing->session->place->restart_guard_ms, req->ttl_ms);
+    return resp_guard_ttl_ms(renewing->session->config->restart_guard_ms, req->ttl_ms);
 }
 
 static void request_make(struct renewing *renewing)
@@ -86,7 +90,7 @@ static void request_make(struct renewing *renewing)
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
 
-        resp_keys_make(&renewing->keys[i], &renewing->session->place->nodes[0], req->name,
+        resp_keys_make(&renewing->keys[i], &renewing->session->config->nodes[0], req->name,
                        req->name_len);
         redlock_request_name(request, &renewing->keys[i]);
     }
@@ -101,10 +105,10 @@ static void request_make(struct renewing *renewing)
     }
 }
 
-/* ---- putting back ---- */
+/* ---- healing ---- */
 
-static enum quorum_vote heal_read(struct redlock_round *round, unsigned node,
-                                  const redisReply *reply)
+static enum redlock_quorum_vote heal_read(struct redlock_round *round, unsigned node,
+                                          const redisReply *reply)
 {
     int64_t taken = 0;
 
@@ -116,7 +120,7 @@ static enum quorum_vote heal_read(struct redlock_round *round, unsigned node,
     return taken == 1 ? QUORUM_YES : QUORUM_NO;
 }
 
-static enum quorum_verdict heal_judge(const struct redlock_round *round)
+static enum redlock_quorum_verdict heal_judge(const struct redlock_round *round)
 {
     return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_WON;
 }
@@ -130,9 +134,9 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     struct redlock_round round = {
         .session = renewing->session,
         .request = &request,
-        .ask = {.kind = ASK_ACQUIRE, .round = attempt->round, .name_len = req->name_len},
+        .sent = {.kind = SENT_ACQUIRE, .round = attempt->round, .name_len = req->name_len},
         .node_timeout_ns =
-            redlock_place_timeout_ns(renewing->session->place, ttl_of(renewing, req)),
+            redlock_config_timeout_ns(renewing->session->config, ttl_of(renewing, req)),
         .deadline_ns = deadline_ns,
         .strict = true,
         .only = nodes,
@@ -140,8 +144,8 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
         .read = heal_read,
     };
 
-    memcpy(round.ask.token, req->token, sizeof round.ask.token);
-    memcpy(round.ask.name, req->name, req->name_len);
+    memcpy(round.sent.token, req->token, sizeof round.sent.token);
+    memcpy(round.sent.name, req->name, req->name_len);
     redlock_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
     redlock_request_name(&request, &renewing->keys[op]);
     resp_command_text(&request.command, renewing->token[op]);
@@ -153,21 +157,21 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     (void)redlock_round_run(&round);
 }
 
-/* Nodes that said they do not hold what a majority has just renewed. Only while the lease was valid
- * before, too [REN-5], and for no longer than one node may take: other leases wait. */
+/* Gives leases that a majority has just renewed to nodes that do not hold them: only within the
+ * validity before the renewal [REN-5], and only during node_timeout, as other leases wait. */
 static void heal_all(struct renewing *renewing, int64_t deadline_ns)
 {
     struct redlock_session *session = renewing->session;
-    int64_t until_ns = redlock_now(session) + renewing->round.node_timeout_ns;
+    int64_t until_ns = redlock_session_now(session) + renewing->round.node_timeout_ns;
 
     if (deadline_ns < until_ns)
         until_ns = deadline_ns;
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_lease_op *op = renewing->ops[i];
-        int64_t now_ns = redlock_now(session);
+        int64_t now_ns = redlock_session_now(session);
         unsigned nodes = 0;
 
-        for (unsigned node = 0; op->status == DLOCK_OK && node < session->place->count; node++)
+        for (unsigned node = 0; op->status == DLOCK_OK && node < session->config->count; node++)
             if (renewing->round.answers[node].state == ANSWER_GIVEN &&
                 renewing->leases[i][node] == 0)
                 nodes |= 1u << node;
@@ -183,10 +187,10 @@ static int64_t lease_of(const struct renewing *renewing, size_t op, unsigned nee
     int64_t leases[REDLOCK_NODES_MAX];
     size_t count = 0;
 
-    for (unsigned i = 0; i < renewing->session->place->count; i++)
+    for (unsigned i = 0; i < renewing->session->config->count; i++)
         if (renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] > 0)
             leases[count++] = renewing->leases[op][i];
-    return resp_reply_lease_ms(quorum_least(leases, count, need),
+    return resp_reply_lease_ms(redlock_quorum_least(leases, count, need),
                                ttl_of(renewing, renewing->ops[op]->req));
 }
 
@@ -194,16 +198,16 @@ static bool has_foreign_key(const struct renewing *renewing, size_t op)
 {
     bool has = false;
 
-    for (unsigned i = 0; i < renewing->session->place->count; i++)
+    for (unsigned i = 0; i < renewing->session->config->count; i++)
         has |= renewing->round.votes[i] == QUORUM_YES && renewing->leases[op][i] == FOREIGN_KEY;
     return has;
 }
 
 static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
 {
-    const struct redlock_place *place = renewing->session->place;
+    const struct redlock_config *config = renewing->session->config;
     struct dlock_lease_op *op = renewing->ops[i];
-    struct quorum_tally tally;
+    struct redlock_quorum_tally tally;
 
     switch (verdict_of(&renewing->round, i, &tally)) {
     case QUORUM_WON:
@@ -211,23 +215,25 @@ static void op_end(struct renewing *renewing, size_t i, struct dlock_error *err)
         op->status = DLOCK_OK;
         return;
     case QUORUM_LOST:
-        op->status = redlock_fail(err, place, DLOCK_LOST, "%u of %u nodes do not hold it any more",
-                                  tally.no, tally.nodes);
+        op->status =
+            redlock_config_fail(err, config, DLOCK_LOST, "%u of %u nodes do not hold it any more",
+                                tally.no, tally.nodes);
         break;
     case QUORUM_SHORT:
-        op->status = has_foreign_key(renewing, i)
-                         ? redlock_fail_key(err, place, DLOCK_UNAVAILABLE, &renewing->keys[i])
-                         : redlock_fail(err, place, DLOCK_UNAVAILABLE,
-                                        "a renewal reached %u of %u nodes, and needs %u",
-                                        tally.yes + tally.no, tally.nodes, tally.need);
+        op->status =
+            has_foreign_key(renewing, i)
+                ? redlock_config_fail_key(err, config, DLOCK_UNAVAILABLE, &renewing->keys[i])
+                : redlock_config_fail(err, config, DLOCK_UNAVAILABLE,
+                                      "a renewal reached %u of %u nodes, and needs %u",
+                                      tally.yes + tally.no, tally.nodes, tally.need);
         break;
     default:
-        op->status =
-            redlock_fail(err, place, DLOCK_UNKNOWN, "%u of %u nodes renewed it, and %u are needed",
-                         tally.yes, tally.nodes, tally.need);
+        op->status = redlock_config_fail(err, config, DLOCK_UNKNOWN,
+                                         "%u of %u nodes renewed it, and %u are needed", tally.yes,
+                                         tally.nodes, tally.need);
         break;
     }
-    redlock_report(err, renewing->session, &renewing->round);
+    redlock_round_report(err, &renewing->round);
 }
 
 static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dlock_error *err)
@@ -238,7 +244,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
 
-        redlock_hub_begin(session->hub, req->attempt, req->token); /* one that was adopted */
+        redlock_attempt_begin(session->client, req->attempt, req->token); /* it was adopted */
         if (ttl_of(renewing, req) < least_ms)
             least_ms = ttl_of(renewing, req);
     }
@@ -246,7 +252,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
     renewing->round = (struct redlock_round){
         .session = session,
         .request = &renewing->request,
-        .node_timeout_ns = redlock_place_timeout_ns(session->place, least_ms),
+        .node_timeout_ns = redlock_config_timeout_ns(session->config, least_ms),
         .deadline_ns = deadline_ns,
         .all = true,
         .judge = renew_judge,
@@ -266,7 +272,7 @@ enum dlock_status redlock_renew(void *self, struct dlock_lease_op *const *ops, s
     struct renewing *renewing = calloc(1, sizeof *renewing);
 
     if (renewing == NULL)
-        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for renewals");
+        return redlock_config_fail(err, session->config, DLOCK_NOMEM, "no memory for renewals");
     renewing->session = session;
     for (size_t done = 0; done < n; done += renewing->n) {
         renewing->ops = ops + done;

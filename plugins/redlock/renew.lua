@@ -1,9 +1,9 @@
--- Extends leases on one node, each for itself.
+-- Extends leases on one node, one independent of another.
 --
 -- KEYS   lock of each
--- ARGV   token, ttl, mode of each; a token that holds exclusively and has the mode s becomes a reader
--- Returns for each: the lease, 0 if the token does not hold the name here, or an error. A key that holds
--- leases and is something else holds nothing.
+-- ARGV   token, ttl, mode of each; an exclusive holder with the mode s becomes a reader
+-- Returns for each: the lease, 0 if the token does not hold the name here, or an error. A foreign key
+-- where the lease was holds nothing.
 local function stay_owner(name, ttl)
     local left = redis.call('PTTL', name.lock)
     if left < ttl then
@@ -12,14 +12,14 @@ local function stay_owner(name, ttl)
     return math.max(left, ttl)
 end
 
--- The deletion comes first, so that it works in a server without memory to spare.
+-- The deletion comes first: Redis does not refuse a script for memory once its first write has freed some.
 local function become_reader(name, token, value, ttl)
     local lease = math.max(redis.call('PTTL', name.lock), ttl)
     local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
     lock_drop(name)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')
-    pcall(place_drop, name, token) -- the lease is a reader's, whatever the queue is
+    pcall(dequeue, name, token) -- the lease is a reader's even if the queue's key is foreign
     pcall(pass_on, name)
     return lease
 end
@@ -48,12 +48,12 @@ local function renew(name, token, ttl, mode)
     return ends - now
 end
 
--- The error of one lease is not an answer for the next one.
+-- An error in one lease is no answer for the next one.
 local result = {}
 for i, lock in ipairs(KEYS) do
     local name = name_at(lock)
     local done, one = pcall(renew, name, ARGV[i * 3 - 2], tonumber(ARGV[i * 3 - 1]), ARGV[i * 3])
     result[i] = done and one or { err = error_text(one) }
-    tell(name)
+    messages_publish(name)
 end
 return result

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A request goes to every node before the first answer is looked at. Who answers late is not waited
- * for once there is a verdict; the answer is taken when that connection is used again (session.c).
- */
+#include "round.h"
 #include "lib/time.h"
-#include "redlock.h"
+#include "resp/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static _Atomic uint64_t calls; /* of this process */
+static _Atomic uint64_t last_round_id; /* of this process */
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -31,7 +28,7 @@ refuse(struct redlock_answer *answer, enum dlock_status status, const char *form
 
 /* ---- sending ---- */
 
-/* An answer is missing for longer than one may take. */
+/* True: the oldest missing answer is overdue. */
 static bool is_behind(const struct redlock_round *round, const struct redlock_node *node,
                       int64_t now_ns)
 {
@@ -40,12 +37,12 @@ static bool is_behind(const struct redlock_round *round, const struct redlock_no
     return since_ns != 0 && now_ns - since_ns > round->node_timeout_ns;
 }
 
-/* The node that stands for the same server and was asked before; NULL: none. An address may lead
- * elsewhere each time that it is connected to, and a server has one vote. */
-static const struct redlock_node *twin_of(const struct redlock_round *round,
-                                          const struct redlock_node *node)
+/* The node that was asked already and is the same server; NULL: none. A server has one vote, and an
+ * address may lead to another server with each new connection. */
+static const struct redlock_node *duplicate_of(const struct redlock_round *round,
+                                               const struct redlock_node *node)
 {
-    for (unsigned i = 0; i < round->session->place->count; i++)
+    for (unsigned i = 0; i < round->session->config->count; i++)
         if (strcmp(round->answers[i].server, node->connection.info.run_id) == 0)
             return &round->session->nodes[i];
     return NULL;
@@ -61,30 +58,31 @@ static void refuse_guarded(struct redlock_answer *answer, const struct redlock_n
            (long long)answer->guard_ms / 1000 + 1);
 }
 
-/* Whether it is to be asked. */
+/* False: the answer is REFUSED. */
 static bool may_be_asked(const struct redlock_round *round, const struct redlock_node *node,
                          struct redlock_answer *answer, int64_t now_ns)
 {
-    const struct redlock_node *twin = twin_of(round, node);
+    const struct redlock_node *duplicate = duplicate_of(round, node);
 
-    if (twin != NULL)
+    if (duplicate != NULL)
         refuse(answer, DLOCK_CONFIG, "refused: the same server as %.60s",
-               twin->connection.config->endpoint);
+               duplicate->connection.config->endpoint);
     else if (round->new_lock && node->votes_ns > now_ns)
         refuse_guarded(answer, node, now_ns);
-    else if (round->strict && (node->count >= NODE_ASKS_FEW || is_behind(round, node, now_ns)))
+    else if (round->strict &&
+             (node->count >= REDLOCK_NODE_SENT_FEW || is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
     return answer->state != ANSWER_REFUSED;
 }
 
-/* The first release on a connection brings the text of its script: if others decide the round,
- * nobody may look for long whether this node knew it. */
+/* The first release on a connection is sent with the text of its script: if other nodes decide the
+ * round, possibly nobody reads for long that this node does not know it. */
 static bool request_send(struct redlock_round *round, struct redlock_node *node)
 {
-    bool whole = round->ask.kind == ASK_RELEASE && !node->knows_release;
+    bool whole = round->sent.kind == SENT_RELEASE && !node->knows_release;
     size_t len = round->len;
     char *bytes = whole ? redlock_request_format(round->request, true, &len) : round->bytes;
-    bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->ask);
+    bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->sent);
 
     node->knows_release |= sent && whole;
     if (whole)
@@ -100,7 +98,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
     if (!may_be_asked(round, node, answer, now_ns))
         return;
     answer->straggler = is_behind(round, node, now_ns);
-    round->ask.sent_ns = now_ns;
+    round->sent.sent_ns = now_ns;
     if (!request_send(round, node)) {
         refuse(answer, DLOCK_UNAVAILABLE, "not sent: %.80s", node->connection.why);
         return;
@@ -118,13 +116,13 @@ static bool is_asked(const struct redlock_round *round, unsigned i)
     return round->only == 0 || (round->only & 1u << i) != 0;
 }
 
-/* Sends to those that are ready now, and gives up those that will not answer. */
-static void nodes_look(struct redlock_round *round)
+/* Sends to the nodes that are ready now, and gives up nodes that will not answer. */
+static void nodes_update(struct redlock_round *round)
 {
     struct redlock_session *session = round->session;
-    int64_t now_ns = redlock_now(session);
+    int64_t now_ns = redlock_session_now(session);
 
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         struct redlock_answer *answer = &round->answers[i];
         const struct redlock_node *node = &session->nodes[i];
 
@@ -138,14 +136,14 @@ static void nodes_look(struct redlock_round *round)
         } else if (now_ns >= answer->until_ns) {
             answer->state = ANSWER_SILENT;
             (void)snprintf(answer->why, sizeof answer->why, "timed out: no answer in %lld ms",
-                           (long long)(now_ns - node->asks[node->first].sent_ns) / DL_NS_PER_MS);
+                           (long long)(now_ns - node->sent[node->first].sent_ns) / DL_NS_PER_MS);
         }
     }
 }
 
 /* ---- answers ---- */
 
-/* The request, or `next`, once more; whole: with the script. */
+/* Sends the request, or `next`, again. whole: with the text of the script. */
 static void send_again(struct redlock_round *round, struct redlock_node *node, bool whole)
 {
     size_t len = 0;
@@ -153,14 +151,14 @@ static void send_again(struct redlock_round *round, struct redlock_node *node, b
     char *bytes = redlock_request_format(next ? round->next : round->request, whole, &len);
     struct redlock_answer *answer = &round->answers[node->index];
 
-    if (bytes == NULL || !redlock_node_send(node, bytes, len, &round->ask))
+    if (bytes == NULL || !redlock_node_send(node, bytes, len, &round->sent))
         refuse(answer, DLOCK_UNAVAILABLE, "a second request cannot be sent");
     free(bytes);
 }
 
-/* The node did nothing so far. Once its time or the round is over, a release may be on its way, and
- * what it would do now would come after that. */
-static void ask_again(struct redlock_round *round, struct redlock_node *node, bool whole)
+/* The node has executed nothing so far. If its time or the round is over, a release may be under
+ * way already, and what the node does now would come after it. */
+static void request_again(struct redlock_round *round, struct redlock_node *node, bool whole)
 {
     struct redlock_answer *answer = &round->answers[node->index];
 
@@ -181,13 +179,13 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
     const char *text = NULL;
 
     if (resp_error_is(reply, "NOSCRIPT")) {
-        ask_again(round, node, true);
+        request_again(round, node, true);
         return;
     }
     status = resp_error_take(node->connection.config, reply, &err);
     text = strstr(err.message, ": ");
     refuse(answer, status, "%.95s", text != NULL ? text + 2 : err.message);
-    if (status == DLOCK_UNKNOWN) /* it may come from the middle of a script */
+    if (status == DLOCK_UNKNOWN) /* the script may have done a part of its work */
         answer->state = ANSWER_SILENT;
 }
 
@@ -204,13 +202,13 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
     answer->vote = round->read(round, node->index, reply);
     if (answer->vote == QUORUM_OPEN) {
-        ask_again(round, node, false);
+        request_again(round, node, false);
         return;
     }
     answer->state = ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
         resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this question");
-    if (answer->vote == QUORUM_REFUSED) { /* whatever it did */
+    if (answer->vote == QUORUM_REFUSED) { /* nobody knows what the node did */
         answer->state = ANSWER_SILENT;
         (void)snprintf(answer->why, sizeof answer->why, "%s", node->connection.why);
     }
@@ -218,8 +216,8 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
 
 /* ---- the verdict ---- */
 
-static enum quorum_vote vote_of(const struct redlock_round *round, unsigned i, bool connections,
-                                int64_t now_ns)
+static enum redlock_quorum_vote vote_of(const struct redlock_round *round, unsigned i,
+                                        bool connections, int64_t now_ns)
 {
     const struct redlock_answer *answer = &round->answers[i];
 
@@ -244,52 +242,53 @@ static unsigned nodes_sent(const struct redlock_round *round)
 {
     unsigned sent = 0;
 
-    for (unsigned i = 0; i < round->session->place->count; i++)
+    for (unsigned i = 0; i < round->session->config->count; i++)
         sent += round->answers[i].state != ANSWER_NOT_SENT;
     return sent;
 }
 
-/* Connections are waited for only while fewer than a majority could be asked. */
-static enum quorum_verdict verdict(struct redlock_round *round)
+/* Waits for connections only while fewer nodes than a majority were asked. */
+static enum redlock_quorum_verdict verdict(struct redlock_round *round)
 {
-    const struct redlock_place *place = round->session->place;
-    int64_t now_ns = redlock_now(round->session);
-    bool connections = nodes_sent(round) < place->need && now_ns < round->deadline_ns;
+    const struct redlock_config *config = round->session->config;
+    int64_t now_ns = redlock_session_now(round->session);
+    bool connections = nodes_sent(round) < config->need && now_ns < round->deadline_ns;
 
-    for (unsigned i = 0; i < place->count; i++)
+    for (unsigned i = 0; i < config->count; i++)
         round->votes[i] = vote_of(round, i, connections, now_ns);
-    round->tally = quorum_count(round->votes, place->count);
+    round->tally = redlock_quorum_count(round->votes, config->count);
     return round->judge(round);
 }
 
-/* A round for all goes on while one that usually is in time has not answered. */
-static bool is_over(const struct redlock_round *round, enum quorum_verdict result, int64_t start_ns)
+/* A round with `all` goes on while an answer of a node that is usually in time is missing. */
+static bool is_over(const struct redlock_round *round, enum redlock_quorum_verdict result,
+                    int64_t start_ns)
 {
     if (result == QUORUM_WAIT)
         return false;
-    if (!round->all || redlock_now(round->session) >= start_ns + round->node_timeout_ns)
+    if (!round->all || redlock_session_now(round->session) >= start_ns + round->node_timeout_ns)
         return true;
-    for (unsigned i = 0; i < round->session->place->count; i++)
+    for (unsigned i = 0; i < round->session->config->count; i++)
         if (round->answers[i].state == ANSWER_PENDING && !round->answers[i].straggler)
             return false;
     return true;
 }
 
-static int64_t wake_at(const struct redlock_round *round, enum quorum_verdict result,
+static int64_t wake_at(const struct redlock_round *round, enum redlock_quorum_verdict result,
                        int64_t start_ns)
 {
     int64_t at_ns = round->deadline_ns;
 
-    for (unsigned i = 0; i < round->session->place->count; i++)
+    for (unsigned i = 0; i < round->session->config->count; i++)
         if (round->answers[i].state == ANSWER_PENDING)
             at_ns = earlier(at_ns, round->answers[i].until_ns);
     return result == QUORUM_WAIT ? at_ns : earlier(at_ns, start_ns + round->node_timeout_ns);
 }
 
-/* How many answers more it takes at least to decide it. */
+/* The least number of further answers that can decide the round. */
 static unsigned answers_needed(const struct redlock_round *round)
 {
-    const struct quorum_tally *tally = &round->tally;
+    const struct redlock_quorum_tally *tally = &round->tally;
     unsigned heard = tally->yes + tally->no, lost = tally->no + tally->refused + tally->silent;
     unsigned yes = tally->need > heard ? tally->need - heard : 0;
     unsigned no = tally->nodes - tally->need + 1 > lost ? tally->nodes - tally->need + 1 - lost : 0;
@@ -297,9 +296,9 @@ static unsigned answers_needed(const struct redlock_round *round)
     return yes < no ? yes : no;
 }
 
-/* Nodes that nobody needs to be woken for: all but one of the answers that it takes may come from
- * those that were asked first. They are looked at when another one's has come. */
-static unsigned nodes_quiet(const struct redlock_round *round)
+/* Bits of the nodes whose answers need not wake the thread: if n answers are needed, the first n -
+ * 1 nodes are read when an answer of another node has arrived. */
+static unsigned nodes_deferred(const struct redlock_round *round)
 {
     unsigned needed = answers_needed(round), bits = 0;
 
@@ -314,41 +313,41 @@ static unsigned nodes_quiet(const struct redlock_round *round)
 
 static void leave_out(struct redlock_round *round)
 {
-    for (unsigned i = 0; i < round->session->place->count; i++)
+    for (unsigned i = 0; i < round->session->config->count; i++)
         if (!is_asked(round, i))
             refuse(&round->answers[i], DLOCK_OK, "not asked");
 }
 
-static enum quorum_verdict run(struct redlock_round *round)
+static enum redlock_quorum_verdict run(struct redlock_round *round)
 {
     struct redlock_session *session = round->session;
-    int64_t start_ns = redlock_now(session);
+    int64_t start_ns = redlock_session_now(session);
 
     leave_out(round);
     for (;;) {
-        enum quorum_verdict result = QUORUM_WAIT;
+        enum redlock_quorum_verdict result = QUORUM_WAIT;
 
         redlock_release_advance(session);
-        nodes_look(round);
+        nodes_update(round);
         result = verdict(round);
         if (is_over(round, result, start_ns))
             return result;
-        session->quiet = nodes_quiet(round);
+        session->deferred_mask = nodes_deferred(round);
         redlock_session_sleep(session, wake_at(round, result, start_ns));
-        session->quiet = 0;
+        session->deferred_mask = 0;
     }
 }
 
-enum quorum_verdict redlock_round_run(struct redlock_round *round)
+enum redlock_quorum_verdict redlock_round_run(struct redlock_round *round)
 {
     struct redlock_session *session = round->session;
-    enum quorum_verdict result = QUORUM_SHORT;
+    enum redlock_quorum_verdict result = QUORUM_SHORT;
 
     round->bytes = redlock_request_format(round->request, false, &round->len);
     round->no_memory = round->bytes == NULL;
     if (round->no_memory)
         return QUORUM_SHORT;
-    round->ask.call = ++calls;
+    round->sent.round_id = ++last_round_id;
     session->round = round;
     spin_begin(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC));
     result = run(round);
@@ -358,11 +357,52 @@ enum quorum_verdict redlock_round_run(struct redlock_round *round)
     return result;
 }
 
-enum quorum_verdict redlock_judge_heard(const struct redlock_round *round)
+enum redlock_quorum_verdict redlock_round_judge_heard(const struct redlock_round *round)
 {
-    const struct quorum_tally *tally = &round->tally;
+    const struct redlock_quorum_tally *tally = &round->tally;
 
     if (tally->yes + tally->no >= tally->need)
         return QUORUM_WON;
     return tally->open > 0 ? QUORUM_WAIT : QUORUM_SHORT;
+}
+
+/* ---- reporting ---- */
+
+static const char *vote_text(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? "granted" : "busy: held by another owner";
+    case ANSWER_PENDING:
+        return "not waited for any more";
+    case ANSWER_NOT_SENT:
+        return NULL;
+    default:
+        return answer->why;
+    }
+}
+
+static enum dlock_status vote_status(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? DLOCK_OK : DLOCK_BUSY;
+    case ANSWER_REFUSED:
+        return answer->status;
+    default:
+        return DLOCK_UNKNOWN;
+    }
+}
+
+void redlock_round_report(struct dlock_error *err, const struct redlock_round *round)
+{
+    redlock_session_report(err, round->session);
+    for (unsigned i = 0; i < err->node_count; i++) {
+        const char *text = vote_text(&round->answers[i]);
+
+        if (text == NULL)
+            continue;
+        err->nodes[i].status = vote_status(&round->answers[i]);
+        (void)snprintf(err->nodes[i].message, sizeof err->nodes[i].message, "%.95s", text);
+    }
 }

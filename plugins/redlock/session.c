@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "hub.h"
+#include "session.h"
 #include "lib/deadline_cond.h"
 #include "lib/time.h"
-#include "redlock.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -10,16 +9,16 @@
 #include <string.h>
 #include <time.h>
 
-#define LINGER_NS (50 * DL_NS_PER_MS) /* for the rest, once a majority is connected */
+#define LINGER_NS (50 * DL_NS_PER_MS) /* for the other nodes, once a majority is connected */
 
 /* ---- all nodes ---- */
 
-/* What is left until then, or until a node has something to do that no descriptor tells of. */
+/* The time until until_ns, or until a node has work that its descriptor does not tell of. */
 static int64_t left_until(const struct redlock_session *session, int64_t until_ns)
 {
-    int64_t now_ns = redlock_now(session);
+    int64_t now_ns = redlock_session_now(session);
 
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         int64_t due_ns = redlock_node_due_ns(&session->nodes[i], now_ns);
 
         if (due_ns < until_ns)
@@ -28,39 +27,40 @@ static int64_t left_until(const struct redlock_session *session, int64_t until_n
     return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
-/* Which nodes want something, after at most left_ns. */
+/* Fills ready_mask, after at most left_ns. */
 static void poll_all(struct redlock_session *session, int64_t left_ns)
 {
     struct pollfd fds[REDLOCK_NODES_MAX];
     struct timespec timeout = dl_deadline_cond_slice(left_ns);
 
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
         short events = resp_connection_events(&node->connection);
 
-        if ((session->quiet & 1u << i) != 0 && events == POLLIN)
+        if ((session->deferred_mask & 1u << i) != 0 && events == POLLIN)
             events = 0;
         fds[i] =
             (struct pollfd){.fd = events != 0 ? node->connection.stream.fd : -1, .events = events};
     }
-    session->stirs = session->quiet;
+    session->ready_mask = session->deferred_mask;
     session->polled = true;
-    if (ppoll(fds, session->place->count, &timeout, NULL) <= 0)
+    if (ppoll(fds, session->config->count, &timeout, NULL) <= 0)
         return;
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         if (fds[i].revents != 0)
-            session->stirs |= 1u << i;
+            session->ready_mask |= 1u << i;
 }
 
 void redlock_session_advance(struct redlock_session *session)
 {
-    int64_t now_ns = redlock_now(session);
+    int64_t now_ns = redlock_session_now(session);
 
     if (!session->polled)
         poll_all(session, 0);
     session->polled = false;
-    for (unsigned i = 0; i < session->place->count; i++)
-        if ((session->stirs & 1u << i) != 0 || redlock_node_restless(&session->nodes[i], now_ns))
+    for (unsigned i = 0; i < session->config->count; i++)
+        if ((session->ready_mask & 1u << i) != 0 ||
+            redlock_node_has_work(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
 }
 
@@ -72,19 +72,20 @@ void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)
         poll_all(session, left_until(session, until_ns));
 }
 
-unsigned redlock_session_ready(const struct redlock_session *session)
+static unsigned ready_count(const struct redlock_session *session)
 {
     unsigned ready = 0;
 
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         ready += session->nodes[i].connection.state == RESP_READY;
     return ready;
 }
 
-/* Two nodes are one server: CONFIG. */
-static enum dlock_status twins(const struct redlock_session *session, struct dlock_error *err)
+/* CONFIG: two nodes are the same server. */
+static enum dlock_status duplicate_check(const struct redlock_session *session,
+                                         struct dlock_error *err)
 {
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         const struct redlock_node *one = &session->nodes[i];
 
         for (unsigned j = 0; j < i && one->connection.state == RESP_READY; j++) {
@@ -92,8 +93,8 @@ static enum dlock_status twins(const struct redlock_session *session, struct dlo
 
             if (other->connection.state == RESP_READY &&
                 strcmp(one->connection.info.run_id, other->connection.info.run_id) == 0)
-                return redlock_fail(
-                    err, session->place, DLOCK_CONFIG, "%.63s and %.63s are the same server",
+                return redlock_config_fail(
+                    err, session->config, DLOCK_CONFIG, "%.63s and %.63s are the same server",
                     other->connection.config->endpoint, one->connection.config->endpoint);
         }
     }
@@ -104,7 +105,7 @@ static enum dlock_status twins(const struct redlock_session *session, struct dlo
 
 static bool all_decided(const struct redlock_session *session)
 {
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         if (session->nodes[i].connection.state != RESP_READY &&
             session->nodes[i].connection.failures == 0)
             return false;
@@ -117,10 +118,10 @@ static void connect_all(struct redlock_session *session, int64_t deadline_ns)
     bool enough = false;
 
     for (;;) {
-        int64_t now_ns = redlock_now(session);
+        int64_t now_ns = redlock_session_now(session);
 
         redlock_session_advance(session);
-        if (!enough && redlock_session_ready(session) >= session->place->need) {
+        if (!enough && ready_count(session) >= session->config->need) {
             enough = true;
             if (now_ns + LINGER_NS < until_ns)
                 until_ns = now_ns + LINGER_NS;
@@ -131,12 +132,12 @@ static void connect_all(struct redlock_session *session, int64_t deadline_ns)
     }
 }
 
-/* What all that failed have in common, if they do. */
+/* The status that all failed nodes have in common; else NO_QUORUM. */
 static enum dlock_status common_status(const struct redlock_session *session)
 {
     enum dlock_status common = DLOCK_OK;
 
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         const struct redlock_node *node = &session->nodes[i];
 
         if (node->connection.state == RESP_READY)
@@ -150,33 +151,33 @@ static enum dlock_status common_status(const struct redlock_session *session)
 
 static void nodes_init(struct redlock_session *session)
 {
-    for (unsigned i = 0; i < session->place->count; i++) {
-        redlock_node_init(&session->nodes[i], session->place, i, redlock_hub_tls(session->hub),
+    for (unsigned i = 0; i < session->config->count; i++) {
+        redlock_node_init(&session->nodes[i], session->config, i, session->client->tls,
                           session->host, session->deliver, session);
         session->nodes[i].target = session->target;
     }
 }
 
-/* OK: a majority is there. */
+/* OK: a majority is connected. */
 static enum dlock_status connections_check(struct redlock_session *session, struct dlock_error *err)
 {
-    unsigned ready = redlock_session_ready(session);
+    unsigned ready = ready_count(session);
 
-    if (twins(session, err) != DLOCK_OK)
+    if (duplicate_check(session, err) != DLOCK_OK)
         return err->status;
-    if (ready >= session->place->need)
+    if (ready >= session->config->need)
         return DLOCK_OK;
-    (void)redlock_fail(err, session->place, common_status(session),
-                       "%u of %u nodes can be used, and a lock needs %u", ready,
-                       session->place->count, session->place->need);
-    redlock_report(err, session, NULL);
+    (void)redlock_config_fail(err, session->config, common_status(session),
+                              "%u of %u nodes can be used, and a lock needs %u", ready,
+                              session->config->count, session->config->need);
+    redlock_session_report(err, session);
     return err->status;
 }
 
-/* What has no answer yet is delivered without one. */
+/* Requests without an answer are delivered. */
 static void nodes_close(struct redlock_session *session)
 {
-    for (unsigned i = 0; i < session->place->count; i++) {
+    for (unsigned i = 0; i < session->config->count; i++) {
         if (session->nodes[i].count > 0)
             resp_connection_drop(&session->nodes[i].connection, DLOCK_UNAVAILABLE, "not connected");
         redlock_node_close(&session->nodes[i]);
@@ -198,16 +199,16 @@ static void nodes_use(struct redlock_session *session, struct redlock_node *node
 {
     session->nodes = nodes;
     session->polled = false;
-    for (unsigned i = 0; nodes != NULL && i < session->place->count; i++) {
+    for (unsigned i = 0; nodes != NULL && i < session->config->count; i++) {
         nodes[i].owner = session;
         nodes[i].target = session->target;
     }
 }
 
-/* ready: all are, too. */
+/* True: no answer is missing, and, with ready, all connections are ready. */
 static bool all_answered(const struct redlock_session *session, bool ready)
 {
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         if (session->nodes[i].count > 0 ||
             (ready && session->nodes[i].connection.state != RESP_READY))
             return false;
@@ -223,7 +224,7 @@ static void nodes_end(struct redlock_session *session)
 
 void redlock_session_lend(struct redlock_session *session)
 {
-    if (redlock_hub_keep(session->hub, session->nodes))
+    if (redlock_client_keep_nodes(session->client, session->nodes))
         nodes_use(session, NULL);
     else if (all_answered(session, false))
         nodes_end(session);
@@ -234,12 +235,12 @@ bool redlock_session_borrow(struct redlock_session *session)
     struct redlock_node *nodes = session->nodes;
 
     if (nodes == NULL)
-        nodes = redlock_hub_take(session->hub);
+        nodes = redlock_client_take_nodes(session->client);
     if (nodes != NULL) {
         nodes_use(session, nodes);
         return true;
     }
-    session->nodes = calloc(session->place->count, sizeof *session->nodes);
+    session->nodes = calloc(session->config->count, sizeof *session->nodes);
     if (session->nodes == NULL)
         return false;
     nodes_init(session);
@@ -259,16 +260,15 @@ enum dlock_status redlock_session_open(struct redlock_session *session,
     session->deliver = deliver;
     session->host = host;
     session->target = target;
-    session->hub = redlock_hub_join(host, target, err);
-    if (session->hub == NULL)
+    session->client = redlock_client_join(host, target, err);
+    if (session->client == NULL)
         return err->status;
-    session->place = redlock_hub_place(session->hub);
-    session->pending = redlock_hub_pending(session->hub);
+    session->config = &session->client->config;
     if (!redlock_session_borrow(session))
-        return redlock_fail(err, session->place, DLOCK_NOMEM, "no memory for connections");
+        return redlock_config_fail(err, session->config, DLOCK_NOMEM, "no memory for connections");
     connect_all(session, deadline_ns);
     status = connections_check(session, err);
-    spin_init(&session->spin, session->place->spin ? spin_processors() : 0);
+    spin_init(&session->spin, session->config->spin ? spin_processors() : 0);
     return status;
 }
 
@@ -276,23 +276,60 @@ void redlock_session_close(struct redlock_session *session)
 {
     bool failed = false;
 
-    if (session->hub == NULL)
+    if (session->client == NULL)
         return;
     failed = session->nodes != NULL && !all_answered(session, true);
     if (session->nodes != NULL)
         nodes_end(session);
-    while (failed && (session->nodes = redlock_hub_take(session->hub)) != NULL) {
-        nodes_use(session, session->nodes); /* they may be just as dead */
+    while (failed && (session->nodes = redlock_client_take_nodes(session->client)) != NULL) {
+        nodes_use(session, session->nodes); /* the others may be as dead */
         nodes_end(session);
     }
-    redlock_hub_leave(session->hub);
-    session->hub = NULL;
+    redlock_client_unref(session->client);
+    session->client = NULL;
 }
 
-void redlock_session_leave(struct redlock_session *session)
+void redlock_session_after_fork(struct redlock_session *session)
 {
-    for (unsigned i = 0; session->nodes != NULL && i < session->place->count; i++)
+    for (unsigned i = 0; session->nodes != NULL && i < session->config->count; i++)
         resp_connection_after_fork(&session->nodes[i].connection);
-    if (session->hub != NULL)
-        redlock_hub_abandon(session->hub);
+    if (session->client != NULL)
+        redlock_client_after_fork(session->client);
+}
+
+/* ---- reporting ---- */
+
+void redlock_session_info(struct dlock_session_info *info, const struct redlock_session *session)
+{
+    const struct redlock_config *config = session->config;
+    const struct redlock_node *node = session->nodes;
+
+    while (node->connection.state != RESP_READY)
+        node++;
+    info->caps = REDLOCK_CAPS;
+    if (config->restart_guard_ms == 0 || config->nodes[0].unsafe_eviction)
+        info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+    (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", config->count,
+                   node->connection.info.server);
+    redlock_config_print(config, info->endpoint, sizeof info->endpoint);
+}
+
+static void line_fill(struct dlock_node_error *line, const struct resp_connection *connection)
+{
+    const char *text = "connected";
+
+    line->status = DLOCK_OK;
+    if (connection->state != RESP_READY) {
+        line->status = connection->status;
+        text = connection->failures > 0 ? connection->why : "not connected in time";
+    }
+    (void)snprintf(line->node, sizeof line->node, "%s", connection->config->endpoint);
+    (void)snprintf(line->message, sizeof line->message, "%.95s", text);
+}
+
+void redlock_session_report(struct dlock_error *err, const struct redlock_session *session)
+{
+    err->node_count = err->nodes != NULL ? session->config->count : 0;
+    for (unsigned i = 0; i < err->node_count; i++)
+        line_fill(&err->nodes[i], &session->nodes[i].connection);
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving a name back: unlock, and break for another owner's. */
-#include "hub.h"
+/* Unlock, and break for the lease of another owner. */
+#include "attempt.h"
+#include "inspect.h"
 #include "lib/hex.h"
-#include "look.h"
-#include "redlock.h"
+#include "round.h"
+#include "slots.h"
 
 #include <string.h>
 
 #define ANY_HOLDER "*"
 
-/* 1: freed */
-static enum quorum_vote release_read(struct redlock_round *round, unsigned i,
-                                     const redisReply *reply)
+/* The answer is 1 if the node released the name, else 0. */
+static enum redlock_quorum_vote release_read(struct redlock_round *round, unsigned i,
+                                             const redisReply *reply)
 {
     (void)round;
     (void)i;
@@ -20,60 +21,62 @@ static enum quorum_vote release_read(struct redlock_round *round, unsigned i,
     return reply->integer == 1 ? QUORUM_YES : QUORUM_NO;
 }
 
-static enum quorum_verdict release_judge(const struct redlock_round *round)
+static enum redlock_quorum_verdict release_judge(const struct redlock_round *round)
 {
-    return quorum_released(&round->tally);
+    return redlock_quorum_released(&round->tally);
 }
 
-/* Those that could not be told are told later. */
+/* Nodes that were not asked are told later. */
 static void release_rest(const struct redlock_round *round)
 {
     struct redlock_session *session = round->session;
 
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         if (round->answers[i].life == 0)
-            redlock_release_later(session, i, &round->ask);
+            redlock_release_later(session, i, &round->sent);
 }
 
-/* token: of owner; NULL: not one of ours. */
+/* token: of the owner; NULL: the owner is another program. */
 static enum dlock_status release(struct redlock_session *session, const unsigned char *name,
                                  uint32_t name_len, const char *owner, const unsigned char *token,
                                  int64_t deadline_ns, struct dlock_error *err)
 {
-    const struct redlock_place *place = session->place;
+    const struct redlock_config *config = session->config;
     REDLOCK_NOT_ZEROED struct redlock_release_request request;
     struct redlock_round round = {
         .session = session,
         .request = &request.request,
-        .node_timeout_ns = redlock_place_timeout_ns(place, 0),
+        .node_timeout_ns = redlock_config_timeout_ns(config, 0),
         .deadline_ns = deadline_ns,
         .all = token == NULL,
         .judge = release_judge,
         .read = release_read,
     };
-    enum quorum_verdict verdict = QUORUM_SHORT;
+    enum redlock_quorum_verdict verdict = QUORUM_SHORT;
     enum dlock_status status = DLOCK_OK;
 
-    redlock_release_make(&request, place, name, name_len, owner, REDLOCK_ALL_ROUNDS,
+    redlock_release_make(&request, config, name, name_len, owner, REDLOCK_ALL_ROUNDS,
                          REDLOCK_UNLOCK);
     if (token != NULL)
-        redlock_ask_fill(&round.ask, name, name_len, token, REDLOCK_ALL_ROUNDS, REDLOCK_UNLOCK);
+        redlock_release_fill(&round.sent, name, name_len, token, REDLOCK_ALL_ROUNDS,
+                             REDLOCK_UNLOCK);
     verdict = redlock_round_run(&round);
     if (token != NULL)
         release_rest(&round);
     if (round.no_memory)
-        status = redlock_fail(err, place, DLOCK_NOMEM, "no memory for a command");
+        status = redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a command");
     else if (verdict == QUORUM_LOST)
-        status = redlock_fail(err, place, DLOCK_LOST, "not held by this owner on %u of %u nodes",
-                              round.tally.no, round.tally.nodes);
-    else if (verdict == QUORUM_SHORT)
-        status = redlock_fail(err, place, DLOCK_UNAVAILABLE, "no node could be told");
-    else if (verdict != QUORUM_WON)
         status =
-            redlock_fail(err, place, DLOCK_UNKNOWN, "%u of %u nodes answered, and %u are needed",
-                         round.tally.yes + round.tally.no, round.tally.nodes, round.tally.need);
+            redlock_config_fail(err, config, DLOCK_LOST, "not held by this owner on %u of %u nodes",
+                                round.tally.no, round.tally.nodes);
+    else if (verdict == QUORUM_SHORT)
+        status = redlock_config_fail(err, config, DLOCK_UNAVAILABLE, "no node could be asked");
+    else if (verdict != QUORUM_WON)
+        status = redlock_config_fail(
+            err, config, DLOCK_UNKNOWN, "%u of %u nodes answered, and %u are needed",
+            round.tally.yes + round.tally.no, round.tally.nodes, round.tally.need);
     if (status != DLOCK_OK && status != DLOCK_LOST)
-        redlock_report(err, session, &round);
+        redlock_round_report(err, &round);
     return status;
 }
 
@@ -83,25 +86,26 @@ enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
     struct redlock_session *session = self;
     char token[RESP_HEX_SIZE];
 
-    redlock_hub_end(req->attempt); /* [UNL-4] */
+    redlock_attempt_end(req->attempt); /* [UNL-4] */
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     return release(session, req->name, req->name_len, token, req->token, req->deadline_ns, err);
 }
 
-enum dlock_status redlock_break(void *self, const unsigned char *name, uint32_t name_len,
-                                const char *owner, int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status redlock_unlock_break(void *self, const unsigned char *name, uint32_t name_len,
+                                       const char *owner, int64_t deadline_ns,
+                                       struct dlock_error *err)
 {
     struct redlock_session *session = self;
     enum dlock_status status = DLOCK_LOST;
-    char shown[REDLOCK_OWNER_SIZE];
+    char owner_text[REDLOCK_OWNER_SIZE];
 
-    (void)snprintf(shown, sizeof shown, "%s", owner != NULL ? owner : ANY_HOLDER);
+    (void)snprintf(owner_text, sizeof owner_text, "%s", owner != NULL ? owner : ANY_HOLDER);
     if (owner == NULL || strcmp(owner, ANY_HOLDER) != 0)
-        status = release(session, name, name_len, shown, NULL, deadline_ns, err);
-    if (status == DLOCK_LOST && redlock_look_foreign(session, name, name_len, deadline_ns, err))
-        return DLOCK_CONFIG; /* not free either */
+        status = release(session, name, name_len, owner_text, NULL, deadline_ns, err);
+    if (status == DLOCK_LOST && redlock_inspect_foreign(session, name, name_len, deadline_ns, err))
+        return DLOCK_CONFIG; /* nobody can take the name */
     if (status == DLOCK_LOST)
-        return redlock_fail(err, session->place, DLOCK_NOT_HELD,
-                            owner != NULL ? "not held by this owner" : "the name is free");
+        return redlock_config_fail(err, session->config, DLOCK_NOT_HELD,
+                                   owner != NULL ? "not held by this owner" : "the name is free");
     return status;
 }

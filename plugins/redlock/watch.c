@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting until a majority of the nodes is free for us. */
-#include "hub.h"
+/* Waiting until the name is free for this attempt on a majority of the nodes. */
+#include "attempt.h"
 #include "lib/hex.h"
-#include "lib/time.h"
+#include "resp/reply.h"
+#include "round.h"
+#include "slots.h"
 
-#define PLACE_SPARE_MS 2000              /* that a place outlasts the watch */
-#define LOOK_FIRST_NS  (DL_NS_PER_S / 4) /* when some nodes are free, but too few */
-#define LOOK_DOUBLED   4
+#define ENTRY_SPARE_MS   2000              /* by which a queue entry outlasts the watch */
+#define RECHECK_FIRST_NS (DL_NS_PER_S / 4) /* while some nodes are free, but too few */
+#define RECHECK_DOUBLED  4
 
 static unsigned count_bits(unsigned bits)
 {
     return (unsigned)__builtin_popcount(bits);
 }
 
-void redlock_interrupt(void *self, const struct dlock_request *req)
+void redlock_watch_interrupt(void *self, const struct dlock_request *req)
 {
     struct redlock_session *session = self;
     struct redlock_attempt *attempt = req->attempt;
 
-    resp_subscriber_interrupt(redlock_hub_subscriber(session->hub), &attempt->waiter);
+    resp_subscriber_interrupt(&session->client->subscriber, &attempt->waiter);
 }
 
-/* ---- a place on each node ---- */
+/* ---- a queue entry on each node ---- */
 
-/* { free, left } */
-static enum quorum_vote wait_read(struct redlock_round *round, unsigned i, const redisReply *reply)
+/* The answer is { free, left }. */
+static enum redlock_quorum_vote wait_read(struct redlock_round *round, unsigned i,
+                                          const redisReply *reply)
 {
     int64_t free_here = 0;
 
@@ -35,23 +38,24 @@ static enum quorum_vote wait_read(struct redlock_round *round, unsigned i, const
     return free_here == 1 ? QUORUM_YES : QUORUM_NO;
 }
 
-/* Everybody who can answers, unless it is time already. */
-static enum quorum_verdict wait_judge(const struct redlock_round *round)
+/* Waits for every node that can answer, unless a majority is free. */
+static enum redlock_quorum_verdict wait_judge(const struct redlock_round *round)
 {
     if (round->tally.yes >= round->tally.need)
         return QUORUM_WON;
     return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_LOST;
 }
 
-/* Bits of the nodes that are free for us. */
-static unsigned places_take(struct redlock_session *session, const struct dlock_request *req)
+/* Enqueues the attempt on all nodes, or refreshes its entries. Returns bits of the nodes that are
+ * free for it. */
+static unsigned entries_take(struct redlock_session *session, const struct dlock_request *req)
 {
     struct redlock_attempt *attempt = req->attempt;
     struct redlock_request request;
     struct resp_keys keys;
     char token[RESP_HEX_SIZE], ticket[RESP_DIGITS], lasts[RESP_DIGITS];
-    int64_t now_ns = redlock_now(session);
-    int64_t timeout_ns = redlock_place_timeout_ns(session->place, req->ttl_ms);
+    int64_t now_ns = redlock_session_now(session);
+    int64_t timeout_ns = redlock_config_timeout_ns(session->config, req->ttl_ms);
     struct redlock_round round = {
         .session = session,
         .request = &request,
@@ -66,7 +70,7 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 
     if (attempt->ticket_ms == 0)
         attempt->ticket_ms = attempt->clock_ms > 0 ? attempt->clock_ms : 1;
-    resp_keys_make(&keys, &session->place->nodes[0], req->name, req->name_len);
+    resp_keys_make(&keys, &session->config->nodes[0], req->name, req->name_len);
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
     redlock_request_name(&request, &keys);
@@ -75,10 +79,10 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(
         &request.command,
-        resp_command_number(lasts, (req->deadline_ns - now_ns) / DL_NS_PER_MS + PLACE_SPARE_MS));
-    resp_command_text(&request.command, redlock_hub_subscriber(session->hub)->channel);
+        resp_command_number(lasts, (req->deadline_ns - now_ns) / DL_NS_PER_MS + ENTRY_SPARE_MS));
+    resp_command_text(&request.command, session->client->subscriber.channel);
     (void)redlock_round_run(&round);
-    for (unsigned i = 0; i < session->place->count; i++)
+    for (unsigned i = 0; i < session->config->count; i++)
         if (round.answers[i].state == ANSWER_GIVEN && round.answers[i].vote == QUORUM_YES)
             free_nodes |= 1u << i;
     return free_nodes;
@@ -86,28 +90,30 @@ static unsigned places_take(struct redlock_session *session, const struct dlock_
 
 /* ---- sleeping ---- */
 
-/* A majority can tell, or nothing better is to be had soon. */
+/* Waits until a majority of subscriptions is there, or none of the others is about to begin. */
 static void subscriptions_await_locked(const struct redlock_session *session,
                                        struct redlock_attempt *attempt, int64_t until_ns)
 {
-    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
+    struct resp_subscriber *subscriber = &session->client->subscriber;
 
     while (!attempt->waiter.interrupted &&
-           count_bits(subscriber->subscribed) < session->place->need &&
-           redlock_now(session) >= subscriber->settled_ns && redlock_now(session) < until_ns)
+           count_bits(subscriber->subscribed) < session->config->need &&
+           redlock_session_now(session) >= subscriber->settled_ns &&
+           redlock_session_now(session) < until_ns)
         resp_subscriber_sleep_locked(subscriber, &attempt->waiter, session->target, until_ns);
 }
 
-/* Some nodes are free, but too few: what was in our way there may be gone without a message. */
+/* When to ask again while too few nodes are free: the holder on another node may go without a
+ * message. */
 static int64_t recheck_at(const struct redlock_session *session,
                           const struct redlock_attempt *attempt)
 {
-    unsigned doubled = attempt->looks < LOOK_DOUBLED ? attempt->looks : LOOK_DOUBLED;
-    int64_t whole_ns = LOOK_FIRST_NS << doubled;
+    unsigned doubled = attempt->rechecks < RECHECK_DOUBLED ? attempt->rechecks : RECHECK_DOUBLED;
+    int64_t whole_ns = RECHECK_FIRST_NS << doubled;
     uint32_t chance = 0;
 
     (void)session->host->random(session->host->ctx, &chance, sizeof chance);
-    return redlock_now(session) + whole_ns / 2 + chance % (whole_ns / 2);
+    return redlock_session_now(session) + whole_ns / 2 + chance % (whole_ns / 2);
 }
 
 static enum dlock_status sleep_locked(const struct redlock_session *session,
@@ -118,12 +124,12 @@ static enum dlock_status sleep_locked(const struct redlock_session *session,
 
     for (;;) {
         unsigned free_nodes = count_bits(waiter->recheck);
-        int64_t now_ns = redlock_now(session);
+        int64_t now_ns = redlock_session_now(session);
 
         if (waiter->interrupted)
             return DLOCK_CANCELED;
-        if (free_nodes >= session->place->need) {
-            attempt->looks = 0;
+        if (free_nodes >= session->config->need) {
+            attempt->rechecks = 0;
             return DLOCK_BUSY;
         }
         if (now_ns >= deadline_ns)
@@ -131,10 +137,10 @@ static enum dlock_status sleep_locked(const struct redlock_session *session,
         if (free_nodes > 0 && recheck_ns == INT64_MAX)
             recheck_ns = recheck_at(session, attempt);
         if (now_ns >= recheck_ns) {
-            attempt->looks++;
+            attempt->rechecks++;
             return DLOCK_BUSY;
         }
-        resp_subscriber_sleep_locked(redlock_hub_subscriber(session->hub), waiter, session->target,
+        resp_subscriber_sleep_locked(&session->client->subscriber, waiter, session->target,
                                      recheck_ns < deadline_ns ? recheck_ns : deadline_ns);
     }
 }
@@ -142,10 +148,10 @@ static enum dlock_status sleep_locked(const struct redlock_session *session,
 static enum dlock_status watch_locked(struct redlock_session *session,
                                       const struct dlock_request *req)
 {
-    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
+    struct resp_subscriber *subscriber = &session->client->subscriber;
     struct redlock_attempt *attempt = req->attempt;
     struct resp_waiter *waiter = &attempt->waiter;
-    int64_t hear_by_ns = redlock_now(session) + req->op_timeout_ms * DL_NS_PER_MS;
+    int64_t hear_by_ns = redlock_session_now(session) + req->op_timeout_ms * DL_NS_PER_MS;
     unsigned free_nodes = 0;
 
     if (waiter->interrupted)
@@ -158,8 +164,8 @@ static enum dlock_status watch_locked(struct redlock_session *session,
     waiter->recheck = 0;
     if (!waiter->interrupted) {
         (void)pthread_mutex_unlock(&subscriber->mutex);
-        free_nodes = places_take(session, req);
-        if (count_bits(free_nodes) < session->place->need)
+        free_nodes = entries_take(session, req);
+        if (count_bits(free_nodes) < session->config->need)
             redlock_session_lend(session);
         (void)pthread_mutex_lock(&subscriber->mutex);
         waiter->recheck |= free_nodes;
@@ -171,7 +177,7 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redlock_session *session = self;
-    struct resp_subscriber *subscriber = redlock_hub_subscriber(session->hub);
+    struct resp_subscriber *subscriber = &session->client->subscriber;
     struct redlock_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -182,10 +188,13 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
     resp_subscriber_hand_over_locked(subscriber);
     (void)pthread_mutex_unlock(&subscriber->mutex);
     if (!redlock_session_borrow(session))
-        return redlock_fail(err, session->place, DLOCK_UNAVAILABLE, "no memory for connections");
+        return redlock_config_fail(err, session->config, DLOCK_UNAVAILABLE,
+                                   "no memory for connections");
     if (status == DLOCK_UNAVAILABLE)
-        return redlock_fail(err, session->place, status, "nothing tells of releases");
+        return redlock_config_fail(err, session->config, status,
+                                   "there are no messages about releases");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
-        return redlock_fail(err, session->place, status, "the wait ended before the name was free");
+        return redlock_config_fail(err, session->config, status,
+                                   "the wait ended before the name was free");
     return status;
 }

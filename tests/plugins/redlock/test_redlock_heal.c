@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/renew.c plugins/redlock/unlock.c plugins/redlock/lease.c */
+/* Tests: plugins/redlock/renew.c plugins/redlock/unlock.c plugins/redlock/acquire.c */
 /*
  * What does a node keep that lost a lock and gets it back, or hears of a downgrade late? The slots
  * of the plugin, three real servers, the third one behind a proxy (C1, C4, REN-5).

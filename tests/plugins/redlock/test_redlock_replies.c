@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/node.c plugins/redlock/request.c */
+/* Tests: plugins/redlock/request.c */
 /* What is believed of nodes that say something else than they were asked? (C9) */
 #include "scripted_client.h"
 #include "session_kit.h"

@@ -45,16 +45,16 @@ mutant 6 "a majority of the nodes that answer" "dlock_plugin_redlock test_quorum
     plugins/redlock/quorum.c "        tally.silent += votes[i] == QUORUM_SILENT;
     }" "        tally.silent += votes[i] == QUORUM_SILENT;
     }
-    tally.need = quorum_need(nodes - tally.refused - tally.silent);"
+    tally.need = redlock_quorum_need(nodes - tally.refused - tally.silent);"
 
 # There are two who do it.
 mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock test_redlock_late" \
     "test_redlock_late --filter '*/TRY_4*'" \
-    plugins/redlock/lease.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+    plugins/redlock/acquire.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
     plugins/redlock/deliver.c \
-    "    if (is_followed(session, node, ask) || redlock_hub_lives(session->hub, ask->token))" \
-    "    if (is_followed(session, node, ask) || ask->kind == ASK_ACQUIRE)"
+    "    if (is_followed(session, node, sent) || redlock_attempt_lives(session->client, sent->token))" \
+    "    if (is_followed(session, node, sent) || sent->kind == SENT_ACQUIRE)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "test_redis_slots --filter 'slots/REN_2*'" \

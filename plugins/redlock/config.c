@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+#include "config.h"
 #include "lib/hex.h"
-#include "redlock.h"
+#include "quorum.h"
+#include "resp/guard.h"
+#include "resp/secret.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_TEXT_MAX     80 /* bytes of a key in a message */
 #define DEFAULT_PORT     6379
-#define TIMEOUT_SHARE    20 /* of the ttl: how long a node may take */
+#define TIMEOUT_SHARE    20 /* a node may take the ttl divided by this */
 #define TIMEOUT_LEAST_MS 5
 #define TIMEOUT_MOST_MS  50
 
@@ -15,7 +19,7 @@ static enum dlock_status refuse(struct dlock_error *err, const char *why)
     return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_INVALID, 0, "%s", why);
 }
 
-/* Digits of a database's number; "" is 0. */
+/* text: the number of a database; "" is 0. */
 static bool database_parse(const char *text, int64_t *out)
 {
     int64_t value = 0;
@@ -51,8 +55,8 @@ static enum dlock_status common_init(struct resp_config *node, const struct dloc
     return DLOCK_OK;
 }
 
-/* A target lives as long as one session, and the place as long as all of them. */
-static enum dlock_status common_keep(struct redlock_place *place, struct resp_config *common,
+/* Copies the texts: a target lives as long as one session, the config as long as the client. */
+static enum dlock_status common_keep(struct redlock_config *config, struct resp_config *common,
                                      struct dlock_error *err)
 {
     const char **texts[] = {&common->user, &common->prefix};
@@ -60,17 +64,17 @@ static enum dlock_status common_keep(struct redlock_place *place, struct resp_co
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (*texts[i] == NULL)
             continue;
-        place->common[i] = strdup(*texts[i]);
-        if (place->common[i] == NULL)
+        config->common[i] = strdup(*texts[i]);
+        if (config->common[i] == NULL)
             return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a client");
-        *texts[i] = place->common[i];
+        *texts[i] = config->common[i];
     }
     return DLOCK_OK;
 }
 
 /* ---- node= ---- */
 
-/* In place. */
+/* In its place. */
 static bool percent_decode(char *text)
 {
     char *to = text;
@@ -108,7 +112,7 @@ static bool scheme_take(char **text, bool *secure)
     return false;
 }
 
-/* "user:password", which replaces that of the URI. */
+/* text: "user:password", which replaces the user and the password of the URI. */
 static bool user_take(struct resp_config *node, char *text)
 {
     char *colon = strchr(text, ':');
@@ -120,7 +124,7 @@ static bool user_take(struct resp_config *node, char *text)
     return percent_decode(text) && (colon == NULL || percent_decode(colon + 1));
 }
 
-/* scheme://[user[:password]@]host[:port][/db]; text is taken apart, and borrowed. */
+/* scheme://[user[:password]@]host[:port][/db]; text is cut into its parts, which are borrowed. */
 static bool node_parse(struct resp_config *node, char *text)
 {
     char *at = NULL, *slash = NULL;
@@ -144,40 +148,40 @@ static bool node_parse(struct resp_config *node, char *text)
 }
 
 /* Each line of the option is a node. */
-static enum dlock_status lines_init(struct redlock_place *place, const struct resp_config *common,
+static enum dlock_status lines_init(struct redlock_config *config, const struct resp_config *common,
                                     const char *lines, struct dlock_error *err)
 {
     while (lines != NULL && *lines != '\0') {
         size_t len = strcspn(lines, "\n");
 
-        if (place->count == REDLOCK_NODES_MAX)
+        if (config->count == REDLOCK_NODES_MAX)
             return refuse(err, "at most 9 nodes");
-        place->texts[place->count] = strndup(lines, len);
-        if (place->texts[place->count] == NULL)
+        config->texts[config->count] = strndup(lines, len);
+        if (config->texts[config->count] == NULL)
             return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a node");
-        place->text_lens[place->count] = len;
-        place->nodes[place->count] = *common;
-        if (strrchr(place->texts[place->count], '@') != NULL)
-            place->named |= 1u << place->count;
-        if (!node_parse(&place->nodes[place->count], place->texts[place->count]))
+        config->text_lens[config->count] = len;
+        config->nodes[config->count] = *common;
+        if (strrchr(config->texts[config->count], '@') != NULL)
+            config->named |= 1u << config->count;
+        if (!node_parse(&config->nodes[config->count], config->texts[config->count]))
             return refuse(err, "node: want redis://[user:password@]host[:port][/db], or rediss://, "
                                "percent-encoded as a whole");
-        place->count++;
+        config->count++;
         lines += len + (lines[len] == '\n');
     }
     return DLOCK_OK;
 }
 
-static enum dlock_status hosts_init(struct redlock_place *place, const struct resp_config *common,
+static enum dlock_status hosts_init(struct redlock_config *config, const struct resp_config *common,
                                     const char *const *hosts, struct dlock_error *err)
 {
     for (; *hosts != NULL; hosts++) {
-        if (place->count == REDLOCK_NODES_MAX)
+        if (config->count == REDLOCK_NODES_MAX)
             return refuse(err, "at most 9 nodes");
-        place->nodes[place->count] = *common;
-        if (!address_parse(&place->nodes[place->count].address, *hosts, DEFAULT_PORT))
+        config->nodes[config->count] = *common;
+        if (!address_parse(&config->nodes[config->count].address, *hosts, DEFAULT_PORT))
             return refuse(err, "a host is not one that can be looked up");
-        place->count++;
+        config->count++;
     }
     return DLOCK_OK;
 }
@@ -199,8 +203,8 @@ static bool same_text(const char *one, const char *other)
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
 }
 
-/* The password in the line of lines that is for this node, NULL: there is none; or the one that the
- * node had when the client was opened. lines are taken apart. */
+/* The password in the line of this node; NULL: there is none. Without such a line, the password
+ * that the node had when the client was opened. lines: are cut into their parts. */
 static const char *line_password(const struct resp_config *node, char *lines)
 {
     char *rest = NULL;
@@ -215,11 +219,11 @@ static const char *line_password(const struct resp_config *node, char *lines)
     return node->password;
 }
 
-enum dlock_status redlock_place_secret(const struct redlock_place *place, unsigned node,
-                                       const struct dlock_target *target, char **secret,
-                                       struct dlock_error *err)
+enum dlock_status redlock_config_secret(const struct redlock_config *config, unsigned node,
+                                        const struct dlock_target *target, char **secret,
+                                        struct dlock_error *err)
 {
-    bool named = (place->named & 1u << node) != 0;
+    bool named = (config->named & 1u << node) != 0;
     char *room = malloc(SECRET_ROOM);
     const char *found = NULL;
     int len = -2;
@@ -229,7 +233,7 @@ enum dlock_status redlock_place_secret(const struct redlock_place *place, unsign
         return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a password");
     len = target->read_secret(target, named ? "node" : NULL, room, SECRET_ROOM, err);
     if (len >= 0)
-        found = named ? line_password(&place->nodes[node], room) : room;
+        found = named ? line_password(&config->nodes[node], room) : room;
     if (found != NULL)
         *secret = strdup(found);
     explicit_bzero(room, SECRET_ROOM);
@@ -260,28 +264,28 @@ static enum dlock_status count_refuse(unsigned count, struct dlock_error *err)
                        "node less (any_count=on takes any number)");
 }
 
-static enum dlock_status count_check(struct redlock_place *place, bool any_count,
+static enum dlock_status count_check(struct redlock_config *config, bool any_count,
                                      struct dlock_error *err)
 {
-    for (unsigned i = 0; i < place->count; i++)
+    for (unsigned i = 0; i < config->count; i++)
         for (unsigned other = 0; other < i; other++)
-            if (same_address(&place->nodes[i], &place->nodes[other]))
-                return refuse_twice(&place->nodes[i], err);
-    if (place->count == 0)
+            if (same_address(&config->nodes[i], &config->nodes[other]))
+                return refuse_twice(&config->nodes[i], err);
+    if (config->count == 0)
         return refuse(err, "want nodes, as in redlock://h1,h2,h3");
-    if (!any_count && (place->count < 3 || place->count % 2 == 0))
-        return count_refuse(place->count, err);
-    place->need = quorum_need(place->count);
+    if (!any_count && (config->count < 3 || config->count % 2 == 0))
+        return count_refuse(config->count, err);
+    config->need = redlock_quorum_need(config->count);
     return DLOCK_OK;
 }
 
-enum dlock_status redlock_place_init(struct redlock_place *place, const struct dlock_target *target,
-                                     struct dlock_error *err)
+enum dlock_status redlock_config_init(struct redlock_config *config,
+                                      const struct dlock_target *target, struct dlock_error *err)
 {
     struct resp_config common;
     enum dlock_status status = common_init(&common, target, err);
 
-    *place = (struct redlock_place){
+    *config = (struct redlock_config){
         .node_timeout_ms = target->number(target, "node_timeout"),
         .restart_guard_ms = target->number(target, "restart_guard"),
         .retry_delay_ms = target->number(target, "retry_delay"),
@@ -289,56 +293,84 @@ enum dlock_status redlock_place_init(struct redlock_place *place, const struct d
         .spin = target->number(target, "spin") != 0,
     };
     if (status == DLOCK_OK)
-        status = common_keep(place, &common, err);
+        status = common_keep(config, &common, err);
     if (status == DLOCK_OK)
-        status = hosts_init(place, &common, target->hosts, err);
+        status = hosts_init(config, &common, target->hosts, err);
     if (status == DLOCK_OK)
-        status = lines_init(place, &common, target->option(target, "node"), err);
+        status = lines_init(config, &common, target->option(target, "node"), err);
     if (status == DLOCK_OK)
-        status = count_check(place, target->number(target, "any_count") != 0, err);
+        status = count_check(config, target->number(target, "any_count") != 0, err);
     if (status == DLOCK_OK)
-        status = resp_config_take_tls(place->nodes, place->count, target, err);
+        status = resp_config_take_tls(config->nodes, config->count, target, err);
     if (status == DLOCK_OK)
-        status = resp_guard_judge_ttl(REDLOCK_ORIGIN, place->restart_guard_ms,
+        status = resp_guard_judge_ttl(REDLOCK_ORIGIN, config->restart_guard_ms,
                                       target->number(target, "ttl"), err);
-    for (unsigned i = 0; i < place->count; i++)
-        address_format(&place->nodes[i].address, place->nodes[i].endpoint,
-                       sizeof place->nodes[i].endpoint);
+    for (unsigned i = 0; i < config->count; i++)
+        address_format(&config->nodes[i].address, config->nodes[i].endpoint,
+                       sizeof config->nodes[i].endpoint);
     return status;
 }
 
-void redlock_place_free(struct redlock_place *place)
+void redlock_config_free(struct redlock_config *config)
 {
-    for (size_t i = 0; i < sizeof place->common / sizeof place->common[0]; i++) {
-        if (place->common[i] != NULL)
-            explicit_bzero(place->common[i], strlen(place->common[i]));
-        free(place->common[i]);
-        place->common[i] = NULL;
+    for (size_t i = 0; i < sizeof config->common / sizeof config->common[0]; i++) {
+        if (config->common[i] != NULL)
+            explicit_bzero(config->common[i], strlen(config->common[i]));
+        free(config->common[i]);
+        config->common[i] = NULL;
     }
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
-        if (place->texts[i] != NULL)
-            explicit_bzero(place->texts[i], place->text_lens[i]);
-        free(place->texts[i]);
-        place->texts[i] = NULL;
+        if (config->texts[i] != NULL)
+            explicit_bzero(config->texts[i], config->text_lens[i]);
+        free(config->texts[i]);
+        config->texts[i] = NULL;
     }
 }
 
-void redlock_place_show(const struct redlock_place *place, char *out, size_t size)
+void redlock_config_print(const struct redlock_config *config, char *out, size_t size)
 {
     char others[24] = "";
 
-    if (place->count > 1)
-        (void)snprintf(others, sizeof others, " and %u more", place->count - 1);
-    (void)snprintf(out, size, "%.40s%s", place->nodes[0].endpoint, others);
+    if (config->count > 1)
+        (void)snprintf(others, sizeof others, " and %u more", config->count - 1);
+    (void)snprintf(out, size, "%.40s%s", config->nodes[0].endpoint, others);
 }
 
-int64_t redlock_place_timeout_ns(const struct redlock_place *place, int64_t ttl_ms)
+int64_t redlock_config_timeout_ns(const struct redlock_config *config, int64_t ttl_ms)
 {
     int64_t timeout_ms = ttl_ms / TIMEOUT_SHARE;
 
-    if (place->node_timeout_ms > 0)
-        return place->node_timeout_ms * DL_NS_PER_MS;
+    if (config->node_timeout_ms > 0)
+        return config->node_timeout_ms * DL_NS_PER_MS;
     if (ttl_ms == 0 || timeout_ms > TIMEOUT_MOST_MS)
         timeout_ms = TIMEOUT_MOST_MS;
     return (timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms) * DL_NS_PER_MS;
+}
+
+/* ---- errors ---- */
+
+enum dlock_status redlock_config_fail(struct dlock_error *err, const struct redlock_config *config,
+                                      enum dlock_status status, const char *format, ...)
+{
+    char text[sizeof err->message], all[64] = "";
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (config->count > 0)
+        redlock_config_print(config, all, sizeof all);
+    return dlock_fail(err, REDLOCK_ORIGIN, status, 0, "%s%s%.180s", all, all[0] != '\0' ? ": " : "",
+                      text);
+}
+
+enum dlock_status redlock_config_fail_key(struct dlock_error *err,
+                                          const struct redlock_config *config,
+                                          enum dlock_status status, const struct resp_keys *keys)
+{
+    size_t len = keys->lens[0] < KEY_TEXT_MAX ? keys->lens[0] : KEY_TEXT_MAX;
+
+    return redlock_config_fail(err, config, status,
+                               "the key %.*s, or one beside it, is something else (WRONGTYPE)",
+                               (int)len, keys->bytes[0]);
 }

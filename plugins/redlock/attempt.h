@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attempt.h - one attempt to get a lock, and the lease that comes of it: dlock_request.slot.
+ *
+ * A late grant belongs to an attempt that lives, or is given back.
+ */
+#ifndef REDLOCK_ATTEMPT_H
+#define REDLOCK_ATTEMPT_H
+
+#include "client.h"
+
+/* Zeroed by core. Only the thread of the attempt uses it, but for the waiter. */
+struct redlock_attempt {
+    uint32_t round;            /* of the last request for the lock */
+    int64_t clock_ms;          /* the latest clock that a node reported */
+    int64_t ticket_ms;         /* orders the waiters; 0: this one has no queue entry yet */
+    unsigned rechecks;         /* in a row that found no majority free */
+    struct resp_waiter waiter; /* recheck: nodes that are free for it, as far as known */
+};
+
+/* The attempt lives from now on, if it does not live already. */
+void redlock_attempt_begin(struct redlock_client *client, struct redlock_attempt *attempt,
+                           const unsigned char *token);
+/* Harmless for an attempt that does not live. */
+void redlock_attempt_end(struct redlock_attempt *attempt);
+bool redlock_attempt_lives(struct redlock_client *client, const unsigned char *token);
+
+#endif
