@@ -13,7 +13,7 @@
 
 /* While a handle of this client holds the lock, the head of the queue waits this long for a
  * hand-off before it asks the store for a place. */
-#define PATIENCE_NS (5 * DL_NS_PER_MS)
+#define HANDOFF_WAIT_NS (5 * DL_NS_PER_MS)
 
 struct acquire {
     struct dlock *lock;
@@ -25,8 +25,8 @@ struct acquire {
     struct dl_acquire_text text;
     int64_t now_ns;            /* when the last step ended; the first one: began */
     bool begun;                /* the request has a token that is not used up */
-    bool patient;              /* has not asked the store yet */
-    bool placed;               /* counted in the name's places */
+    bool waits_for_handoff;    /* has not asked the store yet */
+    bool has_entry;            /* counted in the name's places */
     enum dlock_status failing; /* the last failure that waiters behind this call were told */
 };
 
@@ -62,7 +62,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     lock->phase = DL_PHASE_ACQUIRING;
     client->acquiring++;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->terms->ttl_ms; /* the keeper reads it of any handle */
+    lock->claim->req.ttl_ms = lock->options->ttl_ms; /* the renewer reads it of any handle */
     lock->waiting = &a->waiting;
     if (lock->canceled)
         a->waiting.cancel = DLOCK_CANCELED;
@@ -100,32 +100,32 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
 }
 
 /* Keeps the name's count of our places. */
-static void place_set(struct acquire *a, bool placed)
+static void entry_set(struct acquire *a, bool has_entry)
 {
     struct dl_name_state *name = a->lock->name;
 
-    if (a->placed == placed)
+    if (a->has_entry == has_entry)
         return;
-    a->placed = placed;
+    a->has_entry = has_entry;
     (void)pthread_mutex_lock(&a->client->mutex);
-    if (placed)
-        name->places++;
+    if (has_entry)
+        name->queue_entries++;
     else
-        name->places--;
+        name->queue_entries--;
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
 /* Our place is taken, kept or lost; a handle of this client that holds the lock learns of others
  * who want it. */
-static void place_note(struct acquire *a)
+static void entry_note(struct acquire *a)
 {
     struct dl_name_state *name = a->lock->name;
 
-    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
-    if (!a->placed)
+    entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
+    if (!a->has_entry)
         return;
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_name_state_note_waiters(name, a->grant.waiters, name->places - 1, a->now_ns);
+    dl_name_state_note_waiters(name, a->grant.waiters, name->queue_entries - 1, a->now_ns);
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
@@ -147,7 +147,7 @@ static void failure_note(struct acquire *a)
 
 static enum dlock_status fence_check(struct acquire *a)
 {
-    if (!a->lock->terms->must_fence || a->grant.fence != 0 ||
+    if (!a->lock->options->must_fence || a->grant.fence != 0 ||
         a->lock->claim->req.mode == DLOCK_SHARED)
         return DLOCK_OK;
     return dl_error(a->err, DLOCK_INTERNAL, "fence=on: the store granted without a token");
@@ -178,7 +178,7 @@ static void abandon(struct acquire *a, enum dlock_status status)
 {
     dl_claim_forget(a->client, a->lock->claim);
     a->begun = false;
-    dl_claim_unpin(a->client, a->lock->claim, status);
+    dl_claim_lease_session_put(a->client, a->lock->claim, status);
 }
 
 static uint32_t try_flags(const struct acquire *a)
@@ -242,7 +242,7 @@ static void step_try(struct acquire *a)
     if (a->attempt.step != DL_STEP_DONE)
         dl_acquire_text_waits(&a->text, &a->client->host.log);
     failure_note(a);
-    place_note(a);
+    entry_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
 }
@@ -253,12 +253,12 @@ static struct dl_acquire_fsm_rules rules_of(const struct dlock *lock, bool wait)
 
     return (struct dl_acquire_fsm_rules){
         .connected = dl_session_pool_first(&client->pool) != NULL,
-        .op_timeout_ns = lock->terms->op_timeout_ms * DL_NS_PER_MS,
-        .poll_max_ns = lock->terms->poll_max_ms * DL_NS_PER_MS,
+        .op_timeout_ns = lock->options->op_timeout_ms * DL_NS_PER_MS,
+        .poll_max_ns = lock->options->poll_max_ms * DL_NS_PER_MS,
         .wait = wait,
         .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),
         .watch = dl_client_has(client, DLOCK_CAP_WATCH),
-        .queue = wait && lock->terms->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
+        .queue = wait && lock->options->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE),
         .session = dl_client_has(client, DLOCK_CAP_SESSION),
     };
 }
@@ -291,8 +291,8 @@ static void take_over(struct acquire *a)
     struct dl_claim *claim = a->lock->claim;
 
     a->begun = true;
-    place_set(a, false); /* whoever handed it on gives our place up */
-    a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->turns,
+    entry_set(a, false); /* whoever handed it on gives our place up */
+    a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->handoffs,
                                     .lease_ms = a->lock->renewal.lease_ms};
     dl_acquire_fsm_holds(&a->attempt, now(a), a->waiting.handed_until_ns, a->grant.lease_ms);
 }
@@ -343,7 +343,7 @@ static void step_watch(struct acquire *a)
     if (status == DLOCK_OK && fence_check(a) != DLOCK_OK)
         status = DLOCK_INTERNAL;
     dl_acquire_fsm_watched(&a->attempt, now(a), status, &a->grant, dl_client_random(a->client));
-    place_set(a, a->attempt.placed && a->attempt.step != DL_STEP_DONE);
+    entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
 }
 
 static void step_sleep(struct acquire *a)
@@ -357,7 +357,7 @@ static void step_return(struct acquire *a)
 {
     dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
-    place_set(a, false);
+    entry_set(a, false);
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_held_uncount_locked(a->lock); /* it may have been handed to us */
     (void)pthread_mutex_unlock(&a->client->mutex);
@@ -365,11 +365,11 @@ static void step_return(struct acquire *a)
 }
 
 /* Before the first word to the store: whoever holds it here may hand it on soon. */
-static void step_patience(struct acquire *a)
+static void step_wait_for_handoff(struct acquire *a)
 {
-    int64_t until_ns = a->now_ns + PATIENCE_NS;
+    int64_t until_ns = a->now_ns + HANDOFF_WAIT_NS;
 
-    a->patient = false;
+    a->waits_for_handoff = false;
     if (until_ns > a->attempt.deadline_ns)
         until_ns = a->attempt.deadline_ns;
     (void)park(a, until_ns, true);
@@ -380,7 +380,7 @@ static void step(struct acquire *a)
 {
     enum dlock_status cancel;
 
-    if (dl_local_waiter_look(a->lock, !a->patient, &cancel)) {
+    if (dl_local_waiter_recheck(a->lock, !a->waits_for_handoff, &cancel)) {
         take_over(a);
         return;
     }
@@ -389,8 +389,8 @@ static void step(struct acquire *a)
         (void)dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
         return;
     }
-    if (a->patient) {
-        step_patience(a);
+    if (a->waits_for_handoff) {
+        step_wait_for_handoff(a);
         return;
     }
     switch (a->attempt.step) {
@@ -422,12 +422,12 @@ static void granted_locked(struct acquire *a)
     struct dl_claim *claim = lock->claim;
 
     claim->enqueued = false;
-    if (!lock->counted) { /* from the store */
+    if (!lock->is_holder) { /* from the store */
         claim->fence = a->grant.fence;
         claim->fence_room = a->grant.fence_room;
-        claim->turns = 0;
-        dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &a->grant), lock->name->places,
-                                 a->now_ns);
+        claim->handoffs = 0;
+        dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &a->grant),
+                                 lock->name->queue_entries, a->now_ns);
         dl_held_count_locked(lock);
     }
     dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
@@ -451,13 +451,13 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
 {
     struct dlock *lock = a->lock;
 
-    place_set(a, false);
+    entry_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
         dl_acquire_text_end(&a->text, status, a->err);
     }
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_local_waiter_leave_locked(lock);
+    dl_local_waiter_unlink_locked(lock);
     dl_held_idle_locked(lock);
     if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
         granted_locked(a);
@@ -481,8 +481,8 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
         status = acquire_begin(&a, mode);
     begun = lock->waiting == &a.waiting;
     if (begun) {
-        status = dl_local_waiter_take_locked(lock, mode, wait, deadline_ns, &a.now_ns);
-        a.patient = wait && dl_name_state_held_against(lock->name, mode);
+        status = dl_local_waiter_enter_locked(lock, mode, wait, deadline_ns, &a.now_ns);
+        a.waits_for_handoff = wait && dl_name_state_held_against(lock->name, mode);
         a.failing = lock->name->failure;
     }
     (void)pthread_mutex_unlock(&client->mutex);

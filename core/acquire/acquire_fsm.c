@@ -7,7 +7,7 @@
 /* After a failure, and between two looks at a store that cannot notify. */
 #define FAILURE_FIRST_NS (20 * DL_NS_PER_MS)
 #define FAILURE_MOST_NS  DL_NS_PER_S
-#define LOOK_FIRST_NS    (2 * DL_NS_PER_MS)
+#define POLL_FIRST_NS    (2 * DL_NS_PER_MS)
 
 /* A server that blocks for us is asked again at least this often. */
 #define NATIVE_MOST_NS (3600 * DL_NS_PER_S)
@@ -33,7 +33,7 @@ static void go_try(struct dl_acquire_fsm *attempt, int64_t now_ns)
         attempt->step = DL_STEP_LOCK;
         attempt->until_ns = dl_earlier(attempt->deadline_ns, now_ns + NATIVE_MOST_NS);
     } else {
-        attempt->step = attempt->placed ? DL_STEP_REFRESH : DL_STEP_TRY;
+        attempt->step = attempt->has_entry ? DL_STEP_REFRESH : DL_STEP_TRY;
         attempt->until_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
     }
 }
@@ -140,18 +140,18 @@ static void granted(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t vali
 
 /* What a BUSY says of our place in the store's queue. false: we asked for it and it is gone, and
  * with it the token. */
-static bool place_noted(struct dl_acquire_fsm *attempt, int64_t sent_ns,
+static bool entry_noted(struct dl_acquire_fsm *attempt, int64_t sent_ns,
                         const struct dlock_grant *grant)
 {
     bool asked = attempt->step == DL_STEP_REFRESH;
 
-    attempt->placed = (grant->flags & DLOCK_GRANT_QUEUED) != 0;
-    if (attempt->placed) {
-        attempt->place_fence = grant->fence;
-        attempt->place_base_ns = sent_ns;
+    attempt->has_entry = (grant->flags & DLOCK_GRANT_QUEUED) != 0;
+    if (attempt->has_entry) {
+        attempt->entry_fence = grant->fence;
+        attempt->entry_base_ns = sent_ns;
         attempt->uncertain = attempt->arrival_uncertain;
     }
-    return attempt->placed || !asked;
+    return attempt->has_entry || !asked;
 }
 
 static void busy(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns,
@@ -159,7 +159,7 @@ static void busy(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns
 {
     const struct dl_acquire_fsm_rules *rules = &attempt->rules;
     int64_t most_ns = rules->poll_max_ns;
-    bool known = place_noted(attempt, sent_ns, grant);
+    bool known = entry_noted(attempt, sent_ns, grant);
     int64_t wake;
 
     if (!rules->wait || now_ns >= attempt->deadline_ns) {
@@ -170,18 +170,18 @@ static void busy(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns
         go_return(attempt, now_ns, DL_STEP_TRY, DLOCK_TIMEOUT);
         return;
     }
-    if (attempt->placed)
+    if (attempt->has_entry)
         most_ns = dl_earlier(most_ns, grant->lease_ms * (DL_NS_PER_MS / 3));
     wake = dl_earlier(now_ns + dl_backoff_spread(most_ns, random), attempt->deadline_ns);
     if (grant->holder_ms >= 0 && grant->holder_ms < rules->poll_max_ns / DL_NS_PER_MS &&
-        !(attempt->placed && grant->queue_position > 0))
+        !(attempt->has_entry && grant->queue_position > 0))
         wake = dl_earlier(wake, now_ns + (grant->holder_ms + 1) * DL_NS_PER_MS);
     if (rules->watch) {
         attempt->step = DL_STEP_WATCH;
         attempt->until_ns = wake;
     } else {
         go_sleep(attempt,
-                 dl_earlier(wake, now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                 dl_earlier(wake, now_ns + dl_backoff_delay(attempt->polls++, POLL_FIRST_NS,
                                                             rules->poll_max_ns, random)));
     }
 }
@@ -233,9 +233,9 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
 static bool grant_counts(struct dl_acquire_fsm *attempt, int64_t now_ns,
                          const struct dlock_grant *grant)
 {
-    int64_t until_ns = dl_validity_until_ns(attempt->place_base_ns, grant->lease_ms);
+    int64_t until_ns = dl_validity_until_ns(attempt->entry_base_ns, grant->lease_ms);
 
-    if (!attempt->placed || grant->fence <= attempt->place_fence ||
+    if (!attempt->has_entry || grant->fence <= attempt->entry_fence ||
         !dl_validity_enough(now_ns, until_ns, grant->lease_ms))
         return false;
     attempt->valid_until_ns = until_ns;
@@ -246,19 +246,19 @@ void dl_acquire_fsm_watched(struct dl_acquire_fsm *attempt, int64_t now_ns,
                             enum dlock_status status, const struct dlock_grant *grant,
                             uint64_t random)
 {
-    bool looked = status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_TIMEOUT ||
+    bool polled = status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_TIMEOUT ||
                   status == DLOCK_CANCELED;
 
     if (status == DLOCK_OK && grant_counts(attempt, now_ns, grant))
         go_done(attempt, DLOCK_OK);
     else if (now_ns >= attempt->deadline_ns)
         finish(attempt, now_ns, DLOCK_TIMEOUT);
-    else if (looked)
+    else if (polled)
         go_try(attempt, now_ns);
     else /* cannot watch now: poll */
         go_sleep(attempt,
                  dl_earlier(attempt->until_ns,
-                            now_ns + dl_backoff_delay(attempt->looks++, LOOK_FIRST_NS,
+                            now_ns + dl_backoff_delay(attempt->polls++, POLL_FIRST_NS,
                                                       attempt->rules.poll_max_ns, random)));
 }
 
@@ -276,7 +276,7 @@ static void token_used_up(struct dl_acquire_fsm *attempt)
     attempt->uncertain = false;
     attempt->arrival_uncertain = false;
     attempt->enqueued = false;
-    attempt->placed = false;
+    attempt->has_entry = false;
 }
 
 void dl_acquire_fsm_returned(struct dl_acquire_fsm *attempt, int64_t now_ns)

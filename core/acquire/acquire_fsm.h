@@ -75,13 +75,13 @@ struct dl_acquire_fsm {
     enum dl_step after_return;
     bool uncertain;            /* a request of this token may have been executed unseen */
     bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
-    unsigned failures, looks;  /* in a row; for the back-off */
+    unsigned failures, polls;  /* in a row; for the back-off */
     enum dlock_status failure; /* the last one; counts while failures > 0 */
 
     bool enqueued;         /* a request that asks for a place was sent with this token */
-    bool placed;           /* the store answered "queued", and has not said otherwise */
-    uint64_t place_fence;  /* the counter then */
-    int64_t place_base_ns; /* when that request was sent */
+    bool has_entry;        /* the store answered "queued", and has not said otherwise */
+    uint64_t entry_fence;  /* the counter then */
+    int64_t entry_base_ns; /* when that request was sent */
 };
 
 /* deadline_ns counts only if rules.wait. */

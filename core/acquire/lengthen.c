@@ -5,8 +5,8 @@
 #include "hold/validity.h"
 
 /* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
-static bool is_kept(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                    const struct dlock_grant *grant)
+static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+                               const struct dlock_grant *grant)
 {
     struct dlock_client *client = lock->client;
     int64_t third_ns = grant->lease_ms * (DL_NS_PER_MS / 3);
@@ -24,7 +24,7 @@ bool dl_lengthen_due(const struct dlock *lock, const struct dl_acquire_fsm *atte
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
            grant->lease_ms < lock->claim->req.ttl_ms &&
            (!attempt->rules.wait || now_ns < attempt->deadline_ns) &&
-           !is_kept(lock, attempt, grant);
+           !is_renewed_in_time(lock, attempt, grant);
 }
 
 void dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lengthen.h - a queue of the store grants leases that are shorter than the ttl; such a lease is
- * renewed before the caller gets it, unless the keeper will renew it in time.
+ * renewed before the caller gets it, unless the renewer will renew it in time.
  */
 #ifndef DL_LENGTHEN_H
 #define DL_LENGTHEN_H

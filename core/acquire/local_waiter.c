@@ -9,12 +9,12 @@ static enum dlock_status timed_out(const struct dl_name_state *name)
     return name->failure == DLOCK_NO_QUORUM ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE;
 }
 
-static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int64_t *now_ns)
+static enum dlock_status admission_await(struct dlock *lock, int64_t deadline_ns, int64_t *now_ns)
 {
     struct dl_waiting *waiting = lock->waiting;
     enum dlock_status status = DLOCK_OK;
 
-    while (!waiting->turn.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
+    while (!waiting->waiter.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
         dl_handle_sleep_locked(lock, deadline_ns);
         *now_ns = dl_client_now(lock->client);
     }
@@ -22,15 +22,15 @@ static enum dlock_status turn_await(struct dlock *lock, int64_t deadline_ns, int
         status = DLOCK_OK;
     else if (waiting->cancel != DLOCK_OK)
         status = waiting->cancel;
-    else if (!waiting->turn.admitted)
+    else if (!waiting->waiter.admitted)
         status = timed_out(lock->name);
     if (status != DLOCK_OK)
         waiting->ready = false;
     return status;
 }
 
-enum dlock_status dl_local_waiter_take_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
-                                              int64_t deadline_ns, int64_t *now_ns)
+enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                               int64_t deadline_ns, int64_t *now_ns)
 {
     struct dl_waiting *waiting = lock->waiting;
     struct dl_local_queue *queue = &lock->name->queue;
@@ -41,23 +41,23 @@ enum dlock_status dl_local_waiter_take_locked(struct dlock *lock, enum dlock_mod
         return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;
     if (queue->first == NULL)
         lock->name->failure = DLOCK_OK;
-    dl_local_queue_push(queue, &waiting->turn, mode);
+    dl_local_queue_push(queue, &waiting->waiter, mode);
     waiting->ready = true;
-    return waiting->turn.admitted ? DLOCK_OK : turn_await(lock, deadline_ns, now_ns);
+    return waiting->waiter.admitted ? DLOCK_OK : admission_await(lock, deadline_ns, now_ns);
 }
 
-void dl_local_waiter_leave_locked(struct dlock *lock)
+void dl_local_waiter_unlink_locked(struct dlock *lock)
 {
     struct dl_waiting *waiting = lock->waiting;
 
-    if (!waiting->turn.queued)
+    if (!waiting->waiter.queued)
         return;
     waiting->ready = false;
-    dl_local_queue_remove(&lock->name->queue, &waiting->turn);
+    dl_local_queue_remove(&lock->name->queue, &waiting->waiter);
     dl_held_admit_locked(lock);
 }
 
-bool dl_local_waiter_look(struct dlock *lock, bool go, enum dlock_status *cancel)
+bool dl_local_waiter_recheck(struct dlock *lock, bool go, enum dlock_status *cancel)
 {
     struct dl_waiting *waiting = lock->waiting;
     bool handed;
@@ -74,11 +74,11 @@ bool dl_local_waiter_look(struct dlock *lock, bool go, enum dlock_status *cancel
 
 bool dl_local_waiter_held_here(struct dlock *lock)
 {
-    const struct dl_local_waiter *turn = &lock->waiting->turn;
+    const struct dl_local_waiter *waiter = &lock->waiting->waiter;
     bool held;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    held = turn->queued && dl_name_state_held_against(lock->name, turn->mode);
+    held = waiter->queued && dl_name_state_held_against(lock->name, waiter->mode);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return held;
 }
@@ -96,7 +96,7 @@ enum dlock_status dl_local_waiter_park(struct dlock *lock, int64_t until_ns, boo
             status = DLOCK_OK;
         else if (waiting->cancel != DLOCK_OK)
             status = DLOCK_CANCELED;
-        else if (held && !dl_name_state_held_against(lock->name, waiting->turn.mode))
+        else if (held && !dl_name_state_held_against(lock->name, waiting->waiter.mode))
             status = DLOCK_BUSY;
         else
             dl_handle_sleep_locked(lock, until_ns);

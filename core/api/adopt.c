@@ -77,7 +77,7 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
         status = adopt_supported(lock, err);
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
-    if (status == DLOCK_OK && lock->terms->must_fence && found->fence == 0 &&
+    if (status == DLOCK_OK && lock->options->must_fence && found->fence == 0 &&
         found->mode == DLOCK_EXCLUSIVE)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");
     return status;
@@ -90,7 +90,7 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, enum dloc
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable = false;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->terms->ttl_ms;
+    lock->claim->req.ttl_ms = lock->options->ttl_ms;
     dl_claim_begin_locked(client, lock->claim, token);
     (void)pthread_mutex_unlock(&client->mutex);
 }
@@ -103,7 +103,7 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
     enum dlock_status status;
 
     *until_ns = now_ns;
-    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms), lease_ms,
+    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->options->op_timeout_ms), lease_ms,
                             until_ns, err);
     if (status == DLOCK_LOST)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
@@ -120,7 +120,7 @@ static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, 
 
     claim->fence = grant->fence;
     claim->fence_room = 0;
-    claim->turns = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
+    claim->handoffs = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
     dl_held_count_locked(lock);
     dl_held_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }

@@ -127,7 +127,7 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
         (void)pthread_mutex_unlock(&client->mutex);
     }
     if (node != NULL)
-        dl_event_export(notice, &loss);
+        dl_events_export(notice, &loss);
     (void)dl_error_export(err, &e, status);
     return status != DLOCK_OK ? -1 : node != NULL;
 }
@@ -173,7 +173,7 @@ enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_
             "finds it mended ends this");
     if (status == DLOCK_OK)
         status = dl_acquire(lock, mode,
-                            timeout_ms == DLOCK_WAIT ? lock->terms->wait_ms : timeout_ms, &e);
+                            timeout_ms == DLOCK_WAIT ? lock->options->wait_ms : timeout_ms, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -275,7 +275,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
     (void)pthread_mutex_lock(&lock->client->mutex);
     held = dlock_state(lock) != DLOCK_STATE_FREE;
     memcpy(token, lock->claim->req.token, sizeof token);
-    lock->claim->shown |= held;
+    lock->claim->token_exported |= held;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     if (!held)
         return 0;

@@ -78,7 +78,7 @@ static void client_drain(struct dlock_client *client, struct drained *drained)
         if (lock == NULL && client->acquiring == 0 && client->calls == 0)
             return;
         if (lock == NULL || lock->phase != DL_PHASE_IDLE) {
-            (void)pthread_cond_wait(&client->quiet, &client->mutex);
+            (void)pthread_cond_wait(&client->call_ended, &client->mutex);
             continue;
         }
         if (drained->until_ns == DL_NEVER)

@@ -36,7 +36,7 @@ static bool sync_init(struct dlock_client *client)
     done = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
            pthread_mutex_init(&client->mutex, &attr) == 0;
     (void)pthread_mutexattr_destroy(&attr);
-    if (done && dl_deadline_cond_init(&client->quiet) != 0) {
+    if (done && dl_deadline_cond_init(&client->call_ended) != 0) {
         (void)pthread_mutex_destroy(&client->mutex);
         return false;
     }

@@ -10,13 +10,13 @@ static void memory_free(struct dlock_client *client)
     dl_events_fini(&client->events);
     dl_renew_schedule_free(client->renewer);
     dl_store_free(client->store);
-    dl_lock_options_drop(client->terms);
+    dl_lock_options_unref(client->last_options);
     free(client);
 }
 
 void dl_client_free(struct dlock_client *client)
 {
-    (void)pthread_cond_destroy(&client->quiet);
+    (void)pthread_cond_destroy(&client->call_ended);
     (void)pthread_mutex_destroy(&client->mutex);
     memory_free(client);
 }
@@ -55,6 +55,6 @@ void dl_client_call_end(struct dlock_client *client)
 {
     (void)pthread_mutex_lock(&client->mutex);
     client->calls--;
-    (void)pthread_cond_broadcast(&client->quiet);
+    (void)pthread_cond_broadcast(&client->call_ended);
     (void)pthread_mutex_unlock(&client->mutex);
 }

@@ -38,7 +38,7 @@ void dl_handle_free(struct dlock *lock)
     if (!self) {
         wind_down_locked(lock, &err);
         dl_handle_unlink_locked(lock);
-        dl_events_drop(&client->events, &lock->event);
+        dl_events_remove(&client->events, &lock->event);
         dl_renew_schedule_remove_locked(lock);
         dl_renew_schedule_unreserve_locked(client);
         client->calls++; /* dlock_client_close waits for the log line */
@@ -59,10 +59,10 @@ void dl_handle_free_after_fork(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    dl_name_state_drop_forked(lock->name);
-    dl_lock_options_drop(lock->terms);
-    if (lock->claim->pinned != NULL)
-        dl_session_pool_close_forked(&client->pool, lock->claim->pinned);
+    dl_name_state_unref_after_fork(lock->name);
+    dl_lock_options_unref(lock->options);
+    if (lock->claim->lease_session != NULL)
+        dl_session_pool_close_after_fork(&client->pool, lock->claim->lease_session);
     dl_claim_free(lock->claim);
     free(lock);
     dl_client_unref_after_fork(client);

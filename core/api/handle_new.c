@@ -15,16 +15,16 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     lock->client = client;
     lock->user = settings->user;
     (void)pthread_mutex_lock(&client->mutex);
-    lock->name = dl_name_state_get(&client->names, name, name_len);
-    lock->terms = dl_lock_options_get(&client->terms, settings);
+    lock->name = dl_name_state_ref(&client->names, name, name_len);
+    lock->options = dl_lock_options_ref(&client->last_options, settings);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (lock->name != NULL && lock->terms != NULL)
+    if (lock->name != NULL && lock->options != NULL)
         lock->claim = dl_claim_new(client, lock->name->bytes, lock->name->len);
     if (lock->claim == NULL) {
         dl_handle_discard(lock);
         return NULL;
     }
-    lock->renewal.automatic = lock->terms->renew;
+    lock->renewal.automatic = lock->options->renew;
     dl_handle_mark_claim(lock);
     return lock;
 }

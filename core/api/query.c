@@ -90,7 +90,7 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
 
     if (status != DLOCK_OK)
         return status;
-    for (int turn = 0; turn < 2; turn++) {
+    for (int attempts = 0; attempts < 2; attempts++) {
         struct dl_session *session;
 
         status = dl_session_pool_take(&client->pool, DL_USE_ACQUIRE, deadline_ns, &session, err);

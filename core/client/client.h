@@ -36,15 +36,15 @@ struct dlock_client {
     struct dl_pool pool;
 
     pthread_mutex_t mutex;
-    pthread_cond_t quiet;       /* signaled when a call has ended, for a thread that closes */
+    pthread_cond_t call_ended;  /* signaled when a call has ended, for a thread that closes */
     struct dl_renewer *renewer; /* the pointer is constant */
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;
-    struct dl_lock_options *terms; /* of the handle made last */
-    size_t refs;                   /* the client itself, until close, and its handles */
-    unsigned calls;                /* in progress, other than on handles */
-    unsigned acquiring;            /* handles that are being acquired */
+    struct dl_lock_options *last_options; /* of the handle made last */
+    size_t refs;                          /* the client itself, until close, and its handles */
+    unsigned calls;                       /* in progress, other than on handles */
+    unsigned acquiring;                   /* handles that are being acquired */
     bool shutdown, closed;
     _Atomic bool unfit; /* the last probe found that the store keeps no lock safely (C16) */
     uint64_t jitter;

@@ -10,7 +10,7 @@
 /* fence was the last member of the first one. */
 #define SIZE_FIRST DL_SIZE_TO(struct dlock_notice, fence)
 
-void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from)
+void dl_events_export(struct dlock_notice *to, const struct dlock_notice *from)
 {
     size_t size = dl_struct_size(to->struct_size, SIZE_FIRST, sizeof *from);
 
@@ -61,7 +61,7 @@ void dl_events_push(struct dl_events *events, struct dl_event_node *node)
     fd_raise(events);
 }
 
-void dl_events_drop(struct dl_events *events, struct dl_event_node *node)
+void dl_events_remove(struct dl_events *events, struct dl_event_node *node)
 {
     if (node->at == NULL)
         return;
@@ -79,6 +79,6 @@ struct dl_event_node *dl_events_pop(struct dl_events *events)
     struct dl_event_node *node = events->first;
 
     if (node != NULL)
-        dl_events_drop(events, node);
+        dl_events_remove(events, node);
     return node;
 }

@@ -30,9 +30,9 @@ struct dl_event_node *dl_events_pop(struct dl_events *events);
 
 /* Copies as much as the caller's struct_size says; less than the first published size counts as
  * that. */
-void dl_event_export(struct dlock_notice *to, const struct dlock_notice *from);
+void dl_events_export(struct dlock_notice *to, const struct dlock_notice *from);
 
 /* Takes node out if it is in. */
-void dl_events_drop(struct dl_events *events, struct dl_event_node *node);
+void dl_events_remove(struct dl_events *events, struct dl_event_node *node);
 
 #endif

@@ -10,43 +10,44 @@ bool dl_local_queue_open_to(const struct dl_local_queue *queue, enum dlock_mode 
     return last == NULL || (mode == DLOCK_SHARED && last->mode == DLOCK_SHARED && last->admitted);
 }
 
-void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *turn,
+void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *waiter,
                          enum dlock_mode mode)
 {
-    *turn = (struct dl_local_waiter){.prev = queue->last,
-                                     .mode = mode,
-                                     .queued = true,
-                                     .admitted = dl_local_queue_open_to(queue, mode)};
+    *waiter = (struct dl_local_waiter){.prev = queue->last,
+                                       .mode = mode,
+                                       .queued = true,
+                                       .admitted = dl_local_queue_open_to(queue, mode)};
     if (queue->last != NULL)
-        queue->last->next = turn;
+        queue->last->next = waiter;
     else
-        queue->first = turn;
-    queue->last = turn;
+        queue->first = waiter;
+    queue->last = waiter;
 }
 
-void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *turn)
+void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *waiter)
 {
-    if (!turn->queued)
+    if (!waiter->queued)
         return;
-    if (turn->prev != NULL)
-        turn->prev->next = turn->next;
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter->next;
     else
-        queue->first = turn->next;
-    if (turn->next != NULL)
-        turn->next->prev = turn->prev;
+        queue->first = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter->prev;
     else
-        queue->last = turn->prev;
-    *turn = (struct dl_local_waiter){0};
+        queue->last = waiter->prev;
+    *waiter = (struct dl_local_waiter){0};
 }
 
 struct dl_local_waiter *dl_local_queue_admit(struct dl_local_queue *queue)
 {
-    struct dl_local_waiter *turn = queue->first;
+    struct dl_local_waiter *waiter = queue->first;
 
-    while (turn != NULL && turn->admitted && turn->mode == DLOCK_SHARED)
-        turn = turn->next;
-    if (turn == NULL || turn->admitted || (turn != queue->first && turn->mode != DLOCK_SHARED))
+    while (waiter != NULL && waiter->admitted && waiter->mode == DLOCK_SHARED)
+        waiter = waiter->next;
+    if (waiter == NULL || waiter->admitted ||
+        (waiter != queue->first && waiter->mode != DLOCK_SHARED))
         return NULL;
-    turn->admitted = true;
-    return turn;
+    waiter->admitted = true;
+    return waiter;
 }

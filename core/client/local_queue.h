@@ -24,11 +24,11 @@ struct dl_local_queue {
 /* Whether a new turn would be admitted at once. */
 bool dl_local_queue_open_to(const struct dl_local_queue *queue, enum dlock_mode mode);
 
-void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *turn,
+void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *waiter,
                          enum dlock_mode mode);
 
 /* Nothing happens when it is not in. */
-void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *turn);
+void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *waiter);
 
 /* Admits one more turn and returns it; NULL: there is none to admit now. */
 struct dl_local_waiter *dl_local_queue_admit(struct dl_local_queue *queue);

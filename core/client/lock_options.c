@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Without the label. */
-static struct dl_lock_options terms_of(const struct dl_settings *settings)
+static struct dl_lock_options options_of(const struct dl_settings *settings)
 {
     return (struct dl_lock_options){
         .refs = 1,
@@ -24,7 +24,7 @@ static struct dl_lock_options terms_of(const struct dl_settings *settings)
     };
 }
 
-static bool terms_equal(const struct dl_lock_options *a, const struct dl_lock_options *b)
+static bool options_equal(const struct dl_lock_options *a, const struct dl_lock_options *b)
 {
     return a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
            a->op_timeout_ms == b->op_timeout_ms && a->poll_max_ms == b->poll_max_ms &&
@@ -33,49 +33,49 @@ static bool terms_equal(const struct dl_lock_options *a, const struct dl_lock_op
            a->in_queue == b->in_queue;
 }
 
-static bool label_make(struct dl_lock_options *terms, const char *text)
+static bool label_make(struct dl_lock_options *options, const char *text)
 {
     char host[65] = "";
 
     (void)gethostname(host, sizeof host - 1);
-    if (asprintf(&terms->label, "%s:%ld%s%s", host, (long)getpid(), text[0] != '\0' ? ":" : "",
+    if (asprintf(&options->label, "%s:%ld%s%s", host, (long)getpid(), text[0] != '\0' ? ":" : "",
                  text) < 0) {
-        terms->label = NULL;
+        options->label = NULL;
         return false;
     }
-    terms->label_text = terms->label + strlen(terms->label) - strlen(text);
+    options->label_text = options->label + strlen(options->label) - strlen(text);
     return true;
 }
 
-struct dl_lock_options *dl_lock_options_get(struct dl_lock_options **last,
+struct dl_lock_options *dl_lock_options_ref(struct dl_lock_options **last,
                                             const struct dl_settings *settings)
 {
-    struct dl_lock_options wanted = terms_of(settings);
-    struct dl_lock_options *terms = *last;
+    struct dl_lock_options wanted = options_of(settings);
+    struct dl_lock_options *options = *last;
 
-    if (terms != NULL && terms_equal(terms, &wanted) &&
-        strcmp(terms->label_text, settings->label) == 0) {
-        terms->refs++;
-        return terms;
+    if (options != NULL && options_equal(options, &wanted) &&
+        strcmp(options->label_text, settings->label) == 0) {
+        options->refs++;
+        return options;
     }
-    terms = malloc(sizeof *terms);
-    if (terms == NULL)
+    options = malloc(sizeof *options);
+    if (options == NULL)
         return NULL;
-    *terms = wanted;
-    if (!label_make(terms, settings->label)) {
-        dl_lock_options_drop(terms);
+    *options = wanted;
+    if (!label_make(options, settings->label)) {
+        dl_lock_options_unref(options);
         return NULL;
     }
-    dl_lock_options_drop(*last);
-    *last = terms;
-    terms->refs++;
-    return terms;
+    dl_lock_options_unref(*last);
+    *last = options;
+    options->refs++;
+    return options;
 }
 
-void dl_lock_options_drop(struct dl_lock_options *terms)
+void dl_lock_options_unref(struct dl_lock_options *options)
 {
-    if (terms == NULL || --terms->refs > 0)
+    if (options == NULL || --options->refs > 0)
         return;
-    free(terms->label);
-    free(terms);
+    free(options->label);
+    free(options);
 }

@@ -19,10 +19,10 @@ struct dl_lock_options {
 
 /* The terms that settings mean: *last if they are the same, or new ones, which *last is from then
  * on, with a reference of its own. NULL: no memory. Drop it as often. */
-struct dl_lock_options *dl_lock_options_get(struct dl_lock_options **last,
+struct dl_lock_options *dl_lock_options_ref(struct dl_lock_options **last,
                                             const struct dl_settings *settings);
 
 /* NULL is nothing. */
-void dl_lock_options_drop(struct dl_lock_options *terms);
+void dl_lock_options_unref(struct dl_lock_options *options);
 
 #endif

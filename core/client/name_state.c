@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Where the store does not know of waiters, there may be some: from then on as if it did. */
-#define UNTOLD_NS (180 * DL_NS_PER_MS)
+#define WAITERS_UNKNOWN_NS (180 * DL_NS_PER_MS)
 
 static int name_compare(const void *left, const void *right)
 {
@@ -24,13 +24,13 @@ static struct dl_name_state *name_alloc(const void *bytes, size_t len)
 
     if (name == NULL)
         return NULL;
-    name->crowded_ns = DL_NEVER;
+    name->contended_since_ns = DL_NEVER;
     name->len = (uint32_t)len;
     memcpy(name->bytes, bytes, len);
     return name;
 }
 
-struct dl_name_state *dl_name_state_get(struct dl_name_states *names, const void *bytes, size_t len)
+struct dl_name_state *dl_name_state_ref(struct dl_name_states *names, const void *bytes, size_t len)
 {
     struct dl_name_state *name = name_alloc(bytes, len);
     struct dl_name_state **there;
@@ -46,7 +46,7 @@ struct dl_name_state *dl_name_state_get(struct dl_name_states *names, const void
     return *there;
 }
 
-void dl_name_state_drop(struct dl_name_states *names, struct dl_name_state *name)
+void dl_name_state_unref(struct dl_name_states *names, struct dl_name_state *name)
 {
     if (--name->refs > 0)
         return;
@@ -54,7 +54,7 @@ void dl_name_state_drop(struct dl_name_states *names, struct dl_name_state *name
     free(name);
 }
 
-void dl_name_state_drop_forked(struct dl_name_state *name)
+void dl_name_state_unref_after_fork(struct dl_name_state *name)
 {
     if (--name->refs == 0)
         free(name);
@@ -66,16 +66,16 @@ void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, un
     if (waiters == UINT32_MAX)
         return;
     if (waiters <= own)
-        name->crowded_ns = DL_NEVER;
-    else if (name->crowded_ns > now_ns)
-        name->crowded_ns = now_ns;
+        name->contended_since_ns = DL_NEVER;
+    else if (name->contended_since_ns > now_ns)
+        name->contended_since_ns = now_ns;
 }
 
 void dl_name_state_note_grant(struct dl_name_state *name, uint32_t waiters, unsigned own,
                               int64_t now_ns)
 {
     /* Others have had it, or could have. */
-    name->crowded_ns = waiters == UINT32_MAX ? now_ns + UNTOLD_NS : DL_NEVER;
+    name->contended_since_ns = waiters == UINT32_MAX ? now_ns + WAITERS_UNKNOWN_NS : DL_NEVER;
     dl_name_state_note_waiters(name, waiters, own, now_ns);
 }
 

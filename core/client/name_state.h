@@ -17,10 +17,11 @@
 struct dl_name_state {
     struct dl_local_queue queue;
     enum dlock_status failure; /* how the store failed the first in line just now; OK: not */
-    int64_t crowded_ns; /* since when the store is taken to have other waiters; DL_NEVER: not */
+    int64_t
+        contended_since_ns; /* since when the store is taken to have other waiters; DL_NEVER: not */
     unsigned refs;
     unsigned writers, readers; /* handles that hold it, or whose release is on its way */
-    unsigned places;           /* waiters of this client that the store has in its queue */
+    unsigned queue_entries;    /* waiters of this client that the store has in its queue */
     uint32_t len;
     unsigned char bytes[];
 };
@@ -31,12 +32,12 @@ struct dl_name_states {
 };
 
 /* The name, made at its first use; NULL: no memory. Drop it as often. */
-struct dl_name_state *dl_name_state_get(struct dl_name_states *names, const void *bytes,
+struct dl_name_state *dl_name_state_ref(struct dl_name_states *names, const void *bytes,
                                         size_t len);
-void dl_name_state_drop(struct dl_name_states *names, struct dl_name_state *name);
+void dl_name_state_unref(struct dl_name_states *names, struct dl_name_state *name);
 
 /* The same in a forked child, which must not trust the tree: that leaks. */
-void dl_name_state_drop_forked(struct dl_name_state *name);
+void dl_name_state_unref_after_fork(struct dl_name_state *name);
 
 /* The store says that it has so many waiters, `own` of them of this client. UINT32_MAX: it does not
  * know. */

@@ -46,7 +46,7 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
     if (claim->req.attempt != NULL)
         memset(claim->req.attempt, 0, client->plugin->ops.attempt_size);
     claim->slot_used = true;
-    claim->shown = false;
+    claim->token_exported = false;
     claim->enqueued = false;
 }
 
@@ -58,33 +58,35 @@ enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim 
 
     if (!dl_client_has(client, DLOCK_CAP_SESSION))
         return dl_session_pool_take(&client->pool, use, deadline_ns, out, err);
-    if (claim->pinned == NULL) {
+    if (claim->lease_session == NULL) {
         if (use != DL_USE_ACQUIRE)
             return dl_error(err, DLOCK_LOST, "the session that held the lock is gone");
-        status = dl_session_pool_take(&client->pool, DL_USE_PIN, deadline_ns, &claim->pinned, err);
+        status = dl_session_pool_take(&client->pool, DL_USE_LEASE, deadline_ns,
+                                      &claim->lease_session, err);
         if (status != DLOCK_OK)
             return status;
     }
-    *out = claim->pinned;
+    *out = claim->lease_session;
     return DLOCK_OK;
 }
 
 void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                           struct dl_session *session, enum dlock_status status)
 {
-    if (session != claim->pinned)
+    if (session != claim->lease_session)
         dl_session_pool_put(&client->pool, use, session, status);
 }
 
-void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dlock_status status)
+void dl_claim_lease_session_put(struct dlock_client *client, struct dl_claim *claim,
+                                enum dlock_status status)
 {
-    struct dl_session *session = claim->pinned;
+    struct dl_session *session = claim->lease_session;
 
     if (session == NULL)
         return;
-    claim->pinned = NULL;
+    claim->lease_session = NULL;
     /* [SES-1]: a session whose lock did not end cleanly serves nobody else. */
-    dl_session_pool_put(&client->pool, DL_USE_PIN, session,
+    dl_session_pool_put(&client->pool, DL_USE_LEASE, session,
                         status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
 }
 
@@ -97,7 +99,8 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
     claim->slot_used = false;
     if (client->plugin->ops.forget == NULL)
         return;
-    session = claim->pinned != NULL ? claim->pinned : dl_session_pool_take_idle(&client->pool);
+    session = claim->lease_session != NULL ? claim->lease_session
+                                           : dl_session_pool_take_idle(&client->pool);
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
     if (session != NULL)
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
@@ -119,8 +122,8 @@ enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *
     return status;
 }
 
-static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
-                       struct dl_release_fsm *release, struct dlock_error *err)
+static void dequeue_send(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                         struct dl_release_fsm *release, struct dlock_error *err)
 {
     struct dl_session *session;
     enum dlock_status status =
@@ -138,15 +141,15 @@ static void leave_send(struct dlock_client *client, struct dl_claim *claim, enum
 }
 
 /* Until it is answered: a place that is left behind may be granted, and keeps others out then. */
-static void claim_leave(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
-                        int64_t deadline_ns, struct dlock_error *err)
+static void claim_dequeue(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
+                          int64_t deadline_ns, struct dlock_error *err)
 {
     struct dl_release_fsm release;
 
     dl_release_fsm_start(&release, deadline_ns, false, true);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
-            leave_send(client, claim, use, &release, err);
+            dequeue_send(client, claim, use, &release, err);
         } else {
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
             dl_release_fsm_paused(&release, dl_client_now(client));
@@ -161,11 +164,11 @@ void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enu
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
     if (claim->enqueued)
-        claim_leave(client, claim, use, deadline_ns, &ignored);
+        claim_dequeue(client, claim, use, deadline_ns, &ignored);
     else if (!dl_client_has(client, DLOCK_CAP_SESSION) &&
              dl_claim_session(client, claim, use, deadline_ns, &session, &ignored) == DLOCK_OK)
         (void)dl_claim_unlock(client, claim, use, session, deadline_ns, &ignored);
     claim->enqueued = false;
     dl_claim_forget(client, claim);
-    dl_claim_unpin(client, claim, DLOCK_UNKNOWN);
+    dl_claim_lease_session_put(client, claim, DLOCK_UNKNOWN);
 }

@@ -5,7 +5,7 @@
  * A handle has one. It is a thing of its own because a hand-off passes it to another handle of the
  * client, while the plugin goes on seeing the same request at the same address.
  *
- * Whoever is in a phase of the handle (handle.h), or is the keeper renewing it, uses its claim
+ * Whoever is in a phase of the handle (handle.h), or is the renewer renewing it, uses its claim
  * without the mutex; others have the mutex and read the token only.
  */
 #ifndef DL_CLAIM_H
@@ -14,16 +14,16 @@
 #include "client/client.h"
 
 struct dl_claim {
-    struct dlock_request req;  /* slot is constant */
-    struct dl_session *pinned; /* SESSION backends, while acquiring and held */
-    bool slot_used; /* the plugin may keep something there: unlock or forget is due [FGT-1] */
-    bool shown;     /* the application has asked for its token */
-    bool enqueued;  /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
+    struct dlock_request req;         /* slot is constant */
+    struct dl_session *lease_session; /* SESSION backends, while acquiring and held */
+    bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */
+    bool token_exported; /* the application has asked for its token */
+    bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
 
     /* of the grant, for hand-offs */
     uint64_t fence;
     uint32_t fence_room;
-    uint32_t turns; /* how often it was handed on */
+    uint32_t handoffs; /* how often it was handed on */
 };
 
 /* NULL: no memory. name has to outlive it; label and bounds are its handle's to set. */
@@ -57,6 +57,7 @@ void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enu
                         int64_t deadline_ns);
 
 /* SESSION backends: gives the pinned session back after its lock ended with status. */
-void dl_claim_unpin(struct dlock_client *client, struct dl_claim *claim, enum dlock_status status);
+void dl_claim_lease_session_put(struct dlock_client *client, struct dl_claim *claim,
+                                enum dlock_status status);
 
 #endif

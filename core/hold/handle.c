@@ -39,8 +39,8 @@ void dl_handle_move_to_tail_locked(struct dlock *lock)
 
 void dl_handle_mark_claim(struct dlock *lock)
 {
-    lock->claim->req.label = lock->terms->label;
-    lock->claim->req.op_timeout_ms = lock->terms->op_timeout_ms;
+    lock->claim->req.label = lock->options->label;
+    lock->claim->req.op_timeout_ms = lock->options->op_timeout_ms;
 }
 
 enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
@@ -48,7 +48,7 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
 {
     uint32_t caps = dl_session_pool_caps(&lock->client->pool);
 
-    if (lock->terms->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
+    if (lock->options->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
     if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
@@ -86,8 +86,8 @@ void dl_handle_discard(struct dlock *lock)
 
     (void)pthread_mutex_lock(&client->mutex);
     if (lock->name != NULL)
-        dl_name_state_drop(&client->names, lock->name);
-    dl_lock_options_drop(lock->terms);
+        dl_name_state_unref(&client->names, lock->name);
+    dl_lock_options_unref(lock->options);
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_free(lock->claim);
     free(lock);

@@ -24,7 +24,7 @@ struct dl_waiting {
     struct dlock *lock;
     enum dlock_status cancel;   /* what the call is to return; OK: go on waiting */
     struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
-    struct dl_local_waiter turn;
+    struct dl_local_waiter waiter;
     bool ready;  /* in line, and waiting for no answer: could be handed a claim */
     bool handed; /* got the claim of the holder, and this is what it was worth: */
     int64_t handed_until_ns;
@@ -34,7 +34,7 @@ struct dl_waiting {
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
-    struct dl_lock_options *terms;
+    struct dl_lock_options *options;
     void *user;
     struct dl_name_state *name;
 
@@ -54,10 +54,10 @@ struct dlock {
     bool in_callback;
     bool canceled;       /* by dlock_cancel, while no call took the lock: the next one ends */
     bool repeatable;     /* an unlock ended without an answer and may be repeated */
-    bool told;           /* the loss of the present acquisition has been reported */
+    bool reported;       /* the loss of the present acquisition has been reported */
     bool downgrading;    /* the store may not know yet that the claim is shared */
-    bool counted;        /* its name counts it as a holder, */
-    bool counted_reader; /* as one of the readers */
+    bool is_holder;      /* its name counts it as a holder, */
+    bool is_reader;      /* as one of the readers */
     bool must_give_back; /* the store has renewed the lease too late, after the loss */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* what it says of the owner is constant */
@@ -71,7 +71,7 @@ struct dlock {
 
 static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waiter)
 {
-    return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, turn));
+    return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, waiter));
 }
 
 /* Whether the store has what the handle and the mode ask for: OK or UNSUPPORTED. Before the first

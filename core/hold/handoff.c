@@ -4,34 +4,35 @@
 #include "hold/validity.h"
 
 /* Other clients that wait are kept waiting by hand-offs for no longer than this. */
-#define CROWDED_MOST_NS (20 * DL_NS_PER_MS)
+#define CONTENDED_MOST_NS (20 * DL_NS_PER_MS)
 
 /* A lease may be handed on for so long after the store has confirmed it. */
 #define CONFIRMED_NS DL_NS_PER_S
 
-bool dl_handoff_allowed(const struct dl_handoff_terms *terms)
+bool dl_handoff_allowed(const struct dl_handoff_input *input)
 {
-    if (terms->turns >= terms->turns_most)
+    if (input->handoffs >= input->handoffs_most)
         return false;
     /* The last number is for who adopts the lease. */
-    if (terms->fence != 0 && terms->turns + 1 >= terms->fence_room)
+    if (input->fence != 0 && input->handoffs + 1 >= input->fence_room)
         return false;
-    if (terms->crowded_ns != DL_NEVER && terms->now_ns - terms->crowded_ns >= CROWDED_MOST_NS)
+    if (input->contended_since_ns != DL_NEVER &&
+        input->now_ns - input->contended_since_ns >= CONTENDED_MOST_NS)
         return false;
-    if (terms->now_ns < terms->confirmed_ns || terms->now_ns - terms->confirmed_ns >= CONFIRMED_NS)
+    if (input->now_ns < input->confirmed_ns || input->now_ns - input->confirmed_ns >= CONFIRMED_NS)
         return false;
-    return terms->left_ns > terms->ttl_ns / 2;
+    return input->left_ns > input->ttl_ns / 2;
 }
 
 /* Who would get it: the head of the line, if it has nothing under way in the store. */
 static struct dlock *receiver_of(struct dlock *lock)
 {
-    struct dl_local_waiter *turn = lock->name->queue.first;
+    struct dl_local_waiter *waiter = lock->name->queue.first;
     struct dl_waiting *waiting;
 
-    if (turn == NULL || turn->mode != DLOCK_EXCLUSIVE)
+    if (waiter == NULL || waiter->mode != DLOCK_EXCLUSIVE)
         return NULL;
-    waiting = dl_handle_waiting(turn);
+    waiting = dl_handle_waiting(waiter);
     return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
 }
 
@@ -41,7 +42,7 @@ static void claims_swap(struct dlock *from, struct dlock *to)
 
     from->claim = to->claim;
     to->claim = claim;
-    claim->turns++;
+    claim->handoffs++;
     dl_handle_mark_claim(from);
     dl_handle_mark_claim(to);
 }
@@ -50,27 +51,28 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
 {
     struct dlock *to = receiver_of(lock);
     struct dl_claim *claim = lock->claim;
-    struct dl_handoff_terms terms;
+    struct dl_handoff_input input;
 
-    if (to == NULL || lock->renewer_busy || claim->shown || claim->req.mode != DLOCK_EXCLUSIVE ||
-        claim->req.ttl_ms != to->terms->ttl_ms || (to->terms->must_fence && claim->fence == 0) ||
+    if (to == NULL || lock->renewer_busy || claim->token_exported ||
+        claim->req.mode != DLOCK_EXCLUSIVE || claim->req.ttl_ms != to->options->ttl_ms ||
+        (to->options->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_HELD)
         return false;
-    terms = (struct dl_handoff_terms){
-        .turns = claim->turns,
-        .turns_most =
-            lock->terms->handoff < to->terms->handoff ? lock->terms->handoff : to->terms->handoff,
+    input = (struct dl_handoff_input){
+        .handoffs = claim->handoffs,
+        .handoffs_most = lock->options->handoff < to->options->handoff ? lock->options->handoff
+                                                                       : to->options->handoff,
         .fence = claim->fence,
         .fence_room = claim->fence_room,
         .now_ns = now_ns,
-        .crowded_ns = lock->name->crowded_ns,
+        .contended_since_ns = lock->name->contended_since_ns,
         .ttl_ns = lock->renewal.lease_ms * DL_NS_PER_MS,
     };
-    terms.left_ns = dl_lease_until_ns(&lock->lease) - terms.now_ns;
-    terms.confirmed_ns =
+    input.left_ns = dl_lease_until_ns(&lock->lease) - input.now_ns;
+    input.confirmed_ns =
         dl_lease_until_ns(&lock->lease) - dl_validity_until_ns(0, lock->renewal.lease_ms);
-    if (!dl_handoff_allowed(&terms))
+    if (!dl_handoff_allowed(&input))
         return false;
     to->waiting->handed = true;
     to->waiting->handed_until_ns = dl_lease_until_ns(&lock->lease);

@@ -17,17 +17,17 @@
 #include "hold/handle.h"
 
 /* What a hand-off is decided by; all of it known without I/O. */
-struct dl_handoff_terms {
-    uint32_t turns, turns_most; /* had, and allowed by both handles */
-    uint64_t fence;             /* of the grant; 0: it had none */
-    uint32_t fence_room;        /* numbers after it that belong to the grant */
-    int64_t now_ns, crowded_ns; /* crowded since; DL_NEVER: not */
-    int64_t left_ns, ttl_ns;    /* of the lease */
-    int64_t confirmed_ns;       /* when the store confirmed it last */
+struct dl_handoff_input {
+    uint32_t handoffs, handoffs_most;   /* had, and allowed by both handles */
+    uint64_t fence;                     /* of the grant; 0: it had none */
+    uint32_t fence_room;                /* numbers after it that belong to the grant */
+    int64_t now_ns, contended_since_ns; /* crowded since; DL_NEVER: not */
+    int64_t left_ns, ttl_ns;            /* of the lease */
+    int64_t confirmed_ns;               /* when the store confirmed it last */
 };
 
 /* Pure. */
-bool dl_handoff_allowed(const struct dl_handoff_terms *terms);
+bool dl_handoff_allowed(const struct dl_handoff_input *input);
 
 /* Hands the lease of lock, which is held and about to be released, on. false: it cannot. With the
  * mutex held. */

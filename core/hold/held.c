@@ -11,39 +11,39 @@ void dl_held_admit_locked(struct dlock *lock)
 
     while (dl_local_queue_admit(queue) != NULL)
         continue;
-    for (struct dl_local_waiter *turn = queue->first; turn != NULL && turn->admitted;
-         turn = turn->next)
-        dl_handle_changed_locked(dl_handle_waiting(turn)->lock);
+    for (struct dl_local_waiter *waiter = queue->first; waiter != NULL && waiter->admitted;
+         waiter = waiter->next)
+        dl_handle_changed_locked(dl_handle_waiting(waiter)->lock);
 }
 
 static unsigned *counter_of(const struct dlock *lock)
 {
-    return lock->counted_reader ? &lock->name->readers : &lock->name->writers;
+    return lock->is_reader ? &lock->name->readers : &lock->name->writers;
 }
 
 void dl_held_count_locked(struct dlock *lock)
 {
-    if (lock->counted)
+    if (lock->is_holder)
         return;
-    lock->counted = true;
-    lock->counted_reader = lock->claim->req.mode == DLOCK_SHARED;
+    lock->is_holder = true;
+    lock->is_reader = lock->claim->req.mode == DLOCK_SHARED;
     ++*counter_of(lock);
 }
 
 void dl_held_uncount_locked(struct dlock *lock)
 {
-    if (!lock->counted)
+    if (!lock->is_holder)
         return;
     --*counter_of(lock);
-    lock->counted = false;
+    lock->is_holder = false;
     dl_held_admit_locked(lock);
 }
 
 void dl_held_count_moved_locked(struct dlock *from, struct dlock *to)
 {
-    to->counted = from->counted;
-    to->counted_reader = from->counted_reader;
-    from->counted = false;
+    to->is_holder = from->is_holder;
+    to->is_reader = from->is_reader;
+    from->is_holder = false;
 }
 
 void dl_held_downgrade_locked(struct dlock *lock)
@@ -57,7 +57,7 @@ enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
 {
     enum dlock_state state;
 
-    if (!lock->terms->recursive || lock->client->shutdown ||
+    if (!lock->options->recursive || lock->client->shutdown ||
         (lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_RENEWING))
         return DLOCK_NOT_HELD;
     state = dl_lease_state(&lock->lease, dl_client_now(lock->client));
@@ -81,7 +81,7 @@ void dl_held_idle_locked(struct dlock *lock)
         dl_renew_schedule_wake_locked(lock->client);
     dl_handle_changed_locked(lock);
     if (lock->client->shutdown)
-        (void)pthread_cond_broadcast(&lock->client->quiet);
+        (void)pthread_cond_broadcast(&lock->client->call_ended);
 }
 
 void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
@@ -93,18 +93,18 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->repeatable = false;
     lock->downgrading = false;
     lock->depth = 0;
-    lock->told = false;
+    lock->reported = false;
     atomic_store(&lock->fence, grant->fence);
-    lock->renewal.hold_until_ns = lock->terms->max_hold_ms == 0
+    lock->renewal.hold_until_ns = lock->options->max_hold_ms == 0
                                       ? DL_NEVER
-                                      : dl_clock_after_ms(now_ns, lock->terms->max_hold_ms);
+                                      : dl_clock_after_ms(now_ns, lock->options->max_hold_ms);
     dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
     dl_renew_schedule_hold_locked(lock);
 }
 
 uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *grant)
 {
-    return grant->waiters == 0 && !lock->terms->in_queue ? UINT32_MAX : grant->waiters;
+    return grant->waiters == 0 && !lock->options->in_queue ? UINT32_MAX : grant->waiters;
 }
 
 static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlock_grant *grant)
@@ -114,7 +114,7 @@ static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlo
         dl_held_uncount_locked(lock);
         dl_held_count_locked(lock);
     }
-    dl_name_state_note_waiters(lock->name, dl_held_waiters(lock, grant), lock->name->places,
+    dl_name_state_note_waiters(lock->name, dl_held_waiters(lock, grant), lock->name->queue_entries,
                                now_ns);
 }
 
@@ -174,9 +174,9 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
     dl_renew_schedule_remove_locked(lock);
     if (lock->phase != DL_PHASE_RELEASING)
         dl_held_uncount_locked(lock);
-    if (lock->told)
+    if (lock->reported)
         return;
-    lock->told = true;
+    lock->reported = true;
     lock->reason = reason;
     dl_events_push(&client->events, &lock->event);
     if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))

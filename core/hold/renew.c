@@ -56,7 +56,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
     enum dlock_status status;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->terms->op_timeout_ms);
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->options->op_timeout_ms);
     int64_t sent_ns, now_ns;
     bool stale;
 
@@ -105,7 +105,7 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
 
     (void)pthread_mutex_lock(&lock->client->mutex);
     dl_held_idle_locked(lock);
-    if (status == DLOCK_LOST && lock->claim->pinned != NULL)
+    if (status == DLOCK_LOST && lock->claim->lease_session != NULL)
         dl_renew_schedule_wake_locked(lock->client); /* to end the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;

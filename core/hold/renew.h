@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * renew.h - renewals that the application asks for; the keeper makes the others.
+ * renew.h - renewals that the application asks for; the renewer makes the others.
  */
 #ifndef DL_RENEW_H
 #define DL_RENEW_H

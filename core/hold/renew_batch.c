@@ -8,7 +8,7 @@
 
 /* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
  * an exchange may last. */
-#define BOUND_LIFE_NS DL_NS_PER_S
+#define IO_LIMIT_LIFE_NS DL_NS_PER_S
 
 bool dl_renew_batch_losses_pending_locked(const struct dlock_client *client)
 {
@@ -27,7 +27,7 @@ static struct dlock *end_lock(struct dl_due *end)
 
 static int64_t renewal_exchange_ns(const struct dlock *lock)
 {
-    return dl_renewal_exchange_ns(&lock->renewal, lock->terms->op_timeout_ms * DL_NS_PER_MS);
+    return dl_renewal_exchange_ns(&lock->renewal, lock->options->op_timeout_ms * DL_NS_PER_MS);
 }
 
 /* A callback may wait for any handle: none is kept busy across it. */
@@ -102,11 +102,11 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
 }
 
 /* With the mutex held. */
-static void bound_look(struct dlock_client *client, int64_t now_ns)
+static void io_limit_update(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_renewer *renewer = client->renewer;
 
-    if (now_ns - renewer->io_limit_set_ns < dl_later(renewer->io_limit_ns, BOUND_LIFE_NS))
+    if (now_ns - renewer->io_limit_set_ns < dl_later(renewer->io_limit_ns, IO_LIMIT_LIFE_NS))
         return;
     renewer->io_limit_set_ns = now_ns;
     renewer->io_limit_ns = DL_NEVER;
@@ -122,7 +122,7 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
     int64_t last_ns = 0; /* when the last of these leases ends, and nothing is to be gained */
 
     ended_lose(client, now_ns);
-    bound_look(client, now_ns);
+    io_limit_update(client, now_ns);
     end = dl_schedule_first(&client->renewer->ends);
     most_ns = client->renewer->io_limit_ns;
     if (end != NULL)
@@ -174,19 +174,19 @@ void dl_renew_batch_busy_end_locked(struct dlock *lock)
 
 /* Whether the i-th has a lease in the store that came too late for its claim. With the mutex held.
  */
-static bool came_late(struct dlock_client *client, size_t i)
+static bool must_give_back(struct dlock_client *client, size_t i)
 {
     struct dlock *lock = client->renewer->batch[i];
     const struct dlock_lease_op *op = &client->renewer->ops[i];
     int64_t now_ns = dl_client_now(client);
-    bool late;
+    bool stale;
 
     if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
         /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
-        return op->status == DLOCK_OK && lock->told;
+        return op->status == DLOCK_OK && lock->reported;
     (void)dl_held_renewed_locked(lock, client->renewer->sent_ns[i], now_ns, op->status, &op->grant,
-                                 &late);
-    return late;
+                                 &stale);
+    return stale;
 }
 
 /* With the mutex held. */
@@ -197,7 +197,7 @@ static void batch_apply(struct dlock_client *client, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = renewer->batch[i];
 
-        if (came_late(client, i)) {
+        if (must_give_back(client, i)) {
             lock->must_give_back = true;
             renewer->give_backs++;
         }

@@ -76,10 +76,10 @@ void dl_renew_schedule_remove_locked(struct dlock *lock)
 void dl_renew_schedule_limit_locked(const struct dlock *lock)
 {
     struct dl_renewer *renewer = lock->client->renewer;
-    int64_t most_ns = dl_later(lock->terms->ttl_ms * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
+    int64_t most_ns = dl_later(lock->options->ttl_ms * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
 
-    if (lock->end.place != 0)
-        most_ns = dl_earlier(most_ns, dl_renewal_bound_ns(&lock->renewal));
+    if (lock->end.heap_index != 0)
+        most_ns = dl_earlier(most_ns, dl_renewal_io_limit_ns(&lock->renewal));
     renewer->io_limit_ns = dl_earlier(renewer->io_limit_ns, most_ns);
 }
 
@@ -87,12 +87,12 @@ void dl_renew_schedule_hold_locked(struct dlock *lock)
 {
     dl_schedule_set(&lock->client->renewer->ends, &lock->end, dl_lease_until_ns(&lock->lease));
     dl_renew_schedule_limit_locked(lock);
-    dl_renew_schedule_set_locked(lock, dl_renewal_look_ns(&lock->renewal, &lock->lease));
+    dl_renew_schedule_set_locked(lock, dl_renewal_recheck_ns(&lock->renewal, &lock->lease));
 }
 
 void dl_renew_schedule_resume_locked(struct dlock *lock)
 {
-    if (lock->due.place != 0)
+    if (lock->due.heap_index != 0)
         dl_renew_schedule_hold_locked(lock);
 }
 

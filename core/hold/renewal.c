@@ -38,7 +38,7 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
     dl_lease_grant(lease, dl_earlier(until_ns, renewal->hold_until_ns));
 }
 
-int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease)
+int64_t dl_renewal_recheck_ns(const struct dl_renewal *renewal, const struct dl_lease *lease)
 {
     return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
 }
@@ -47,14 +47,14 @@ int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lea
  * A fifth of the lease, so that the first renewal, at a third, and two more fit in before the end
  * (C14), and so that whoever comes due meanwhile has his turn in time.
  */
-int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal)
+int64_t dl_renewal_io_limit_ns(const struct dl_renewal *renewal)
 {
     return renewal->lease_ms * (DL_NS_PER_MS / 5);
 }
 
 int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns)
 {
-    return dl_earlier(dl_renewal_bound_ns(renewal), op_timeout_ns);
+    return dl_earlier(dl_renewal_io_limit_ns(renewal), op_timeout_ns);
 }
 
 int64_t dl_renewal_early_ns(const struct dl_renewal *renewal)

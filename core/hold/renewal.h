@@ -28,16 +28,16 @@ void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int6
                         int64_t until_ns, int64_t lease_ms, bool soon);
 
 /* When to look at the lease next. */
-int64_t dl_renewal_look_ns(const struct dl_renewal *renewal, const struct dl_lease *lease);
+int64_t dl_renewal_recheck_ns(const struct dl_renewal *renewal, const struct dl_lease *lease);
 
 /* How long an exchange may last for the sake of this lease, its end aside: one for others, and one
  * that renews it. */
-int64_t dl_renewal_bound_ns(const struct dl_renewal *renewal);
+int64_t dl_renewal_io_limit_ns(const struct dl_renewal *renewal);
 int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns);
 
 enum dl_due_step {
     DL_DUE_RENEW,   /* now */
-    DL_DUE_LATER,   /* look again at dl_renewal_look_ns */
+    DL_DUE_LATER,   /* look again at dl_renewal_recheck_ns */
     DL_DUE_BUSY,    /* look again when the handle's phase is over, and at the end of the lease */
     DL_DUE_GONE,    /* not held, and not news */
     DL_DUE_EXPIRED, /* lost: the lease ran out */

@@ -18,10 +18,10 @@
 
 #define AWAKE_NS INT64_MIN
 
-/* How late the keeper may wake up because it stood still while it armed its timer. */
+/* How late the renewer may wake up because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
 
-/* What the keeper's thread may get that is not its creator's. */
+/* What the renewer's thread may get that is not its creator's. */
 enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
 
 bool dl_renewer_is_self_locked(const struct dlock_client *client)
@@ -46,7 +46,8 @@ static void losses_report(struct dlock_client *client)
 
 static bool is_left(struct dlock *lock, int64_t now_ns)
 {
-    return lock->phase == DL_PHASE_IDLE && !lock->renewer_busy && lock->claim->pinned != NULL &&
+    return lock->phase == DL_PHASE_IDLE && !lock->renewer_busy &&
+           lock->claim->lease_session != NULL &&
            dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
 }
 
@@ -65,7 +66,7 @@ static bool lost_session_end(struct dlock_client *client)
     lock->renewer_busy = true;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_forget(client, lock->claim);
-    dl_claim_unpin(client, lock->claim, DLOCK_LOST);
+    dl_claim_lease_session_put(client, lock->claim, DLOCK_LOST);
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_batch_busy_end_locked(lock);
     return true;
@@ -73,7 +74,7 @@ static bool lost_session_end(struct dlock_client *client)
 
 /* Gives one lease back that came too late, unless an unlock of its handle does. With the mutex
  * held, which it gives up meanwhile. false: there was none. */
-static bool late_give_back(struct dlock_client *client)
+static bool one_give_back(struct dlock_client *client)
 {
     struct dl_renewer *renewer = client->renewer;
     struct dlock *lock = renewer->give_backs > 0 ? client->locks : NULL;
@@ -170,7 +171,7 @@ static void *renewer_main(void *arg)
             losses_report(client);
         else if (trim_ns <= now_ns)
             sessions_trim(client);
-        else if (!late_give_back(client) && !lost_session_end(client))
+        else if (!one_give_back(client) && !lost_session_end(client))
             renewer_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
     }
     (void)pthread_mutex_unlock(&client->mutex);
@@ -231,10 +232,10 @@ enum dlock_status dl_renewer_start_locked(struct dlock_client *client, struct dl
     if (renewer->timer_fd < 0)
         renewer->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (renewer->wake_fd < 0 || renewer->timer_fd < 0)
-        return dl_error(err, DLOCK_NOMEM, "no descriptor for the keeper");
+        return dl_error(err, DLOCK_NOMEM, "no descriptor for the renewer");
     rc = thread_start(client);
     if (rc != 0)
-        return dl_error(err, DLOCK_NOMEM, "cannot start the keeper thread: %s",
+        return dl_error(err, DLOCK_NOMEM, "cannot start the renewer thread: %s",
                         strerrordesc_np(rc));
     renewer->running = true;
     return DLOCK_OK;

@@ -32,7 +32,7 @@ void dl_schedule_unreserve(struct dl_schedule *schedule)
 static void heap_put(struct dl_schedule *schedule, size_t at, struct dl_due *due)
 {
     schedule->heap[at] = due;
-    due->place = at + 1;
+    due->heap_index = at + 1;
 }
 
 static void heap_rise(struct dl_schedule *schedule, size_t at, struct dl_due *due)
@@ -66,28 +66,28 @@ static void heap_sink(struct dl_schedule *schedule, size_t at, struct dl_due *du
 
 void dl_schedule_set(struct dl_schedule *schedule, struct dl_due *due, int64_t at_ns)
 {
-    if (due->place == 0) {
+    if (due->heap_index == 0) {
         due->at_ns = at_ns;
         schedule->count++;
         heap_rise(schedule, schedule->count - 1, due);
     } else if (at_ns < due->at_ns) {
         due->at_ns = at_ns;
-        heap_rise(schedule, due->place - 1, due);
+        heap_rise(schedule, due->heap_index - 1, due);
     } else {
         due->at_ns = at_ns;
-        heap_sink(schedule, due->place - 1, due);
+        heap_sink(schedule, due->heap_index - 1, due);
     }
 }
 
 void dl_schedule_remove(struct dl_schedule *schedule, struct dl_due *due)
 {
-    size_t at = due->place;
+    size_t at = due->heap_index;
     struct dl_due *last;
 
     if (at == 0)
         return;
     at--;
-    due->place = 0;
+    due->heap_index = 0;
     last = schedule->heap[--schedule->count];
     if (last == due)
         return;

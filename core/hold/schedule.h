@@ -14,7 +14,7 @@
 
 struct dl_due {
     int64_t at_ns;
-    size_t place; /* 0: not in the schedule; else its index + 1 */
+    size_t heap_index; /* 0: not in the schedule; else its index + 1 */
 };
 
 struct dl_schedule {

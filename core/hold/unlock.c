@@ -30,7 +30,7 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
 {
     struct dl_release_fsm release;
 
-    dl_release_fsm_start(&release, deadline_ns, lock->claim->pinned != NULL, again);
+    dl_release_fsm_start(&release, deadline_ns, lock->claim->lease_session != NULL, again);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
             release_send(lock, &release, err);
@@ -62,7 +62,7 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
     *now_ns = dl_client_now(lock->client);
 }
 
-static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
+static void await_renewer_locked(struct dlock *lock, int64_t *now_ns)
 {
     if (!lock->renewer_busy)
         return;
@@ -73,11 +73,11 @@ static void await_keeper_locked(struct dlock *lock, int64_t *now_ns)
 
 /* What is left to do when the claim has ended. */
 enum ending {
-    ENDING_NOTHING, /* the answer is there already */
-    ENDING_RELEASE, /* the store has to be told */
-    ENDING_LOST,    /* the loss is acknowledged, */
-    ENDING_LATE,    /* and a lease is given back that came too late */
-    ENDING_HANDED   /* another handle has the lease; its claim is ours now, to be cleaned up */
+    ENDING_NOTHING,   /* the answer is there already */
+    ENDING_RELEASE,   /* the store has to be told */
+    ENDING_LOST,      /* the loss is acknowledged, */
+    ENDING_GIVE_BACK, /* and a lease is given back that came too late */
+    ENDING_HANDED     /* another handle has the lease; its claim is ours now, to be cleaned up */
 };
 
 /* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held, and
@@ -116,12 +116,12 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
         return ENDING_HANDED;
     dl_held_end_locked(lock);
     if (state == DLOCK_STATE_LOST) {
-        dl_events_drop(&client->events, &lock->event);
-        lock->told = true;
+        dl_events_remove(&client->events, &lock->event);
+        lock->reported = true;
     }
-    await_keeper_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
+    await_renewer_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
     if (dl_renew_schedule_take_give_back_locked(lock))
-        return ENDING_LATE;
+        return ENDING_GIVE_BACK;
     return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
 }
 
@@ -131,7 +131,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     struct dlock_client *client = lock->client;
     int64_t now_ns = dl_client_now(client);
     int64_t deadline_ns =
-        dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->terms->op_timeout_ms));
+        dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->options->op_timeout_ms));
     bool asks = until_ns > now_ns;
     enum dlock_status status;
     enum ending ending = unlock_begin(lock, whole, &now_ns, &status, err);
@@ -148,10 +148,10 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
         status = dl_error(err, DLOCK_UNAVAILABLE, "the store was not asked");
     else if (!asks)
         lock->claim->enqueued = false; /* what is there ends by itself */
-    else if (ending == ENDING_LATE || (ending == ENDING_HANDED && lock->claim->enqueued))
+    else if (ending == ENDING_GIVE_BACK || (ending == ENDING_HANDED && lock->claim->enqueued))
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
     dl_claim_forget(client, lock->claim);
-    dl_claim_unpin(client, lock->claim, status);
+    dl_claim_lease_session_put(client, lock->claim, status);
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable =
         status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);

@@ -108,12 +108,12 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
 }
 
 /* Twice the longest lease leaves room for a store that rounds up. */
-static bool is_place(int64_t lease_ms)
+static bool is_entry_lease(int64_t lease_ms)
 {
     return lease_ms > 0 && lease_ms <= INT64_C(14) * 24 * 3600 * 1000;
 }
 
-static enum dlock_status place_check(const struct dl_plugin *plugin,
+static enum dlock_status entry_check(const struct dl_plugin *plugin,
                                      const struct dlock_request *req,
                                      const struct dlock_grant *grant, struct dlock_error *err)
 {
@@ -122,8 +122,8 @@ static enum dlock_status place_check(const struct dl_plugin *plugin,
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock queued a caller unasked",
                         plugin->name);
-    if (!is_place(grant->lease_ms))
-        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a place for %lld ms",
+    if (!is_entry_lease(grant->lease_ms))
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: trylock gave a queue entry for %lld ms",
                         plugin->name, (long long)grant->lease_ms);
     return DLOCK_BUSY;
 }
@@ -139,7 +139,7 @@ enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self
     status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
                           plugin->ops.trylock(self, req, grant, err), err);
     if (status == DLOCK_BUSY)
-        return place_check(plugin, req, grant, err);
+        return entry_check(plugin, req, grant, err);
     return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
 }
 

@@ -61,7 +61,7 @@ void dl_session_pool_fini(struct dl_pool *pool, bool forked)
     (void)pthread_mutex_destroy(&pool->mutex);
 }
 
-void dl_session_pool_close_forked(struct dl_pool *pool, struct dl_session *session)
+void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *session)
 {
     session_close(pool, session, true);
 }
@@ -83,7 +83,7 @@ static bool budget_free(const struct dl_pool *pool, enum dl_use use)
     case DL_USE_RENEWER:
         return true;
     case DL_USE_WAIT:
-    case DL_USE_PIN:
+    case DL_USE_LEASE:
         return pool->used[use] < pool->limit;
     }
     return false;
@@ -166,19 +166,18 @@ static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_ses
 }
 
 /* Takes those out of the lines who may have one now, for dl_wait_fifo_wake. With the mutex held. */
-static struct dl_wait_fifo_waiter *line_serve(struct dl_pool *pool)
+static struct dl_wait_fifo_waiter *fifo_serve(struct dl_pool *pool)
 {
-    static const enum dl_use order[] = {DL_USE_RENEWER, DL_USE_HOLDER, DL_USE_ACQUIRE, DL_USE_PIN};
     struct dl_wait_fifo_waiter *served = NULL;
 
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        struct dl_wait_fifo *line = &pool->line[order[i]];
+    for (enum dl_use use = 0; use < DL_USE_WAIT; use++) {
+        struct dl_wait_fifo *fifo = &pool->fifo[use];
         struct dl_session *session;
 
-        while (line->first != NULL && lend(pool, order[i], false, &session)) {
-            struct dl_wait_fifo_waiter *waiter = line->first;
+        while (fifo->first != NULL && lend(pool, use, false, &session)) {
+            struct dl_wait_fifo_waiter *waiter = fifo->first;
 
-            dl_wait_fifo_leave(line, waiter);
+            dl_wait_fifo_unlink(fifo, waiter);
             waiter->got = session;
             waiter->next = served;
             served = waiter;
@@ -189,22 +188,22 @@ static struct dl_wait_fifo_waiter *line_serve(struct dl_pool *pool)
 
 /* When whoever waits looks by himself: once the store may be asked again, which he may have to be
  * the one to do. With the mutex held. */
-static int64_t look_ns(const struct dl_pool *pool, int64_t now_ns)
+static int64_t recheck_ns(const struct dl_pool *pool, int64_t now_ns)
 {
     return refused(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
 }
 
 /* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
-static bool line_await(struct dl_pool *pool, struct dl_wait_fifo *line,
+static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
                        struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
 {
     const struct dl_clock *clock = &pool->host->clock;
     int64_t now_ns = dl_clock_now(clock);
-    bool in_line;
+    bool linked;
 
-    dl_wait_fifo_join(line, waiter);
+    dl_wait_fifo_join(fifo, waiter);
     while (now_ns < deadline_ns) {
-        int64_t until_ns = dl_earlier(look_ns(pool, now_ns), deadline_ns);
+        int64_t until_ns = dl_earlier(recheck_ns(pool, now_ns), deadline_ns);
         struct dl_wait_fifo_waiter *served;
 
         (void)pthread_mutex_unlock(&pool->mutex);
@@ -212,35 +211,35 @@ static bool line_await(struct dl_pool *pool, struct dl_wait_fifo *line,
             return true;
         (void)pthread_mutex_lock(&pool->mutex);
         now_ns = dl_clock_now(clock);
-        served = now_ns < deadline_ns ? line_serve(pool) : NULL;
+        served = now_ns < deadline_ns ? fifo_serve(pool) : NULL;
         if (served == NULL)
             continue;
         (void)pthread_mutex_unlock(&pool->mutex);
         dl_wait_fifo_wake(served);
         (void)pthread_mutex_lock(&pool->mutex);
     }
-    in_line = waiter->in_line;
-    if (in_line)
-        dl_wait_fifo_leave(line, waiter);
+    linked = waiter->linked;
+    if (linked)
+        dl_wait_fifo_unlink(fifo, waiter);
     (void)pthread_mutex_unlock(&pool->mutex);
-    return !in_line && dl_wait_fifo_waiter_sleep(waiter, clock, DL_NEVER);
+    return !linked && dl_wait_fifo_waiter_sleep(waiter, clock, DL_NEVER);
 }
 
 /* Nobody is passed who waits for the same. false: none until the deadline. asks: see lend. */
 static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
                           struct dl_session **out)
 {
-    struct dl_wait_fifo *line = &pool->line[use];
+    struct dl_wait_fifo *fifo = &pool->fifo[use];
     struct dl_wait_fifo_waiter waiter;
     bool got;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    got = line->first == NULL && lend(pool, use, asks, out);
+    got = fifo->first == NULL && lend(pool, use, asks, out);
     if (got || use == DL_USE_WAIT || dl_wait_fifo_waiter_init(&waiter) != 0) {
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
     }
-    got = line_await(pool, line, &waiter, deadline_ns);
+    got = fifo_await(pool, fifo, &waiter, deadline_ns);
     *out = waiter.got;
     dl_wait_fifo_waiter_fini(&waiter);
     return got;
@@ -281,7 +280,7 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
     } else if (status != DLOCK_OK) { /* whoever had too little time to find out says nothing */
         may_ask(pool, now_ns);
     }
-    served = line_serve(pool);
+    served = fifo_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     dl_wait_fifo_wake(served);
     return again;
@@ -291,7 +290,7 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
 static enum dlock_status spent(struct dl_pool *pool, enum dl_use use, struct dlock_error *err)
 {
     enum dlock_status status =
-        use == DL_USE_ACQUIRE || use == DL_USE_PIN ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
+        use == DL_USE_ACQUIRE || use == DL_USE_LEASE ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
 
     (void)pthread_mutex_lock(&pool->mutex);
     if (refused(pool))
@@ -435,7 +434,7 @@ void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_sessio
     }
     pool->used[use]--;
     pool->lent--;
-    served = line_serve(pool);
+    served = fifo_serve(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     dl_wait_fifo_wake(served);
 }

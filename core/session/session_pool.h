@@ -4,14 +4,14 @@
  *
  * Three budgets, so that waiters cannot eat what unlocks need: operations, waiters and pinned
  * sessions, each bounded by `connections`. Of the operations one is kept for those who hold a lock
- * (unlock, renew); the keeper has one of its own on top. With DLOCK_CAP_CONCURRENT one session
+ * (unlock, renew); the renewer has one of its own on top. With DLOCK_CAP_CONCURRENT one session
  * serves all.
  *
  * Sessions are opened when there is nothing idle, and given back when they were idle for a minute.
  * Whoever finds its budget spent stands in line. So does whoever is refused a further one by the
  * store (UNAVAILABLE) while others are lent out: the store is asked again after a second, by one
- * for all, and by the keeper whenever it renews. What comes back is lent to the first in line who
- * may have it, who alone is woken: first to the keeper, then to those who hold, then to those who
+ * for all, and by the renewer whenever it renews. What comes back is lent to the first in line who
+ * may have it, who alone is woken: first to the renewer, then to those who hold, then to those who
  * acquire.
  *
  * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
@@ -28,12 +28,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* What a session is lent for; a free session goes to the first of them that waits. */
 enum dl_use {
-    DL_USE_ACQUIRE, /* trylock, inspect, list, break */
-    DL_USE_HOLDER,  /* unlock, renew: may take the last one */
     DL_USE_RENEWER,
-    DL_USE_WAIT, /* watch: refused at once when there is none */
-    DL_USE_PIN   /* SESSION backends: for as long as the lock is held */
+    DL_USE_HOLDER,  /* unlock, renew: may take the last one */
+    DL_USE_ACQUIRE, /* trylock, inspect, list, break */
+    DL_USE_LEASE,   /* stores whose leases live in a session: as long as the lock is held */
+    DL_USE_WAIT     /* watch: does not wait for a session */
 };
 #define DL_USE_COUNT 5
 
@@ -53,7 +54,7 @@ struct dl_pool {
 
     pthread_mutex_t mutex;
     pthread_cond_t connected_changed;       /* CONCURRENT: of `shared` and `connecting` */
-    struct dl_wait_fifo line[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
+    struct dl_wait_fifo fifo[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
     struct dl_session *idle;  /* connected, nobody uses them; the one used last is the first */
     unsigned lent;            /* connected, and in use */
     unsigned opening;         /* may be so soon */
@@ -77,7 +78,7 @@ enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plu
 void dl_session_pool_fini(struct dl_pool *pool, bool forked);
 
 /* One that was lent out when this child was forked. */
-void dl_session_pool_close_forked(struct dl_pool *pool, struct dl_session *session);
+void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *session);
 
 /*
  * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;

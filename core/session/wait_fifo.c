@@ -21,29 +21,29 @@ void dl_wait_fifo_waiter_fini(struct dl_wait_fifo_waiter *waiter)
     (void)pthread_mutex_destroy(&waiter->mutex);
 }
 
-void dl_wait_fifo_join(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter)
+void dl_wait_fifo_join(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
 {
-    if (line->first == NULL)
-        line->first = waiter;
+    if (fifo->first == NULL)
+        fifo->first = waiter;
     else
-        line->last->next = waiter;
-    line->last = waiter;
-    waiter->in_line = true;
+        fifo->last->next = waiter;
+    fifo->last = waiter;
+    waiter->linked = true;
 }
 
-void dl_wait_fifo_leave(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter)
+void dl_wait_fifo_unlink(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
 {
-    struct dl_wait_fifo_waiter *before = NULL, **at = &line->first;
+    struct dl_wait_fifo_waiter *before = NULL, **at = &fifo->first;
 
     while (*at != waiter) {
         before = *at;
         at = &before->next;
     }
     *at = waiter->next;
-    if (line->last == waiter)
-        line->last = before;
+    if (fifo->last == waiter)
+        fifo->last = before;
     waiter->next = NULL;
-    waiter->in_line = false;
+    waiter->linked = false;
 }
 
 void dl_wait_fifo_wake(struct dl_wait_fifo_waiter *chain)

@@ -16,7 +16,7 @@
 /* On the stack of the thread that waits. */
 struct dl_wait_fifo_waiter {
     struct dl_wait_fifo_waiter *next;
-    bool in_line;          /* under the owner's mutex */
+    bool linked;           /* under the owner's mutex */
     void *got;             /* written by who serves, before the wake */
     pthread_mutex_t mutex; /* of served alone; a leaf */
     pthread_cond_t served_changed;
@@ -33,8 +33,8 @@ int dl_wait_fifo_waiter_init(struct dl_wait_fifo_waiter *waiter);
 void dl_wait_fifo_waiter_fini(struct dl_wait_fifo_waiter *waiter);
 
 /* With the owner's mutex held. */
-void dl_wait_fifo_join(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter);
-void dl_wait_fifo_leave(struct dl_wait_fifo *line, struct dl_wait_fifo_waiter *waiter);
+void dl_wait_fifo_join(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter);
+void dl_wait_fifo_unlink(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter);
 
 /* Serves all of a chain of waiters, none of which is in line. They may be gone when it returns. */
 void dl_wait_fifo_wake(struct dl_wait_fifo_waiter *chain);

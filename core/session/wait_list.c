@@ -2,35 +2,35 @@
 #include "session/wait_list.h"
 
 /* On the stack of the thread that sleeps. */
-struct dl_sleeper {
-    struct dl_sleeper *next;
+struct dl_wait_list_waiter {
+    struct dl_wait_list_waiter *next;
     pthread_cond_t woken;
 };
 
-static void sleeper_remove(struct dl_wait_list *sleepers, struct dl_sleeper *sleeper)
+static void waiter_unlink(struct dl_wait_list *list, struct dl_wait_list_waiter *waiter)
 {
-    struct dl_sleeper **at = &sleepers->first;
+    struct dl_wait_list_waiter **at = &list->first;
 
-    while (*at != sleeper)
+    while (*at != waiter)
         at = &(*at)->next;
-    *at = sleeper->next;
+    *at = waiter->next;
 }
 
-void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
+void dl_wait_list_join(struct dl_wait_list *list, pthread_mutex_t *mutex,
                        const struct dl_clock *clock, int64_t deadline_ns)
 {
-    struct dl_sleeper self = {.next = sleepers->first};
+    struct dl_wait_list_waiter self = {.next = list->first};
 
     (void)dl_deadline_cond_init(
         &self.woken); /* without attributes that need memory it cannot fail */
-    sleepers->first = &self;
+    list->first = &self;
     dl_clock_wait(&self.woken, mutex, clock, deadline_ns);
-    sleeper_remove(sleepers, &self);
+    waiter_unlink(list, &self);
     (void)pthread_cond_destroy(&self.woken);
 }
 
-void dl_wait_list_wake(struct dl_wait_list *sleepers)
+void dl_wait_list_wake(struct dl_wait_list *list)
 {
-    for (struct dl_sleeper *sleeper = sleepers->first; sleeper != NULL; sleeper = sleeper->next)
-        (void)pthread_cond_broadcast(&sleeper->woken);
+    for (struct dl_wait_list_waiter *waiter = list->first; waiter != NULL; waiter = waiter->next)
+        (void)pthread_cond_broadcast(&waiter->woken);
 }

@@ -12,18 +12,18 @@
 
 #include <pthread.h>
 
-struct dl_sleeper;
+struct dl_wait_list_waiter;
 
 struct dl_wait_list {
-    struct dl_sleeper *first;
+    struct dl_wait_list_waiter *first;
 };
 
 /* Sleeps until woken, or until the clock passes deadline_ns, or for no reason: as
  * dl_clock_wait. With the mutex held, which it gives up meanwhile. */
-void dl_wait_list_join(struct dl_wait_list *sleepers, pthread_mutex_t *mutex,
+void dl_wait_list_join(struct dl_wait_list *list, pthread_mutex_t *mutex,
                        const struct dl_clock *clock, int64_t deadline_ns);
 
 /* Wakes all. With the mutex held. */
-void dl_wait_list_wake(struct dl_wait_list *sleepers);
+void dl_wait_list_wake(struct dl_wait_list *list);
 
 #endif

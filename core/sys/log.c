@@ -6,13 +6,13 @@
 
 void dl_log(const struct dl_log *log, enum dlock_log_level level, const char *format, ...)
 {
-    char line[512];
+    char text[512];
     va_list args;
 
     if (log->fn == NULL)
         return;
     va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    log->fn(log->arg, level, line);
+    log->fn(log->arg, level, text);
 }

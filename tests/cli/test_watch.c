@@ -44,7 +44,7 @@ Test(watch, a_renewed_lease_is_looked_at_rarely_and_left_alone)
     int64_t now = 0;
     int looks = 0;
 
-    /* The keeper renews every 10 s, for an hour. */
+    /* The renewer renews every 10 s, for an hour. */
     while (now < 3600000) {
         cr_assert_geq(s.next_ms, now + 10000, "%lld", (long long)now);
         now = s.next_ms;

@@ -267,7 +267,7 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run)
     lock = dlt_lock(run, client, "x", 3000);
     DLT_TAKE(lock);
     dlt_sleep_ms(1200);
-    DLT_STATE(lock, DLOCK_STATE_HELD, "the keeper did not run");
+    DLT_STATE(lock, DLOCK_STATE_HELD, "the renewer did not run");
     threads_check(known, known_count);
     dispositions_read(after, &mask_after);
     for (int i = 1; i < 65; i++) {

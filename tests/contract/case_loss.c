@@ -64,7 +64,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-/* The keeper notices at its next renewal, at ttl/3. */
+/* The renewer notices at its next renewal, at ttl/3. */
 void dlt_case_loss_by_break(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);

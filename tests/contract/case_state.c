@@ -118,7 +118,7 @@ static int64_t word_number(const struct dlt_child *child, char **words)
     return strtoll(word, NULL, 10);
 }
 
-/* With the keeper and without it: no thread of the library has run when the first look is taken.
+/* With the renewer and without it: no thread of the library has run when the first look is taken.
  * Runs alone: a store may be stalled by a process that is stopped inside a transaction. */
 void dlt_case_state_after_stop(struct dlt_run *run)
 {

@@ -65,7 +65,7 @@ void dlt_case_teardown_leaves_the_queue(struct dlt_run *run)
 
 #define HELD 8
 
-/* Leases so short that the keeper is always at work. */
+/* Leases so short that the renewer is always at work. */
 void dlt_case_teardown_amid_renewals(struct dlt_run *run)
 {
     struct dlock_client *other = dlt_client(run, NULL);

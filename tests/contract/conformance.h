@@ -93,14 +93,14 @@ void dlt_case_exec_closes_descriptors(struct dlt_run *run);
 void dlt_case_exec_child_is_a_stranger(struct dlt_run *run);
 void dlt_case_signals_are_left_alone(struct dlt_run *run);
 
-/* case_keeper.c */
-void dlt_case_keeper_renews(struct dlt_run *run);
-void dlt_case_keeper_keeps_many(struct dlt_run *run);
-void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run);
-void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run);
-void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run);
+/* case_renewer.c */
+void dlt_case_renewer_renews(struct dlt_run *run);
+void dlt_case_renewer_keeps_many(struct dlt_run *run);
+void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run);
+void dlt_case_renewer_stops_within_the_lease(struct dlt_run *run);
+void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run);
 void dlt_case_renew_with_another_ttl(struct dlt_run *run);
-void dlt_case_keeper_stops_with_unlock(struct dlt_run *run);
+void dlt_case_renewer_stops_with_unlock(struct dlt_run *run);
 
 /* case_local.c */
 void dlt_case_local_line_is_fifo(struct dlt_run *run);

@@ -18,34 +18,34 @@ endfunction()
 
 dlt_add_core_mutant(lets_threads_jump_the_line client/local_queue.c local_line_is_fifo
   "    if (queue->last != NULL)
-        queue->last->next = turn;
+        queue->last->next = waiter;
     else
-        queue->first = turn;
-    queue->last = turn;"
+        queue->first = waiter;
+    queue->last = waiter;"
   "    if (queue->first != queue->last) {
-        turn->prev = queue->first;
-        turn->next = queue->first->next;
-        turn->next->prev = turn;
-        queue->first->next = turn;
+        waiter->prev = queue->first;
+        waiter->next = queue->first->next;
+        waiter->next->prev = waiter;
+        queue->first->next = waiter;
         return;
     }
     if (queue->last != NULL)
-        queue->last->next = turn;
+        queue->last->next = waiter;
     else
-        queue->first = turn;
-    queue->last = turn;")
+        queue->first = waiter;
+    queue->last = waiter;")
 dlt_add_core_mutant(lets_threads_try_past_the_line acquire/local_waiter.c local_line_holds_by_itself
   "return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
 dlt_add_core_mutant(lets_local_readers_pass client/local_queue.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
 dlt_add_core_mutant(hands_on_the_same_fence hold/handoff.c handoff_fences_rise
-  "    claim->turns++;" "    claim->turns += 0;")
+  "    claim->handoffs++;" "    claim->handoffs += 0;")
 dlt_add_core_mutant(hands_on_though_told_not_to hold/handoff.c handoff_lets_others_in
-  "if (terms->turns >= terms->turns_most)" "if (terms->turns_most > 1000)")
+  "if (input->handoffs >= input->handoffs_most)" "if (input->handoffs_most > 1000)")
 dlt_add_core_mutant(hands_on_for_long_in_a_crowd hold/handoff.c handoff_lets_others_in
-  "terms->crowded_ns != DL_NEVER &&" "terms->crowded_ns == 0 &&")
+  "input->contended_since_ns != DL_NEVER &&" "input->contended_since_ns == 0 &&")
 dlt_add_core_mutant(hands_on_another_ttl hold/handoff.c handoff_between_ttls
-  "claim->req.ttl_ms != to->terms->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
+  "claim->req.ttl_ms != to->options->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver hold/handoff.c handoff_then_loss

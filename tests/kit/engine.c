@@ -268,7 +268,7 @@ static void wake_all(struct dlt_engine *engine)
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
     for (int use = 0; use < DL_USE_COUNT; use++)
-        for (struct dl_wait_fifo_waiter *w = client->pool.line[use].first; w != NULL; w = w->next) {
+        for (struct dl_wait_fifo_waiter *w = client->pool.fifo[use].first; w != NULL; w = w->next) {
             (void)pthread_mutex_lock(&w->mutex);
             (void)pthread_cond_signal(&w->served_changed);
             (void)pthread_mutex_unlock(&w->mutex);

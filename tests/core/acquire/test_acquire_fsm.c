@@ -390,7 +390,7 @@ Test(attempt, C4_a_refresh_without_an_answer_is_repeated_with_the_same_place)
     cr_assert_eq(a.step, DL_STEP_SLEEP);
     dl_acquire_fsm_slept(&a, a.until_ns);
     cr_assert_eq(a.step, DL_STEP_REFRESH);
-    cr_assert_eq(a.place_base_ns, 1000 * MS);
+    cr_assert_eq(a.entry_base_ns, 1000 * MS);
 }
 
 Test(attempt, C4_a_refresh_that_was_repeated_leaves_nothing_unknown)

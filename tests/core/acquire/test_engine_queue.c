@@ -300,7 +300,7 @@ Test(queue, a_lease_of_a_queue_is_soon_extended_to_the_ttl)
     free_line(&line, 1);
 }
 
-Test(queue, without_a_keeper_it_is_extended_before_it_is_handed_out)
+Test(queue, without_a_renewer_it_is_extended_before_it_is_handed_out)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
     struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);

@@ -58,7 +58,7 @@ static void renew_now(void)
 
     (void)pthread_mutex_lock(&client->mutex);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
-        if (lock->due.place != 0 && lock->renewal.automatic) {
+        if (lock->due.heap_index != 0 && lock->renewal.automatic) {
             lock->renewal.at_ns = now_ns;
             dl_renew_schedule_set_locked(lock, now_ns);
         }
@@ -151,7 +151,7 @@ static void unlock_against_renewals(unsigned round)
     dlock_free(lock);
 }
 
-/* The keeper learns of the loss while the application gives the lock back. */
+/* The renewer learns of the loss while the application gives the lock back. */
 static void unlock_against_loss(unsigned round)
 {
     struct dlock *lock = take("a");

@@ -41,9 +41,9 @@ Test(event, one_that_is_dropped_does_not_come)
     dl_events_push(&events, &a);
     dl_events_push(&events, &b);
     dl_events_push(&events, &c);
-    dl_events_drop(&events, &c);
-    dl_events_drop(&events, &a);
-    dl_events_drop(&events, &a);
+    dl_events_remove(&events, &c);
+    dl_events_remove(&events, &a);
+    dl_events_remove(&events, &a);
     dl_events_push(&events, &a);
     cr_assert_eq(dl_events_pop(&events), &b);
     cr_assert_eq(dl_events_pop(&events), &a);
@@ -78,7 +78,7 @@ Test(event, exported_as_far_as_the_caller_goes)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memset(&to, 0x55, sizeof to);
         to.event.struct_size = sizes[i];
-        dl_event_export(&to.event, &from);
+        dl_events_export(&to.event, &from);
         cr_expect_eq(to.event.struct_size, sizeof from);
         cr_expect_eq(to.event.kind, DLOCK_NOTICE_LOST);
         cr_expect_eq(to.event.reason, DLOCK_REASON_TAKEN);

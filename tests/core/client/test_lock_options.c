@@ -13,12 +13,12 @@ Test(terms, the_same_are_shared_and_others_are_not)
     struct dl_lock_options *last = NULL, *a, *b, *c, *d;
 
     dl_settings_init(&settings);
-    a = dl_lock_options_get(&last, &settings);
-    b = dl_lock_options_get(&last, &settings);
+    a = dl_lock_options_ref(&last, &settings);
+    b = dl_lock_options_ref(&last, &settings);
     settings.ttl_ms = 77000;
-    c = dl_lock_options_get(&last, &settings);
+    c = dl_lock_options_ref(&last, &settings);
     (void)snprintf(settings.label, sizeof settings.label, "nightly");
-    d = dl_lock_options_get(&last, &settings);
+    d = dl_lock_options_ref(&last, &settings);
     cr_assert(a != NULL && c != NULL && d != NULL);
     cr_assert_eq(a, b);
     cr_assert_neq(b, c);
@@ -27,11 +27,11 @@ Test(terms, the_same_are_shared_and_others_are_not)
     cr_assert_eq(c->ttl_ms, 77000);
     cr_assert_str_eq(d->label_text, "nightly");
     cr_assert_str_eq(strrchr(d->label, ':') + 1, "nightly");
-    dl_lock_options_drop(a);
+    dl_lock_options_unref(a);
     cr_assert_eq(b->refs, 1, "the other handle has them still");
-    dl_lock_options_drop(b);
-    dl_lock_options_drop(c);
-    dl_lock_options_drop(d);
+    dl_lock_options_unref(b);
+    dl_lock_options_unref(c);
+    dl_lock_options_unref(d);
     cr_assert_eq(last->refs, 1);
-    dl_lock_options_drop(last);
+    dl_lock_options_unref(last);
 }

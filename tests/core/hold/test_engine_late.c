@@ -2,7 +2,7 @@
 /* Tests: core/hold/renew_batch.c core/hold/held.c */
 /*
  * What becomes of a lease that a renewal brings when the handle has lost it already (C5, C8)? It is
- * given back, once, by whoever unlocks or by the keeper, and nobody waits for himself. Virtual
+ * given back, once, by whoever unlocks or by the renewer, and nobody waits for himself. Virtual
  * time.
  */
 #include "engine.h"
@@ -87,7 +87,7 @@ Test(late, C5_who_unlocks_meanwhile_gives_it_back)
     end();
 }
 
-Test(late, C5_the_keeper_gives_it_back_for_who_does_not)
+Test(late, C5_the_renewer_gives_it_back_for_who_does_not)
 {
     unsigned calls;
 

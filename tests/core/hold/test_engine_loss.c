@@ -75,7 +75,7 @@ Test(loss, C5_by_expiry_at_the_moment_not_before_not_after)
     end();
 }
 
-Test(loss, C5_by_break_when_the_keeper_asks)
+Test(loss, C5_by_break_when_the_renewer_asks)
 {
     struct memory_seen last;
 
@@ -210,7 +210,7 @@ Test(loss, C5_no_event_after_it_was_acknowledged)
     cr_assert_eq(readable(), 0);
     cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
 
-    /* Acknowledged before the keeper saw it. */
+    /* Acknowledged before the renewer saw it. */
     dlt_engine_advance(&engine, 1000);
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     engine.now_ns += VALID_MS * DLT_MS;

@@ -61,7 +61,7 @@ Test(modes, a_reader_of_the_same_client_gets_in_by_a_downgrade)
     dlock_free(reader);
 }
 
-Test(modes, C4_a_downgrade_that_got_lost_is_repeated_by_the_keeper)
+Test(modes, C4_a_downgrade_that_got_lost_is_repeated_by_the_renewer)
 {
     struct dlock *reader;
     struct memory_seen seen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renewer.c core/hold/renew.c core/hold/renew_batch.c */
-/* Tests: core/hold/renew_schedule.c */
-/* Does the keeper renew when it should, as long as it should, and no longer (C14)? Virtual time. */
+/* Tests: core/hold/renewer.c core/hold/renew.c core/hold/renew_batch.c core/hold/renew_schedule.c
+ */
+/* Does the renewer renew when it should, and as long as it should (C14)? Virtual time. */
 #include "engine.h"
 
 #include <criterion/criterion.h>
@@ -345,7 +345,7 @@ Test(renew, C14_not_beyond_max_hold)
     dlock_free(lock);
 }
 
-Test(renew, to_a_longer_ttl_and_the_keeper_keeps_to_it)
+Test(renew, to_a_longer_ttl_and_the_renewer_keeps_to_it)
 {
     struct dlock *lock = take("a", (struct dlock_options){0});
     struct memory_seen last;
@@ -441,7 +441,7 @@ Test(renew, C5_a_hung_renewal_does_not_delay_the_news_of_another_loss)
     dlock_free(b);
 }
 
-/* The keeper is in an exchange for a when b comes due: b must not starve. */
+/* The renewer is in an exchange for a when b comes due: b must not starve. */
 Test(renew, C14_a_hung_exchange_leaves_others_time_to_be_renewed)
 {
     struct dlock *a = take("a", (struct dlock_options){0});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/acquire/lengthen.c core/hold/renewal.c */
-/* A lease that is shorter than the ttl, as a queue grants it, or than an exchange of the keeper: is
- * it extended in time, and does that keep what acquiring promises? Virtual time. */
+/* A lease that is shorter than the ttl, as a queue grants it, or than an exchange of the renewer:
+ * is it extended in time, and does that keep what acquiring promises? Virtual time. */
 #include "engine.h"
 
 #include <criterion/criterion.h>
@@ -85,7 +85,7 @@ Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
 }
 
-/* ---- the keeper is in an exchange of another lease, which gets no answer ---- */
+/* ---- the renewer is in an exchange of another lease, which gets no answer ---- */
 
 static struct dlock *other;
 
@@ -106,7 +106,7 @@ static void begin_with_a_silent_renewal(void)
     cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
 }
 
-Test(short_lease, C14_a_grant_of_the_queue_does_not_wait_for_the_keeper)
+Test(short_lease, C14_a_grant_of_the_queue_does_not_wait_for_the_renewer)
 {
     struct dlt_call wait;
 

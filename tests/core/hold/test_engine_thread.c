@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/hold/renewer.c */
-/* C14: has the keeper the priority and the processors of the process, whoever takes the first lock?
+/* C14: has the renewer the priority and the processors of the process, whoever takes the first
+ * lock?
  */
 #include "engine.h"
 
@@ -44,11 +45,11 @@ static void *take_as_a_lowly_thread(void *arg)
 }
 
 /* The thread that is neither the first of the process nor of this test; 0: there is none. */
-static pid_t keeper_of(const pid_t *before, size_t count)
+static pid_t renewer_of(const pid_t *before, size_t count)
 {
     DIR *dir = opendir("/proc/self/task");
     const struct dirent *entry;
-    pid_t keeper = 0;
+    pid_t renewer = 0;
 
     cr_assert_not_null(dir);
     while ((entry = readdir(dir)) != NULL) {
@@ -58,10 +59,10 @@ static pid_t keeper_of(const pid_t *before, size_t count)
         for (size_t i = 0; i < count; i++)
             known = known || before[i] == tid;
         if (!known)
-            keeper = tid;
+            renewer = tid;
     }
     (void)closedir(dir);
-    return keeper;
+    return renewer;
 }
 
 static size_t threads_list(pid_t *tids, size_t most)
@@ -78,14 +79,14 @@ static size_t threads_list(pid_t *tids, size_t most)
     return count;
 }
 
-Test(thread, C14_the_keeper_has_nothing_of_the_thread_that_locked_first)
+Test(thread, C14_the_renewer_has_nothing_of_the_thread_that_locked_first)
 {
     pid_t before[64];
     size_t count;
     struct dlock *lock;
     pthread_t thread;
-    cpu_set_t keepers;
-    pid_t keeper;
+    cpu_set_t processors;
+    pid_t renewer;
 
     dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
     lock = dlt_engine_lock(&engine, "job", NULL);
@@ -93,14 +94,14 @@ Test(thread, C14_the_keeper_has_nothing_of_the_thread_that_locked_first)
     count = threads_list(before, sizeof before / sizeof before[0]);
     cr_assert_eq(pthread_create(&thread, NULL, take_as_a_lowly_thread, lock), 0);
     (void)pthread_join(thread, NULL);
-    keeper = keeper_of(before, count);
-    cr_assert_neq(keeper, 0);
+    renewer = renewer_of(before, count);
+    cr_assert_neq(renewer, 0);
     dlt_settle(); /* it has begun */
-    cr_assert_eq(sched_getaffinity(keeper, sizeof keepers, &keepers), 0);
-    cr_assert(CPU_EQUAL(&keepers, &whole), "it is pinned to one processor");
-    cr_assert_eq(sched_getscheduler(keeper), SCHED_OTHER);
+    cr_assert_eq(sched_getaffinity(renewer, sizeof processors, &processors), 0);
+    cr_assert(CPU_EQUAL(&processors, &whole), "it is pinned to one processor");
+    cr_assert_eq(sched_getscheduler(renewer), SCHED_OTHER);
     if (nice_was_given_back)
-        cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)keeper),
+        cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)renewer),
                      getpriority(PRIO_PROCESS, (id_t)getpid()));
     dlock_free(lock);
     dlt_engine_close(&engine);
@@ -128,7 +129,7 @@ static bool forbid(uint32_t action)
 }
 
 /* Sandboxes of services end a process for such a call. */
-Test(thread, C14_the_keeper_changes_nothing_that_is_right_already)
+Test(thread, C14_the_renewer_changes_nothing_that_is_right_already)
 {
     struct dlock *lock;
 
@@ -162,7 +163,7 @@ static void *take_where_nothing_can_be_changed(void *arg)
 }
 
 /* It renews all the same. */
-Test(thread, C14_a_keeper_that_can_change_nothing_starts)
+Test(thread, C14_a_renewer_that_can_change_nothing_starts)
 {
     struct dlock *lock;
     pthread_t thread;

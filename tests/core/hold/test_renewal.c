@@ -45,7 +45,7 @@ Test(renewal, C14_first_at_a_third_of_the_lease)
 {
     hold(true, 0, false);
     cr_assert_eq(at_ms(), 11000);
-    cr_assert_eq(dl_renewal_look_ns(&renewal, &lease), renewal.at_ns);
+    cr_assert_eq(dl_renewal_recheck_ns(&renewal, &lease), renewal.at_ns);
     cr_assert_eq(due(10999), DL_DUE_LATER);
     cr_assert_eq(due(11000), DL_DUE_RENEW);
 }
@@ -60,7 +60,7 @@ Test(renewal, never_where_it_is_left_to_the_application)
 {
     hold(false, 0, true);
     cr_assert_eq(renewal.at_ns, DL_NEVER);
-    cr_assert_eq(dl_renewal_look_ns(&renewal, &lease), UNTIL_MS * MS);
+    cr_assert_eq(dl_renewal_recheck_ns(&renewal, &lease), UNTIL_MS * MS);
     cr_assert_eq(answered(5000, 5001, DLOCK_UNKNOWN), DLOCK_UNKNOWN);
     cr_assert_eq(renewal.at_ns, DL_NEVER);
 }
@@ -149,7 +149,7 @@ Test(renewal, C14_three_exchanges_fit_in_before_the_end)
     hold(true, 0, false);
     renewal.lease_ms = 300;
     cr_assert_eq(dl_renewal_exchange_ns(&renewal, 2000 * MS), 60 * MS);
-    cr_assert_eq(dl_renewal_bound_ns(&renewal), 60 * MS);
+    cr_assert_eq(dl_renewal_io_limit_ns(&renewal), 60 * MS);
 }
 
 Test(renewal, an_exchange_ends_with_its_op_timeout)
@@ -157,5 +157,5 @@ Test(renewal, an_exchange_ends_with_its_op_timeout)
     hold(true, 0, false);
     cr_assert_eq(dl_renewal_exchange_ns(&renewal, 2000 * MS), 2000 * MS);
     cr_assert_eq(dl_renewal_exchange_ns(&renewal, 9000 * MS), 6000 * MS);
-    cr_assert_eq(dl_renewal_bound_ns(&renewal), 6000 * MS, "of another one that is held");
+    cr_assert_eq(dl_renewal_io_limit_ns(&renewal), 6000 * MS, "of another one that is held");
 }

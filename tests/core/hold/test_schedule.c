@@ -13,7 +13,7 @@ static int64_t earliest(const struct dl_due *due)
     int64_t at = INT64_MAX;
 
     for (int i = 0; i < COUNT; i++)
-        if (due[i].place != 0 && due[i].at_ns < at)
+        if (due[i].heap_index != 0 && due[i].at_ns < at)
             at = due[i].at_ns;
     return at;
 }

@@ -382,7 +382,7 @@ Test(dispatch, a_grant_has_a_lease_and_a_fence)
     dlock_free(lock);
 }
 
-Test(dispatch, a_place_is_asked_for_and_lasts_for_some_time)
+Test(dispatch, a_queue_entry_is_asked_for_and_lasts_for_some_time)
 {
     static const struct {
         enum dlt_kind kind;
@@ -390,9 +390,9 @@ Test(dispatch, a_place_is_asked_for_and_lasts_for_some_time)
         const char *text;
     } cases[] = {
         {DLT_TRYLOCK, 3000, "unasked"},
-        {DLT_LOCK, 0, "a place"},
-        {DLT_LOCK, -1, "a place"},
-        {DLT_LOCK, INT64_MAX, "a place"},
+        {DLT_LOCK, 0, "a queue entry"},
+        {DLT_LOCK, -1, "a queue entry"},
+        {DLT_LOCK, INT64_MAX, "a queue entry"},
     };
     struct dlock *lock;
 

@@ -440,7 +440,7 @@ Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
     end();
 }
 
-/* armed_ns: when the keeper wakes by itself. */
+/* armed_ns: when the renewer wakes by itself. */
 Test(pool, an_idle_client_sleeps_for_ever)
 {
     struct dlock *lock;

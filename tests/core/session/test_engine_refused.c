@@ -289,8 +289,8 @@ Test(refused, unlock_does_not_wait_for_watchers)
     end();
 }
 
-/* What begins to idle after the keeper's last turn is found, too. */
-Test(refused, the_keeper_looks_for_what_idles)
+/* What begins to idle after the renewer's last turn is found, too. */
+Test(refused, the_renewer_looks_for_what_idles)
 {
     struct dlt_call calls[2], unlocks[2];
     int64_t armed_ns;
@@ -304,7 +304,7 @@ Test(refused, the_keeper_looks_for_what_idles)
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = 2});
     for (int i = 0; i < 2; i++)
         dlt_call_start(&unlocks[i], &engine, DLT_UNLOCK, calls[i].lock, 0);
-    dlt_engine_advance(&engine, 1); /* the keeper turns: nothing is held, nothing idles */
+    dlt_engine_advance(&engine, 1); /* the renewer turns: nothing is held, nothing idles */
     memory_hooks_go(engine.store);
     dlt_settle();
     (void)pthread_mutex_lock(&engine.client->mutex);
@@ -317,7 +317,7 @@ Test(refused, the_keeper_looks_for_what_idles)
 }
 
 /* A short lease is not over by the time the store is asked for all. */
-Test(refused, C14_the_keeper_asks_again_while_the_lease_lasts)
+Test(refused, C14_the_renewer_asks_again_while_the_lease_lasts)
 {
     struct dlock_client *rival;
     struct dlock *held, *theirs, *watched;

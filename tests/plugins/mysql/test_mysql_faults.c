@@ -139,7 +139,7 @@ static void many_take(size_t n, size_t reader)
     }
 }
 
-/* For as long as the keeper gives an exchange. */
+/* For as long as the renewer gives an exchange. */
 static void many_renew(size_t n)
 {
     for (size_t i = 0; i < n; i++)

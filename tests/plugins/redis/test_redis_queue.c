@@ -81,7 +81,7 @@ Test(queue, WAT_1_OK_the_release_grants_to_the_first)
     cr_assert_eq(dlt_watch(&two, &c, 50), DLOCK_TIMEOUT);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_BUSY, "nobody is between");
     cr_assert_eq(dlt_renew(&two, &b), DLOCK_OK);
-    cr_assert_geq(two.grant.lease_ms, 60000, "the keeper makes it the whole ttl");
+    cr_assert_geq(two.grant.lease_ms, 60000, "the renewer makes it the whole ttl");
     fence = two.grant.fence;
     cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
     cr_assert_eq(dlt_watch(&two, &c, 2000), DLOCK_OK);

@@ -123,7 +123,7 @@ static enum dlock_status take_by_trying(struct dlt_request *r)
     return status;
 }
 
-/* Core's keeper extends a grant at once. */
+/* Core's renewer extends a grant at once. */
 static enum dlock_status take_in_line(struct dlt_request *r)
 {
     enum dlock_status status = dlt_store_enqueue(&store, r);

@@ -55,10 +55,10 @@ struct dlt_violation {
 struct dlt_check_options {
     int64_t slack_ns; /* how late a call may come back and a loss be told: scheduling */
     int64_t stall_ns; /* STALLED: how long; from the last fault on. 0: not looked at */
-    int64_t busy_ns;  /* how long the keeper may be busy with another lease: a loss is told, and a
+    int64_t busy_ns;  /* how long the renewer may be busy with another lease: a loss is told, and a
                          renewal tried, that much later */
     bool renewed;     /* RENEWAL: a lease that ran out was tried to renew in its second half.
-                         Needs the keeper's renewals in the history */
+                         Needs the renewer's renewals in the history */
     bool explained;   /* UNEXPLAINED: every fault is in the history */
     bool complete;    /* NO_RETURN: the run ended by itself */
     bool told;        /* LOST_UNTOLD: LOST is in the history whenever the application was told */

@@ -26,7 +26,7 @@ struct run {
 static const char usage_text[] =
     "usage: dlock-history-check [OPTION...] FILE...\n"
     "  --slack MS    how late a call may return and a loss be told (100)\n"
-    "  --busy MS     how much later a loss may be told while the keeper is busy (0)\n"
+    "  --busy MS     how much later a loss may be told while the renewer is busy (0)\n"
     "  --stall MS    a wanted name may be free for that long; 0: not checked (0)\n"
     "  --window MS   how much of the nemesis a report shows before and after (2000)\n"
     "  --complete    every call must have returned\n"

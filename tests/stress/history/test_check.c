@@ -244,12 +244,12 @@ Test(check, C14_a_lease_that_nobody_tried_to_renew_to_its_end)
 }
 
 /* It is being tried, by another thread, for as long as the call lasts. */
-Test(check, C14_the_keeper_leaves_a_renewal_to_the_application)
+Test(check, C14_the_renewer_leaves_a_renewal_to_the_application)
 {
     locks(0, 1, 1000, 5);
     add(300, 1, DLT_INV_RENEW, 1, 1, 0, 0);
     history.records[history.count - 1].tid = 9;
-    add(310, 1, DLT_RET_RENEW, 1, DLOCK_UNAVAILABLE, 0, 0); /* of the keeper */
+    add(310, 1, DLT_RET_RENEW, 1, DLOCK_UNAVAILABLE, 0, 0); /* of the renewer */
     add(1001, 1, DLT_LOST, 1, 0, 0, 0);
     unlocks(1010, 1, DLOCK_LOST);
     expect_clean();

@@ -24,7 +24,7 @@ Test(check_edges, C1_a_short_claim_does_not_hide_the_long_one_around_it)
     expect(DLT_RULE_OVERLAP, 2);
 }
 
-/* The keeper's renewals are not in the records of an application. */
+/* The renewer's renewals are not in the records of an application. */
 Test(check_edges, C1_a_stamp_makes_the_claim_longer)
 {
     locks(0, 1, 1000, 5);

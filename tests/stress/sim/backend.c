@@ -74,7 +74,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
 
 /* ---- slots ---- */
 
-/* The keeper connects in order to renew: that may be as far as it gets. */
+/* The renewer connects in order to renew: that may be as far as it gets. */
 static void connecting_note(struct sim_process *process)
 {
     for (size_t i = 0; sim_is_library_thread() && i < SIM_TASKS; i++)

@@ -49,12 +49,12 @@ dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/ac
   "grant->since_ns != 0 ? grant->since_ns : sent_ns"
   "grant->since_ns != 0 ? grant->since_ns : now_ns")
 dlt_add_sim_defect(place_counts_from_the_answer storm queue 100 OVERLAP core/acquire/acquire_fsm.c
-  "attempt->place_base_ns = sent_ns" "attempt->place_base_ns = attempt->until_ns")
+  "attempt->entry_base_ns = sent_ns" "attempt->entry_base_ns = attempt->until_ns")
 dlt_add_sim_defect(old_grants_count lossy queue 100 OVERLAP
-  core/acquire/acquire_fsm.c "grant->fence <= attempt->place_fence ||" ""
+  core/acquire/acquire_fsm.c "grant->fence <= attempt->entry_fence ||" ""
   tests/stress/sim/wait.c "waiter->grant.fence > waiter->seen_fence" "waiter->grant.fence > 0")
 dlt_add_sim_defect(gives_up_without_leave calm queue 100 STALLED core/hold/claim.c
-  "        claim_leave(client, claim, use, deadline_ns, &ignored)" "        (void)session")
+  "        claim_dequeue(client, claim, use, deadline_ns, &ignored)" "        (void)session")
 dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/hold/claim.c
   "memcpy(claim->req.token, token, sizeof claim->req.token)"
   "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
@@ -74,15 +74,15 @@ dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renew
     answer = &yes;
     bool extended = answer->status == DLOCK_OK;")
 dlt_add_sim_defect(due_while_busy_is_forgotten storm queue 60 C14 core/hold/renew_schedule.c
-  "if (lock->due.place != 0)" "if (lock->due.place != 0 && lock->depth > 9)")
+  "if (lock->due.heap_index != 0)" "if (lock->due.heap_index != 0 && lock->depth > 9)")
 dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
-  "    if (lock->told)
+  "    if (lock->reported)
         return;" "")
 dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/hold/release_fsm.c
   "status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)"
   "status == DLOCK_LOST && release->gone_is_ok")
 dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acquire.c
-  "claim->fence + claim->turns" "claim->fence")
+  "claim->fence + claim->handoffs" "claim->fence")
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c

@@ -201,7 +201,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     const char *why = sim_world_run(run);
 
     options.complete = sim_world.quiet;
-    /* A fifth of the longest lease: an exchange of the keeper that began before another lock was
+    /* A fifth of the longest lease: an exchange of the renewer that began before another lock was
      * taken lasts that long. */
     options.stall_ns = stall_ns();
     options.busy_ns = choice->ttl_ms * SIM_MS / 5;

@@ -87,7 +87,7 @@ static void lease_watch(struct sim_handle *handle)
 static void turn_watch(struct sim_handle *handle)
 {
     const struct dl_waiting *waiting = handle->lock->waiting;
-    bool in_line = waiting != NULL && waiting->turn.queued;
+    bool in_line = waiting != NULL && waiting->waiter.queued;
     struct dlt_record *record;
 
     if (handle->in_line && !in_line) {
@@ -98,14 +98,14 @@ static void turn_watch(struct sim_handle *handle)
     handle->in_line = in_line;
 }
 
-/* Whoever may be renewed is in the keeper's schedule, and not later than is right. */
+/* Whoever may be renewed is in the renewer's schedule, and not later than is right. */
 static void schedule_check(struct sim_process *process, const struct dlock *lock)
 {
     if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->ending > 0 ||
         sim_mutex_held(&process->client->mutex))
         return;
-    if (lock->due.place != 0 && lock->due.at_ns > sim_host_now(&process->host) &&
-        lock->due.at_ns > dl_renewal_look_ns(&lock->renewal, &lock->lease))
+    if (lock->due.heap_index != 0 && lock->due.at_ns > sim_host_now(&process->host) &&
+        lock->due.at_ns > dl_renewal_recheck_ns(&lock->renewal, &lock->lease))
         sim_set_misuse("C14: a renewal that is due is not in the schedule");
 }
 

@@ -51,9 +51,9 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     if (record == NULL)
         return;
     if (timeout_ms == 0)
-        record->until_ns = sim_in_ms(handle->lock->terms->op_timeout_ms);
+        record->until_ns = sim_in_ms(handle->lock->options->op_timeout_ms);
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
-        record->until_ns = sim_in_ms(timeout_ms + handle->lock->terms->op_timeout_ms);
+        record->until_ns = sim_in_ms(timeout_ms + handle->lock->options->op_timeout_ms);
     else if (timeout_ms > 0)
         record->until_ns = sim_in_ms(timeout_ms);
     if (timeout_ms != 0)
@@ -242,7 +242,7 @@ static enum dlock_status give_once(struct sim_handle *handle)
     enum dlock_status status;
 
     if (record != NULL) {
-        record->until_ns = sim_in_ms(handle->lock->terms->op_timeout_ms);
+        record->until_ns = sim_in_ms(handle->lock->options->op_timeout_ms);
         handle->unlocking = sim_world.history.count - 1;
     }
     handle->stage = SIM_UNLOCKING;

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-void dlt_case_keeper_renews(struct dlt_run *run)
+void dlt_case_renewer_renews(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
@@ -28,7 +28,7 @@ void dlt_case_keeper_renews(struct dlt_run *run)
 }
 
 /* Locks of very different ttl side by side: the short one is not starved by the long one. */
-void dlt_case_keeper_keeps_many(struct dlt_run *run)
+void dlt_case_renewer_keeps_many(struct dlt_run *run)
 {
     static const int64_t ttls_ms[] = {3000, 60000, 3500, 5000, 3200, 30000};
     struct dlock_client *client = dlt_client(run, NULL);
@@ -50,7 +50,7 @@ void dlt_case_keeper_keeps_many(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
+void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock_options options = {
@@ -81,7 +81,7 @@ void dlt_case_keeper_stops_at_max_hold(struct dlt_run *run)
 }
 
 /* Shorter than the lease itself: it ends all the same. */
-void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
+void dlt_case_renewer_stops_within_the_lease(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_options options = {
@@ -105,7 +105,7 @@ void dlt_case_keeper_stops_within_the_lease(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-void dlt_case_keeper_leaves_renewal_to_the_caller(struct dlt_run *run)
+void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
@@ -151,7 +151,7 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
 }
 
 /* Unlock ends the renewals: with the next holder in place, nothing of the first disturbs it. */
-void dlt_case_keeper_stops_with_unlock(struct dlt_run *run)
+void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 600), *next = dlt_lease(run, other, "x", 300);
