@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* While a handle of this client holds the lock, the head of the queue waits this long for a
- * hand-off before it asks the store for a place. */
+/* While a handle of this client holds the lock, the first waiter waits for a hand-off for this time
+ * before it asks the store for a queue entry. */
 #define HANDOFF_WAIT_NS (5 * DL_NS_PER_MS)
 
 struct acquire {
@@ -23,11 +23,12 @@ struct acquire {
     struct dl_acquire_fsm attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
     struct dl_acquire_text text;
-    int64_t now_ns;            /* when the last step ended; the first one: began */
-    bool begun;                /* the request has a token that is not used up */
-    bool waits_for_handoff;    /* has not asked the store yet */
-    bool has_entry;            /* counted in the name's places */
-    enum dlock_status failing; /* the last failure that waiters behind this call were told */
+    int64_t now_ns;         /* when the last step ended; the first one: began */
+    bool begun;             /* the request has a token that is not used up */
+    bool waits_for_handoff; /* the store was not asked yet */
+    bool has_entry;         /* counted in the name's queue_entries */
+    enum dlock_status
+        failing; /* the last failure that was noted for the waiters behind this call */
 };
 
 static int64_t now(struct acquire *a)
@@ -36,8 +37,8 @@ static int64_t now(struct acquire *a)
     return a->now_ns;
 }
 
-/* OK: the phase has begun. With the mutex held. */
-static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
+/* OK: the phase has begun. */
+static enum dlock_status acquire_begin_locked(struct acquire *a, enum dlock_mode mode)
 {
     struct dlock *lock = a->lock;
     struct dlock_client *client = a->client;
@@ -62,7 +63,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     lock->phase = DL_PHASE_ACQUIRING;
     client->acquiring++;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->options->ttl_ms; /* the renewer reads it of any handle */
+    lock->claim->req.ttl_ms = lock->options->ttl_ms; /* the renewer reads the ttl of any handle */
     lock->waiting = &a->waiting;
     if (lock->canceled)
         a->waiting.cancel = DLOCK_CANCELED;
@@ -71,7 +72,7 @@ static enum dlock_status acquire_begin(struct acquire *a, enum dlock_mode mode)
     return DLOCK_OK;
 }
 
-/* A new token and an empty slot, unless the attempt goes on. */
+/* Sets a new token and empties the slot, unless the attempt goes on. */
 static enum dlock_status request_begin(struct acquire *a)
 {
     unsigned char token[DLOCK_TOKEN_SIZE];
@@ -87,7 +88,8 @@ static enum dlock_status request_begin(struct acquire *a)
     return DLOCK_OK;
 }
 
-/* Where dlock_cancel finds the session to interrupt. OK, or what to return instead of waiting. */
+/* Tells dlock_cancel which session to interrupt. Returns OK, or the status with which the call must
+ * return instead of waiting. */
 static enum dlock_status watched_set(struct acquire *a, struct dl_session *session)
 {
     enum dlock_status cancel;
@@ -99,7 +101,7 @@ static enum dlock_status watched_set(struct acquire *a, struct dl_session *sessi
     return cancel;
 }
 
-/* Keeps the name's count of our places. */
+/* Keeps the name's count of queue entries of this client. */
 static void entry_set(struct acquire *a, bool has_entry)
 {
     struct dl_name_state *name = a->lock->name;
@@ -115,8 +117,8 @@ static void entry_set(struct acquire *a, bool has_entry)
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
-/* Our place is taken, kept or lost; a handle of this client that holds the lock learns of others
- * who want it. */
+/* Notes whether the store has our queue entry. A handle of this client that holds the lock learns
+ * how many others wait. */
 static void entry_note(struct acquire *a)
 {
     struct dl_name_state *name = a->lock->name;
@@ -129,7 +131,7 @@ static void entry_note(struct acquire *a)
     (void)pthread_mutex_unlock(&a->client->mutex);
 }
 
-/* The store failed: logged once, and noted for the waiters behind this call. */
+/* Logs a failure of the store once, and notes it for the waiters behind this call. */
 static void failure_note(struct acquire *a)
 {
     enum dlock_status failing = a->attempt.failures > 0 ? a->attempt.failure : DLOCK_OK;
@@ -173,7 +175,7 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
     return status == DLOCK_OK ? fence_check(a) : status;
 }
 
-/* The attempt is over, without an unlock. */
+/* Ends the attempt without an unlock. */
 static void abandon(struct acquire *a, enum dlock_status status)
 {
     dl_claim_forget(a->client, a->lock->claim);
@@ -207,7 +209,8 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
     return status;
 }
 
-/* A session that comes at the last moment is of no use: what is sent then cannot be answered. */
+/* A session that comes at the last moment is of no use: a request could not be answered any more.
+ */
 static int64_t session_until(const struct acquire *a)
 {
     int64_t rest_ns = (a->attempt.until_ns - a->now_ns) / 2;
@@ -263,7 +266,7 @@ static struct dl_acquire_fsm_rules rules_of(const struct dlock *lock, bool wait)
     };
 }
 
-/* A client that is opened lazily knows only now what its store can do. */
+/* A client that was opened lazily learns only now what its store can do. */
 static void step_connect(struct acquire *a)
 {
     struct dl_pool *pool = &a->client->pool;
@@ -285,19 +288,19 @@ static void step_connect(struct acquire *a)
     failure_note(a);
 }
 
-/* Another handle's claim is ours, with what is left of its lease. */
+/* Takes over the claim of another handle, with the rest of its lease. */
 static void take_over(struct acquire *a)
 {
     struct dl_claim *claim = a->lock->claim;
 
     a->begun = true;
-    entry_set(a, false); /* whoever handed it on gives our place up */
+    entry_set(a, false); /* the handle that handed the lease on withdraws our queue entry */
     a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->handoffs,
                                     .lease_ms = a->lock->renewal.lease_ms};
     dl_acquire_fsm_holds(&a->attempt, now(a), a->waiting.handed_until_ns, a->grant.lease_ms);
 }
 
-/* A hand-off needs an attempt that has left nothing unknown in the store. */
+/* A hand-off is possible only if the attempt has left nothing unknown in the store. */
 static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
 {
     return dl_local_waiter_park(a->lock, until_ns, held, !a->attempt.uncertain);
@@ -318,7 +321,7 @@ static enum dlock_status watch_call(struct acquire *a)
 
     if (status != DLOCK_OK)
         return status;
-    req->flags = 0; /* before interrupt may look at it */
+    req->flags = 0; /* before interrupt may read it */
     req->deadline_ns = a->attempt.until_ns;
     status = watched_set(a, session);
     if (status == DLOCK_OK) {
@@ -352,19 +355,20 @@ static void step_sleep(struct acquire *a)
         dl_acquire_fsm_slept(&a->attempt, now(a));
 }
 
-/* Best effort, whatever comes back: the store forgets the lease by itself (C4). */
+/* One try, whatever the answer: the store ends the lease by itself (C4). */
 static void step_return(struct acquire *a)
 {
     dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
     entry_set(a, false);
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_held_uncount_locked(a->lock); /* it may have been handed to us */
+    dl_held_uncount_locked(a->lock); /* the lease may be one that was handed to us */
     (void)pthread_mutex_unlock(&a->client->mutex);
     dl_acquire_fsm_returned(&a->attempt, now(a));
 }
 
-/* Before the first word to the store: whoever holds it here may hand it on soon. */
+/* Waits before the first request to the store: the holder in this process may hand the lease on
+ * soon. */
 static void step_wait_for_handoff(struct acquire *a)
 {
     int64_t until_ns = a->now_ns + HANDOFF_WAIT_NS;
@@ -459,7 +463,7 @@ static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_local_waiter_unlink_locked(lock);
     dl_held_idle_locked(lock);
-    if (status == DLOCK_OK) /* in one step: nobody sees a handle that is held and acquiring */
+    if (status == DLOCK_OK) /* in one step: no thread sees a handle that is held and acquiring */
         granted_locked(a);
     (void)pthread_mutex_unlock(&a->client->mutex);
     return status;
@@ -478,7 +482,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
     (void)pthread_mutex_lock(&client->mutex);
     status = dl_held_again_locked(lock, mode, err);
     if (status == DLOCK_NOT_HELD)
-        status = acquire_begin(&a, mode);
+        status = acquire_begin_locked(&a, mode);
     begun = lock->waiting == &a.waiting;
     if (begun) {
         status = dl_local_waiter_enter_locked(lock, mode, wait, deadline_ns, &a.now_ns);

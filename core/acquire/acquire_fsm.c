@@ -4,12 +4,12 @@
 #include "sys/backoff.h"
 #include "sys/clock.h"
 
-/* After a failure, and between two looks at a store that cannot notify. */
+/* Pauses after a failure, and between two polls of a store that cannot notify. */
 #define FAILURE_FIRST_NS (20 * DL_NS_PER_MS)
 #define FAILURE_MOST_NS  DL_NS_PER_S
 #define POLL_FIRST_NS    (2 * DL_NS_PER_MS)
 
-/* A server that blocks for us is asked again at least this often. */
+/* A server that blocks for the caller is asked again at least this often. */
 #define NATIVE_MOST_NS (3600 * DL_NS_PER_S)
 
 int64_t dl_acquire_fsm_exchange_until(const struct dl_acquire_fsm *attempt, int64_t now_ns)
@@ -59,7 +59,7 @@ static void go_return(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dl_st
     attempt->result = status;
 }
 
-/* Not acquired, if we can be sure of that. */
+/* Ends the attempt without the lock, if it is certain that the store did not grant it. */
 static void finish(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dlock_status status)
 {
     if (attempt->uncertain)
@@ -78,13 +78,14 @@ void dl_acquire_fsm_start(struct dl_acquire_fsm *attempt, const struct dl_acquir
     go_try(attempt, now_ns);
 }
 
-/* What a wait that ends at its deadline was for. */
+/* The status of a wait that ends at its deadline. */
 static enum dlock_status waited_for(const struct dl_acquire_fsm *attempt)
 {
     return attempt->failures > 0 ? attempt->failure : DLOCK_TIMEOUT;
 }
 
-/* Once more after a pause; the last time so early that an answer is possible by the deadline. */
+/* Tries again after a pause; the last try is so early that an answer is possible by the deadline.
+ */
 static void again_or_finish(struct dl_acquire_fsm *attempt, int64_t now_ns,
                             enum dlock_status status, uint64_t random)
 {
@@ -138,8 +139,8 @@ static void granted(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t vali
         go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_TIMEOUT);
 }
 
-/* What a BUSY says of our place in the store's queue. false: we asked for it and it is gone, and
- * with it the token. */
+/* Notes what a BUSY says of our entry in the store's queue. false: the request was to refresh the
+ * entry, and the entry is gone, and the token with it. */
 static bool entry_noted(struct dl_acquire_fsm *attempt, int64_t sent_ns,
                         const struct dlock_grant *grant)
 {
@@ -228,8 +229,8 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
     }
 }
 
-/* A grant older than the answer that gave us our place has run out; one that has too little left is
- * confirmed by REFRESH, which tells what the store still counts. */
+/* A grant that is older than the answer that gave us our queue entry has ended. A grant with too
+ * little time left is confirmed by REFRESH, whose answer has the rest of the lease. */
 static bool grant_counts(struct dl_acquire_fsm *attempt, int64_t now_ns,
                          const struct dlock_grant *grant)
 {
@@ -270,7 +271,7 @@ void dl_acquire_fsm_slept(struct dl_acquire_fsm *attempt, int64_t now_ns)
         finish(attempt, now_ns, waited_for(attempt));
 }
 
-/* The next request has another. */
+/* The next request has another token. */
 static void token_used_up(struct dl_acquire_fsm *attempt)
 {
     attempt->uncertain = false;

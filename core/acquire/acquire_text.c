@@ -35,7 +35,7 @@ void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_erro
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,
                          struct dlock_error *err)
 {
-    uint32_t nodes = err->node_count; /* what the nodes of a store said stays */
+    uint32_t nodes = err->node_count; /* the errors of the nodes stay */
 
     if (dlock_status_class((int)status) != DLOCK_CLASS_OUTCOME && status != DLOCK_CLOSED)
         return;

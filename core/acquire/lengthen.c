@@ -4,7 +4,7 @@
 #include "hold/renew_schedule.h"
 #include "hold/validity.h"
 
-/* Whether somebody will renew it when two thirds of the lease are left, or soon after. */
+/* Whether the renewer will renew the lease when two thirds of it are left, or soon after. */
 static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
                                const struct dlock_grant *grant)
 {

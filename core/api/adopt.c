@@ -12,12 +12,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* What inspect says of the holder that we look for. */
+/* What inspect reports of the holder with the token. */
 struct found {
     const char *token;
     bool there;
     enum dlock_mode mode;
-    uint64_t fence; /* above that of every turn it may have had */
+    uint64_t fence; /* above the fence of every hand-off it may have had */
 };
 
 static bool find_owner(void *arg, const struct dlock_holder *info)
@@ -29,7 +29,7 @@ static bool find_owner(void *arg, const struct dlock_holder *info)
     found->there = true;
     found->mode = info->mode;
     found->fence = info->fence;
-    if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own, nor turns */
+    if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own and no hand-offs */
         found->fence += info->fence_room;
     return 1;
 }
@@ -73,7 +73,7 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
     enum dlock_status status =
         dl_query_inspect(lock->client, lock->name->bytes, lock->name->len, find_owner, found, err);
 
-    if (status == DLOCK_OK) /* a lazy client knows now */
+    if (status == DLOCK_OK) /* a lazy client knows its store only now */
         status = adopt_supported(lock, err);
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
@@ -113,14 +113,14 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
     return status;
 }
 
-/* With the mutex held. */
+/* The store has confirmed the lease: the handle holds it. */
 static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, int64_t until_ns)
 {
     struct dl_claim *claim = lock->claim;
 
     claim->fence = grant->fence;
     claim->fence_room = 0;
-    claim->handoffs = UINT32_MAX; /* never handed on: which numbers belong to it is not known */
+    claim->handoffs = UINT32_MAX; /* never handed on: it is not known which fences belong to it */
     dl_held_count_locked(lock);
     dl_held_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }
@@ -148,7 +148,7 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
         grant.fence = found.fence;
         status = adopt_renew(lock, &grant.lease_ms, &until_ns, err);
     }
-    if (status != DLOCK_OK) /* if no renewal says that the lease is ours, it is left as it is */
+    if (status != DLOCK_OK) /* without a renewal that confirms it, the lease is left as it is */
         dl_claim_forget(client, lock->claim);
     (void)pthread_mutex_lock(&client->mutex);
     if (status == DLOCK_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* api.c - the functions of dlock.h: checks arguments and the process, hands over, exports the
- * error. */
+/* api.c - the functions of dlock.h: each checks its arguments and the process, calls the function
+ * that does the work, and exports the error. */
 #include "acquire/acquire.h"
 #include "acquire/cancel.h"
 #include "api/adopt.h"
@@ -238,7 +238,7 @@ void dlock_cancel_reset(struct dlock *lock)
         dl_cancel_reset(lock);
 }
 
-/* The lease of a handle changes when its end is noticed, which is no change to anybody else. */
+/* The lease of a handle changes when its end is found, which no caller can see. */
 static struct dl_lease *lease_of(const struct dlock *lock)
 {
     return &((struct dlock *)(uintptr_t)lock)->lease;

@@ -32,23 +32,24 @@ static struct dlock *find_active_locked(struct dlock_client *client)
     return NULL;
 }
 
-/* What came of the unlocks of a client that is closed. */
+/* The result of the unlocks of a client that is closed. */
 struct drained {
-    int64_t until_ns; /* of all unlocks; 0: the store has failed one, and is asked no more */
-    unsigned left;    /* to their leases */
+    int64_t until_ns; /* the deadline of all unlocks; 0: the store failed one of them, and is not
+                         asked again */
+    unsigned left;    /* locks that were not unlocked, and end with their leases */
     struct dlock_error err;
 };
 
-/* The store as a whole; another error may be of the one lock. */
+/* Whether the store as a whole fails; another error may be of the one lock. */
 static bool is_failing(enum dlock_status status)
 {
     return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
 }
 
-/* With the mutex held, which it gives up meanwhile. */
+/* Unlocks one handle. Releases the mutex during the exchange. */
 static void drain_one_locked(struct dlock *lock, struct drained *drained)
 {
-    struct dlock_client *client = lock->client; /* the handle may be freed meanwhile */
+    struct dlock_client *client = lock->client; /* the handle may be freed during the exchange */
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
 
@@ -61,12 +62,13 @@ static void drain_one_locked(struct dlock *lock, struct drained *drained)
         return;
     drained->until_ns = 0;
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_renewer_stop(client); /* its renewals would hold up one unlock after the other */
+    dl_renewer_stop(client); /* its renewals would delay one unlock after the other */
     (void)pthread_mutex_lock(&client->mutex);
 }
 
-/* Waits for calls to end, and unlocks: first of all those that acquire, or they could still get
- * what is unlocked. Locks the mutex, and returns with it held and nothing going on. */
+/* Waits until all calls have ended, and unlocks all handles. It waits for calls that acquire first:
+ * they could still get a lock that is unlocked here. Takes the mutex, and returns with it held and
+ * no call in progress. */
 static void client_drain(struct dlock_client *client, struct drained *drained)
 {
     struct dlock *lock;
@@ -88,7 +90,7 @@ static void client_drain(struct dlock_client *client, struct drained *drained)
     }
 }
 
-/* In a forked child: other threads of the parent may have left the mutex locked. */
+/* In the child of a fork no mutex can be used: another thread of the parent may have held it. */
 static void close_after_fork(struct dlock_client *client)
 {
     dl_session_pool_fini(&client->pool, true);

@@ -74,7 +74,7 @@ static enum dlock_status client_alloc(const struct dlock_client_options *options
     return DLOCK_OK;
 }
 
-/* The first session. */
+/* Makes the first session. */
 static enum dlock_status client_reach(struct dlock_client *client, struct dlock_error *err)
 {
     const struct dl_settings *settings = &client->store->settings;
@@ -91,7 +91,7 @@ static enum dlock_status client_reach(struct dlock_client *client, struct dlock_
     return status;
 }
 
-/* An open client is one that has reached its store, unless it is to be lazy. */
+/* Connects to the store, unless the client is lazy. */
 static enum dlock_status client_connect(struct dlock_client *client, struct dlock_error *err)
 {
     const struct dl_settings *settings = &client->store->settings;
@@ -112,7 +112,7 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     return status;
 }
 
-/* status: of opening the store. */
+/* status: the result of opening the store. */
 static enum dlock_status client_finish(struct dlock_client *client, enum dlock_status status,
                                        struct dlock_client **out, struct dlock_error *err)
 {

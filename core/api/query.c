@@ -21,7 +21,7 @@ struct query {
     dlock_check_fn *check_fn; /* QUERY_PROBE */
     void *arg;
     struct dlock_session_info found; /* QUERY_PROBE */
-    bool reported;                   /* fn was called: the query must not begin again */
+    bool reported;                   /* fn was called: the query must not be sent again */
 };
 
 /* A plugin that was built against another plugin.h fills as much as its struct_size says. */
@@ -70,7 +70,7 @@ static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query
     return DLOCK_INTERNAL;
 }
 
-/* A probe may connect. */
+/* A probe may open a connection. */
 static int64_t query_timeout_ms(const struct dl_settings *settings, enum query_kind kind)
 {
     int64_t timeout_ms = dl_settings_op_timeout_ms(settings);
@@ -80,7 +80,7 @@ static int64_t query_timeout_ms(const struct dl_settings *settings, enum query_k
     return timeout_ms;
 }
 
-/* Once more when nothing was executed or reported: an idle connection may have gone stale. */
+/* Asks a second time when nothing was executed or reported: an idle connection may have died. */
 static enum dlock_status query_run(struct dlock_client *client, struct query *query,
                                    struct dlock_error *err)
 {

@@ -37,7 +37,7 @@ void dl_events_fini(struct dl_events *events)
     events->fd = -1;
 }
 
-/* An eventfd of this use never fills up and is never read by others: nothing can go wrong. */
+/* This eventfd never fills up, and only this file reads it: no error is possible. */
 static void fd_raise(const struct dl_events *events)
 {
     if (events->fd >= 0)

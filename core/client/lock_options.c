@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Without the label. */
+/* Everything but the label. */
 static struct dl_lock_options options_of(const struct dl_settings *settings)
 {
     return (struct dl_lock_options){

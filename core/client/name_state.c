@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the store does not know of waiters, there may be some: from then on as if it did. */
+/* If the store does not know how many others wait, the name counts as contended after this time. */
 #define WAITERS_UNKNOWN_NS (180 * DL_NS_PER_MS)
 
 static int name_compare(const void *left, const void *right)
@@ -74,7 +74,7 @@ void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, un
 void dl_name_state_note_grant(struct dl_name_state *name, uint32_t waiters, unsigned own,
                               int64_t now_ns)
 {
-    /* Others have had it, or could have. */
+    /* Other clients have had the lock since, or could have had it. */
     name->contended_since_ns = waiters == UINT32_MAX ? now_ns + WAITERS_UNKNOWN_NS : DL_NEVER;
     dl_name_state_note_waiters(name, waiters, own, now_ns);
 }

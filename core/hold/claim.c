@@ -12,7 +12,7 @@ static size_t round_up(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
-/* The claim and its slot in one block. */
+/* The claim and the plugin's slot are one block of memory. */
 struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned char *name,
                               uint32_t name_len)
 {
@@ -85,7 +85,7 @@ void dl_claim_lease_session_put(struct dlock_client *client, struct dl_claim *cl
     if (session == NULL)
         return;
     claim->lease_session = NULL;
-    /* [SES-1]: a session whose lock did not end cleanly serves nobody else. */
+    /* [SES-1]: a session whose lock did not end cleanly is not used again. */
     dl_session_pool_put(&client->pool, DL_USE_LEASE, session,
                         status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN);
 }
@@ -104,7 +104,7 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
     if (session != NULL)
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);
-    if (claim->req.attempt != NULL) /* for an unlock that is repeated */
+    if (claim->req.attempt != NULL) /* a repeated unlock finds it empty */
         memset(claim->req.attempt, 0, client->plugin->ops.attempt_size);
 }
 
@@ -140,7 +140,8 @@ static void dequeue_send(struct dlock_client *client, struct dl_claim *claim, en
     dl_release_fsm_answered(release, dl_client_now(client), status);
 }
 
-/* Until it is answered: a place that is left behind may be granted, and keeps others out then. */
+/* Repeats the request until it is answered: a queue entry that is left behind may be granted, and
+ * would then keep others out. */
 static void claim_dequeue(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                           int64_t deadline_ns, struct dlock_error *err)
 {

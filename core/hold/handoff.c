@@ -3,17 +3,17 @@
 #include "hold/held.h"
 #include "hold/validity.h"
 
-/* Other clients that wait are kept waiting by hand-offs for no longer than this. */
+/* While other clients wait, hand-offs go on for at most this time. */
 #define CONTENDED_MOST_NS (20 * DL_NS_PER_MS)
 
-/* A lease may be handed on for so long after the store has confirmed it. */
+/* A lease may be handed on within this time after the store has confirmed it. */
 #define CONFIRMED_NS DL_NS_PER_S
 
 bool dl_handoff_allowed(const struct dl_handoff_input *input)
 {
     if (input->handoffs >= input->handoffs_most)
         return false;
-    /* The last number is for who adopts the lease. */
+    /* The last number is for a program that adopts the lease. */
     if (input->fence != 0 && input->handoffs + 1 >= input->fence_room)
         return false;
     if (input->contended_since_ns != DL_NEVER &&
@@ -24,7 +24,8 @@ bool dl_handoff_allowed(const struct dl_handoff_input *input)
     return input->left_ns > input->ttl_ns / 2;
 }
 
-/* Who would get it: the head of the line, if it has nothing under way in the store. */
+/* The handle that would get the lease: the first waiter, if it has no request in progress in the
+ * store. */
 static struct dlock *receiver_of(struct dlock *lock)
 {
     struct dl_local_waiter *waiter = lock->name->queue.first;

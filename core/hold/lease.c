@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/lease.h"
 
-/* dlock_state is promised to signal handlers: no lock of libatomic's may be behind it. */
+/* Signal handlers may call dlock_state: libatomic must not use a lock for this type. */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics have to be lock-free");
 
 static uint64_t word_make(enum dlock_state state, int64_t until_ns)
@@ -24,7 +24,8 @@ static bool word_holds(uint64_t word)
     return word_state(word) == DLOCK_STATE_HELD || word_state(word) == DLOCK_STATE_DOUBTFUL;
 }
 
-/* The word as of now_ns, with an end that has passed written down as a loss. */
+/* Returns the word at now_ns. If the end of the lease has passed, it writes the loss into the word
+ * first. */
 static uint64_t word_now(struct dl_lease *lease, int64_t now_ns)
 {
     uint64_t word = atomic_load(&lease->word);

@@ -17,7 +17,7 @@ static void done(struct dl_release_fsm *release, enum dlock_status status)
     release->result = status;
 }
 
-/* Without an answer to any of them. */
+/* Ends without an answer to any of the unlocks. */
 static void give_up(struct dl_release_fsm *release, enum dlock_status status)
 {
     done(release, release->uncertain ? DLOCK_UNKNOWN : status);
@@ -51,7 +51,7 @@ void dl_release_fsm_answered(struct dl_release_fsm *release, int64_t now_ns,
 
 void dl_release_fsm_paused(struct dl_release_fsm *release, int64_t now_ns)
 {
-    if (now_ns >= release->deadline_ns) /* it took longer */
+    if (now_ns >= release->deadline_ns) /* the pause took longer */
         give_up(release, release->result);
     else
         release->step = DL_RELEASE_SEND;

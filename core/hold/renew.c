@@ -15,7 +15,7 @@ void dl_renew_prepare_locked(struct dlock *lock)
     req->deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
 }
 
-/* Returns when it was sent; the rest is in *op. */
+/* Returns the time of sending; the answer is in *op. */
 static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
                           struct dlock_error *err)
 {
@@ -50,7 +50,7 @@ enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_
     return op.status;
 }
 
-/* OK; LOST; or the old validity stands. */
+/* Returns OK, LOST, or another status with which the old validity stays. */
 static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -68,7 +68,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     (void)pthread_mutex_lock(&client->mutex);
     status = dl_held_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (stale) /* an unlock may wait for us */
+    if (stale) /* an unlock may wait for this call */
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER,
                            deadline_ns > now_ns + DL_GRACE_NS ? deadline_ns : now_ns + DL_GRACE_NS);
     if (status == DLOCK_LOST)
@@ -76,8 +76,8 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     return status;
 }
 
-/* OK: the handle is held and in the phase RENEWING. With the mutex held. */
-static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err)
+/* OK: the handle is held and in the phase RENEWING. */
+static enum dlock_status renew_begin_locked(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -86,7 +86,8 @@ static enum dlock_status renew_begin(struct dlock *lock, struct dlock_error *err
     dl_handle_wait_for_renewal_locked(lock);
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
-    if (lock->ending > 0) /* its unlock waits for an earlier renewal, and for no further one */
+    if (lock->ending >
+        0) /* its unlock waits for an earlier renewal, and must not wait for another one */
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being released");
     switch (dl_lease_state(&lock->lease, dl_client_now(client))) {
     case DLOCK_STATE_FREE:
@@ -106,7 +107,7 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
     (void)pthread_mutex_lock(&lock->client->mutex);
     dl_held_idle_locked(lock);
     if (status == DLOCK_LOST && lock->claim->lease_session != NULL)
-        dl_renew_schedule_wake_locked(lock->client); /* to end the session */
+        dl_renew_schedule_wake_locked(lock->client); /* the renewer ends the session */
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status;
 }
@@ -116,17 +117,18 @@ enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_erro
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    status = renew_begin(lock, err);
+    status = renew_begin_locked(lock, err);
     if (status == DLOCK_OK && ttl_ms != 0)
         lock->claim->req.ttl_ms = ttl_ms;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return status == DLOCK_OK ? renew_run(lock, err) : status;
 }
 
-/* *tell: the store has to be told; the handle is in the phase RENEWING. With the mutex held. */
-static enum dlock_status downgrade_begin(struct dlock *lock, bool *tell, struct dlock_error *err)
+/* *tell: the store has to be told; the handle is then in the phase RENEWING. */
+static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
+                                                struct dlock_error *err)
 {
-    enum dlock_status status = renew_begin(lock, err);
+    enum dlock_status status = renew_begin_locked(lock, err);
 
     *tell = false;
     if (status != DLOCK_OK)
@@ -153,7 +155,7 @@ enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err)
     if ((dl_session_pool_caps(&client->pool) & DLOCK_CAP_DOWNGRADE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot downgrade a lock");
     (void)pthread_mutex_lock(&client->mutex);
-    status = downgrade_begin(lock, &tell, err);
+    status = downgrade_begin_locked(lock, &tell, err);
     (void)pthread_mutex_unlock(&client->mutex);
     return tell ? renew_run(lock, err) : status;
 }

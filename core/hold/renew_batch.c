@@ -6,8 +6,8 @@
 #include "session/dispatch.h"
 #include "sys/error.h"
 
-/* Who wants short exchanges may be gone: it is looked at again after this time, and not sooner than
- * an exchange may last. */
+/* The handle that needs short exchanges may be gone: the limit is computed again after this time,
+ * and not sooner than an exchange may last. */
 #define IO_LIMIT_LIFE_NS DL_NS_PER_S
 
 bool dl_renew_batch_losses_pending_locked(const struct dlock_client *client)
@@ -30,8 +30,8 @@ static int64_t renewal_exchange_ns(const struct dlock *lock)
     return dl_renewal_exchange_ns(&lock->renewal, lock->options->op_timeout_ms * DL_NS_PER_MS);
 }
 
-/* A callback may wait for any handle: none is kept busy across it. */
-static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
+/* Ends renewer_busy of the batch: a callback may wait for any handle. */
+static void batch_drop_locked(struct dlock_client *client, size_t n, int64_t now_ns)
 {
     for (size_t i = 0; i < n; i++) {
         client->renewer->batch[i]->renewer_busy = false;
@@ -39,8 +39,8 @@ static void batch_drop(struct dlock_client *client, size_t n, int64_t now_ns)
     }
 }
 
-/* Leases that have run out are lost, whatever else is due. With the mutex held. */
-static void ended_lose(struct dlock_client *client, int64_t now_ns)
+/* Reports leases that have ended, before anything else that is due. */
+static void ended_lose_locked(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_due *end = dl_schedule_first(&client->renewer->ends);
 
@@ -50,8 +50,8 @@ static void ended_lose(struct dlock_client *client, int64_t now_ns)
     }
 }
 
-/* How long before its time this handle may be renewed with the first of a batch: not at all if it
- * would cut the exchange short, or backs off after a failure, nor a second time. */
+/* How early this handle may be renewed together with the first of a batch. 0 if it would shorten
+ * the exchange, if it waits after a failure, or if it is in the batch already. */
 static int64_t early_of(const struct dlock *lock, const struct dlock *first)
 {
     if (lock->renewer_busy || lock->renewal.failures > 0 ||
@@ -63,11 +63,11 @@ static int64_t early_of(const struct dlock *lock, const struct dlock *first)
 size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_renewer *renewer = client->renewer;
-    /* [SES-1]: a ping each, and whoever is not pinged just now is not kept busy. */
+    /* [SES-1]: each session is pinged alone, so that the other handles are not busy meanwhile. */
     size_t most = dl_client_has(client, DLOCK_CAP_SESSION) ? 1 : DL_RENEW_BATCH;
     size_t n = 0;
 
-    ended_lose(client, now_ns);
+    ended_lose_locked(client, now_ns);
     while (n < most && !dl_renew_batch_losses_pending_locked(client)) {
         struct dl_due *due = dl_schedule_first(&renewer->schedule);
         struct dlock *lock;
@@ -83,11 +83,11 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
         if (due->at_ns - early_ns > now_ns)
             return n;
         if (!dl_held_due_locked(lock, now_ns, early_ns)) {
-            if (is_early) /* its time may still be the first */
+            if (is_early) /* it may still be the first of the heap */
                 return n;
             continue;
         }
-        /* The next moment to look at it, should the exchange decide nothing. */
+        /* The next check, if the exchange decides nothing. */
         dl_renew_schedule_set_locked(lock, dl_lease_until_ns(&lock->lease));
         lock->renewer_busy = true;
         dl_renew_prepare_locked(lock);
@@ -97,12 +97,11 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
     }
     if (!dl_renew_batch_losses_pending_locked(client))
         return n;
-    batch_drop(client, n, now_ns);
+    batch_drop_locked(client, n, now_ns);
     return 0;
 }
 
-/* With the mutex held. */
-static void io_limit_update(struct dlock_client *client, int64_t now_ns)
+static void io_limit_update_locked(struct dlock_client *client, int64_t now_ns)
 {
     struct dl_renewer *renewer = client->renewer;
 
@@ -119,10 +118,10 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
 {
     const struct dl_due *end;
     int64_t most_ns;
-    int64_t last_ns = 0; /* when the last of these leases ends, and nothing is to be gained */
+    int64_t last_ns = 0; /* end of the last of these leases; after it an answer is of no use */
 
-    ended_lose(client, now_ns);
-    io_limit_update(client, now_ns);
+    ended_lose_locked(client, now_ns);
+    io_limit_update_locked(client, now_ns);
     end = dl_schedule_first(&client->renewer->ends);
     most_ns = client->renewer->io_limit_ns;
     if (end != NULL)
@@ -136,7 +135,7 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
     return now_ns + most_ns;
 }
 
-/* One exchange for the n handles of the batch, without the mutex. */
+/* Makes one exchange for the n handles of the batch. Without the mutex. */
 static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadline_ns)
 {
     struct dlock *first = client->renewer->batch[0];
@@ -159,7 +158,7 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
         dl_dispatch_renew(client->plugin, session->self, ops, n, deadline_ns, &err);
         for (size_t i = 0; i < n; i++)
             if (ops[i]->status != DLOCK_OK && ops[i]->status != DLOCK_LOST)
-                worst = DLOCK_UNKNOWN; /* one bad answer is enough to drop the session */
+                worst = DLOCK_UNKNOWN; /* one bad answer is enough to close the session */
         dl_claim_session_put(client, first->claim, DL_USE_RENEWER, session, worst);
     }
     if (err.message[0] != '\0')
@@ -172,9 +171,9 @@ void dl_renew_batch_busy_end_locked(struct dlock *lock)
     dl_handle_changed_locked(lock);
 }
 
-/* Whether the i-th has a lease in the store that came too late for its claim. With the mutex held.
+/* Whether the store renewed the lease of the i-th handle too late, so that it has to be given back.
  */
-static bool must_give_back(struct dlock_client *client, size_t i)
+static bool must_give_back_locked(struct dlock_client *client, size_t i)
 {
     struct dlock *lock = client->renewer->batch[i];
     const struct dlock_lease_op *op = &client->renewer->ops[i];
@@ -182,22 +181,21 @@ static bool must_give_back(struct dlock_client *client, size_t i)
     bool stale;
 
     if (dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_FREE)
-        /* An unlock waits: of a held lock it will send a release, of a lost one nothing. */
+        /* An unlock waits. For a held lock it will send the release, for a lost one it will not. */
         return op->status == DLOCK_OK && lock->reported;
     (void)dl_held_renewed_locked(lock, client->renewer->sent_ns[i], now_ns, op->status, &op->grant,
                                  &stale);
     return stale;
 }
 
-/* With the mutex held. */
-static void batch_apply(struct dlock_client *client, size_t n)
+static void batch_apply_locked(struct dlock_client *client, size_t n)
 {
     struct dl_renewer *renewer = client->renewer;
 
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = renewer->batch[i];
 
-        if (must_give_back(client, i)) {
+        if (must_give_back_locked(client, i)) {
             lock->must_give_back = true;
             renewer->give_backs++;
         }
@@ -212,7 +210,7 @@ void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n)
     int64_t deadline_ns = dl_renew_batch_until_locked(client, renewer->batch, n, now_ns);
 
     if (dl_renew_batch_losses_pending_locked(client)) {
-        batch_drop(client, n, now_ns);
+        batch_drop_locked(client, n, now_ns);
         return;
     }
     renewer->busy_until_ns = deadline_ns;
@@ -220,5 +218,5 @@ void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n)
     batch_exchange(client, n, deadline_ns);
     (void)pthread_mutex_lock(&client->mutex);
     renewer->busy_until_ns = 0;
-    batch_apply(client, n);
+    batch_apply_locked(client, n);
 }

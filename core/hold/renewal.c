@@ -6,9 +6,9 @@
 
 #define RETRY_FIRST_NS (5 * DL_NS_PER_MS)
 
-/* A lease shorter than the ttl, as queues grant it, is extended after this time: soon, because it
- * may not outlast a pause of this process; not at once, because many locks are given back before.
- */
+/* A lease that is shorter than the ttl, as queues grant it, is extended after this time: soon,
+ * because a pause of this process may outlast it; not at once, because many locks are unlocked
+ * before. */
 #define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
 
 static bool reads_held(enum dlock_state state)
@@ -16,7 +16,7 @@ static bool reads_held(enum dlock_state state)
     return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
 }
 
-/* A third of the lease after base_ns; never, once the store keeps the lease to the end of max_hold.
+/* A third of the lease after base_ns. DL_NEVER if the store keeps the lease to the end of max_hold.
  */
 static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
 {
@@ -43,10 +43,8 @@ int64_t dl_renewal_recheck_ns(const struct dl_renewal *renewal, const struct dl_
     return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
 }
 
-/*
- * A fifth of the lease, so that the first renewal, at a third, and two more fit in before the end
- * (C14), and so that whoever comes due meanwhile has his turn in time.
- */
+/* A fifth of the lease. So the first renewal, after a third, and two more fit in before the end
+ * (C14), and other handles that come due meanwhile are renewed in time. */
 int64_t dl_renewal_io_limit_ns(const struct dl_renewal *renewal)
 {
     return renewal->lease_ms * (DL_NS_PER_MS / 5);

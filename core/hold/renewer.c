@@ -18,10 +18,10 @@
 
 #define AWAKE_NS INT64_MIN
 
-/* How late the renewer may wake up because it stood still while it armed its timer. */
+/* The renewer may wake up this much too late because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
 
-/* What the renewer's thread may get that is not its creator's. */
+/* Which attributes of the thread are set instead of inherited from its creator. */
 enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
 
 bool dl_renewer_is_self_locked(const struct dlock_client *client)
@@ -29,8 +29,8 @@ bool dl_renewer_is_self_locked(const struct dlock_client *client)
     return client->renewer->running && pthread_equal(client->renewer->thread, pthread_self()) != 0;
 }
 
-/* With the mutex held, which it gives up during the callbacks. */
-static void losses_report(struct dlock_client *client)
+/* Calls on_lost for each loss. Releases the mutex during the callbacks. */
+static void losses_report_locked(struct dlock_client *client)
 {
     while (dl_renew_batch_losses_pending_locked(client)) {
         struct dlock_notice event = dl_held_event_locked(dl_events_pop(&client->events));
@@ -51,10 +51,10 @@ static bool is_left(struct dlock *lock, int64_t now_ns)
            dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_LOST;
 }
 
-/* SESSION backends: the store cannot know that a claim ran out (renew=off, max_hold), and would
- * keep others waiting until the application acknowledges the loss. With the mutex held, which it
- * gives up meanwhile. false: there was none. */
-static bool lost_session_end(struct dlock_client *client)
+/* If leases live in sessions, the store cannot know that a claim has ended (renew=off, max_hold),
+ * and others would wait until the application acknowledges the loss. Ends one such session.
+ * Releases the mutex meanwhile. false: there was none. */
+static bool lost_session_end_locked(struct dlock_client *client)
 {
     struct dlock *lock = dl_client_has(client, DLOCK_CAP_SESSION) ? client->locks : NULL;
     int64_t now_ns = dl_client_now(client);
@@ -72,9 +72,9 @@ static bool lost_session_end(struct dlock_client *client)
     return true;
 }
 
-/* Gives one lease back that came too late, unless an unlock of its handle does. With the mutex
- * held, which it gives up meanwhile. false: there was none. */
-static bool one_give_back(struct dlock_client *client)
+/* Gives one lease back that was renewed too late, unless an unlock of its handle does so. Releases
+ * the mutex meanwhile. false: there was none. */
+static bool one_give_back_locked(struct dlock_client *client)
 {
     struct dl_renewer *renewer = client->renewer;
     struct dlock *lock = renewer->give_backs > 0 ? client->locks : NULL;
@@ -98,16 +98,16 @@ static bool one_give_back(struct dlock_client *client)
     return true;
 }
 
-/* With the mutex held, which it gives up meanwhile. */
-static void sessions_trim(struct dlock_client *client)
+/* Releases the mutex meanwhile. */
+static void sessions_trim_locked(struct dlock_client *client)
 {
     (void)pthread_mutex_unlock(&client->mutex);
     dl_session_pool_trim(&client->pool);
     (void)pthread_mutex_lock(&client->mutex);
 }
 
-/* DL_NEVER disarms it. The clock need not be the timer's, which counts from now on: if we stand
- * still before it does, it is armed again. */
+/* DL_NEVER disarms the timer. The client's clock need not be the timer's, which counts from now on:
+ * if this thread stood still before, the timer is armed again. */
 static void timer_arm(const struct dlock_client *client, int64_t at_ns)
 {
     int64_t now_ns;
@@ -117,7 +117,7 @@ static void timer_arm(const struct dlock_client *client, int64_t at_ns)
 
         now_ns = dl_client_now(client);
         if (at_ns != DL_NEVER) {
-            int64_t left_ns = dl_later(at_ns - now_ns, 1); /* 0 would disarm it */
+            int64_t left_ns = dl_later(at_ns - now_ns, 1); /* 0 would disarm the timer */
 
             timer.it_value.tv_sec = (time_t)(left_ns / DL_NS_PER_S);
             timer.it_value.tv_nsec = (long)(left_ns % DL_NS_PER_S);
@@ -126,8 +126,8 @@ static void timer_arm(const struct dlock_client *client, int64_t at_ns)
     } while (dl_client_now(client) - now_ns > ARMED_WITHIN_NS);
 }
 
-/* Sleeps until at_ns or a wake. With the mutex held, which it gives up meanwhile. */
-static void renewer_sleep(struct dlock_client *client, int64_t at_ns)
+/* Sleeps until at_ns or a wake-up. Releases the mutex meanwhile. */
+static void renewer_sleep_locked(struct dlock_client *client, int64_t at_ns)
 {
     struct dl_renewer *renewer = client->renewer;
     struct pollfd fds[2] = {{.fd = renewer->wake_fd, .events = POLLIN},
@@ -168,18 +168,18 @@ static void *renewer_main(void *arg)
         if (n > 0)
             dl_renew_batch_renew_locked(client, n);
         else if (dl_renew_batch_losses_pending_locked(client))
-            losses_report(client);
+            losses_report_locked(client);
         else if (trim_ns <= now_ns)
-            sessions_trim(client);
-        else if (!one_give_back(client) && !lost_session_end(client))
-            renewer_sleep(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
+            sessions_trim_locked(client);
+        else if (!one_give_back_locked(client) && !lost_session_end_locked(client))
+            renewer_sleep_locked(client, next == NULL ? trim_ns : dl_earlier(next->at_ns, trim_ns));
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return NULL;
 }
 
-/* Not what the calling thread has: it may be pinned to a processor, or rank above or below all.
- * What is right already is left alone: a sandbox may end a process for asking. */
+/* The calling thread may be bound to one processor, or have another priority than the process. An
+ * attribute that is right already is not set: a sandbox may end a process for the system call. */
 static int attr_init(pthread_attr_t *attr, enum change change)
 {
     cpu_set_t ours, whole;
@@ -213,9 +213,9 @@ static int thread_start(struct dlock_client *client)
 {
     int rc = thread_create(client, CHANGE_ALL);
 
-    if (rc == EPERM) /* who is SCHED_IDLE may not leave that */
+    if (rc == EPERM) /* a SCHED_IDLE thread may not leave that class */
         rc = thread_create(client, CHANGE_PROCESSORS);
-    if (rc == EPERM || rc == EINVAL) /* a sandbox; processors that are gone meanwhile */
+    if (rc == EPERM || rc == EINVAL) /* a sandbox refuses, or processors have gone */
         rc = thread_create(client, CHANGE_NOTHING);
     return rc;
 }

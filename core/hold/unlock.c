@@ -24,7 +24,7 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
     }
 }
 
-/* One release by token and its repetitions until deadline_ns. */
+/* Sends the release by token, and repeats it until deadline_ns. */
 static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
                                          struct dlock_error *err)
 {
@@ -48,8 +48,8 @@ static bool phase_ends(const struct dlock *lock)
            !lock->client->closed;
 }
 
-/* Until no call is made on the handle. `ends`: no renewal may begin any more. *now_ns: if that took
- * any time, what it is then. */
+/* Waits until no call is made on the handle. ends: no renewal may begin any more. *now_ns: the time
+ * after the wait. */
 static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
 {
     if (!phase_ends(lock))
@@ -58,7 +58,7 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
     while (phase_ends(lock))
         dl_handle_await_change_locked(lock);
     lock->ending -= ends;
-    dl_renew_schedule_resume_locked(lock); /* should this not be its end after all */
+    dl_renew_schedule_resume_locked(lock); /* if the claim does not end after all */
     *now_ns = dl_client_now(lock->client);
 }
 
@@ -71,19 +71,19 @@ static void await_renewer_locked(struct dlock *lock, int64_t *now_ns)
     *now_ns = dl_client_now(lock->client);
 }
 
-/* What is left to do when the claim has ended. */
+/* The rest of the work when the claim has ended. */
 enum ending {
-    ENDING_NOTHING,   /* the answer is there already */
-    ENDING_RELEASE,   /* the store has to be told */
-    ENDING_LOST,      /* the loss is acknowledged, */
-    ENDING_GIVE_BACK, /* and a lease is given back that came too late */
-    ENDING_HANDED     /* another handle has the lease; its claim is ours now, to be cleaned up */
+    ENDING_NOTHING,   /* no work: the status is known */
+    ENDING_RELEASE,   /* release the lease in the store */
+    ENDING_LOST,      /* none: the loss is acknowledged */
+    ENDING_GIVE_BACK, /* the same, and give back a lease that was renewed too late */
+    ENDING_HANDED     /* another handle has the lease; clean up its old claim */
 };
 
-/* Ends the claim; all but NOTHING leave the handle in the phase RELEASING. With the mutex held, and
- * *now_ns kept up with what is waited for. */
-static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
-                                enum dlock_status *status, struct dlock_error *err)
+/* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
+ * time after the waits. */
+static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *now_ns,
+                                       enum dlock_status *status, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_state state;
@@ -92,7 +92,7 @@ static enum ending unlock_begin(struct dlock *lock, bool whole, int64_t *now_ns,
     await_phase_locked(lock, whole || lock->depth == 0, now_ns);
     if (client->closed)
         *status = dl_error(err, DLOCK_CLOSED, "the client is closed");
-    else if (lock->phase == DL_PHASE_ACQUIRING) /* also when it began while we queued */
+    else if (lock->phase == DL_PHASE_ACQUIRING) /* also if it began while this call waited */
         *status = dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
     if (*status != DLOCK_OK)
         return ENDING_NOTHING;
@@ -134,12 +134,12 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
         dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->options->op_timeout_ms));
     bool asks = until_ns > now_ns;
     enum dlock_status status;
-    enum ending ending = unlock_begin(lock, whole, &now_ns, &status, err);
+    enum ending ending = unlock_begin_locked(lock, whole, &now_ns, &status, err);
     bool again = lock->repeatable;
 
     if (ending == ENDING_NOTHING)
         return status;
-    if (deadline_ns < now_ns + DL_GRACE_NS) /* a renewal that hung was waited for */
+    if (deadline_ns < now_ns + DL_GRACE_NS) /* the wait for a renewal took the time */
         deadline_ns = now_ns + DL_GRACE_NS;
     (void)pthread_mutex_unlock(&client->mutex);
     if (ending == ENDING_RELEASE && asks)
@@ -147,7 +147,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     else if (ending == ENDING_RELEASE)
         status = dl_error(err, DLOCK_UNAVAILABLE, "the store was not asked");
     else if (!asks)
-        lock->claim->enqueued = false; /* what is there ends by itself */
+        lock->claim->enqueued = false; /* the queue entry ends by itself */
     else if (ending == ENDING_GIVE_BACK || (ending == ENDING_HANDED && lock->claim->enqueued))
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
     dl_claim_forget(client, lock->claim);

@@ -7,7 +7,7 @@
 
 #define MAY(name) (UINT32_C(1) << DLOCK_##name)
 
-/* What any slot that talks to the store may answer. */
+/* The statuses that any slot may return that talks to the store. */
 #define MAY_FAIL                                                                                  \
     (MAY(UNKNOWN) | MAY(UNAVAILABLE) | MAY(NO_QUORUM) | MAY(AUTH) | MAY(PROTOCOL) | MAY(CONFIG) | \
      MAY(UNSUPPORTED) | MAY(INVALID) | MAY(FORKED) | MAY(NOMEM) | MAY(INTERNAL) | MAY(NO_STORE))
@@ -95,9 +95,10 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
                                      uint32_t caps, const struct dlock_request *req,
                                      struct dlock_grant *grant, struct dlock_error *err)
 {
-    if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number that means nothing */
+    if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number without a meaning */
         grant->fence = grant->fence_room = 0;
-    if (grant->lease_ms <= 0 || grant->lease_ms > req->ttl_ms) /* C2 counts with it */
+    if (grant->lease_ms <= 0 ||
+        grant->lease_ms > req->ttl_ms) /* C2: the validity is computed from it */
         return dl_error(err, DLOCK_INTERNAL,
                         "plugin %s: %s granted a lease of %lld ms, want 1 to %lld (the ttl)",
                         plugin->name, slot, (long long)grant->lease_ms, (long long)req->ttl_ms);

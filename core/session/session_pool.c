@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* When the store has refused a connection it is asked for another one after this time. */
+/* After the store has refused a connection, the pool asks for another one after this time. */
 #define REFUSED_NS DL_NS_PER_S
 
-/* One that nobody has used for so long is given back, unless it is the last. */
+/* A session that was idle for this time is closed, unless it is the last one. */
 #define IDLE_NS (60 * DL_NS_PER_S)
 
 enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
@@ -124,8 +124,8 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
     return DLOCK_OK;
 }
 
-/* With the mutex held: an idle session, or NULL. */
-static struct dl_session *idle_pop(struct dl_pool *pool)
+/* Takes an idle session; NULL: none. */
+static struct dl_session *idle_pop_locked(struct dl_pool *pool)
 {
     struct dl_session *session = pool->idle;
 
@@ -136,37 +136,38 @@ static struct dl_session *idle_pop(struct dl_pool *pool)
     return session;
 }
 
-/* Whether the store, which would not let us have one more a moment ago, is not to be asked again
- * yet. Where none is lent out there is nothing to wait for. With the mutex held. */
-static bool refused(const struct dl_pool *pool)
+/* Whether the store refused a connection a moment ago and must not be asked again yet. If no
+ * session is lent, there is nothing to wait for, and the store may be asked. */
+static bool refused_locked(const struct dl_pool *pool)
 {
     return pool->refused_until_ns != 0 && pool->lent + pool->opening > 0 &&
            dl_clock_now(&pool->host->clock) < pool->refused_until_ns;
 }
 
-/* One for this use, if there may be one now; NULL: to be opened. Where they are scarce those who
- * wait do without, and leave the last one: what ends their wait needs it. asks: though the store
- * refused one a moment ago. With the mutex held. */
-static bool lend(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_session **out)
+/* Lends a session for this use, if the budget allows one now. *out is NULL: the caller has to open
+ * it. While sessions are scarce, a `watch` gets none and leaves the last one: the call that ends
+ * its wait needs it. asks: ask the store although it refused a moment ago. */
+static bool lend_locked(struct dl_pool *pool, enum dl_use use, bool asks, struct dl_session **out)
 {
     bool scarce = pool->refused_until_ns != 0;
     bool open = pool->idle == NULL || (scarce && use == DL_USE_WAIT && pool->idle->next == NULL);
 
     if (!budget_free(pool, use))
         return false;
-    if ((open || use == DL_USE_WAIT) && !asks && refused(pool))
+    if ((open || use == DL_USE_WAIT) && !asks && refused_locked(pool))
         return false;
-    if (open && scarce) /* one asks the store, for all */
+    if (open && scarce) /* one thread asks the store, for all */
         pool->refused_until_ns = dl_clock_now(&pool->host->clock) + REFUSED_NS;
-    *out = open ? NULL : idle_pop(pool);
+    *out = open ? NULL : idle_pop_locked(pool);
     pool->used[use]++;
     pool->lent += *out != NULL;
     pool->opening += *out == NULL;
     return true;
 }
 
-/* Takes those out of the lines who may have one now, for dl_wait_fifo_wake. With the mutex held. */
-static struct dl_wait_fifo_waiter *fifo_serve(struct dl_pool *pool)
+/* Takes the waiters out of the queues that may have a session now; the caller wakes them by
+ * dl_wait_fifo_wake. */
+static struct dl_wait_fifo_waiter *fifo_serve_locked(struct dl_pool *pool)
 {
     struct dl_wait_fifo_waiter *served = NULL;
 
@@ -174,7 +175,7 @@ static struct dl_wait_fifo_waiter *fifo_serve(struct dl_pool *pool)
         struct dl_wait_fifo *fifo = &pool->fifo[use];
         struct dl_session *session;
 
-        while (fifo->first != NULL && lend(pool, use, false, &session)) {
+        while (fifo->first != NULL && lend_locked(pool, use, false, &session)) {
             struct dl_wait_fifo_waiter *waiter = fifo->first;
 
             dl_wait_fifo_unlink(fifo, waiter);
@@ -186,14 +187,15 @@ static struct dl_wait_fifo_waiter *fifo_serve(struct dl_pool *pool)
     return served;
 }
 
-/* When whoever waits looks by himself: once the store may be asked again, which he may have to be
- * the one to do. With the mutex held. */
-static int64_t recheck_ns(const struct dl_pool *pool, int64_t now_ns)
+/* When a waiter checks again without being woken: as soon as the store may be asked again, because
+ * it may be the thread that has to ask. */
+static int64_t recheck_ns_locked(const struct dl_pool *pool, int64_t now_ns)
 {
-    return refused(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
+    return refused_locked(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
 }
 
-/* In line until it is served (true), or the deadline. With the mutex held, which it gives up. */
+/* Waits in the queue until it is served (true), or until the deadline. The mutex is held before,
+ * and not after. */
 static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
                        struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
 {
@@ -203,7 +205,7 @@ static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
 
     dl_wait_fifo_join(fifo, waiter);
     while (now_ns < deadline_ns) {
-        int64_t until_ns = dl_earlier(recheck_ns(pool, now_ns), deadline_ns);
+        int64_t until_ns = dl_earlier(recheck_ns_locked(pool, now_ns), deadline_ns);
         struct dl_wait_fifo_waiter *served;
 
         (void)pthread_mutex_unlock(&pool->mutex);
@@ -211,7 +213,7 @@ static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
             return true;
         (void)pthread_mutex_lock(&pool->mutex);
         now_ns = dl_clock_now(clock);
-        served = now_ns < deadline_ns ? fifo_serve(pool) : NULL;
+        served = now_ns < deadline_ns ? fifo_serve_locked(pool) : NULL;
         if (served == NULL)
             continue;
         (void)pthread_mutex_unlock(&pool->mutex);
@@ -225,7 +227,7 @@ static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
     return !linked && dl_wait_fifo_waiter_sleep(waiter, clock, DL_NEVER);
 }
 
-/* Nobody is passed who waits for the same. false: none until the deadline. asks: see lend. */
+/* Gets a session in the order of arrival. false: none until the deadline. asks: see lend_locked. */
 static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
                           struct dl_session **out)
 {
@@ -234,7 +236,7 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int6
     bool got;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    got = fifo->first == NULL && lend(pool, use, asks, out);
+    got = fifo->first == NULL && lend_locked(pool, use, asks, out);
     if (got || use == DL_USE_WAIT || dl_wait_fifo_waiter_init(&waiter) != 0) {
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
@@ -245,15 +247,15 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int6
     return got;
 }
 
-/* Should the store have refused one before, the next one may ask again. With the mutex held. */
-static void may_ask(struct dl_pool *pool, int64_t now_ns)
+/* If the store refused a session before, the next caller may ask again. */
+static void may_ask_locked(struct dl_pool *pool, int64_t now_ns)
 {
     if (pool->refused_until_ns > now_ns)
         pool->refused_until_ns = now_ns;
 }
 
-/* What became of one that was to be opened. true: the store lets us have no more, and one that we
- * have will come back, or has. */
+/* Notes the result of opening a session. true: the store refuses more sessions, and the caller
+ * should wait for one of those that are lent. */
 static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
                            int64_t deadline_ns, const struct dlock_error *err, bool *waited)
 {
@@ -275,25 +277,26 @@ static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_sta
         again = pool->idle != NULL || pool->lent > 0 || (pool->opening > 0 && !*waited);
         again = again && use != DL_USE_WAIT;
         *waited = true;
-        if (pool->lent + pool->opening == 0) /* all find out at once */
+        if (pool->lent + pool->opening == 0) /* all waiters find out at once */
             pool->refused_until_ns = 0;
-    } else if (status != DLOCK_OK) { /* whoever had too little time to find out says nothing */
-        may_ask(pool, now_ns);
+    } else if (status != DLOCK_OK) { /* too little time to find out says nothing about the store */
+        may_ask_locked(pool, now_ns);
     }
-    served = fifo_serve(pool);
+    served = fifo_serve_locked(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     dl_wait_fifo_wake(served);
     return again;
 }
 
-/* Whoever wants a lock may go on waiting for a connection of ours; others have a deadline. */
+/* The error of a call that got no session. A call that acquires may go on waiting for one; others
+ * have a deadline. */
 static enum dlock_status spent(struct dl_pool *pool, enum dl_use use, struct dlock_error *err)
 {
     enum dlock_status status =
         use == DL_USE_ACQUIRE || use == DL_USE_LEASE ? DLOCK_BUSY : DLOCK_UNAVAILABLE;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    if (refused(pool))
+    if (refused_locked(pool))
         status =
             dl_error(err, status, "all connections are in use, and a further one is refused: %s",
                      pool->refusal);
@@ -307,10 +310,11 @@ static enum dlock_status take_own(struct dl_pool *pool, enum dl_use use, int64_t
                                   struct dl_session **out, struct dlock_error *err)
 {
     enum dlock_status status;
-    bool waited = false; /* for others who connect: once, or an outage would be told one by one */
+    bool waited = false; /* for other threads that connect; once, or an outage would be found by one
+                            thread after the other */
 
     do {
-        /* C14: a lease may end before the store is asked for all. */
+        /* C14: a lease may end before another thread asks the store for all. */
         if (!session_await(pool, use, use == DL_USE_RENEWER && !waited, deadline_ns, out))
             return spent(pool, use, err);
         if (*out != NULL)
@@ -371,7 +375,7 @@ struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool)
     if (pool_concurrent(pool)) {
         session = pool->shared;
     } else {
-        session = idle_pop(pool);
+        session = idle_pop_locked(pool);
         if (session != NULL) {
             pool->used[DL_USE_HOLDER]++;
             pool->lent++;
@@ -390,7 +394,7 @@ static bool status_breaks(enum dlock_status status)
     case DLOCK_UNAVAILABLE:
     case DLOCK_NO_QUORUM:
     case DLOCK_AUTH:
-    case DLOCK_CONFIG: /* a store that was replaced is looked at afresh */
+    case DLOCK_CONFIG: /* a store that was replaced is read anew */
     case DLOCK_NO_STORE:
     case DLOCK_PROTOCOL:
     case DLOCK_INTERNAL:
@@ -400,10 +404,10 @@ static bool status_breaks(enum dlock_status status)
     }
 }
 
-/* Before anybody is served, who could be refused for its sake. */
+/* Closes it before any waiter is served, or the store could refuse the waiter because of it. */
 static void broken_close(struct dl_pool *pool, struct dl_session *session, enum dlock_status status)
 {
-    if (status == DLOCK_UNAVAILABLE) { /* what idled meanwhile may be just as dead */
+    if (status == DLOCK_UNAVAILABLE) { /* idle sessions may be as dead */
         (void)pthread_mutex_lock(&pool->mutex);
         session->next = pool->idle;
         pool->idle = NULL;
@@ -426,7 +430,7 @@ void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_sessio
     now_ns = dl_clock_now(&pool->host->clock);
     (void)pthread_mutex_lock(&pool->mutex);
     if (broken) {
-        may_ask(pool, now_ns); /* there is room for another one */
+        may_ask_locked(pool, now_ns); /* there is room for another session */
     } else {
         session->idle_ns = now_ns;
         session->next = pool->idle;
@@ -434,7 +438,7 @@ void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_sessio
     }
     pool->used[use]--;
     pool->lent--;
-    served = fifo_serve(pool);
+    served = fifo_serve_locked(pool);
     (void)pthread_mutex_unlock(&pool->mutex);
     dl_wait_fifo_wake(served);
 }

@@ -90,7 +90,7 @@ static bool is_retryable(enum dlock_status status)
            status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
 }
 
-/* Every call that succeeds comes here too: what nobody reads is not written. */
+/* Every call that succeeds comes here, too: members that no caller reads are not written. */
 static void error_export(struct dlock_error *to, const struct dlock_error *from,
                          enum dlock_status status)
 {

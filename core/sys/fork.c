@@ -9,7 +9,7 @@
 
 /* No mutex: a child forked while another thread held it would wait for ever. */
 static _Atomic(_Atomic uint64_t *) page; /* the generation, or 0 after a fork */
-static _Atomic uint64_t last_generation; /* copied into children: theirs go on from here */
+static _Atomic uint64_t last_generation; /* a child copies it and counts on from there */
 
 static void forget_in_child(void)
 {
@@ -19,7 +19,7 @@ static void forget_in_child(void)
         atomic_store(p, 0);
 }
 
-/* The page of this process, made by whoever comes first; NULL: no memory for it. */
+/* The page of this process, made by the first thread that asks; NULL: no memory. */
 static _Atomic uint64_t *page_get(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -28,7 +28,7 @@ static _Atomic uint64_t *page_get(void)
 
     if (p != NULL)
         return p;
-    /* Both, always: an emulator may accept the advice and do nothing, and a bare clone runs no
+    /* Always both: an emulator may accept the advice and do nothing, and a bare clone runs no
      * handler. */
     if (pthread_atfork(NULL, NULL, forget_in_child) != 0)
         return NULL;
