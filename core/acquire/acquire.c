@@ -439,16 +439,11 @@ static void granted_locked(struct acquire *a)
 
 static enum dlock_status attempt_run(struct acquire *a)
 {
-    for (;;) {
+    do {
         while (a->attempt.step != DL_STEP_DONE)
             step(a);
-        if (!dl_lengthen_due(a->lock, &a->attempt, &a->grant, a->now_ns))
-            return a->attempt.result;
-        dl_lengthen(a->lock, &a->attempt, &a->grant, a->now_ns, a->err);
-        (void)now(a);
-        if (a->attempt.step == DL_STEP_DONE)
-            return a->attempt.result;
-    }
+    } while (dl_lengthen(a->lock, &a->attempt, &a->grant, &a->now_ns, a->err));
+    return a->attempt.result;
 }
 
 static enum dlock_status acquire_end(struct acquire *a, enum dlock_status status)

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * acquire.h - the way to a lock: does what acquire_fsm.c decides.
+ * acquire.h - acquiring a lock: does the steps that acquire_fsm.h decides.
  *
- * A connected session comes first, then a new token, then the moment from which the validity
- * counts, then the first byte. The token lives until the attempt is granted or released; a wait
- * keeps it from one look to the next.
+ * The order of an attempt is fixed: first a connected session, then a new token, then the moment
+ * from which the validity counts, then the first byte of the request. The token is used until the
+ * attempt is granted or released; a call that waits keeps it from one try to the next.
+ *
+ * The folder acquire/ has the way to a lock. acquire_fsm.h decides (pure), local_waiter.h waits
+ * inside the process, lengthen.h renews a short grant at once, acquire_text.h words the errors,
+ * cancel.h ends a wait. What happens to the lock afterwards is in hold/.
  */
 #ifndef DL_ACQUIRE_H
 #define DL_ACQUIRE_H
 
 #include "hold/handle.h"
 
-/* timeout_ms: DLOCK_TRY or 0: one attempt; DLOCK_FOREVER; else a bound. Outcomes as in dlock.h. */
+/* timeout_ms: DLOCK_TRY or 0: one attempt; DLOCK_FOREVER; else the longest wait. The results are
+ * those of dlock.h. */
 enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
                              struct dlock_error *err);
 

@@ -3,33 +3,33 @@
  * acquire_fsm.h - what to do next on the way to a lock: the policy of acquiring, as a state
  * machine. Pure.
  *
- * acquire.c asks for the step, does it, tells how it went, and so on until DL_STEP_DONE. No clock,
- * no random source and no I/O in here: moments and random numbers are arguments.
+ * acquire.c asks for the step, does it, reports the result, and so on until DL_STEP_DONE. This file
+ * knows no clock, no random source and no I/O: moments and random numbers are arguments.
  *
- *   CONNECT (a client that has reached its store never yet) --> TRY
+ *   CONNECT (only if the client has never reached its store) --> TRY
  *   TRY ----OK, enough left----------------------------------> DONE OK
  *    |  `---OK, too little left-----> RETURN -------> TRY with a new token, or DONE TIMEOUT   (C3)
  *    |----BUSY, no wait--------------------------------------> DONE BUSY
  *    |----BUSY, wait--> WATCH or SLEEP --> TRY --> ...         DONE TIMEOUT at the deadline   (C13)
  *    `----UNKNOWN, UNAVAILABLE--> SLEEP --> TRY, same token    (C4)
  *
- * A store that cannot be reached, or does not answer, is waited for like a lock that is held: the
- * deadline alone ends that, with the status of the last failure (C8, C13).
+ * The machine waits for a store that cannot be reached or does not answer as it waits for a lock
+ * that is held: only the deadline ends the wait, with the status of the last failure (C8, C13).
  *
- * Whenever a request may have been executed without our knowing, the way out leads through RETURN
- * (a release by token) and ends with UNKNOWN instead of anything definite.
+ * Whenever a request may have been executed without an answer, the attempt ends by RETURN (a
+ * release by token) and with UNKNOWN, not with a definite status.
  *
- * With a queue in the store the first TRY asks for a place there, REFRESH keeps it and asks again
- * in one exchange, WATCH may bring the lock, and RETURN gives the place up:
+ * If the store has a queue, the first TRY asks for a queue entry, REFRESH keeps the entry and tries
+ * again in one exchange, WATCH may bring the lock, and RETURN withdraws the entry:
  *
- *   TRY ----BUSY, queued--> WATCH --(a third of the place's lease)--> REFRESH --> WATCH ...
+ *   TRY ----BUSY, queued--> WATCH --(a third of the entry's lease)--> REFRESH --> WATCH ...
  *                             |                                         |  `----OK--> DONE OK
  *                             `---granted--> DONE OK                    |
  *                                                 unknown there --> RETURN, TRY with a new token
  *
- * The place counts from the sending of the last request that was answered "queued", and so does a
- * lease that WATCH brings. A grant is of use only if its fence is above the counter which that
- * answer showed: an older one has run out.
+ * The time of the entry counts from the sending of the last request that was answered "queued", and
+ * so does a lease that WATCH brings. A grant counts only if its fence is above the counter in that
+ * answer: an older grant has ended.
  */
 #ifndef DL_ACQUIRE_FSM_H
 #define DL_ACQUIRE_FSM_H
@@ -41,8 +41,8 @@
 
 enum dl_step {
     DL_STEP_CONNECT, /* makes the first session of the client, by until_ns */
-    DL_STEP_TRY,     /* trylock; until_ns is for getting a session */
-    DL_STEP_REFRESH, /* the same, with a place in the queue */
+    DL_STEP_TRY,     /* trylock; until_ns bounds the wait for a session */
+    DL_STEP_REFRESH, /* the same, with an entry in the store's queue */
     DL_STEP_LOCK,    /* the server blocks for us, until until_ns */
     DL_STEP_WATCH,   /* sleep in the plugin's watch, until until_ns */
     DL_STEP_SLEEP,   /* sleep here, until until_ns */
@@ -51,15 +51,15 @@ enum dl_step {
     DL_STEP_DONE     /* result */
 };
 
-/* What stays the same throughout one call. */
+/* The rules of one call; they do not change. */
 struct dl_acquire_fsm_rules {
     int64_t op_timeout_ns; /* one exchange */
-    int64_t poll_max_ns;   /* longest sleep between two looks */
+    int64_t poll_max_ns;   /* longest sleep between two polls */
     bool connected;        /* the rest of the rules is known: a session was made once */
     bool wait;             /* false: one attempt */
     bool native;           /* the backend has `lock` */
     bool watch;            /* the backend has `watch` */
-    bool queue;            /* the backend has a queue, and we are to wait in it */
+    bool queue;            /* the backend has a queue, and the call waits in it */
     bool session;          /* closing the session cleans up: no outcome stays unknown [SES-2] */
 };
 
@@ -73,34 +73,35 @@ struct dl_acquire_fsm {
     int64_t valid_until_ns;   /* at DONE with OK */
 
     enum dl_step after_return;
-    bool uncertain;            /* a request of this token may have been executed unseen */
-    bool arrival_uncertain;    /* the same but for REFRESH, which does nothing once it is left */
+    bool uncertain;         /* a request of this token may have been executed unseen */
+    bool arrival_uncertain; /* the same for TRY alone: a REFRESH does nothing once the entry is gone
+                             */
     unsigned failures, polls;  /* in a row; for the back-off */
-    enum dlock_status failure; /* the last one; counts while failures > 0 */
+    enum dlock_status failure; /* the status of the last failure; valid while failures > 0 */
 
-    bool enqueued;         /* a request that asks for a place was sent with this token */
-    bool has_entry;        /* the store answered "queued", and has not said otherwise */
-    uint64_t entry_fence;  /* the counter then */
-    int64_t entry_base_ns; /* when that request was sent */
+    bool enqueued;         /* a request for a queue entry was sent with this token */
+    bool has_entry;        /* the last answer of the store was "queued" */
+    uint64_t entry_fence;  /* the counter in that answer */
+    int64_t entry_base_ns; /* when the request of that answer was sent */
 };
 
 /* deadline_ns counts only if rules.wait. */
 void dl_acquire_fsm_start(struct dl_acquire_fsm *attempt, const struct dl_acquire_fsm_rules *rules,
                           int64_t now_ns, int64_t deadline_ns);
 
-/* Until when an exchange that begins at now_ns may last. */
+/* The deadline of an exchange that begins at now_ns. */
 int64_t dl_acquire_fsm_exchange_until(const struct dl_acquire_fsm *attempt, int64_t now_ns);
 
-/* Until when a TRY or REFRESH that was sent at sent_ns may wait for its answer. Near the deadline
- * the wait for a session is part of what the step may take (C8). */
+/* The deadline for the answer to a TRY or REFRESH that was sent at sent_ns. Near the caller's
+ * deadline the wait for a session counts, too (C8). */
 int64_t dl_acquire_fsm_answer_until(const struct dl_acquire_fsm *attempt, int64_t sent_ns);
 
-/* CONNECT has made a session, and these are the rules that follow from it. */
+/* CONNECT has made a session; rules: what the store can do. */
 void dl_acquire_fsm_connected(struct dl_acquire_fsm *attempt, int64_t now_ns,
                               const struct dl_acquire_fsm_rules *rules);
 
-/* No session could be had for a step. BUSY: all of our own are in use, which says nothing about the
- * store: a waiter goes on waiting. */
+/* A step got no session. BUSY: all sessions of the client are in use, which says nothing about the
+ * store; a call that waits goes on waiting. */
 void dl_acquire_fsm_no_session(struct dl_acquire_fsm *attempt, int64_t now_ns,
                                enum dlock_status status, uint64_t random);
 
@@ -116,12 +117,12 @@ void dl_acquire_fsm_watched(struct dl_acquire_fsm *attempt, int64_t now_ns,
 void dl_acquire_fsm_slept(struct dl_acquire_fsm *attempt, int64_t now_ns);
 void dl_acquire_fsm_returned(struct dl_acquire_fsm *attempt, int64_t now_ns);
 
-/* The lease is ours, valid until valid_until_ns: another handle of the client hands it on, or a
- * renewal ended. */
+/* The call holds the lease until valid_until_ns: another handle of the client handed it on, or a
+ * renewal has ended. */
 void dl_acquire_fsm_holds(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t valid_until_ns,
                           int64_t lease_ms);
 
-/* The caller wants to stop, with CANCELED or CLOSED. Not between RETURN and DONE. */
+/* The call has to end with CANCELED or CLOSED. Not between RETURN and DONE. */
 void dl_acquire_fsm_cancel(struct dl_acquire_fsm *attempt, int64_t now_ns,
                            enum dlock_status status);
 

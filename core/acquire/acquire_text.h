@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * acquire_text.h - the words of an acquire: why the store refuses the name although nobody may hold
- * it (plugin.h, [TRY-8]), logged once as a warning and told to the caller at the end; and what is
- * waited for when the store fails.
+ * acquire_text.h - the messages of an acquire: why the store refuses a name although no owner may
+ * hold it (plugin.h, [TRY-8]), and what the acquire waits for while the store fails. Each is logged
+ * once as a warning; the first is also the error of the call.
  */
 #ifndef DL_ACQUIRE_TEXT_H
 #define DL_ACQUIRE_TEXT_H
@@ -17,18 +17,18 @@ struct dl_acquire_text {
     bool has_busy, warned, failure_warned;
 };
 
-/* trylock has answered. grant, err: of that answer. */
+/* trylock has answered with status, grant and err. */
 void dl_acquire_text_answered(struct dl_acquire_text *text, enum dlock_status status,
                               const struct dlock_grant *grant, const struct dlock_error *err);
 
-/* The acquire waits now: one warning, if the store said why. */
+/* The acquire waits: logs one warning if the store gave a reason. */
 void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_log *log);
 
-/* The store fails with err, and the acquire waits for it: one warning. */
+/* The store fails with err and the acquire waits for it: logs one warning. */
 void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_error *err,
                            const struct dl_log *log);
 
-/* The acquire ends with status. err: in: the last one; out: what the caller is told. */
+/* The acquire ends with status. err: in: the last error; out: the error of the call. */
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,
                          struct dlock_error *err);
 

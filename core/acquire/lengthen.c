@@ -18,8 +18,8 @@ static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire
     return lock->renewal.automatic && busy_until_ns < attempt->valid_until_ns - third_ns;
 }
 
-bool dl_lengthen_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                     const struct dlock_grant *grant, int64_t now_ns)
+static bool is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+                   const struct dlock_grant *grant, int64_t now_ns)
 {
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
            grant->lease_ms < lock->claim->req.ttl_ms &&
@@ -27,16 +27,19 @@ bool dl_lengthen_due(const struct dlock *lock, const struct dl_acquire_fsm *atte
            !is_renewed_in_time(lock, attempt, grant);
 }
 
-void dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
-                 int64_t now_ns, struct dlock_error *err)
+bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
+                 int64_t *now_ns, struct dlock_error *err)
 {
-    int64_t spare_ns = attempt->valid_until_ns - dl_validity_least_ns(grant->lease_ms) - now_ns;
-    int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
-    int64_t valid_until_ns = attempt->valid_until_ns;
+    int64_t spare_ns, deadline_ns, valid_until_ns = attempt->valid_until_ns;
 
-    if (deadline_ns > now_ns + spare_ns / 2)
-        deadline_ns = now_ns + spare_ns / 2;
+    if (!is_due(lock, attempt, grant, *now_ns))
+        return false;
+    spare_ns = valid_until_ns - dl_validity_least_ns(grant->lease_ms) - *now_ns;
+    deadline_ns = dl_acquire_fsm_exchange_until(attempt, *now_ns);
+    deadline_ns = dl_earlier(deadline_ns, *now_ns + spare_ns / 2);
     if (dl_renew_first(lock, deadline_ns, &grant->lease_ms, &valid_until_ns, err) == DLOCK_LOST)
         valid_until_ns = 0;
-    dl_acquire_fsm_holds(attempt, dl_client_now(lock->client), valid_until_ns, grant->lease_ms);
+    *now_ns = dl_client_now(lock->client);
+    dl_acquire_fsm_holds(attempt, *now_ns, valid_until_ns, grant->lease_ms);
+    return attempt->step != DL_STEP_DONE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lengthen.h - a queue of the store grants leases that are shorter than the ttl; such a lease is
- * renewed before the caller gets it, unless the renewer will renew it in time.
+ * lengthen.h - renews a lease before the caller gets it: a queue of the store grants leases that
+ * are shorter than the ttl, and the renewer may not be there to renew such a lease in time.
  */
 #ifndef DL_LENGTHEN_H
 #define DL_LENGTHEN_H
@@ -9,14 +9,13 @@
 #include "acquire/acquire_fsm.h"
 #include "hold/handle.h"
 
-/* Whether the lease that the attempt got is shorter than asked for, nobody will change that in
- * time, and there is time to do so. */
-bool dl_lengthen_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                     const struct dlock_grant *grant, int64_t now_ns);
-
-/* Renews it, and tells the attempt what it holds now. Without an answer the lease is used as it is:
- * half of what can be spared is spent on waiting for one. */
-void dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
-                 int64_t now_ns, struct dlock_error *err);
+/*
+ * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the renewer
+ * will not renew it in time, and the call has time to do so; reports the result to the attempt. The
+ * wait for the answer takes at most half of the time that the lease can spare; without an answer
+ * the lease is used as it is. *now_ns: the time after the wait. true: the attempt goes on.
+ */
+bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
+                 int64_t *now_ns, struct dlock_error *err);
 
 #endif

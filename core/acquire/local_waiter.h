@@ -1,40 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local_waiter.h - waiting inside the process: in line behind other threads of the client, and, as
- * the head of the line, for a handle of the client that holds the lock.
+ * local_waiter.h - waiting inside the process: behind other threads of the client, and, as the
+ * first waiter, for a handle of the client that holds the lock.
  *
- * While one does, the store has nothing to tell the head: it sleeps here, where it can be handed
- * the lease (handoff.h), and keeps its place in the store's queue by refreshing it.
+ * While a handle of the client holds the lock, the store has no news for the first waiter: it
+ * sleeps here, where it can be handed the lease (handoff.h), and keeps its entry in the store's
+ * queue by refreshing it.
  */
 #ifndef DL_LOCAL_WAITER_H
 #define DL_LOCAL_WAITER_H
 
 #include "hold/handle.h"
 
-/*
- * In line, if `wait`, until it is our turn. OK: let in, or handed a claim. BUSY: others are in
- * line, and we are not to wait. CANCELED, CLOSED. At the deadline TIMEOUT, or UNAVAILABLE or
- * NO_QUORUM if the store fails the first in line. *now_ns is kept up. With the mutex held, which it
- * gives up while it waits.
- */
+/* Enters the local queue, if `wait`, and waits until the call is admitted. OK: admitted, or handed
+ * a claim. BUSY: others wait, and the call must not wait. CANCELED, CLOSED. At the deadline
+ * TIMEOUT, or UNAVAILABLE or NO_QUORUM if the store fails the first waiter. *now_ns: the time after
+ * the wait. Releases the mutex while it waits. */
 enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
                                                int64_t deadline_ns, int64_t *now_ns);
 
-/* Out of the line, if in it; who may come next is let in. With the mutex held. */
+/* Leaves the local queue, if it is in it, and admits the next waiters. */
 void dl_local_waiter_unlink_locked(struct dlock *lock);
 
-/* true: a claim was handed to us; it is lock->claim, and this is told once. *cancel: what the call
- * is to return instead of waiting; OK: go on. go: to the store, which ends our being ready. */
+/* Returns true, once, if another thread handed its claim to this handle. Sets *cancel to the status
+ * with which the call must return, or DLOCK_OK. go: the call asks the store now, and no claim can
+ * be handed to it. */
 bool dl_local_waiter_recheck(struct dlock *lock, bool go, enum dlock_status *cancel);
 
-/* Whether a handle of this client stands in the way of one that is in line. */
+/* Whether a handle of this client holds the lock that this waiter waits for. */
 bool dl_local_waiter_held_here(struct dlock *lock);
 
-/*
- * Sleeps until until_ns (TIMEOUT), a cancellation (CANCELED) or, if `held` a handle of this client
- * stands in the way, until it does no more (BUSY). With `ready`, until it hands its claim on (OK),
- * which dl_local_waiter_recheck tells.
- */
+/* Sleeps until until_ns (TIMEOUT) or a cancellation (CANCELED). held: a handle of this client holds
+ * the lock; the sleep ends when it does no longer (BUSY). ready: that handle may hand its claim on
+ * (OK); dl_local_waiter_recheck then returns true. */
 enum dlock_status dl_local_waiter_park(struct dlock *lock, int64_t until_ns, bool held, bool ready);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* adopt.h - taking up a lease that is there already, by its token. */
+/*
+ * adopt.h - dlock_adopt: takes over a lease that another program holds, by its token.
+ */
 #ifndef DL_ADOPT_H
 #define DL_ADOPT_H
 

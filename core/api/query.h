@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - looking at locks and at their store, and breaking locks, from outside:
- * dlock_client_inspect, dlock_client_list, dlock_client_break, dlock_client_probe. */
+/*
+ * query.h - questions to the store that need no handle: dlock_client_inspect, dlock_client_list,
+ * dlock_client_probe; and dlock_client_break.
+ */
 #ifndef DL_QUERY_H
 #define DL_QUERY_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local_queue.h - the threads of one client that wait for one name, first come first served. Pure.
+ * local_queue.h - the threads of one client that wait for one name, in the order of their arrival.
+ * Pure.
  *
- * Only who is admitted goes to the store: the first, and, when that is a reader, the readers right
- * behind it. A reader does not pass a waiting writer. The client's mutex guards it.
+ * Only admitted waiters go to the store: the first waiter and, if it is a reader, the readers
+ * directly behind it. A reader does not pass a waiting writer. The client's mutex guards it.
  */
 #ifndef DL_LOCAL_QUEUE_H
 #define DL_LOCAL_QUEUE_H
@@ -21,16 +22,16 @@ struct dl_local_queue {
     struct dl_local_waiter *first, *last;
 };
 
-/* Whether a new turn would be admitted at once. */
+/* Whether a new waiter would be admitted at once. */
 bool dl_local_queue_open_to(const struct dl_local_queue *queue, enum dlock_mode mode);
 
 void dl_local_queue_push(struct dl_local_queue *queue, struct dl_local_waiter *waiter,
                          enum dlock_mode mode);
 
-/* Nothing happens when it is not in. */
+/* Takes the waiter out; does nothing if it is not in the queue. */
 void dl_local_queue_remove(struct dl_local_queue *queue, struct dl_local_waiter *waiter);
 
-/* Admits one more turn and returns it; NULL: there is none to admit now. */
+/* Admits one more waiter and returns it; NULL: none can be admitted now. */
 struct dl_local_waiter *dl_local_queue_admit(struct dl_local_queue *queue);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_options.h - what was asked for of a handle: its options, resolved. Handles made one after
- * the other with the same options share them. Constant; the client's mutex guards the count.
+ * lock_options.h - the options of a handle, resolved. Handles that are made one after the other
+ * with the same options share them. Constant; the client's mutex guards the count.
  */
 #ifndef DL_LOCK_OPTIONS_H
 #define DL_LOCK_OPTIONS_H
@@ -13,16 +13,16 @@ struct dl_lock_options {
     int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms, max_hold_ms;
     uint32_t handoff;
     bool renew, must_fence, recursive, in_queue;
-    const char *label_text; /* the end of label, as it was given */
+    const char *label_text; /* the end of label, as the application gave it */
     char *label;            /* "host:pid:text" */
 };
 
-/* The terms that settings mean: *last if they are the same, or new ones, which *last is from then
- * on, with a reference of its own. NULL: no memory. Drop it as often. */
+/* Returns the options that the settings mean: *last if they are the same, else new ones, which
+ * become *last with a reference of its own. NULL: no memory. */
 struct dl_lock_options *dl_lock_options_ref(struct dl_lock_options **last,
                                             const struct dl_settings *settings);
 
-/* NULL is nothing. */
+/* options may be NULL. */
 void dl_lock_options_unref(struct dl_lock_options *options);
 
 #endif

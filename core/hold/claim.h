@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim.h - one attempt as the store sees it, and the lease it yields: token, slot, session.
+ * claim.h - one attempt as the store sees it, and the lease that it brings: token, memory of the
+ * plugin, session.
  *
- * A handle has one. It is a thing of its own because a hand-off passes it to another handle of the
- * client, while the plugin goes on seeing the same request at the same address.
+ * A handle has one claim. The claim is a structure of its own because a hand-off passes it to
+ * another handle of the client, while the plugin goes on seeing the same request at the same
+ * address.
  *
- * Whoever is in a phase of the handle (handle.h), or is the renewer renewing it, uses its claim
- * without the mutex; others have the mutex and read the token only.
+ * The thread that is in a phase of the handle (handle.h), or the renewer while it renews the lease,
+ * uses the claim without the mutex. Other threads hold the mutex and read only the token.
  */
 #ifndef DL_CLAIM_H
 #define DL_CLAIM_H
@@ -14,8 +16,9 @@
 #include "client/client.h"
 
 struct dl_claim {
-    struct dlock_request req;         /* slot is constant */
-    struct dl_session *lease_session; /* SESSION backends, while acquiring and held */
+    struct dlock_request req; /* slot is constant */
+    struct dl_session
+        *lease_session;  /* if leases live in sessions: the session, while acquiring and held */
     bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */
     bool token_exported; /* the application has asked for its token */
     bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
@@ -26,37 +29,39 @@ struct dl_claim {
     uint32_t handoffs; /* how often it was handed on */
 };
 
-/* NULL: no memory. name has to outlive it; label and bounds are its handle's to set. */
+/* NULL: no memory. name has to outlive the claim; the handle sets label and timeouts. */
 struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned char *name,
                               uint32_t name_len);
 void dl_claim_free(struct dl_claim *claim);
 
-/* A new attempt begins with this token and an empty slot. With the mutex held. */
+/* Begins a new attempt with this token and with empty memory of the plugin. */
 void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
                            const unsigned char token[DLOCK_TOKEN_SIZE]);
 
-/* A session for an exchange: the pinned one, or one of the pool; and back. */
+/* Takes a session for an exchange: the claim's own if leases live in sessions, else one of the
+ * pool. And gives it back. */
 enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,
                                    enum dl_use use, int64_t deadline_ns, struct dl_session **out,
                                    struct dlock_error *err);
 void dl_claim_session_put(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                           struct dl_session *session, enum dlock_status status);
 
-/* One unlock on that session, which is put back. */
+/* Sends one unlock on that session, and gives the session back. */
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
                                   enum dl_use use, struct dl_session *session, int64_t deadline_ns,
                                   struct dlock_error *err);
 
-/* The attempt is over: the plugin may clean up, unless it did so at unlock [UNL-4]. */
+/* Ends the attempt: the plugin may clean up, unless it did so at unlock [UNL-4]. */
 void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim);
 
-/* A lease or a place in the queue that is of no use to us, or may be there: one release by token,
- * answer or not; with a SESSION backend the end of the session is the release [SES-2]. The attempt
- * is over. */
+/* Gives back a lease or a queue entry that is of no use, or that may be there: one release by
+ * token, with or without an answer. If leases live in sessions, the end of the session is the
+ * release [SES-2]. Ends the attempt. */
 void dl_claim_give_back(struct dlock_client *client, struct dl_claim *claim, enum dl_use use,
                         int64_t deadline_ns);
 
-/* SESSION backends: gives the pinned session back after its lock ended with status. */
+/* Gives the claim's own session back to the pool after its lock ended with status. Does nothing if
+ * it has none. */
 void dl_claim_lease_session_put(struct dlock_client *client, struct dl_claim *claim,
                                 enum dlock_status status);
 

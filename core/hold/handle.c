@@ -57,12 +57,13 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
 
 void dl_handle_changed_locked(struct dlock *lock)
 {
-    dl_wait_list_wake(&lock->changed);
+    dl_wait_list_wake_locked(&lock->changed);
 }
 
 void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns)
 {
-    dl_wait_list_join(&lock->changed, &lock->client->mutex, &lock->client->host.clock, until_ns);
+    dl_wait_list_sleep_locked(&lock->changed, &lock->client->mutex, &lock->client->host.clock,
+                              until_ns);
 }
 
 void dl_handle_await_change_locked(struct dlock *lock)

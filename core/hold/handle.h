@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handle.h - a handle: one name, its options and, while held, the lease. The handle is the owner.
+ * handle.h - a handle: one name, its options and, while it holds the lock, the lease. The handle is
+ * the owner.
  *
  *   FREE --acquire.c--> HELD --(renewals: held.c)--> HELD ...
  *                        |--unlock--> FREE
  *                        `--loss----> LOST --unlock acknowledges--> FREE
  *
- * Besides its state a handle has a phase: what call is being made on it just now. One at a time.
+ * Besides its state a handle has a phase: the call that is made on it now, one at a time.
+ *
+ * The folder hold/ has the life of a lease. Pure files decide: lease.h (the state), validity.h,
+ * renewal.h, release_fsm.h, schedule.h. claim.h is the lease as the store sees it; held.h changes
+ * the state; unlock.h, handoff.h, renew.h end, pass on and renew it; renewer.h is the thread, with
+ * renew_schedule.h (what is due) and renew_batch.h (one exchange).
  */
 #ifndef DL_HANDLE_H
 #define DL_HANDLE_H
@@ -19,18 +25,19 @@
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
 
-/* What a call that acquires has besides, on its stack. Guarded by client->mutex. */
+/* The part of a handle that only a call that acquires needs, on the stack of the call.
+ * client->mutex guards it. */
 struct dl_waiting {
     struct dlock *lock;
-    enum dlock_status cancel;   /* what the call is to return; OK: go on waiting */
-    struct dl_session *watched; /* the session that a watch or lock of the claim runs on now */
+    enum dlock_status cancel;   /* the status with which the call must return; DLOCK_OK: go on */
+    struct dl_session *watched; /* the session on which watch or lock runs now */
     struct dl_local_waiter waiter;
-    bool ready;  /* in line, and waiting for no answer: could be handed a claim */
-    bool handed; /* got the claim of the holder, and this is what it was worth: */
+    bool ready;  /* in the local queue, and waits for no answer: can be handed a claim */
+    bool handed; /* got the claim of the holder, valid until handed_until_ns */
     int64_t handed_until_ns;
 };
 
-/* A client may hold 100,000 of them: what only some need is elsewhere, and pointed to. */
+/* A client may have 100,000 handles: what few of them need is elsewhere. */
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
@@ -44,28 +51,28 @@ struct dlock {
 
     /* guarded by client->mutex */
     struct dlock *prev, *next;
-    struct dl_wait_list changed; /* phase, renewer_busy, in_callback, and what is in waiting */
-    struct dl_waiting *waiting;  /* NULL: no call takes the lock by dl_acquire */
+    struct dl_wait_list changed; /* of phase, renewer_busy, in_callback, and of *waiting */
+    struct dl_waiting *waiting;  /* NULL: no call acquires the lock */
     enum dl_phase phase;
-    unsigned queued;   /* calls that wait for another one's phase to end */
-    unsigned ending;   /* those of them that are unlocks, and end the claim */
+    unsigned queued;   /* calls that wait for the end of another call */
+    unsigned ending;   /* the unlocks among them that end the claim */
     unsigned depth;    /* recursive: acquisitions beyond the first */
     bool renewer_busy; /* the renewer uses the claim */
     bool in_callback;
-    bool canceled;       /* by dlock_cancel, while no call took the lock: the next one ends */
-    bool repeatable;     /* an unlock ended without an answer and may be repeated */
+    bool canceled;       /* by dlock_cancel while no call acquired: the next one ends */
+    bool repeatable;     /* an unlock ended without an answer; it may be repeated */
     bool reported;       /* the loss of the present acquisition has been reported */
     bool downgrading;    /* the store may not know yet that the claim is shared */
-    bool is_holder;      /* its name counts it as a holder, */
-    bool is_reader;      /* as one of the readers */
+    bool is_holder;      /* its name counts the handle as a holder, */
+    bool is_reader;      /* and that as a reader */
     bool must_give_back; /* the store has renewed the lease too late, after the loss */
     enum dlock_reason reason;
-    struct dl_renewal renewal; /* what it says of the owner is constant */
-    struct dl_due due;         /* when the renewer checks it, and */
-    struct dl_due end;         /* when its lease ends: in both heaps of the renewer, or in none */
+    struct dl_renewal renewal; /* its member `automatic` is constant */
+    struct dl_due due;         /* when the renewer checks the handle */
+    struct dl_due end;         /* when its lease ends; in both heaps of the renewer, or in none */
     struct dl_event_node event;
 
-    /* The attempt; changes hands at a hand-off. Used by the thread that is in the phase. */
+    /* The attempt; a hand-off swaps it. The thread that is in the phase uses it. */
     struct dl_claim *claim;
 };
 
@@ -74,12 +81,12 @@ static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waite
     return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, waiter));
 }
 
-/* Whether the store has what the handle and the mode ask for: OK or UNSUPPORTED. Before the first
- * session the store is taken to have all that its plugin can do. */
+/* Whether the store can do what the handle and the mode need: OK or UNSUPPORTED. Before the first
+ * session the capabilities of the plugin count. */
 enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
                                       struct dlock_error *err);
 
-/* Copies into the claim what the handle's options say of it. */
+/* Sets the members of the claim that come from the handle's options. */
 void dl_handle_mark_claim(struct dlock *lock);
 
 /* Adds the handle to the list of its client, at the tail; removes it; moves it to the tail. */

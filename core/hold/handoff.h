@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handoff.h - a released lease may go to the next thread of the same client, with no exchange.
+ * handoff.h - a hand-off: an unlock gives the lease to the next thread of the same client, with no
+ * exchange.
  *
- * The first in the name's queue gets the whole claim: token, slot, session and what is left of the
- * lease; the giver gets the receiver's unused claim. Each turn has a fencing token of its own, from
- * the block that came with the grant (C6). The bounds keep others from starving: a number of turns;
- * and a time in all, which is short once the store is known to have other waiters, and somewhat
- * longer where it does not know.
- * A lease that the store has not confirmed for a second goes back: it may have been broken since,
- * and another client may hold the name. A claim whose token the application has seen goes back to
- * the store: that token must not hold anything afterwards (C7).
+ * The first waiter of the name gets the whole claim: token, memory of the plugin, session and the
+ * rest of the lease; the giver gets the unused claim of the receiver. Each hand-off has a fence of
+ * its own, from the block of fences that came with the grant (C6). Two limits keep other clients
+ * from starving: a number of hand-offs, and a total time, which is short if the store reports other
+ * waiters, and somewhat longer if the store does not know. A lease that the store has not confirmed
+ * for a second goes back: it may have been broken since, and another client may hold the name. A
+ * claim whose token the application has read goes back to the store: that token must not hold
+ * anything afterwards (C7).
  */
 #ifndef DL_HANDOFF_H
 #define DL_HANDOFF_H
 
 #include "hold/handle.h"
 
-/* What a hand-off is decided by; all of it known without I/O. */
+/* What decides on a hand-off; all of it is known without I/O. */
 struct dl_handoff_input {
-    uint32_t handoffs, handoffs_most;   /* had, and allowed by both handles */
-    uint64_t fence;                     /* of the grant; 0: it had none */
-    uint32_t fence_room;                /* numbers after it that belong to the grant */
-    int64_t now_ns, contended_since_ns; /* crowded since; DL_NEVER: not */
+    uint32_t handoffs, handoffs_most;   /* hand-offs so far, and the limit of both handles */
+    uint64_t fence;                     /* of the grant; 0: none */
+    uint32_t fence_room;                /* number of fences after it that belong to the grant */
+    int64_t now_ns, contended_since_ns; /* see name_state.h */
     int64_t left_ns, ttl_ns;            /* of the lease */
-    int64_t confirmed_ns;               /* when the store confirmed it last */
+    int64_t confirmed_ns;               /* when the store confirmed the lease last */
 };
 
 /* Pure. */
 bool dl_handoff_allowed(const struct dl_handoff_input *input);
 
-/* Hands the lease of lock, which is held and about to be released, on. false: it cannot. With the
- * mutex held. */
+/* Hands on the lease of lock, which is held and about to be released. false: it is not possible. */
 bool dl_handoff_locked(struct dlock *lock, int64_t now_ns);
 
 #endif

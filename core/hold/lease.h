@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lease.h - what a handle knows of its lease: a state and the moment until which it holds, in one
- * 64-bit word, so that nobody ever sees the state of one lease with the end of another.
+ * 64-bit word, so that no thread ever sees the state of one lease with the end of another. Pure.
  *
- * Reading is async-signal-safe and needs no thread of ours to have run: a lease whose time has
- * passed reads as lost (C2). Whoever sees that first writes it down, so that no later extension can
- * bring it back (C5). Writers other than that hold the client's mutex.
+ * Reading is async-signal-safe and needs no thread of dlock: a lease whose time has passed reads as
+ * lost (C2). The first reader that sees it writes it down, so that no later extension can bring the
+ * lease back (C5). All other writers hold the client's mutex.
  */
 #ifndef DL_LEASE_H
 #define DL_LEASE_H
@@ -21,19 +21,20 @@ struct dl_lease {
 /* The state at now_ns. */
 enum dlock_state dl_lease_state(struct dl_lease *lease, int64_t now_ns);
 
-/* What is left at now_ns; 0 unless held. */
+/* The time that is left at now_ns; 0 unless held. */
 int64_t dl_lease_left_ns(struct dl_lease *lease, int64_t now_ns);
 
-/* When the present or last lease ends or ended. */
+/* The end of the present or last lease. */
 int64_t dl_lease_until_ns(const struct dl_lease *lease);
 
-/* A new lease. */
+/* Begins a new lease. */
 void dl_lease_grant(struct dl_lease *lease, int64_t until_ns);
 
-/* Held until the later of now and then, no doubt left. false: it was lost by now_ns. */
+/* Extends the lease to until_ns, unless it ends later already, and makes it held. false: it was
+ * lost by now_ns. */
 bool dl_lease_extend(struct dl_lease *lease, int64_t now_ns, int64_t until_ns);
 
-/* A renewal failed; the end stays. false: it was lost by now_ns. */
+/* Makes the lease doubtful after a renewal failed; the end stays. false: it was lost by now_ns. */
 bool dl_lease_doubt(struct dl_lease *lease, int64_t now_ns);
 
 void dl_lease_lose(struct dl_lease *lease);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * release_fsm.h - what to do next on the way to an unlock that the store has confirmed: repeat or
- * give up after each answer, as a state machine. Pure; unlock.c does the steps.
+ * release_fsm.h - what to do next until the store has confirmed an unlock: repeat or give up after
+ * each answer, as a state machine. Pure; unlock.c and claim.c do the steps.
  *
  * A release that found nothing to release is OK if an earlier one may have been executed.
  */
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum dl_release_fsm_step {
-    DL_RELEASE_SEND,  /* one unlock, answered or not by deadline_ns */
+    DL_RELEASE_SEND,  /* one unlock, with or without an answer by deadline_ns */
     DL_RELEASE_PAUSE, /* for DL_RELEASE_PAUSE_NS */
     DL_RELEASE_DONE   /* result */
 };
@@ -26,18 +26,19 @@ enum dl_release_fsm_step {
 
 struct dl_release_fsm {
     int64_t deadline_ns;
-    bool session;    /* the session that holds the lock is not used again after a failure [SES-2] */
-    bool gone_is_ok; /* an unlock before this one may have been executed unseen */
-    bool uncertain;  /* a SEND of this one may have been */
+    bool
+        session; /* the lease lives in a session, which is not used again after a failure [SES-2] */
+    bool gone_is_ok; /* an unlock before this one may have been executed without an answer */
+    bool uncertain;  /* a SEND of this one may have been executed without an answer */
     enum dl_release_fsm_step step;
-    enum dlock_status result; /* at DONE; before, of the last exchange */
+    enum dlock_status result; /* at DONE; before: of the last exchange */
 };
 
 /* again: an unlock before this one ended without an answer. */
 void dl_release_fsm_start(struct dl_release_fsm *release, int64_t deadline_ns, bool session,
                           bool again);
 
-/* No session could be had for SEND. */
+/* SEND got no session. */
 void dl_release_fsm_no_session(struct dl_release_fsm *release, enum dlock_status status);
 
 /* SEND has ended with status. */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unlock.h - the end of a claim: to another handle of the client (handoff.h), or to the store.
+ * unlock.h - the end of a claim: the lease goes to another handle of the client (handoff.h), or
+ * back to the store.
  */
 #ifndef DL_UNLOCK_H
 #define DL_UNLOCK_H
 
 #include "hold/handle.h"
 
-/* Both within op_timeout, and 40 ms after a renewal that they had to wait for. */
+/* Both functions end within op_timeout, or 40 ms after a renewal for which they had to wait. */
 enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err);
 
-/* Releases however deep it is nested, within op_timeout and by until_ns; once that is over the
- * claim ends and the store is not asked: UNAVAILABLE. The mutex is held before and after, not in
- * between.
- */
+/* Releases the lock at any depth of recursion, within op_timeout and by until_ns. If until_ns has
+ * passed, the claim ends and the store is not asked: UNAVAILABLE. Releases the mutex meanwhile. */
 enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
                                          struct dlock_error *err);
 

@@ -2,9 +2,10 @@
 /*
  * validity.h - how long a lease may be believed. Pure.
  *
- * The store counts a lease from the moment it executes the request; we count from a moment before
- * the request left and subtract the drift that two clocks may have, so that we always stop
- * believing first. (The rule of the Redlock description: ttl less elapsed less drift.)
+ * The store counts a lease from the moment at which it executes the request. The client counts from
+ * a moment before the request was sent, and subtracts the drift that two clocks may have, so that
+ * the client always stops believing first. (The rule of the Redlock description: ttl less elapsed
+ * less drift.)
  */
 #ifndef DL_VALIDITY_H
 #define DL_VALIDITY_H
@@ -15,13 +16,13 @@
 /* 1 % of the lease and 2 ms. */
 int64_t dl_validity_drift_ns(int64_t lease_ms);
 
-/* base_ns + lease - drift; base_ns is before the first byte of the request left (C1). */
+/* base_ns + lease - drift; base_ns: a moment before the first byte of the request was sent (C1). */
 int64_t dl_validity_until_ns(int64_t base_ns, int64_t lease_ms);
 
-/* C3: what must be left for a grant to be of use, max(10 ms, lease/10). */
+/* C3: the time that must be left so that a grant is of use: max(10 ms, lease/10). */
 int64_t dl_validity_least_ns(int64_t lease_ms);
 
-/* More than that is left. */
+/* Whether more than that is left. */
 bool dl_validity_enough(int64_t now_ns, int64_t until_ns, int64_t lease_ms);
 
 #endif

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dispatch.h - the only way into a plugin's table.
+ * dispatch.h - the only way from core into the table of a plugin.
  *
- * Each function calls one slot and holds the plugin to its word: a status that the slot may not
- * return, a grant without a lease, a missing fence become INTERNAL, with a text that says so. Slots
- * are called with no lock of core held, interrupt excepted.
+ * Each function calls one slot and checks the answer: a status that the slot may not return, a
+ * grant without a lease, or a missing fence becomes INTERNAL, with a text that says so. Slots are
+ * called with no lock of core held, except `interrupt`.
+ *
+ * The folder session/ has what core knows of a plugin at work: session_pool.h lends sessions to
+ * calls, wait_fifo.h is the queue of the threads that wait for one, dispatch.h calls the plugin,
+ * wait_list.h is a condition variable of the size of a pointer.
  */
 #ifndef DL_DISPATCH_H
 #define DL_DISPATCH_H
@@ -19,14 +23,14 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
                                    struct dlock_error *err);
 void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked);
 
-/* caps: in force in that session. *grant is zeroed first. */
+/* caps: the capabilities of that session. *grant is reset first. */
 enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err);
 enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                    const struct dlock_request *req, struct dlock_grant *grant,
                                    struct dlock_error *err);
-/* OK (a grant) only of a plugin with a queue. */
+/* OK (a grant) is allowed only if the plugin has a queue. */
 enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                     const struct dlock_request *req, struct dlock_grant *grant,
                                     struct dlock_error *err);
@@ -43,11 +47,11 @@ void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
 enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
                                      const struct dlock_request *req, struct dlock_error *err);
 
-/* Nothing happens when the plugin has no such slot. */
+/* Does nothing if the plugin has no such slot. */
 void dl_dispatch_forget(const struct dl_plugin *plugin, void *self,
                         const struct dlock_request *req);
 
-/* UNSUPPORTED when the plugin has no such slot. */
+/* UNSUPPORTED: the plugin has no such slot. */
 enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
                                       const unsigned char *name, uint32_t name_len,
                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,

@@ -34,18 +34,14 @@ enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plu
     return DLOCK_OK;
 }
 
-static void session_close(struct dl_pool *pool, struct dl_session *session, bool forked)
-{
-    dl_dispatch_close(pool->plugin, session->self, forked);
-    free(session);
-}
-
+/* Closes a chain of sessions. */
 static void sessions_close(struct dl_pool *pool, struct dl_session *session, bool forked)
 {
     while (session != NULL) {
         struct dl_session *next = session->next;
 
-        session_close(pool, session, forked);
+        dl_dispatch_close(pool->plugin, session->self, forked);
+        free(session);
         session = next;
     }
 }
@@ -53,8 +49,7 @@ static void sessions_close(struct dl_pool *pool, struct dl_session *session, boo
 void dl_session_pool_fini(struct dl_pool *pool, bool forked)
 {
     sessions_close(pool, pool->idle, forked);
-    if (pool->shared != NULL)
-        session_close(pool, pool->shared, forked);
+    sessions_close(pool, pool->shared, forked);
     if (forked)
         return;
     (void)pthread_cond_destroy(&pool->connected_changed);
@@ -63,7 +58,7 @@ void dl_session_pool_fini(struct dl_pool *pool, bool forked)
 
 void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *session)
 {
-    session_close(pool, session, true);
+    sessions_close(pool, session, true);
 }
 
 static bool pool_concurrent(const struct dl_pool *pool)
@@ -107,7 +102,7 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
         dl_dispatch_open(pool->plugin, session->self, &pool->host->table, pool->target,
                          connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
     if (status != DLOCK_OK) {
-        session_close(pool, session, false);
+        sessions_close(pool, session, false);
         return status;
     }
     session->caps = info.caps;
@@ -124,7 +119,6 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
     return DLOCK_OK;
 }
 
-/* Takes an idle session; NULL: none. */
 static struct dl_session *idle_pop_locked(struct dl_pool *pool)
 {
     struct dl_session *session = pool->idle;
@@ -165,8 +159,7 @@ static bool lend_locked(struct dl_pool *pool, enum dl_use use, bool asks, struct
     return true;
 }
 
-/* Takes the waiters out of the queues that may have a session now; the caller wakes them by
- * dl_wait_fifo_wake. */
+/* Takes the waiters out of the queues that may have a session now, for dl_wait_fifo_wake. */
 static struct dl_wait_fifo_waiter *fifo_serve_locked(struct dl_pool *pool)
 {
     struct dl_wait_fifo_waiter *served = NULL;
@@ -178,7 +171,7 @@ static struct dl_wait_fifo_waiter *fifo_serve_locked(struct dl_pool *pool)
         while (fifo->first != NULL && lend_locked(pool, use, false, &session)) {
             struct dl_wait_fifo_waiter *waiter = fifo->first;
 
-            dl_wait_fifo_unlink(fifo, waiter);
+            dl_wait_fifo_unlink_locked(fifo, waiter);
             waiter->got = session;
             waiter->next = served;
             served = waiter;
@@ -203,7 +196,7 @@ static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
     int64_t now_ns = dl_clock_now(clock);
     bool linked;
 
-    dl_wait_fifo_join(fifo, waiter);
+    dl_wait_fifo_join_locked(fifo, waiter);
     while (now_ns < deadline_ns) {
         int64_t until_ns = dl_earlier(recheck_ns_locked(pool, now_ns), deadline_ns);
         struct dl_wait_fifo_waiter *served;
@@ -222,7 +215,7 @@ static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
     }
     linked = waiter->linked;
     if (linked)
-        dl_wait_fifo_unlink(fifo, waiter);
+        dl_wait_fifo_unlink_locked(fifo, waiter);
     (void)pthread_mutex_unlock(&pool->mutex);
     return !linked && dl_wait_fifo_waiter_sleep(waiter, clock, DL_NEVER);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session_pool.h - the plugin sessions of one client: opening, lending, closing.
+ * session_pool.h - the plugin sessions of one client: opens, lends and closes them.
  *
- * Three budgets, so that waiters cannot eat what unlocks need: operations, waiters and pinned
- * sessions, each bounded by `connections`. Of the operations one is kept for those who hold a lock
- * (unlock, renew); the renewer has one of its own on top. With DLOCK_CAP_CONCURRENT one session
- * serves all.
+ * Sessions are counted in three budgets, so that waiting calls can never starve unlocks:
+ * operations, waiters and sessions that hold leases, each limited by `connections`. One of the
+ * operations is kept for calls on held locks (unlock, renew); the renewer has one session more.
+ * With DLOCK_CAP_CONCURRENT one session serves all calls.
  *
- * Sessions are opened when there is nothing idle, and given back when they were idle for a minute.
- * Whoever finds its budget spent stands in line. So does whoever is refused a further one by the
- * store (UNAVAILABLE) while others are lent out: the store is asked again after a second, by one
- * for all, and by the renewer whenever it renews. What comes back is lent to the first in line who
- * may have it, who alone is woken: first to the renewer, then to those who hold, then to those who
- * acquire.
+ * A session is opened when none is idle, and closed when it was idle for a minute. A call whose
+ * budget is used up waits in a queue. So does a call that the store refuses a further session
+ * (UNAVAILABLE) while others are lent: one call asks the store again after a second for all of
+ * them, and the renewer asks whenever it renews. A session that comes back is lent to the first
+ * waiter that may have it, and only that thread is woken. The order is: renewer, held locks, calls
+ * that acquire.
  *
- * The pool's mutex is a leaf: nothing else is locked and no slot is called with it held.
+ * The pool's mutex is the last one: no other mutex is taken and no slot is called while it is held.
  */
 #ifndef DL_SESSION_POOL_H
 #define DL_SESSION_POOL_H
@@ -40,7 +40,7 @@ enum dl_use {
 
 struct dl_session {
     struct dl_session *next;
-    int64_t idle_ns; /* since when nobody uses it */
+    int64_t idle_ns; /* since when it is idle */
     uint32_t caps;
     alignas(16) unsigned char self[];
 };
@@ -53,17 +53,20 @@ struct dl_pool {
     unsigned limit;
 
     pthread_mutex_t mutex;
-    pthread_cond_t connected_changed;       /* CONCURRENT: of `shared` and `connecting` */
-    struct dl_wait_fifo fifo[DL_USE_COUNT]; /* what they get is a session, or NULL: to be opened */
-    struct dl_session *idle;  /* connected, nobody uses them; the one used last is the first */
-    unsigned lent;            /* connected, and in use */
-    unsigned opening;         /* may be so soon */
-    int64_t refused_until_ns; /* the store has refused one more; 0: not since one was opened */
-    char refusal[160];        /* in what words */
+    pthread_cond_t connected_changed; /* CONCURRENT: of `shared` and `connecting` */
+    struct dl_wait_fifo
+        fifo[DL_USE_COUNT];  /* a served waiter gets a session, or NULL: it has to open one */
+    struct dl_session *idle; /* connected and idle; the one used last is the first */
+    unsigned lent;           /* connected, and in use */
+    unsigned opening;        /* being opened */
+    int64_t
+        refused_until_ns; /* the store has refused one more session; 0: not since one was opened */
+    char refusal[160];    /* the text of that refusal */
     struct dl_session *_Atomic shared; /* CONCURRENT: the one session, once it is made */
-    bool connecting;                   /* CONCURRENT: somebody makes it */
+    bool connecting;                   /* CONCURRENT: a thread makes it */
     unsigned used[DL_USE_COUNT];
-    struct dlock_session_info info; /* of the session opened last; before: what the plugin can do */
+    struct dlock_session_info
+        info; /* of the session opened last; before the first: what the plugin can do */
     struct dlock_session_info first; /* of the first session, constant once `connected` is set */
     _Atomic bool connected;
 };
@@ -74,41 +77,40 @@ enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plu
                                        int64_t connect_timeout_ms, int connections,
                                        struct dlock_error *err);
 
-/* Closes what is idle; nothing may be lent out. forked: without a lock and without a byte. */
+/* Closes the idle sessions; none may be lent. forked: in the child of a fork, without the mutex and
+ * without sending a byte. */
 void dl_session_pool_fini(struct dl_pool *pool, bool forked);
 
-/* One that was lent out when this child was forked. */
+/* Closes a session that was lent when this child was forked. */
 void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *session);
 
-/*
- * Lends a connected session, connecting by min(deadline, connect_timeout) when none is idle. OK;
- * the status of open; BUSY (acquire, pin) or UNAVAILABLE: the budget is spent, or the store refuses
- * more, and nothing came back by the deadline.
- */
+/* Lends a connected session; opens one within min(deadline, connect_timeout) if none is idle. OK;
+ * the status of open; BUSY (acquire, lease) or UNAVAILABLE: the budget is used up, or the store
+ * refuses more, and no session came back by the deadline. */
 enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                        struct dl_session **out, struct dlock_error *err);
 
-/* One that is connected and free now, as DL_USE_HOLDER; NULL: none. */
+/* Lends an idle session, as DL_USE_HOLDER; NULL: none. */
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool);
 
-/* Takes it back after a call that ended with status; a session that may be broken is closed (C9),
- * and after UNAVAILABLE the idle ones with it: when a server went away, all of them are stale. */
+/* Takes a session back after a call that ended with status. A session that may be broken is closed
+ * (C9), and after UNAVAILABLE the idle ones, too: when a server went away, all of them are dead. */
 void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                          enum dlock_status status);
 
-/* Closes what nobody has used for a minute, but for one; and when to look for such a one: nobody
- * is told of those that begin to idle. DL_NEVER: there is one session at most; host->session_made
- * tells of the next. */
+/* Closes the sessions that were idle for a minute, but for one; and returns when to do that next,
+ * because no thread is woken when a session becomes idle. DL_NEVER: there is at most one session;
+ * host->session_made reports the next one. */
 void dl_session_pool_trim(struct dl_pool *pool);
 int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 
-/* What the first session said; NULL: none was made so far. */
+/* What the first session reported; NULL: none was made so far. */
 const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool);
 
-/* What the session opened last gives; before the first one, what the plugin can do at most. */
+/* The capabilities of the session opened last; before the first one, those of the plugin. */
 uint32_t dl_session_pool_caps(struct dl_pool *pool);
 
-/* It gives no more durability than that from now on. */
+/* Removes capabilities of durability that are not in caps. */
 void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps);
 
 #endif

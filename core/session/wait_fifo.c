@@ -21,7 +21,7 @@ void dl_wait_fifo_waiter_fini(struct dl_wait_fifo_waiter *waiter)
     (void)pthread_mutex_destroy(&waiter->mutex);
 }
 
-void dl_wait_fifo_join(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
+void dl_wait_fifo_join_locked(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
 {
     if (fifo->first == NULL)
         fifo->first = waiter;
@@ -31,7 +31,7 @@ void dl_wait_fifo_join(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *wa
     waiter->linked = true;
 }
 
-void dl_wait_fifo_unlink(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
+void dl_wait_fifo_unlink_locked(struct dl_wait_fifo *fifo, struct dl_wait_fifo_waiter *waiter)
 {
     struct dl_wait_fifo_waiter *before = NULL, **at = &fifo->first;
 

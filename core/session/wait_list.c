@@ -16,8 +16,8 @@ static void waiter_unlink(struct dl_wait_list *list, struct dl_wait_list_waiter 
     *at = waiter->next;
 }
 
-void dl_wait_list_join(struct dl_wait_list *list, pthread_mutex_t *mutex,
-                       const struct dl_clock *clock, int64_t deadline_ns)
+void dl_wait_list_sleep_locked(struct dl_wait_list *list, pthread_mutex_t *mutex,
+                               const struct dl_clock *clock, int64_t deadline_ns)
 {
     struct dl_wait_list_waiter self = {.next = list->first};
 
@@ -29,7 +29,7 @@ void dl_wait_list_join(struct dl_wait_list *list, pthread_mutex_t *mutex,
     (void)pthread_cond_destroy(&self.woken);
 }
 
-void dl_wait_list_wake(struct dl_wait_list *list)
+void dl_wait_list_wake_locked(struct dl_wait_list *list)
 {
     for (struct dl_wait_list_waiter *waiter = list->first; waiter != NULL; waiter = waiter->next)
         (void)pthread_cond_broadcast(&waiter->woken);

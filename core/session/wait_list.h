@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_list.h - who sleeps until something changes: a condition variable that is no more than a
- * pointer while nobody does. Handles are many, and few of them are waited for.
+ * wait_list.h - threads that sleep until something changes: a condition variable that is no larger
+ * than a pointer while no thread sleeps. Handles are many, and few of them are waited for.
  *
- * Zeroed is empty, and there is nothing to destroy. One mutex, the same in all calls, guards it.
+ * A list of zeros is empty, and there is nothing to destroy. One mutex, the same in all calls,
+ * guards it.
  */
 #ifndef DL_WAIT_LIST_H
 #define DL_WAIT_LIST_H
@@ -18,12 +19,12 @@ struct dl_wait_list {
     struct dl_wait_list_waiter *first;
 };
 
-/* Sleeps until woken, or until the clock passes deadline_ns, or for no reason: as
- * dl_clock_wait. With the mutex held, which it gives up meanwhile. */
-void dl_wait_list_join(struct dl_wait_list *list, pthread_mutex_t *mutex,
-                       const struct dl_clock *clock, int64_t deadline_ns);
+/* Sleeps until it is woken, until the clock passes deadline_ns, or for no reason, as dl_clock_wait.
+ * Releases the mutex meanwhile. */
+void dl_wait_list_sleep_locked(struct dl_wait_list *list, pthread_mutex_t *mutex,
+                               const struct dl_clock *clock, int64_t deadline_ns);
 
-/* Wakes all. With the mutex held. */
-void dl_wait_list_wake(struct dl_wait_list *list);
+/* Wakes all threads of the list. */
+void dl_wait_list_wake_locked(struct dl_wait_list *list);
 
 #endif

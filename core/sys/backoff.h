@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* backoff.h - the next delay of somebody who has to come again. Pure. */
+/*
+ * backoff.h - the pause before the next try. Pure.
+ */
 #ifndef DL_BACKOFF_H
 #define DL_BACKOFF_H
 
@@ -11,7 +13,7 @@
  */
 int64_t dl_backoff_delay(unsigned n, int64_t first, int64_t most, uint64_t random);
 
-/* Between 7/8 and all of `whole`: enough to part those who would come together. */
+/* Between 7/8 and all of `whole`: enough to separate threads that would come at the same time. */
 int64_t dl_backoff_spread(int64_t whole, uint64_t random);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <dlock/plugin.h>
 
-/* Everything that a test may want to replace, and the plugin's view of it. */
+/* What a test may replace, and the plugin's view of it. */
 struct dl_host {
     struct dl_clock clock;
     int (*random)(void *buf, size_t len);
@@ -19,7 +19,7 @@ struct dl_host {
     struct dlock_host table; /* table.ctx is this struct: it must not move */
 };
 
-/* Real clock and random; log as given. */
+/* Real clock and random bytes; log: the application's. */
 void dl_host_init(struct dl_host *host, struct dl_log log);
 
 #endif

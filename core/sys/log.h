@@ -6,7 +6,7 @@
 #include <dlock/dlock.h>
 
 struct dl_log {
-    dlock_log_fn *fn; /* NULL: nobody listens */
+    dlock_log_fn *fn; /* NULL: no log */
     void *arg;
 };
 

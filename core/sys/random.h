@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0; -1: the kernel gave none, and the operation that wanted them must fail. */
+/* 0; -1: the kernel gave none, and the operation that needs them must fail. */
 int dl_random_bytes(void *buf, size_t len);
 
 /* A step of a cheap generator for jitter only, never for tokens. *state must not be 0. */

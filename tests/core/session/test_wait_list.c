@@ -17,7 +17,7 @@ static void *sleep_until_go(void *arg)
     (void)pthread_mutex_lock(&mutex);
     asleep++;
     while (!go)
-        dl_wait_list_join(&sleepers, &mutex, &dl_clock_boottime, DL_NEVER);
+        dl_wait_list_sleep_locked(&sleepers, &mutex, &dl_clock_boottime, DL_NEVER);
     asleep--;
     (void)pthread_mutex_unlock(&mutex);
     return NULL;
@@ -36,7 +36,7 @@ Test(sleepers, all_are_woken)
         (void)pthread_mutex_lock(&mutex);
     }
     go = 1;
-    dl_wait_list_wake(&sleepers);
+    dl_wait_list_wake_locked(&sleepers);
     (void)pthread_mutex_unlock(&mutex);
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_join(threads[i], NULL), 0);
@@ -50,7 +50,7 @@ Test(sleepers, a_deadline_ends_it)
 
     (void)pthread_mutex_lock(&mutex);
     while (dl_clock_now(&dl_clock_boottime) < until_ns)
-        dl_wait_list_join(&sleepers, &mutex, &dl_clock_boottime, until_ns);
+        dl_wait_list_sleep_locked(&sleepers, &mutex, &dl_clock_boottime, until_ns);
     cr_assert_null(sleepers.first);
     (void)pthread_mutex_unlock(&mutex);
 }

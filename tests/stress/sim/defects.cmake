@@ -86,8 +86,8 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acqui
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
-  "int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"
-  "int64_t deadline_ns = now_ns + attempt->rules.op_timeout_ns")
+  "deadline_ns = dl_acquire_fsm_exchange_until(attempt, *now_ns)"
+  "deadline_ns = *now_ns + attempt->rules.op_timeout_ns")
 dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
   "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
 
