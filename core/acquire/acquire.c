@@ -307,7 +307,7 @@ static enum dlock_status park(struct acquire *a, int64_t until_ns, bool held)
 }
 
 /* UNAVAILABLE says that it cannot watch now [WAT-1], not that the session is broken. */
-static bool watch_leaves_intact(enum dlock_status status)
+static bool is_intact_after_watch(enum dlock_status status)
 {
     return status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
 }
@@ -332,7 +332,7 @@ static enum dlock_status watch_call(struct acquire *a)
         status = DLOCK_CANCELED;
     }
     dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session,
-                         watch_leaves_intact(status) ? DLOCK_OK : status);
+                         is_intact_after_watch(status) ? DLOCK_OK : status);
     return status;
 }
 

@@ -9,7 +9,8 @@ static enum dlock_status timed_out(const struct dl_name_state *name)
     return name->failure == DLOCK_NO_QUORUM ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE;
 }
 
-static enum dlock_status admission_await(struct dlock *lock, int64_t deadline_ns, int64_t *now_ns)
+static enum dlock_status admission_await_locked(struct dlock *lock, int64_t deadline_ns,
+                                                int64_t *now_ns)
 {
     struct dl_waiting *waiting = lock->waiting;
     enum dlock_status status = DLOCK_OK;
@@ -43,7 +44,7 @@ enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mo
         lock->name->failure = DLOCK_OK;
     dl_local_queue_push(queue, &waiting->waiter, mode);
     waiting->ready = true;
-    return waiting->waiter.admitted ? DLOCK_OK : admission_await(lock, deadline_ns, now_ns);
+    return waiting->waiter.admitted ? DLOCK_OK : admission_await_locked(lock, deadline_ns, now_ns);
 }
 
 void dl_local_waiter_unlink_locked(struct dlock *lock)
