@@ -14,7 +14,7 @@
 
 void stream_init(struct stream *stream, const struct dlock_host *host)
 {
-    *stream = (struct stream){.fd = -1, .wake_fd = -1, .host = host};
+    *stream = (struct stream){.fd = -1, .host = host};
 }
 
 enum stream_result stream_errno(struct stream *stream, const char *what, int code)
@@ -30,10 +30,7 @@ enum stream_result stream_poll(struct stream *stream, short events, int64_t dead
 {
     for (;;) {
         int64_t left_ns = deadline_ns - stream->host->now_ns(stream->host->ctx);
-        struct pollfd fds[2] = {
-            {.fd = stream->fd, .events = events},
-            {.fd = stream->wake_fd, .events = POLLIN},
-        };
+        struct pollfd fd = {.fd = stream->fd, .events = events};
         struct timespec timeout = dl_deadline_cond_slice(left_ns);
         int ready = 0;
 
@@ -41,11 +38,7 @@ enum stream_result stream_poll(struct stream *stream, short events, int64_t dead
             (void)snprintf(stream->why, sizeof stream->why, "no answer in time");
             return STREAM_TIMEOUT;
         }
-        ready = ppoll(fds, 2, &timeout, NULL);
-        if (ready > 0 && fds[1].revents != 0) {
-            (void)snprintf(stream->why, sizeof stream->why, "interrupted");
-            return STREAM_TIMEOUT;
-        }
+        ready = ppoll(&fd, 1, &timeout, NULL);
         if (ready > 0)
             return STREAM_OK;
         if (ready < 0 && errno != EINTR)

@@ -32,11 +32,9 @@ enum stream_result {
 struct tls; /* tls.h: certificates and rules, shared by the streams of a client */
 
 struct stream {
-    int fd;      /* -1: closed */
-    void *ssl;   /* SSL of OpenSSL; NULL: plain */
-    bool asked;  /* TLS: the server asked for a certificate, and we have none */
-    int wake_fd; /* readable: whoever waits is to end that, as if the deadline had passed; -1: none
-                  */
+    int fd;     /* -1: closed */
+    void *ssl;  /* SSL of OpenSSL; NULL: plain */
+    bool asked; /* TLS: the server asked for a certificate, and we have none */
     const struct dlock_host *host;
     struct spin spin;          /* never, unless spin_init says otherwise */
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */

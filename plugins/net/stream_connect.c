@@ -13,15 +13,6 @@
 #include <unistd.h>
 
 #define FULL_PAUSE_MS 2 /* between two knocks at a unix socket whose queue is full */
-#define LOOK_MS       5 /* between two looks at whether a name was found */
-
-/* Sleeps, unless wake_fd says otherwise. */
-static bool woken(const struct stream *stream, int ms)
-{
-    struct pollfd fd = {.fd = stream->wake_fd, .events = POLLIN};
-
-    return poll(&fd, 1, ms) > 0;
-}
 
 /* A peer that vanished without a word is found out in seconds, not in hours. */
 static void keep_alive(int fd)
@@ -73,8 +64,7 @@ static enum stream_result connect_to(struct stream *stream, const struct sockadd
             return stream_errno(stream, "connect", errno);
         if (stream->host->now_ns(stream->host->ctx) >= deadline_ns)
             return stream_errno(stream, "connect", EAGAIN);
-        if (woken(stream, FULL_PAUSE_MS)) /* poll() knows nothing of such a queue */
-            return stream_errno(stream, "connect", ECANCELED);
+        (void)poll(NULL, 0, FULL_PAUSE_MS); /* it knows nothing of such a queue */
     }
     return STREAM_OK;
 }
@@ -88,35 +78,13 @@ static unsigned addresses_count(const struct addrinfo *list)
     return count;
 }
 
-/* As resolve_host. */
-static int look_up(const struct stream *stream, const struct address *address, int64_t deadline_ns,
-                   struct addrinfo **list)
-{
-    const struct dlock_host *host = stream->host;
-    struct resolve_job *job = NULL;
-    int result = EAI_AGAIN;
-
-    if (stream->wake_fd < 0)
-        return resolve_host(address->host, address->port, host, deadline_ns, list);
-    if (resolve_number(address->host, address->port, list) == 0)
-        return 0;
-    job = resolve_begin(address->host, address->port);
-    while (job != NULL && !resolve_look(job, &result, list)) {
-        if (!woken(stream, LOOK_MS) && host->now_ns(host->ctx) < deadline_ns)
-            continue;
-        resolve_abandon(job);
-        return EAI_AGAIN;
-    }
-    return result;
-}
-
 enum stream_result stream_connect(struct stream *stream, const struct address *address,
                                   int64_t deadline_ns)
 {
     struct addrinfo *list = NULL;
     enum stream_result result = STREAM_FAILED;
     unsigned left = 0;
-    int failure = look_up(stream, address, deadline_ns, &list);
+    int failure = resolve_host(address->host, address->port, stream->host, deadline_ns, &list);
 
     if (failure != 0) {
         (void)snprintf(stream->why, sizeof stream->why, "looking up the host: %s",

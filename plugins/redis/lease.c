@@ -96,7 +96,7 @@ static void busy_read(struct redis_session *session, const redisReply *reply,
     grant->flags |= DLOCK_GRANT_QUEUED;
     grant->fence = (uint64_t)number_at(reply, 5);
     grant->lease_ms = session->waiter_lease_ms;
-    redis_hub_queued(&session->hub, slot, grant->fence);
+    redis_waiter_queued(&session->subscriber, slot, grant->fence);
 }
 
 static const char *try_what(const struct dlock_request *req)
@@ -150,8 +150,8 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     if (status != DLOCK_OK)
         return status;
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
-        channel = redis_hub_expect(&session->hub, req->attempt, req->token);
-        if (channel == NULL)
+        channel = session->subscriber.channel;
+        if (!redis_waiter_expect(&session->subscriber, req->attempt, req->token))
             return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
     }
     status = try_run(session, req, channel, &reply, grant, err);
@@ -159,7 +159,7 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
         return status;
     if (is_grant(reply)) {
         grant_read(reply, req->ttl_ms, grant);
-        redis_hub_forget(req->attempt);
+        redis_waiter_free(req->attempt);
     } else {
         status = DLOCK_BUSY;
         busy_read(session, reply, req->attempt, grant);
@@ -229,7 +229,7 @@ enum dlock_status redis_unlock(void *self, const struct dlock_request *req, stru
     int64_t freed = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_hub_forget(req->attempt); /* [UNL-4] */
+    redis_waiter_free(req->attempt); /* [UNL-4] */
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
@@ -245,7 +245,7 @@ enum dlock_status redis_leave(void *self, const struct dlock_request *req, struc
     char token[RESP_HEX_SIZE];
     int64_t freed = 0;
 
-    redis_hub_forget(req->attempt);
+    redis_waiter_free(req->attempt);
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
                    err);

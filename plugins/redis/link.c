@@ -22,13 +22,12 @@ void redis_link_leave(struct redis_link *link)
 }
 
 enum dlock_status redis_link_open(struct redis_link *link, const struct resp_config *place,
-                                  const struct tls *tls, const struct dlock_host *host, int wake_fd,
+                                  const struct tls *tls, const struct dlock_host *host,
                                   int64_t deadline_ns, struct dlock_error *err)
 {
     enum stream_result result = STREAM_FAILED;
 
     stream_init(&link->stream, host);
-    link->stream.wake_fd = wake_fd;
     link->place = place;
     if (!resp_reader_init(&link->reader))
         return resp_error_fail(place, err, DLOCK_NOMEM, "no memory for a reader of answers");

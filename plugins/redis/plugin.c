@@ -43,6 +43,14 @@ static void unguarded_tell(const struct redis_session *session, uint32_t caps)
     session->host->log(session->host->ctx, LOG_INFO, line);
 }
 
+static enum dlock_status subscriber_init(struct redis_session *session, struct dlock_error *err)
+{
+    session->subscriber.user = &redis_waiter_user;
+    session->subscriber.owner = &session->place;
+    return resp_subscriber_init(&session->subscriber, &session->place, 1, session->tls,
+                                session->host, err);
+}
+
 static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                                     const struct dlock_target *target, int64_t deadline_ns,
                                     struct dlock_session_info *info, struct dlock_error *err)
@@ -57,7 +65,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     if (status == DLOCK_OK)
         status = tls_make(session, err);
     if (status == DLOCK_OK)
-        status = redis_hub_init(&session->hub, host, &session->place, session->tls, err);
+        status = subscriber_init(session, err);
     if (status != DLOCK_OK)
         return status;
     redis_pool_init(&session->pool, session, host, &session->place, session->tls,
@@ -79,18 +87,18 @@ static void redis_close(void *self, bool forked)
 
     if (forked) {
         redis_pool_leave(&session->pool);
-        redis_hub_abandon(&session->hub);
+        resp_subscriber_after_fork(&session->subscriber);
         return;
     }
     redis_pool_fini(&session->pool);
-    redis_hub_fini(&session->hub);
+    resp_subscriber_fini(&session->subscriber);
     tls_free(session->tls);
 }
 
 static void redis_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    redis_hub_forget(req->attempt);
+    redis_waiter_free(req->attempt);
 }
 
 static enum dlock_status redis_watch(void *self, const struct dlock_request *req,
@@ -98,14 +106,14 @@ static enum dlock_status redis_watch(void *self, const struct dlock_request *req
 {
     struct redis_session *session = self;
 
-    return redis_hub_watch(&session->hub, req, grant, err);
+    return redis_waiter_watch(&session->subscriber, req, grant, err);
 }
 
 static void redis_interrupt(void *self, const struct dlock_request *req)
 {
     struct redis_session *session = self;
 
-    redis_hub_interrupt(&session->hub, req->attempt);
+    redis_waiter_interrupt(&session->subscriber, req->attempt);
 }
 
 /* With a connection of its own, so that it sees what the next one would. */

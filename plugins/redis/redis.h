@@ -15,9 +15,7 @@
  *   script.c  running a script
  *   lease.c   trylock, unlock, leave, break
  *   renew.c   renew
- *   hub.c     who waits in this client; hub.h says how grants arrive
- *   channel.c the connection that they arrive on
- *   watch.c   waiting for them
+ *   waiter.c  an attempt that waits; how grants arrive
  *   look.c    inspect
  *   list.c    list
  *
@@ -59,10 +57,9 @@ void redis_link_close(struct redis_link *link);
 /* In a forked child: gives the descriptor back, and no memory. */
 void redis_link_leave(struct redis_link *link);
 
-/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. wake_fd:
- * see stream.h; -1. */
+/* Connects; TLS too. Says nothing to the server yet. UNAVAILABLE, AUTH, PROTOCOL, INVALID. */
 enum dlock_status redis_link_open(struct redis_link *link, const struct resp_config *place,
-                                  const struct tls *tls, const struct dlock_host *host, int wake_fd,
+                                  const struct tls *tls, const struct dlock_host *host,
                                   int64_t deadline_ns, struct dlock_error *err);
 
 /* OK; UNAVAILABLE: not a byte has left; UNKNOWN. */
@@ -80,7 +77,6 @@ struct redis_dial {
     const struct resp_config *place;
     const struct tls *tls;
     const struct dlock_host *host;
-    int wake_fd; /* see stream.h; -1 */
 };
 
 /* Connects, authenticates with the present password [SEC-1] and chooses the database. facts, NULL:

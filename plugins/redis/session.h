@@ -3,15 +3,15 @@
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H
 
-#include "hub.h"
 #include "pool.h"
+#include "waiter.h"
 
 struct redis_session {
     const struct dlock_host *host;
     struct resp_config place;
     struct tls *tls;
     struct redis_pool pool;
-    struct redis_hub hub;
+    struct resp_subscriber subscriber;
     atomic_bool told_failure; /* of passing on */
     int64_t waiter_lease_ms;  /* how long a place lasts, and the lease that is granted to it */
 };

@@ -57,7 +57,7 @@ static enum dlock_status connect_with(struct redis_link *link, const struct redi
 {
     struct resp_config place = *dial->place;
     enum dlock_status status =
-        redis_link_open(link, dial->place, dial->tls, dial->host, dial->wake_fd, deadline_ns, err);
+        redis_link_open(link, dial->place, dial->tls, dial->host, deadline_ns, err);
 
     place.password = password;
     return status == DLOCK_OK ? run(link, &place, deadline_ns, facts, err) : status;

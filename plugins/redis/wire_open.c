@@ -12,7 +12,7 @@ enum dlock_status redis_wire_open(struct redis_wire **out, const struct resp_con
                                   struct dlock_error *err)
 {
     struct redis_wire *wire = calloc(1, sizeof *wire);
-    const struct redis_dial dial = {.place = place, .tls = tls, .host = host, .wake_fd = -1};
+    const struct redis_dial dial = {.place = place, .tls = tls, .host = host};
     enum dlock_status status = DLOCK_NOMEM;
 
     *out = NULL;

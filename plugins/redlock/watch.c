@@ -18,9 +18,12 @@ static unsigned count_bits(unsigned bits)
 void redlock_watch_interrupt(void *self, const struct dlock_request *req)
 {
     struct redlock_session *session = self;
+    struct resp_subscriber *subscriber = &session->client->subscriber;
     struct redlock_attempt *attempt = req->attempt;
 
-    resp_subscriber_interrupt(&session->client->subscriber, &attempt->waiter);
+    (void)pthread_mutex_lock(&subscriber->mutex);
+    resp_subscriber_interrupt_locked(subscriber, &attempt->waiter);
+    (void)pthread_mutex_unlock(&subscriber->mutex);
 }
 
 /* ---- a queue entry on each node ---- */

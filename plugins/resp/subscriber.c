@@ -250,16 +250,15 @@ bool resp_subscriber_has(struct resp_subscriber *subscriber, const unsigned char
     return has;
 }
 
-void resp_subscriber_interrupt(struct resp_subscriber *subscriber, struct resp_waiter *waiter)
+void resp_subscriber_interrupt_locked(struct resp_subscriber *subscriber,
+                                      struct resp_waiter *waiter)
 {
     static const uint64_t one = 1;
 
-    (void)pthread_mutex_lock(&subscriber->mutex);
     waiter->interrupted = true;
     if (waiter->leading)
         (void)!write(subscriber->wake_fd, &one, sizeof one);
     wake_locked(waiter);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
 }
 
 /* ---- the begin and the end ---- */

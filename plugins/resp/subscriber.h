@@ -81,7 +81,8 @@ void resp_subscriber_remove(struct resp_waiter *waiter);
 bool resp_subscriber_has(struct resp_subscriber *subscriber, const unsigned char *token);
 
 /* Ends the waiter's watch, also a later one. */
-void resp_subscriber_interrupt(struct resp_subscriber *subscriber, struct resp_waiter *waiter);
+void resp_subscriber_interrupt_locked(struct resp_subscriber *subscriber,
+                                      struct resp_waiter *waiter);
 
 /* Takes in messages that have arrived, and ends of subscriptions. Releases the mutex meanwhile. */
 void resp_subscriber_catch_up_locked(struct resp_subscriber *subscriber);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/channel.c plugins/redis/wire_open.c plugins/net/stream.c */
+/* Tests: plugins/resp/subscription.c plugins/redis/wire_open.c plugins/net/stream.c */
 /* Tests: plugins/net/stream_connect.c */
 /* Is what happened said plainly when the network or the server fails? (C4, C8, C9, TRY-4) */
 #include "proxy_client.h"
@@ -459,6 +459,8 @@ Test(faults, INT_1_a_watch_that_is_still_connecting_is_interrupted)
         tell("accept on");
         cr_assert_eq(dlt_leave(&s, &b), DLOCK_OK);
         cr_assert_eq(s.host.logs, 0, "nothing failed");
+        dlt_session_close(&s); /* and the connection that is being made */
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/watch.c plugins/redis/hub.c */
+/* Tests: plugins/redis/waiter.c plugins/resp/subscriber.c */
 /* Is the queue first come, first served, and is a grant worth what it says? (WAT, LEA, the rules of
  * REFRESH) */
 #include "redis_kit.h"

@@ -108,7 +108,8 @@ mutant 14 "names compared as text" "$mysql" \
 
 mutant 15 "subscribed, and not asked again" "$redis" \
     "test_redis_queue --filter 'queue/a_subscriber*'" \
-    plugins/redis/watch.c "if (!hub->up || waiter->round != hub->round)" "if (!hub->up)"
+    plugins/redis/waiter.c "waiter->unheard ? subscribed : waiter->base.recheck != 0" \
+    "!waiter->unheard && waiter->base.recheck != 0 && !subscribed"
 
 mutant 16 "a renewal that failed is the last" dlock-sim \
     "dlock-sim --profile lossy --seed 1 --count 100" \
