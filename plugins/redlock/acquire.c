@@ -72,7 +72,7 @@ static unsigned said_no_count(const struct redlock_round *round)
     return count;
 }
 
-/* True: one owner may hold a majority, if `more` nodes are his besides those that name him. */
+/* True: one owner may hold a majority, if `more` nodes have it besides the nodes that name it. */
 static bool holder_with(const struct redlock_round *round, unsigned more)
 {
     const struct taking *taking = round->data;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define REFUSED_NS   DL_NS_PER_S /* until the node is told again */
+#define REFUSED_NS   DL_NS_PER_S /* until the release is sent again */
 #define REFUSALS_MAX 30          /* of one release; then the lease is left to its end */
 
 static bool gives_back(const struct redlock_sent_request *release,

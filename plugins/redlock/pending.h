@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pending.h - releases that nodes have not been told of yet.
+ * pending.h - releases that have yet to reach their nodes.
  *
  * There is one list a node, for all sessions of a client. A release gets into the list when it
  * cannot be sent, when its connection ends without an answer, and when the node refuses it. Any
@@ -34,7 +34,7 @@ void redlock_pending_init(struct redlock_pending *pending);
 void redlock_pending_fini(struct redlock_pending *pending);
 
 /*
- * Adds a release that the node is told of at due_ns or later. If the list has the same release for
+ * Adds a release, which is due at due_ns. If the list has the same release for
  * an earlier round, the later round replaces it. A full list forgets its oldest release, and
  * without memory the new one is forgotten: the lease then ends by itself.
  */

@@ -84,15 +84,18 @@ static const struct dlock_option_spec redlock_options[] = {
      "a further node, as redis://[user:password@]host[:port][/db] or rediss://, percent-encoded as "
      "a whole; may be given again"},
     {"any_count", "bool", "off", NULL, "accept an even number of nodes, or fewer than 3"},
-    {"prefix", "text", "rl:", "0..64", "what all keys begin with; no braces"},
+    {"prefix", "text", "rl:", "0..64", "the beginning of all keys; no braces"},
     {"node_timeout", "duration", "0", "0..10s",
      "how long one node may take to answer; 0: ttl/20, between 5ms and 50ms"},
     {"restart_guard", "duration", "30s", "0..7d",
-     "a node that is up for less has no vote on new locks: at least the longest ttl of any client. "
-     "0: off, a restart of a majority may make two holders"},
+     "a node that has been up for a shorter time has no vote on new locks: at least the longest "
+     "ttl of "
+     "any client. 0: off, a restart of a majority may make two holders"},
     {"retry_count", "int", "3", "0..100",
-     "further rounds of one attempt when nobody got a majority because several tried at once"},
-    {"retry_delay", "duration", "50ms", "1ms..10s", "a random time up to this goes between rounds"},
+     "how often one attempt repeats a split vote: several callers asked at once, and no one got a "
+     "majority"},
+    {"retry_delay", "duration", "50ms", "1ms..10s",
+     "the longest of the random pauses between these repetitions"},
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},
@@ -103,7 +106,7 @@ static const struct dlock_option_spec redlock_options[] = {
      "how much of a node's certificate is checked; unset: full, which has to be valid and for the "
      "host; ca: for any name; none: nothing, so that anybody can be a node"},
     {"unsafe_eviction", "bool", "off", NULL,
-     "accept nodes that throw keys away when their memory is full"},
+     "accept nodes that remove keys when their memory is full"},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

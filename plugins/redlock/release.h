@@ -33,7 +33,7 @@ void redlock_release_fill(struct redlock_sent_request *release, const unsigned c
                           uint32_t name_len, const unsigned char *token, uint32_t last_round,
                           enum redlock_release_kind what);
 
-/* Makes it a pending release: the node is told of it when there is a connection. */
+/* Makes it a pending release, which is due at once. */
 void redlock_release_later(struct redlock_session *session, unsigned node,
                            const struct redlock_sent_request *release);
 /* Sends it now. False: it could not be sent, and is pending. */

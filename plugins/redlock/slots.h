@@ -5,10 +5,10 @@
  * A client holds a lock while it holds it on a majority of independent Redis servers. A call is one
  * round or two: one request to all nodes at once, and a verdict from their answers.
  *
- * Files, each one uses those above it alone:
+ * Files; each one uses the files above it alone:
  *   config    what the URI says              quorum   what the answers of N nodes mean together
  *   script    the scripts                    request  a script with its keys and arguments
- *   node      a connection and its requests  pending  releases that nodes have not been told of
+ *   node      a connection and its requests  pending  releases that have yet to reach a node
  *   client    what all sessions share        attempt  which attempts live
  *   session   a connection to each node      release  taking back a lease or a queue entry
  *   round     one request to all nodes       deliver  what becomes of an answer

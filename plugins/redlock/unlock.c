@@ -26,7 +26,7 @@ static enum redlock_quorum_verdict release_judge(const struct redlock_round *rou
     return redlock_quorum_released(&round->tally);
 }
 
-/* Nodes that were not asked are told later. */
+/* The release is pending for the nodes that it was not sent to. */
 static void release_rest(const struct redlock_round *round)
 {
     struct redlock_session *session = round->session;
