@@ -206,7 +206,7 @@ enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status = lock_check(lock, &e);
 
     if (status == DLOCK_OK)
-        status = dl_downgrade(lock, &e);
+        status = dl_renew_downgrade(lock, &e);
     return dl_error_export(err, &e, status);
 }
 

@@ -146,7 +146,7 @@ static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
     return status;
 }
 
-enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dl_renew_downgrade(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status;

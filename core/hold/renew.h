@@ -8,7 +8,7 @@
 #include "hold/handle.h"
 
 enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err);
-enum dlock_status dl_downgrade(struct dlock *lock, struct dlock_error *err);
+enum dlock_status dl_renew_downgrade(struct dlock *lock, struct dlock_error *err);
 
 /* Renews a lease that the handle, which is in a phase, does not hold yet, with or without an answer
  * by deadline_ns. *valid_until_ns: in: the end of the validity as far as it is known; out, with OK:
