@@ -2,44 +2,71 @@
 /*
  * dlock.h - distributed locks for applications.
  *
- *     struct dlock_client *client;
- *     struct dlock *lock;
- *     dlock_client_open("sqlite:///var/lib/app/locks.db", NULL, &client, &err);
- *     dlock_new(client, "nightly-report", 14, NULL, &lock, &err);
- *     if (dlock_trylock(lock, &err) == DLOCK_OK) {
- *         ... while (dlock_state(lock) != DLOCK_STATE_LOST) work; ...
- *         dlock_unlock(lock, NULL);
+ * EXAMPLE. A program that does its work only while it holds the lock:
+ *
+ *     #include <dlock/dlock.h>
+ *     #include <stdio.h>
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         struct dlock_error err = DLOCK_ERROR_INIT;
+ *         struct dlock_client *client = NULL;
+ *         struct dlock *lock = NULL;
+ *         enum dlock_status status;
+ *
+ *         status = dlock_client_open(argc > 1 ? argv[1] : NULL, NULL, &client, &err);
+ *         if (status == DLOCK_OK)
+ *             status = dlock_new(client, "nightly-report", 14, NULL, &lock, &err);
+ *         if (status == DLOCK_OK)
+ *             status = dlock_trylock(lock, &err);
+ *         if (status == DLOCK_OK) {
+ *             for (int step = 1; step <= 3 && dlock_state(lock) != DLOCK_STATE_LOST; step++)
+ *                 printf("step %d\n", step);
+ *             status = dlock_unlock(lock, &err);
+ *         }
+ *         if (status != DLOCK_OK)
+ *             fprintf(stderr, "%s: %s\n", dlock_status_name((int)status), err.message);
+ *         dlock_free(lock);
+ *         dlock_client_close(client);
+ *         return status != DLOCK_OK;
  *     }
- *     dlock_free(lock);
- *     dlock_client_close(client);
  *
- * What is promised, on which store, is in docs/guarantees.md; the clause numbers C1 to C17 below
- * are its numbers.
+ * The page docs/guarantees.md says what is promised, and on which store. The clauses C1 to C17
+ * below have its numbers.
  *
- * THREADS. Every function may be called from any thread. THE HANDLE IS THE OWNER: threads that
- * have to exclude each other use a handle each. A second acquire on a handle that is held or
- * being acquired is DLOCK_ALREADY, at once, unless it is recursive.
+ * THREADS. Every function may be called from any thread.
+ *   - The handle is the owner. Threads that have to exclude each other use a handle each.
+ *   - A second acquire on a handle that is held or being acquired is DLOCK_ALREADY at once, unless
+ *     the handle is recursive.
  *
- * WAITING. Threads of one client that wait for one name form a queue in the process, and only its
- * head, or the readers at its head, talk to the store; dlock_trylock is BUSY while others wait.
- * When a lock is released to a thread of the same client that waits for it with the same ttl, the
- * lease may go straight to that thread (see the option "handoff" in docs/uri.md), each time with a
- * higher fencing token.
+ * WAITING. Threads of one client that wait for one name form a queue in the process.
+ *   - Only the first waiter talks to the store, or all readers together if readers are first.
+ *   - dlock_trylock is DLOCK_BUSY while other threads of the client wait.
+ *   - A lock that is unlocked may go straight to a waiting thread of the same client that asks for
+ *     the same ttl, each time with a higher fencing token. The option "handoff" in docs/uri.md
+ *     limits this.
  *
- * SIGNALS. dlock_state, dlock_remaining_ms and dlock_fence are async-signal-safe. All others are
- * not, dlock_cancel and dlock_client_shutdown included: they lock a mutex. To end a wait by a
- * signal, let a thread take the signal (sigwait, signalfd) and call dlock_cancel.
+ * SIGNALS. dlock_state, dlock_remaining_ms and dlock_fence are async-signal-safe. No other function
+ * is, also not dlock_cancel and dlock_client_shutdown: they lock a mutex. To end a wait by a
+ * signal, let a thread take the signal (sigwait, signalfd) and call dlock_cancel there.
  *
- * THREAD CANCELLATION. No thread may be cancelled (pthread_cancel) in a call, or leave it by
- * longjmp: mutexes would stay locked, and other threads would hang.
+ * THREAD CANCELLATION. A thread must not be cancelled (pthread_cancel) inside a call, and must not
+ * leave a call by longjmp: mutexes would stay locked, and other threads would hang.
  *
- * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which counts suspend
- * and never steps.
+ * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which includes suspended
+ * time and never steps.
  *
- * FORK. In a forked child every call on an inherited client or handle answers DLOCK_FORKED; free
- * and close there release memory only and send nothing (C10).
+ * FORK. In a forked child each call on an inherited client or handle returns DLOCK_FORKED.
+ * dlock_free and dlock_client_close release memory there and send nothing (C10).
  *
- * The library never prints, exits, or changes signal dispositions; its descriptors are
+ * STRUCTURES. Set struct_size to the sizeof of the structure before you pass one. 0 means the first
+ * published size. Members that are appended later are zero for older programs, and zero means
+ * "default".
+ *
+ * OTHER LANGUAGES. The six inline functions below are not symbols of the library: call
+ * dlock_acquire, on which they are built.
+ *
+ * The library never prints, never exits and never changes signal dispositions. Its descriptors are
  * close-on-exec.
  */
 #ifndef DLOCK_H
@@ -55,27 +82,28 @@ extern "C" {
 struct dlock_client; /* one store, chosen by URI */
 struct dlock;        /* one lock object: a name, its options and, while held, the lease */
 
-/* States of a handle, not to be mixed up with statuses. */
+/* States of a handle. They are not statuses. */
 enum dlock_state {
     DLOCK_STATE_FREE = 0,
     DLOCK_STATE_HELD = 1,
     DLOCK_STATE_DOUBTFUL = 2, /* held and valid, but the last renewal failed */
-    DLOCK_STATE_LOST = 3      /* was held; until dlock_unlock acknowledges it */
+    DLOCK_STATE_LOST = 3      /* was held; until dlock_unlock acknowledges the loss */
 };
 
 enum dlock_reason {
-    DLOCK_REASON_EXPIRED = 1,  /* the lease ran out before a renewal was confirmed */
-    DLOCK_REASON_TAKEN = 2,    /* the store says that it is not ours: broken, deleted, taken over */
+    DLOCK_REASON_EXPIRED = 1,  /* the lease ended before a renewal was confirmed */
+    DLOCK_REASON_TAKEN = 2,    /* the store says that the lock is not ours: broken or deleted */
     DLOCK_REASON_MAX_HOLD = 3, /* held for max_hold */
     DLOCK_REASON_SESSION = 4   /* the session that carried the lock ended */
 };
 
-/* Zero means "default", so what defaults to on is not a bool. */
+/* Zero means "default", and so an option whose default is on is not a bool. */
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
-#define DLOCK_FOREVER INT64_C(-1) /* timeout: wait for ever */
-#define DLOCK_TRY     INT64_C(-2) /* timeout, dlock_options.wait_ms: one attempt, no wait */
-#define DLOCK_WAIT    INT64_C(-3) /* timeout: the handle's wait_ms */
+/* Special timeouts. */
+#define DLOCK_FOREVER INT64_C(-1) /* wait without a limit */
+#define DLOCK_TRY     INT64_C(-2) /* one attempt, no wait; also for dlock_options.wait_ms */
+#define DLOCK_WAIT    INT64_C(-3) /* wait for the handle's wait_ms */
 
 #define DLOCK_NAME_MAX    255
 #define DLOCK_TOKEN_CHARS 33 /* an owner token in hex, with its NUL */
@@ -86,109 +114,136 @@ enum dlock_notice_kind {
 };
 
 struct dlock_notice {
-    uint32_t struct_size; /* sizeof(struct dlock_notice); set it before dlock_client_next */
+    uint32_t struct_size; /* sizeof(struct dlock_notice) */
     enum dlock_notice_kind kind;
     enum dlock_reason reason;
-    struct dlock *lock; /* valid until dlock_free, which drops notices not yet taken */
+    struct dlock *lock; /* valid until dlock_free, which drops notices that were not taken */
     void *user;         /* dlock_options.user */
     uint64_t fence;     /* of the acquisition that was lost */
 };
 
 /*
- * Runs on the client's keeper thread: return soon, renewals of the client's other locks wait.
- * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock; dlock_free
- * and dlock_client_close are refused there (nothing happens but a log line).
+ * Told of each loss, on the client's renewer thread.
+ *
+ * Return soon: renewals of the client's other locks wait meanwhile.
+ * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock.
+ * dlock_free and dlock_client_close are refused there: they only log a line.
  */
-typedef void dlock_notice_fn(void *arg, const struct dlock_notice *event);
+typedef void dlock_notice_fn(void *arg, const struct dlock_notice *notice);
 
-/* Any thread; one line without newline; borrowed for the call. Never holds a password. */
+/*
+ * Gets a line for the log, on any thread.
+ *
+ * message: one line without a newline, valid during the call. It never holds a password.
+ */
 typedef void dlock_log_fn(void *arg, enum dlock_log_level level, const char *message);
 
 struct dlock_client_options {
     uint32_t struct_size; /* sizeof(struct dlock_client_options) */
-    const char
-        *plugin_dirs;     /* absolute, ':'-separated; NULL: DLOCK_PLUGIN_PATH, then compiled in */
-    const char *defaults; /* "ttl=30s&wait=10s": options as in a URI's query, overriding it */
-    dlock_log_fn *log;
+    /* Directories of plugins, absolute, with ':' between them. NULL: those of the environment's
+     * DLOCK_PLUGIN_PATH, then the one that was compiled in. */
+    const char *plugin_dirs;
+    const char *defaults; /* options as in a URI's query, "ttl=30s&wait=10s"; they override it */
+    dlock_log_fn *log;    /* NULL: no log */
     void *log_arg;
-    dlock_notice_fn *on_lost; /* NULL: losses queue for dlock_client_next */
+    dlock_notice_fn *on_lost; /* NULL: losses are queued for dlock_client_next */
     void *on_lost_arg;
-    enum dlock_tri create; /* off: a store that does not exist is not made, DLOCK_NO_STORE; default:
-                              as the URI says */
+    enum dlock_tri create; /* off: a store that does not exist is not made, and the status is
+                              DLOCK_NO_STORE; default: as the URI says */
 };
 
 struct dlock_options {
-    uint32_t struct_size;  /* sizeof(struct dlock_options) */
-    int64_t ttl_ms;        /* lease; 0: the client's, then 30 s; else 50 ms to 7 days */
-    int64_t wait_ms;       /* of dlock_lock; 0: the client's, then for ever; or DLOCK_TRY */
-    int64_t op_timeout_ms; /* one exchange with the store; 0: min(ttl/4, 2 s) */
-    int64_t max_hold_ms;   /* renewed no longer than this; 0: no bound */
-    enum dlock_tri renew;  /* default on: the client's keeper renews at ttl/3 */
-    enum dlock_tri fence;  /* on: DLOCK_UNSUPPORTED where there is none, from dlock_new, or from the
-                              first acquire if the client is not connected yet (open=lazy) */
-    const char *label;     /* for inspect; copied; at most 64 printable bytes */
-    void *user;            /* returned in events */
-    enum dlock_tri
-        recursive;        /* default off: acquiring again while held is counted, see dlock_lock */
-    enum dlock_tri queue; /* default on: wait first come first served where the store can */
+    uint32_t struct_size; /* sizeof(struct dlock_options) */
+    int64_t ttl_ms;       /* length of the lease, 50 ms to 7 days; 0: the client's, then 30 s */
+    int64_t wait_ms; /* how long DLOCK_WAIT waits, or DLOCK_TRY; 0: the client's, then forever */
+    int64_t op_timeout_ms; /* limit of one exchange with the store; 0: min(ttl/4, 2 s) */
+    int64_t max_hold_ms;   /* limit of the time for which the lock is renewed; 0: none */
+    enum dlock_tri renew;  /* default on: the client's renewer renews at ttl/3 */
+    /* on: DLOCK_UNSUPPORTED where the store has no fencing tokens. dlock_new says so, or the first
+     * acquire if the client is not connected yet (open=lazy). */
+    enum dlock_tri fence;
+    const char *label;        /* for inspect; copied; at most 64 printable bytes */
+    void *user;               /* returned in notices */
+    enum dlock_tri recursive; /* default off; on: an acquire of a held handle is counted */
+    enum dlock_tri queue;     /* default on: first come, first served where the store can */
 };
 
 /*
- * Opens the store of `uri`, loading its plugin and connecting to it: within connect_timeout, or
- * the URI's `wait` if that is shorter; the first refusal is the answer. With the option open=lazy
- * it does not connect: errors of the store come from the first call. `uri` NULL: the environment's
- * DLOCK_URI, else the embedded default, a SQLite file whose path depends on the effective user
- * only. "@/path" reads the URI from that file. Grammar and options: docs/uri.md.
+ * Opens a store: loads its plugin and connects to it.
  *
- * options may be NULL. *out is set on DLOCK_OK only; close it with dlock_client_close.
- * INVALID: the URI or an option (the text shows the place). NO_PLUGIN, PLUGIN_LOAD, PLUGIN_ABI.
- * UNAVAILABLE, AUTH, CONFIG, PROTOCOL: the store. NO_STORE: it does not exist, and create is off.
- * NOMEM.
+ * uri: docs/uri.md has the grammar and the options. "@/path" reads the URI from that file. NULL:
+ * the environment's DLOCK_URI, else the embedded default, a SQLite file whose path depends on the
+ * effective user only.
+ * options: may be NULL.
+ * out: set with DLOCK_OK only. Close the client with dlock_client_close.
+ *
+ * The call takes connect_timeout at most, or the URI's `wait` if that is shorter. The first refusal
+ * ends it. With the option open=lazy the call does not connect, and the first call that needs the
+ * store reports the errors of the store.
+ *
+ *   DLOCK_INVALID      the URI or an option is wrong; the text shows the position
+ *   DLOCK_NO_PLUGIN, DLOCK_PLUGIN_LOAD, DLOCK_PLUGIN_ABI   the plugin
+ *   DLOCK_UNAVAILABLE, DLOCK_AUTH, DLOCK_CONFIG, DLOCK_PROTOCOL, DLOCK_NO_QUORUM   the store
+ *   DLOCK_NO_STORE     the store does not exist, and create is off
+ *   DLOCK_NOMEM
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_client_open(const char *uri,
                                                          const struct dlock_client_options *options,
                                                          struct dlock_client **out,
                                                          struct dlock_error *err);
 
-/* Every wait, now and later, returns CLOSED, and so does every new acquire. Held locks stay held.
- * Not async-signal-safe, see SIGNALS above. */
+/* Makes every wait, now and later, and every new acquire return DLOCK_CLOSED. Held locks stay held.
+ */
 DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
 
 /*
- * Shuts down, waits for calls in progress, unlocks what is held and disconnects. The unlocks take
- * connect_timeout at most together. After the first one that ends with UNKNOWN, UNAVAILABLE or
- * NO_QUORUM, the store is asked nothing more: the other locks end with their leases. One line of
- * the log says how many were not unlocked. Handles left over answer CLOSED and still have to be
- * freed. NULL is fine.
+ * Closes a client: shuts it down, waits for the calls in progress, unlocks what is held,
+ * disconnects.
+ *
+ * All unlocks together take connect_timeout at most. After the first unlock that ends with
+ * DLOCK_UNKNOWN, DLOCK_UNAVAILABLE or DLOCK_NO_QUORUM the store is asked nothing more, and the
+ * other locks end with their leases. One line of the log says how many locks were not unlocked.
+ * Handles that are left return DLOCK_CLOSED and still have to be freed. client may be NULL.
  */
 DLOCK_API void dlock_client_close(struct dlock_client *client);
 
-/* DLOCK_CAP_* in force: what this URI and this server give. With open=lazy, and until the first
- * connection: the most that the plugin can give. */
+/* The DLOCK_CAP_* in force: what this URI and this server give. Before the first connection
+ * (open=lazy): the most that the plugin can give. */
 DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
 
-/* The URI with *** for each secret, a relative path made absolute; borrowed until close. With ***
- * in it no store can be opened: INVALID. */
+/* The URI, valid until close. *** stands for each secret, and a relative path is made absolute. A
+ * URI with *** in it opens no store: DLOCK_INVALID. */
 DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
 
-/* "SQLite 3.40.1", for messages; borrowed until close. "": open=lazy, and not connected yet. */
+/* The server for messages, "SQLite 3.40.1", valid until close. "": not connected yet (open=lazy).
+ */
 DLOCK_API const char *dlock_client_server(struct dlock_client *client);
 
 /*
- * A descriptor that polls readable while loss events are queued. Owned by the client: do not read
- * or close it. -1: losses go to the on_lost callback, or another process.
+ * A descriptor that polls readable while notices are queued.
+ *
+ * The client owns it: do not read or close it.
+ * -1: losses go to the callback on_lost, or this is a forked child.
  */
 DLOCK_API int dlock_client_fd(struct dlock_client *client);
 
-/* Takes one loss event. 1: *event is filled as far as its struct_size says (0, or less than the
- * first published size: that one); 0: none is queued. Does not block. */
+/*
+ * Takes one notice from the queue. Does not block.
+ *
+ * notice: filled as far as its struct_size says.
+ * Returns 1: *notice is filled; 0: none is queued; -1: error, and *err says which.
+ */
 DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
                                 struct dlock_error *err);
 
 /*
- * A handle for `name`: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11). No
- * request is sent. options may be NULL. *out is set on DLOCK_OK only; free it with dlock_free.
- * INVALID, UNSUPPORTED, CLOSED, FORKED, NOMEM.
+ * Makes a handle for a name. Sends no request.
+ *
+ * name: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11).
+ * options: may be NULL.
+ * out: set with DLOCK_OK only. Free the handle with dlock_free.
+ *
+ * DLOCK_INVALID, DLOCK_UNSUPPORTED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_NOMEM.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, const void *name,
                                                  size_t name_len,
@@ -196,34 +251,46 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, co
                                                  struct dlock **out, struct dlock_error *err);
 
 /*
- * Cancels a wait on the handle in another thread and waits for that call to return, unlocks what
- * is held (at most op_timeout; the result is only logged), frees. NULL is fine.
+ * Frees a handle. lock may be NULL.
+ *
+ * A call of another thread that waits on the handle is cancelled first, and this call waits for its
+ * return. A held lock is unlocked, which takes op_timeout at most; the result is only logged.
  */
 DLOCK_API void dlock_free(struct dlock *lock);
 
 /*
- * Acquire. dlock_lock waits for options.wait_ms; dlock_trylock makes one attempt; dlock_timedlock
- * waits for timeout_ms (0: one attempt, DLOCK_FOREVER). The rd variants take shared mode and need
- * DLOCK_CAP_RWLOCK.
+ * Acquires the lock of a handle.
  *
- *   OK           held and valid for at least max(10 ms, a tenth of the lease), or for max_hold if
- *                that is less (C3)
- *   BUSY         one attempt, and somebody else holds it
- *   TIMEOUT      not acquired
- *   CANCELED     by dlock_cancel or dlock_free
- *   CLOSED       by dlock_client_shutdown or close
- *   UNKNOWN      no conclusive answer before the deadline. A release by token was sent; at worst
- *                the name stays taken for one ttl (C4)
- *   ALREADY      the handle is held or being acquired
- *   LOST         the handle lost its lock and nobody acknowledged that yet: dlock_unlock first
- *   UNAVAILABLE AUTH CONFIG PROTOCOL NO_QUORUM UNSUPPORTED FORKED NOMEM INTERNAL: not acquired
+ * mode: DLOCK_SHARED needs DLOCK_CAP_RWLOCK.
+ * timeout_ms: how long to wait, DLOCK_FOREVER, DLOCK_TRY or DLOCK_WAIT. 0: one attempt.
  *
- * The timeout covers the store, too: refused connections, host names that are not found, missing
- * nodes, guard times and requests without an answer are repeated until the deadline, each for
- * op_timeout at most. The deadline alone ends the wait, and the status says what was waited for:
- * TIMEOUT: the store answered, and others had the lock (or a guard time was not over: the text says
- * so); UNAVAILABLE, NO_QUORUM, UNKNOWN: the store failed, with its words. A failure that a person
- * has to mend ends the wait at once: AUTH, CONFIG, PROTOCOL, INVALID and all others.
+ *   DLOCK_OK           held, and valid for at least 10 ms or a tenth of the lease, whichever is
+ * more; or for max_hold if that is less (C3) DLOCK_BUSY         one attempt was made, and another
+ * owner holds the name DLOCK_TIMEOUT      not acquired DLOCK_CANCELED     not acquired, because of
+ * dlock_cancel or dlock_free DLOCK_CLOSED       not acquired, because of dlock_client_shutdown or
+ * dlock_client_close DLOCK_UNKNOWN      no conclusive answer before the deadline. A release by
+ * token was sent. At worst the name stays taken for one ttl (C4) DLOCK_ALREADY      the handle is
+ * held or being acquired DLOCK_LOST         the handle lost its lock, and the loss is not
+ * acknowledged: call dlock_unlock DLOCK_UNAVAILABLE, DLOCK_AUTH, DLOCK_CONFIG, DLOCK_PROTOCOL,
+ * DLOCK_NO_QUORUM, DLOCK_UNSUPPORTED, DLOCK_FORKED, DLOCK_INVALID, DLOCK_NOMEM, DLOCK_INTERNAL not
+ * acquired
+ *
+ * The timeout covers a store that fails. Refused connections, host names that are not found,
+ * missing nodes, guard times and requests without an answer are repeated until the deadline, each
+ * for op_timeout at most. The status says what was waited for:
+ *   - DLOCK_TIMEOUT: the store answered, and others had the lock, or a guard time was not over. The
+ *     text says which.
+ *   - DLOCK_UNAVAILABLE, DLOCK_NO_QUORUM, DLOCK_UNKNOWN: the store failed. The text is the store's.
+ * A failure that a person has to mend ends the wait at once: DLOCK_AUTH, DLOCK_CONFIG,
+ * DLOCK_PROTOCOL, DLOCK_INVALID and all others.
+ *
+ * With dlock_options.recursive an acquire on a handle that holds the lock is DLOCK_OK, sends
+ * nothing, and is counted:
+ *   - dlock_unlock must be called as often. The last call releases the lock.
+ *   - A handle that holds the lock exclusively may acquire it shared. A handle that holds it shared
+ *     and asks for exclusive gets DLOCK_ALREADY.
+ *   - After a loss each outstanding dlock_unlock returns DLOCK_LOST.
+ *   - DLOCK_INVALID: acquired too often to count.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode,
                                                      int64_t timeout_ms, struct dlock_error *err);
@@ -263,127 +330,153 @@ static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock,
 }
 
 /*
- * With dlock_options.recursive an acquire on a handle that holds the lock is OK without I/O,
- * however little is left of the lease, and counts; dlock_unlock has to be called as often, the last
- * one releases. Exclusive includes shared; a handle that holds shared and asks for exclusive is
- * told ALREADY. Once LOST, every unlock that is outstanding says LOST. INVALID: nested too deep to
- * count.
- */
-
-/*
- * Gives the lock back. The claim ends when the call is entered, whatever it answers (except
- * ALREADY: an acquire is in progress on the handle in another thread).
+ * Releases the lock.
  *
- *   OK           released
- *   LOST         it was lost before; acknowledged now, the handle is free again
- *   NOT_HELD     nothing to release
- *   UNKNOWN, UNAVAILABLE and other backend statuses: the store frees the name by itself when the
- *                lease ends. The call may be repeated; then "gone" is OK. On stores of sessions
- *                (DLOCK_CAP_SESSION) the session was ended with the first call: the next one is
- *                NOT_HELD. A new acquire on the handle is allowed too.
+ * The claim ends when the call is entered, whatever the call returns. Only DLOCK_ALREADY changes
+ * nothing: another thread is acquiring the handle.
+ *
+ *   DLOCK_OK         released
+ *   DLOCK_LOST       it was lost before. The loss is acknowledged now, and the handle is free again
+ *   DLOCK_NOT_HELD   nothing to release
+ *   DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and other statuses of the store: the store frees the name by
+ *                    itself when the lease ends. The call may be repeated, and a lock that is gone
+ * is DLOCK_OK then. Where leases live in sessions (DLOCK_CAP_SESSION) the first call ended the
+ * session, and the next one is DLOCK_NOT_HELD. A new acquire on the handle is allowed, too
  */
 DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
 
 /*
- * Extends the lease to ttl_ms from now (0: as before; otherwise the keeper renews to it from now
- * on, too). Never shortens what the store granted. OK; LOST; NOT_HELD; UNKNOWN, UNAVAILABLE...: the
- * old validity stands.
+ * Extends the lease to ttl_ms from now. Never shortens what the store granted.
+ *
+ * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too.
+ *
+ * DLOCK_OK; DLOCK_LOST; DLOCK_NOT_HELD; DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and others: the old
+ * validity stands.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms,
                                                    struct dlock_error *err);
 
 /*
- * Turns an exclusive claim into a shared one with no gap in between; needs DLOCK_CAP_DOWNGRADE. The
- * exclusive claim ends when the call is entered. OK, also if it was shared before; LOST; NOT_HELD;
- * INVALID: it was acquired more than once (recursive); UNSUPPORTED; UNKNOWN, UNAVAILABLE...: the
- * claim is shared, but others may have to wait until the next renewal repeats it.
+ * Turns an exclusive claim into a shared one without a gap. Needs DLOCK_CAP_DOWNGRADE.
+ *
+ * The exclusive claim ends when the call is entered.
+ *
+ *   DLOCK_OK          shared; also if it was shared before
+ *   DLOCK_LOST, DLOCK_NOT_HELD, DLOCK_UNSUPPORTED
+ *   DLOCK_INVALID     acquired more than once (recursive)
+ *   DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and others: the claim is shared, but others may have to wait
+ *                     until the next renewal repeats the request
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err);
 
 /*
- * Takes up a lease that exists in the store, by its token (hex, as dlock_token gives it): another
- * process of the same owner took it, and must not use it any more; its dlock_free and
- * dlock_client_close would release it, too, so that it ends by _exit, or is dead. The handle has to
- * be free. OK: held and renewed to the handle's ttl, with a fencing token above all that the lease
- * had until it was first adopted; one that is adopted again has the same token again. NOT_HELD: the
- * token holds this name no more. INVALID: not a token. UNSUPPORTED: a store whose leases live in a
- * session, or that cannot be inspected. Others as dlock_trylock.
+ * Takes over a lease that exists in the store, by its owner token.
+ *
+ * token: hex, as dlock_token gives it.
+ *
+ * Another process of the same owner acquired the lease. That process is dead, or must not use the
+ * lease any more and must end by _exit: its dlock_free and dlock_client_close would release the
+ * lease. The handle must be free.
+ *
+ *   DLOCK_OK            held, and renewed to the handle's ttl. The fencing token is above all that
+ * the lease had until it was first adopted. A lease that is adopted again has the same fencing
+ * token again DLOCK_NOT_HELD      the token does not hold this name any more DLOCK_INVALID not a
+ * token DLOCK_UNSUPPORTED   the leases of this store live in sessions, or it cannot be inspected
+ *   others              as dlock_trylock
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
 
 /*
- * The acquire in progress on this handle returns CANCELED as soon as its present exchange ends (at
- * most 2 x op_timeout: one to wait, one to withdraw the request). If that exchange has decided the
- * outcome, the acquire returns the outcome. If no acquire is in progress, the next one on the
- * handle returns CANCELED, so that a cancel that comes too early is not lost; dlock_cancel_reset
- * takes that back. Inner acquires of a recursive handle and dlock_adopt are not cancelled.
+ * Makes the acquire in progress on this handle return DLOCK_CANCELED as soon as its current
+ * exchange ends: after at most 2 x op_timeout, one to wait and one to withdraw the request.
+ *
+ * If that exchange has decided the outcome, the acquire returns the outcome.
+ * If no acquire is in progress, the next one on the handle returns DLOCK_CANCELED, so that a cancel
+ * that comes too early is not lost. dlock_cancel_reset takes that back.
+ * An inner acquire of a recursive handle and dlock_adopt are not cancelled.
  */
 DLOCK_API void dlock_cancel(struct dlock *lock);
 
-/* A cancel that no acquire has seen is forgotten. */
+/* Forgets a cancel that no acquire has seen. */
 DLOCK_API void dlock_cancel_reset(struct dlock *lock);
 
 /*
- * State without I/O, from atomics and clock_gettime alone: async-signal-safe, and right even if
- * the process was stopped or no thread of the library ran (C2). In a forked child: FREE and 0.
+ * State and validity of a handle without I/O, async-signal-safe.
+ *
+ * Both are right even if the process was stopped, or if no thread of the library ran (C2). In a
+ * forked child: DLOCK_STATE_FREE and 0.
  */
 DLOCK_API enum dlock_state dlock_state(const struct dlock *lock);
 DLOCK_API int64_t dlock_remaining_ms(const struct dlock *lock); /* 0 unless held and valid */
 
-/* The fencing token of the present or last acquisition; 0: none. Rises with each exclusive claim.
- */
+/* The fencing token of the present or last acquisition, async-signal-safe; 0: none. It rises with
+ * each exclusive acquisition of the name. */
 DLOCK_API uint64_t dlock_fence(const struct dlock *lock);
 
-/* The owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its length. */
+/* Writes the owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its
+ * length; 0: not held, or no room. */
 DLOCK_API size_t dlock_token(const struct dlock *lock, char *hex, size_t size);
 
-/* Calls fn once for each live holder of the name; none when it is free. OK, or UNSUPPORTED ...
- * Of a store of several servers err->nodes says what each of them says, also with OK: its status is
- * OK (free), BUSY (held) or why it says nothing. */
+/*
+ * Calls fn once for each live holder of a name. A free name has none.
+ *
+ * A store of several servers says with dlock_error_node what each of them says, also with DLOCK_OK:
+ * the node's status is DLOCK_OK (free), DLOCK_BUSY (held) or why it says nothing.
+ */
 DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
                                                  size_t name_len, dlock_holder_fn *fn, void *arg,
                                                  struct dlock_error *err);
 
-/* The same for all names that begin with prefix (0 bytes: all). A snapshot, in no promised order.
- */
+/* The same for all names that begin with prefix; an empty prefix: all names. A snapshot, in no
+ * promised order. */
 DLOCK_API enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
                                               size_t prefix_len, dlock_holder_fn *fn, void *arg,
                                               struct dlock_error *err);
 
 /*
- * Takes the name away from its holder, who learns it at the next renewal. owner: only this token
- * (hex); NULL: whoever holds it. OK; NOT_HELD: free, or held by another than owner. For one second
- * after its last confirmation the lease may still go on to another thread of the holder's client.
+ * Takes the name away from its holder. The holder finds out at its next renewal.
+ *
+ * owner: only the holder with this owner token, in hex; NULL: any holder.
+ *
+ * DLOCK_OK; DLOCK_NOT_HELD: the name is free, or another owner holds it. For one second after the
+ * last confirmation of the lease, the lease may still go to another thread of the holder's client.
  */
 DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, const void *name,
                                                size_t name_len, const char *owner,
                                                struct dlock_error *err);
 
 /*
- * Looks at the store again: how it is set up, and what of that costs something. Calls fn (NULL:
- * nobody listens) for each finding; it may not call into the same client. Durability that is found
- * to be gone is gone from dlock_client_caps afterwards. CONFIG: the store cannot keep a lock safely
- * any more; the client takes no lock until a later probe finds it mended. Takes no longer than
- * connect_timeout or an exchange, whichever is more. OK; UNSUPPORTED: this store has nothing to
- * tell; others as dlock_client_inspect.
+ * Checks again how the store is set up, and what of that weakens a promise.
+ *
+ * fn: called for each check; may be NULL. It must not call into the same client.
+ *
+ * Durability that the store does not give any more is gone from dlock_client_caps afterwards. The
+ * call takes connect_timeout or op_timeout at most, whichever is more.
+ *
+ *   DLOCK_OK
+ *   DLOCK_CONFIG        the store cannot keep a lock safely any more. The client takes no lock
+ * until a later probe finds the store mended DLOCK_UNSUPPORTED   this store has nothing to check
+ *   others              as dlock_client_inspect
  */
 DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn,
                                                void *arg, struct dlock_error *err);
 
-/* One plugin file found on the search path. Borrowed for the callback. */
+/* One plugin file on the search path. Valid during the callback. */
 struct dlock_plugin_info {
-    uint32_t struct_size;
+    uint32_t struct_size; /* sizeof(struct dlock_plugin_info) */
     const char *path;
-    const char *name;              /* NULL when it does not load */
-    const char *version;           /* NULL when it does not load */
-    const char *const *schemes;    /* NULL-terminated; NULL when it does not load */
+    const char *name;              /* NULL: it does not load */
+    const char *version;           /* NULL: it does not load */
+    const char *const *schemes;    /* NULL-terminated; NULL: it does not load */
     uint32_t caps;                 /* the most it can do */
-    const struct dlock_error *err; /* why it does not load, else NULL */
+    const struct dlock_error *err; /* why it does not load; NULL: it loads */
 };
+
+/* Non-zero ends the list. */
 typedef int dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
 
-/* Calls fn for each plugin on the search path (plugin_dirs as in dlock_client_options). */
+/* Calls fn for each plugin on the search path. plugin_dirs: as in dlock_client_options. */
 DLOCK_API enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
                                           struct dlock_error *err);
 

@@ -2,9 +2,11 @@
 # Does each header stand alone? The public ones in C11, C17 and C++17 with all warnings as errors
 # and no feature macro; those of core and of plugins, which are ours, in C11.
 #
-#     test_headers.sh SOURCE-DIR C-COMPILER
+# Does the example at the top of dlock.h compile, and work?
+#
+#     test_headers.sh SOURCE-DIR C-COMPILER LIBRARY
 set -u
-source_dir=$1 cc=$2
+source_dir=$1 cc=$2 library=$3
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 cd "$source_dir" || exit 1
@@ -34,6 +36,25 @@ entry_of() {
 
 check "the headers' macros work in C11" same dlock_plugin "$(entry_of c c11 2>&1)"
 check "the headers' macros work in C++17" same dlock_plugin "$(entry_of c++ c++17 2>&1)"
+# The code in the first comment of dlock.h, from its #include to the brace of main.
+sed -n '/^ \*     #include/,/^ \*     }$/s/^ \*     //p; /^#ifndef/q' include/dlock/dlock.h \
+    >"$tap_tmp/example.c"
+
+example_runs() {
+    "$cc" -std=c11 "${strict[@]}" -Iinclude -o "$tap_tmp/example" "$tap_tmp/example.c" "$library" \
+        -Wl,-rpath,"${library%/*}" &&
+        same "step 1 step 2 step 3" "$("$tap_tmp/example" "sqlite://$tap_tmp/locks.db" | xargs)"
+}
+
+# Somebody else has the lock, or there is no such store: the example says so, and fails.
+example_checks() {
+    ! "$tap_tmp/example" "redis://127.0.0.1:1?wait=50ms" 2>"$tap_tmp/said" &&
+        grep -q '^UNAVAILABLE: ' "$tap_tmp/said"
+}
+
+check "the example in dlock.h compiles and works" example_runs
+check "the example in dlock.h checks its results" example_checks
+
 read -ra drivers <<<"$(pkg-config --cflags libmariadb)" # hiredis includes by its name
 drivers=("${drivers[@]/#-I/-isystem}")                  # not held to our warnings
 for header in core/*/*.h plugins/*/*.h; do

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Does the library export what it is meant to, and nothing else? And is what changed in the binary
+# interface, against what abi/*.abi keep, exactly what abi/*.changes say?
+#
+# abi/*.abi are dumps, by abidw, of the library and of the plugin memory before both headers got the
+# form that they will have in 1.0; the symbols of the first dump were given the version DLOCK_0,
+# because abidiff compares no types across versions. REWRITE=1 writes the lists of changes anew.
+#
+#     test_abi.sh SOURCE-DIR LIBRARY PLUGIN
+set -u
+source_dir=$1 library=$2 plugin=$3
+# shellcheck source=tests/kit/tap.sh
+. "$source_dir/tests/kit/tap.sh"
+cd "$source_dir/tests/headers" || exit 1
+
+# exported LIBRARY: its symbols with their versions, as in libdlock0.symbols.
+exported() {
+    nm --dynamic --defined-only --with-symbol-versions "$1" | awk '$2 != "A" { sub("@@", "@", $3); print $3 }' |
+        LC_ALL=C sort
+}
+
+# changes OLD-DUMP NEW-OBJECT: what abidiff says; its status says only that there are some.
+changes() {
+    abidiff --no-show-locs "$1" "$2"
+    [ $(($? & 3)) -eq 0 ] # an error, or wrong usage
+}
+
+# as_listed OLD-DUMP NEW-OBJECT LIST
+as_listed() {
+    changes "$1" "$2" >"$tap_tmp/changes" || return
+    [ -z "${REWRITE-}" ] || cp "$tap_tmp/changes" "$3"
+    diff -u "$3" "$tap_tmp/changes"
+}
+
+awk 'NR > 1 && $1 !~ /^DLOCK/ { print $1 }' libdlock0.symbols >"$tap_tmp/wanted"
+exported "$library" >"$tap_tmp/exported"
+check "libdlock0.symbols has many" test "$(wc -l <"$tap_tmp/wanted")" -ge 30
+check "the library exports what libdlock0.symbols has" diff -u "$tap_tmp/wanted" "$tap_tmp/exported"
+check "the SONAME is libdlock.so.0" grep -q 'SONAME.*\[libdlock\.so\.0\]' <(readelf -d "$library")
+check "the library changed as abi/libdlock.changes says" \
+    as_listed abi/libdlock.abi "$library" abi/libdlock.changes
+check "the plugin interface changed as abi/plugin.changes says" \
+    as_listed abi/plugin.abi "$plugin" abi/plugin.changes
+tap_end
