@@ -264,16 +264,19 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * mode: DLOCK_SHARED needs DLOCK_CAP_RWLOCK.
  * timeout_ms: how long to wait, DLOCK_FOREVER, DLOCK_TRY or DLOCK_WAIT. 0: one attempt.
  *
- *   DLOCK_OK           held, and valid for at least 10 ms or a tenth of the lease, whichever is
- * more; or for max_hold if that is less (C3) DLOCK_BUSY         one attempt was made, and another
- * owner holds the name DLOCK_TIMEOUT      not acquired DLOCK_CANCELED     not acquired, because of
- * dlock_cancel or dlock_free DLOCK_CLOSED       not acquired, because of dlock_client_shutdown or
- * dlock_client_close DLOCK_UNKNOWN      no conclusive answer before the deadline. A release by
- * token was sent. At worst the name stays taken for one ttl (C4) DLOCK_ALREADY      the handle is
- * held or being acquired DLOCK_LOST         the handle lost its lock, and the loss is not
- * acknowledged: call dlock_unlock DLOCK_UNAVAILABLE, DLOCK_AUTH, DLOCK_CONFIG, DLOCK_PROTOCOL,
- * DLOCK_NO_QUORUM, DLOCK_UNSUPPORTED, DLOCK_FORKED, DLOCK_INVALID, DLOCK_NOMEM, DLOCK_INTERNAL not
- * acquired
+ *   DLOCK_OK         held, and valid for at least 10 ms or a tenth of the lease, whichever is more;
+ *                    or for max_hold if that is less (C3)
+ *   DLOCK_BUSY       one attempt was made, and another owner holds the name
+ *   DLOCK_TIMEOUT    not acquired
+ *   DLOCK_CANCELED   not acquired, because of dlock_cancel or dlock_free
+ *   DLOCK_CLOSED     not acquired, because of dlock_client_shutdown or dlock_client_close
+ *   DLOCK_UNKNOWN    no conclusive answer before the deadline. A release by token was sent. At
+ *                    worst the name stays taken for one ttl (C4)
+ *   DLOCK_ALREADY    the handle is held or being acquired
+ *   DLOCK_LOST       the handle lost its lock, and nobody acknowledged it: call dlock_unlock
+ *   others           not acquired: DLOCK_UNAVAILABLE, DLOCK_AUTH, DLOCK_CONFIG, DLOCK_PROTOCOL,
+ *                    DLOCK_NO_QUORUM, DLOCK_UNSUPPORTED, DLOCK_FORKED, DLOCK_INVALID, DLOCK_NOMEM,
+ *                    DLOCK_INTERNAL
  *
  * The timeout covers a store that fails. Refused connections, host names that are not found,
  * missing nodes, guard times and requests without an answer are repeated until the deadline, each
@@ -338,10 +341,12 @@ static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock,
  *   DLOCK_OK         released
  *   DLOCK_LOST       it was lost before. The loss is acknowledged now, and the handle is free again
  *   DLOCK_NOT_HELD   nothing to release
- *   DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and other statuses of the store: the store frees the name by
- *                    itself when the lease ends. The call may be repeated, and a lock that is gone
- * is DLOCK_OK then. Where leases live in sessions (DLOCK_CAP_SESSION) the first call ended the
- * session, and the next one is DLOCK_NOT_HELD. A new acquire on the handle is allowed, too
+ *   others           DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and so on: the store frees the name by itself
+ *                    when the lease ends
+ *
+ * After one of the others the call may be repeated, and a lock that is gone is DLOCK_OK then. Where
+ * leases live in sessions (DLOCK_CAP_SESSION) the first call ended the session, and the next one is
+ * DLOCK_NOT_HELD. A new acquire on the handle is allowed, too.
  */
 DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
 
@@ -364,8 +369,8 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t t
  *   DLOCK_OK          shared; also if it was shared before
  *   DLOCK_LOST, DLOCK_NOT_HELD, DLOCK_UNSUPPORTED
  *   DLOCK_INVALID     acquired more than once (recursive)
- *   DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and others: the claim is shared, but others may have to wait
- *                     until the next renewal repeats the request
+ *   others            DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and so on: the claim is shared, but others
+ *                     may have to wait until the next renewal repeats the request
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err);
 
@@ -378,11 +383,14 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struc
  * lease any more and must end by _exit: its dlock_free and dlock_client_close would release the
  * lease. The handle must be free.
  *
- *   DLOCK_OK            held, and renewed to the handle's ttl. The fencing token is above all that
- * the lease had until it was first adopted. A lease that is adopted again has the same fencing
- * token again DLOCK_NOT_HELD      the token does not hold this name any more DLOCK_INVALID not a
- * token DLOCK_UNSUPPORTED   the leases of this store live in sessions, or it cannot be inspected
+ *   DLOCK_OK            held, and renewed to the handle's ttl
+ *   DLOCK_NOT_HELD      the token does not hold this name any more
+ *   DLOCK_INVALID       not a token
+ *   DLOCK_UNSUPPORTED   the leases of this store live in sessions, or it cannot be inspected
  *   others              as dlock_trylock
+ *
+ * The fencing token is above all that the lease had until it was first adopted. A lease that is
+ * adopted again has the same fencing token again.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
                                                    struct dlock_error *err);
@@ -456,7 +464,8 @@ DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, cons
  *
  *   DLOCK_OK
  *   DLOCK_CONFIG        the store cannot keep a lock safely any more. The client takes no lock
- * until a later probe finds the store mended DLOCK_UNSUPPORTED   this store has nothing to check
+ *                       until a later probe finds the store mended
+ *   DLOCK_UNSUPPORTED   this store has nothing to check
  *   others              as dlock_client_inspect
  */
 DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn,

@@ -1,59 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plugin.h - for authors of backends: what a plugin is given, and what it promises.
+ * plugin.h - for authors of plugins: what a plugin is given, and what it promises.
  *
- * A plugin is a shared object dlock_<name>.so that exports one function, dlock_plugin(), which
- * returns a descriptor with a table of slots. Core opens *sessions* of it and calls the slots.
+ * A plugin is a shared object dlock_<name>.so. It exports one function, dlock_plugin(), which
+ * returns a descriptor with a table of slots. Core opens sessions of the plugin and calls the
+ * slots. Clauses in brackets are numbered, so that a conformance case can name what it proves.
  *
- * DIVISION OF WORK. A slot makes ONE attempt: no retry, no back-off, no timer, no thread of policy.
- * Core owns waiting, deadlines, renewal, loss, repetition after an unknown outcome and clean-up,
- * for all backends in the same way. A plugin never calls core; it gets struct dlock_host.
+ * DIVISION OF WORK. A slot makes one attempt: no retry, no back-off, no timer, no thread of
+ * policy. Core does the waiting, deadlines, renewal, loss, repetition after an unknown outcome and
+ * clean-up. A plugin never calls core. It gets struct dlock_host.
  *
- * ATTEMPT. One attempt to acquire is one struct dlock_request at one address with one random token
- * and one zeroed scratch area (`attempt`). All calls for that attempt and for the lease it yields
- * get that same request: trylock, watch, lock, dequeue, interrupt, renew, unlock, forget. Fields
- * that core changes between the calls: flags, deadline_ns; ttl_ms in renew; mode, from EXCLUSIVE to
- * SHARED, with the first renew that has DOWNGRADE; and label and op_timeout_ms, when the lease goes
- * to another thread of the client.
+ * ATTEMPT. One attempt to acquire is one struct dlock_request at one address, with one random
+ * token and one zeroed memory area (`attempt`). All calls for that attempt, and for its lease, get
+ * the same request. Between calls core changes flags and deadline_ns; ttl_ms in renew; mode, from
+ * EXCLUSIVE to SHARED, with the first renew that has DOWNGRADE; and label and op_timeout_ms when
+ * the lease goes to another thread of the client.
  *
- * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT every
- * slot but open and close may run in any number of threads on one session. Core holds no lock of
- * its own during a call, except the client's mutex during `interrupt`. A plugin calls host->log and
- * host->session_caps with no lock of its own held, and neither of them from `interrupt`.
+ * THREADS. A session serves one call at a time, except `interrupt`. With DLOCK_CAP_CONCURRENT
+ * every slot but open and close may run in any number of threads on one session. Core holds no
+ * lock of its own during a call, except the client's mutex during `interrupt`. A plugin calls
+ * host->log and host->session_caps with no lock of its own held, and not from `interrupt`.
  *
- * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). It
- * returns by then, give or take scheduling, whatever the peer does. Waiting calls of the kernel
- * run on other clocks: recompute.
+ * DEADLINES. Every slot that may wait has one, absolute, on host->now_ns (CLOCK_BOOTTIME). The
+ * slot returns by then, give or take scheduling, whatever the peer does. A name lookup counts
+ * against the deadline. Waiting calls of the kernel run on other clocks: compute the rest again
+ * after each.
  *
- * ERRORS. `err` is never NULL, full size, and comes without text, code or nodes; what is in nodes[]
- * is not zeroed: write all of each that you count. Fill it (dlock_fail below) for every status but
- * OK and BUSY: lower case, one line, naming the host, file or key, never a password.
+ * ERRORS. `err` is never NULL and comes empty. Fill it (dlock_fail below) for every status but OK
+ * and BUSY: lower case, one line, naming the host, file or key, never a password. A plugin of
+ * several servers fills err->nodes, if that is not NULL: all of each node that it counts.
  *
- * AFTER A FAILURE. What failed is never used again (contract C9). [FAI-1] Without
- * DLOCK_CAP_CONCURRENT a session whose call returned UNKNOWN, UNAVAILABLE, NO_QUORUM, AUTH, CONFIG,
- * NO_STORE, PROTOCOL or INTERNAL, or whose `lock` returned TIMEOUT or CANCELED, is closed by core
- * and replaced by a new one; after UNAVAILABLE so are those that idle. UNAVAILABLE of `watch` is
- * not such a failure [WAT-1]: that session goes on. The plugin does not reconnect. [FAI-2] With it
- * other calls run in that session, so that core keeps it until the client closes, and the plugin
- * drops the one connection that failed. The next call in need of one makes it inside its own
- * deadline, set up and checked from the start as by `open` [OPN-1]; until that works calls answer
- * UNAVAILABLE, AUTH or CONFIG. [FAI-3] The same goes for the single connections of a session that
- * talks to several servers.
+ * AFTER A FAILURE. What failed is never used again (contract C9). The plugin does not reconnect.
+ * [FAI-1] Without DLOCK_CAP_CONCURRENT core closes a session whose call returned UNKNOWN,
+ *         UNAVAILABLE, NO_QUORUM, AUTH, CONFIG, NO_STORE, PROTOCOL or INTERNAL, or whose `lock`
+ *         returned TIMEOUT or CANCELED, and opens a new one. After UNAVAILABLE core also closes
+ *         the idle sessions. UNAVAILABLE of `watch` is no such failure [WAT-1]. The status of each
+ *         element of renew counts, too.
+ * [FAI-2] With DLOCK_CAP_CONCURRENT other calls run in that session, so that core keeps it until
+ *         the client closes. The plugin drops the one connection that failed. The next call that
+ *         needs one makes it inside its own deadline, set up and checked as by `open` [OPN-1].
+ *         Until that works, calls answer UNAVAILABLE, AUTH or CONFIG.
+ * [FAI-3] The same holds for the single connections of a session that talks to several servers.
  *
- * STATUSES IN DOUBT. UNAVAILABLE is right when only a read was unanswered, and nothing that writes
- * was sent. [FAI-1] counts the status that the call returns, and of renew each element's, too. A
- * bounded compare-and-swap inside one exchange's deadline is one attempt, not a retry. holder_ms 0
- * says that the holder's lease has ended or is about to. A name lookup counts against the deadline.
- * Names that are longer than the store's keys: use a hash of 128 bits or more as the key, keep the
- * name in the value, and answer CONFIG if it differs.
+ * IN DOUBT. UNAVAILABLE is right when only a read was unanswered, and no write was sent. A bounded
+ * compare-and-swap inside one exchange's deadline is one attempt, not a retry. holder_ms 0 says
+ * that the holder's lease has ended or is about to end. Names longer than the store's keys: use a
+ * hash of 128 bits or more as the key, keep the name in the value, and answer CONFIG if it
+ * differs.
  *
  * THE STORE'S CLOCK. A clock of whole seconds may end a lease one step early: add one step to the
- * time that is sent. A server that was stopped may count a lease from a stale time: a lease counts
- * from the request's execution, not from the server's last tick. A clock that steps forward ends
- * leases early: say so in the section of the store in docs/guarantees.md, if an application can
- * meet it.
- *
- * Clauses in brackets are numbered so that a conformance case can name what it proves.
+ * time that is sent. A lease counts from the execution of the request, not from the last tick of a
+ * server that was stopped. A clock that steps forward ends leases early: say so in the section of
+ * the store in docs/guarantees.md.
  */
 #ifndef DLOCK_PLUGIN_H
 #define DLOCK_PLUGIN_H
@@ -72,8 +70,8 @@ extern "C" {
 #define DLOCK_TOKEN_SIZE       16
 
 /*
- * Every structure below begins with struct_size, or has one: the sizeof of the side that allocates
- * it. A member that was appended later is there if this is true.
+ * Structures grow at their ends. struct_size is the sizeof that the allocating side knows. A
+ * member that was appended later may be read and written only if DLOCK_HAS(object, member).
  */
 #define DLOCK_HAS(object, member)                                                \
     ((size_t)((const char *)(&(object)->member + 1) - (const char *)(object)) <= \
@@ -140,8 +138,9 @@ struct dlock_lease_op {
 
 /* An array in the plugin, and so the one structure that never grows.
  * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
- * "row|insert". A list is a text that may be given more than once; its option is called `node`, and
- * its values, which hold no control characters, come in one text with a newline between them. */
+ * "row|insert". A list is a text that may be given more than once; its option is called `node`,
+ * and its values, which hold no control characters, come in one text with a newline between them.
+ * */
 struct dlock_option_spec {
     const char *name, *type;
     const char *fallback; /* default as written in a URI; NULL: absent */
@@ -183,11 +182,12 @@ struct dlock_target {
 };
 
 /*
- * Services of the host. Callable from any thread of a plugin. Append only.
+ * Services of the host. Any thread of a plugin may call them.
  *
- * [HST-1] All sessions of one client are opened with the same pointer, two clients have different
- * ones, and it stays valid until the last of them is closed: it is the key to what a plugin keeps
- * once a client. The one given to `init` is valid in that call only.
+ * [HST-1] All sessions of one client are opened with the same pointer, and two clients have
+ *         different pointers. It stays valid until the last of these sessions is closed: it is the
+ *         key to what a plugin keeps once a client. The pointer given to `init` is valid in that
+ *         call only.
  */
 struct dlock_host {
     uint32_t struct_size;
@@ -218,28 +218,32 @@ struct dlock_backend_ops {
     /*
      * Makes a session: connects, authenticates, sets everything up, checks what safety needs.
      *
-     * [OPN-1] A store that cannot keep a lock safely (replica, evicting, wrong engine) is refused
-     * with CONFIG unless an explicit unsafe_* option accepts it. [OPN-2] What only weakens a
-     * promise clears a bit in info->caps, and the session works. [OPN-3] UNAVAILABLE: cannot be
-     * reached now. AUTH: refused. INVALID: an option that core could not check. PROTOCOL: not such
-     * a server. PLUGIN_LOAD: a file that belongs to the plugin is missing or broken. [OPN-4]
-     * Nothing in the store changes, schema creation excepted. A plugin that makes its store (a
-     * file, tables) has a bool option `create`, on by default; with it off nothing is made, and a
-     * store that is not there is NO_STORE. Core turns it off for callers that only look. [OPN-5]
-     * NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and are the
-     * same in all its sessions (CONCURRENT: as in the descriptor); the other bits may depend on
-     * what is found at the server. [OPN-6] Of several servers, fewer reachable than needed:
-     * NO_QUORUM; a minority may be missing.
+     * [OPN-1] A store that cannot keep a lock safely (replica, evicting, wrong engine) is CONFIG,
+     *         unless an explicit option unsafe_* accepts it.
+     * [OPN-2] What only weakens a promise clears a bit in info->caps, and the session works.
+     * [OPN-3] UNAVAILABLE: cannot be reached now. AUTH: refused. INVALID: an option that core
+     *         could not check. PROTOCOL: not such a server. PLUGIN_LOAD: a file of the plugin is
+     *         missing.
+     * [OPN-4] Nothing in the store changes, except that the schema is created. A plugin that makes
+     *         its store (a file, tables) has a bool option `create`, on by default. With
+     *         create=off nothing is made, and a store that is not there is NO_STORE. Core sets it
+     *         for callers that only inspect.
+     * [OPN-5] NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and
+     *         are the same in all its sessions (CONCURRENT: as in the descriptor). The other bits
+     *         may depend on the server.
+     * [OPN-6] Of several servers, fewer reachable than needed: NO_QUORUM. A minority may be
+     *         missing.
      */
     enum dlock_status (*open)(void *self, const struct dlock_host *host,
                               const struct dlock_target *target, int64_t deadline_ns,
                               struct dlock_session_info *info, struct dlock_error *err);
 
     /*
-     * Ends a session, also after a failed open and after a failed call. Does not wait for the peer.
+     * Ends a session, also after a failed open and after a failed call. Does not wait for the
+     * peer.
      *
-     * [CLS-1] forked: this is a child of the process that opened it. Send no byte, take no
-     *         lock; leaking is allowed.
+     * [CLS-1] forked: this is a child of the process that opened the session. Send no byte, take
+     *         no lock; leaking is allowed.
      */
     void (*close)(void *self, bool forked);
 
@@ -252,18 +256,19 @@ struct dlock_backend_ops {
      *         execution of the last call that set it, and at most 1 s, or a twentieth of ttl_ms if
      *         that is more, after it. A store whose clock has coarser steps may add one step.
      * [TRY-3] BUSY is definite, and says holder_ms where known.
-     * [TRY-4] Sent, and no conclusive answer by the deadline: UNKNOWN, never BUSY and never
-     *         UNAVAILABLE. UNAVAILABLE says: certainly not executed. NO_QUORUM says: certainly not
-     *         by enough servers, though not for a holder; if the silent ones could make it enough,
-     *         it is UNKNOWN.
-     * [TRY-5] Repeated with the same token: OK if that token holds the name already (the lease is
-     * not shortened), otherwise as the first time. [TRY-6] With DLOCK_CAP_FENCE: fence is greater
-     * than every number granted for the name before. [TRY-7] Names are compared byte by byte. No
-     * name can meet an auxiliary key.
-     * [TRY-8] BUSY may say why the name cannot be had although nobody may hold it (a guard time
-     * after a restart): dlock_fail with BUSY and the text, and holder_ms for what is left of it.
-     * The caller is told that text, and a wait for it is logged once as a warning. QUEUED is not
-     * set then.
+     * [TRY-4] UNKNOWN: sent, and no conclusive answer by the deadline; never BUSY or UNAVAILABLE
+     *         then. UNAVAILABLE: certainly not executed. NO_QUORUM: certainly not by enough
+     *         servers, though not because of a holder; UNKNOWN if the silent servers could make it
+     *         enough.
+     * [TRY-5] Repeated with the same token: OK if that token holds the name already, and the lease
+     *         is not shortened; otherwise as the first time.
+     * [TRY-6] With DLOCK_CAP_FENCE: fence is greater than every number granted for the name
+     *         before.
+     * [TRY-7] Names are compared byte by byte. No name can meet an auxiliary key.
+     * [TRY-8] BUSY may say why the name cannot be had although it may be free, as in a guard time
+     *         after a restart: dlock_fail with BUSY and the text, and holder_ms for the rest of
+     *         it. The caller gets that text, and a wait for it is logged once. QUEUED is not set
+     *         then.
      */
     enum dlock_status (*trylock)(void *self, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err);
@@ -271,12 +276,15 @@ struct dlock_backend_ops {
     /*
      * Extends n leases; with DLOCK_CAP_SESSION n is 1 and this is a ping.
      *
-     * [REN-1] Each element gets a status of its own; one never changes another's. The call returns
-     * OK, or why nothing could be tried at all. [REN-2] Never creates a lease: a token that does
-     * not hold its name now is LOST, also when the name is free. [REN-3] Never shortens one.
-     * [REN-4] Not sent: UNAVAILABLE. Sent, no answer: UNKNOWN. [REN-5] In here the deadline_ns of
-     * an element's request is the end of that lease's validity, of the call it is the argument:
-     * whoever repairs a lease on a minority of servers does so before the former.
+     * [REN-1] Each element gets a status of its own, and none changes another's. The call returns
+     *         OK, or why nothing could be tried at all.
+     * [REN-2] Never creates a lease: a token that does not hold its name now is LOST, also when
+     *         the name is free.
+     * [REN-3] Never shortens a lease.
+     * [REN-4] UNAVAILABLE: not sent. UNKNOWN: sent, no answer.
+     * [REN-5] Two deadlines apply. `req->deadline_ns` of an element is when that lease stops being
+     *         valid: a plugin that repairs the lease on a minority of servers does so before. The
+     *         argument deadline_ns limits the whole call.
      */
     enum dlock_status (*renew)(void *self, struct dlock_lease_op *const *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);
@@ -284,10 +292,12 @@ struct dlock_backend_ops {
     /*
      * Releases.
      *
-     * [UNL-1] Touches the name only if req->token holds it. OK: it did and is gone. LOST: it did
-     * not. [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]; may be repeated. [UNL-3] The fence
-     * counter survives. [UNL-4] Whatever it answers, what `attempt` refers to is freed at the first
-     * call, and later ones do without it.
+     * [UNL-1] Touches the name only if req->token holds it. OK: it did, and is gone. LOST: it did
+     *         not.
+     * [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated.
+     * [UNL-3] The fence counter survives.
+     * [UNL-4] The first call frees what `attempt` refers to, whatever it answers. Later calls do
+     *         without it.
      */
     enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
                                 struct dlock_error *err);
@@ -295,23 +305,24 @@ struct dlock_backend_ops {
     /* ---- optional, each bound to a capability bit where one is named ---- */
 
     /*
-     * The attempt is over without an unlock (BUSY and given up, LOST): free what `attempt` refers
-     * to. NULL: there is nothing.
+     * The attempt is over without an unlock (BUSY and given up, LOST): frees what `attempt` refers
+     * to. NULL: there is nothing to free.
      *
-     * [FGT-1] The last call of the attempt, once; waits for nothing. Harmless when nothing was set
-     * up. With SESSION it comes before the close of that self. [FGT-2] self is any open session of
-     * the client; NULL: none is open, which cannot be with SESSION and CONCURRENT.
+     * [FGT-1] The last call of the attempt, made once. Waits for nothing. Harmless when nothing
+     *         was set up. With SESSION it comes before the close of that self.
+     * [FGT-2] self is any open session of the client. NULL: none is open, which cannot be with
+     *         SESSION or CONCURRENT.
      */
     void (*forget)(void *self, const struct dlock_request *req);
 
     /*
      * DLOCK_CAP_NATIVE_WAIT: as trylock, but the server makes us wait until deadline_ns.
      *
-     * [LCK-1] TIMEOUT and CANCELED are definite: not held and not queued any more. If in doubt, end
-     *         the session in the store first; closing our end of a connection need not end a wait
-     *         at the other. If that cannot be had in time, what is left must end by itself.
-     * [LCK-2] Each exchange before and after the wait for the holder lasts at most op_timeout_ms,
-     *         and ends by deadline_ns or, if it begins then, some tens of milliseconds later: the
+     * [LCK-1] TIMEOUT and CANCELED are definite: not held and not queued any more. If in doubt,
+     *         end the session in the store first: that our end is closed need not end a wait at
+     *         the other. If there is no time for that, what is left must end by itself.
+     * [LCK-2] Each exchange before and after the wait for the holder takes op_timeout_ms at most.
+     *         It ends by deadline_ns or, if it begins then, some tens of milliseconds later: the
      *         100 ms of C8 are for all of it.
      */
     enum dlock_status (*lock)(void *self, const struct dlock_request *req,
@@ -320,25 +331,27 @@ struct dlock_backend_ops {
     /*
      * DLOCK_CAP_WATCH: after a BUSY trylock of this attempt, sleep until something happens.
      *
-     * [WAT-1] BUSY: worth a trylock now. OK: granted to my token (QUEUE only). TIMEOUT: the
-     * deadline. CANCELED: interrupted. UNAVAILABLE: cannot watch now; core polls instead. [WAT-2] A
-     * release between that trylock and this call is not missed, and neither is a grant that came
-     * before the answer to that trylock: the waiter is listed before the request leaves. [WAT-3]
-     * May return BUSY for no reason, but not all the time. [WAT-4] OK only for a fence greater than
-     * that of the last QUEUED answer: an older grant is dropped. Core looks at it again. [WAT-5]
-     * Any session may be given, also another one than to trylock: grants arrive in a place that all
-     * share ([FAI-2] or [HST-1]).
+     * [WAT-1] BUSY: worth a trylock now. OK: granted to this token (QUEUE only). TIMEOUT: the
+     *         deadline. CANCELED: interrupted. UNAVAILABLE: cannot watch now; core polls instead.
+     * [WAT-2] Misses no release between that trylock and this call, and no grant that came before
+     *         the answer to that trylock: list the waiter before the request leaves.
+     * [WAT-3] May return BUSY for no reason, but not all the time.
+     * [WAT-4] OK only for a fence greater than that of the last QUEUED answer. An older grant is
+     *         dropped, and core asks again.
+     * [WAT-5] Any session may be given, also another one than to trylock: grants arrive where all
+     *         sessions can see them ([FAI-2] or [HST-1]).
      */
     enum dlock_status (*watch)(void *self, const struct dlock_request *req,
                                struct dlock_grant *grant, struct dlock_error *err);
 
     /*
-     * DLOCK_CAP_QUEUE: give up the place.
+     * DLOCK_CAP_QUEUE: gives up the queue entry.
      *
-     * [LEA-1] If the token was granted the lock meanwhile, it is passed on. [LEA-2] The clean-up of
-     * every attempt that was sent with ENQUEUE and is given up, after UNKNOWN, too: unlock would
-     * leave the place. OK: neither queued nor holding, an unknown token included. [LEA-3] UNKNOWN
-     * and UNAVAILABLE as in [TRY-4]; may be repeated; the place ends by itself.
+     * [LEA-1] If the token was granted the lock meanwhile, the lock goes to the next waiter.
+     * [LEA-2] The clean-up of every attempt that was sent with ENQUEUE and is given up, also after
+     *         UNKNOWN: unlock would keep the queue entry. OK: neither queued nor holding, also for
+     *         an unknown token.
+     * [LEA-3] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated. The entry ends by itself.
      */
     enum dlock_status (*dequeue)(void *self, const struct dlock_request *req,
                                  struct dlock_error *err);
@@ -346,29 +359,34 @@ struct dlock_backend_ops {
     /*
      * Ends the lock or watch of this request, running in another thread on this session.
      *
-     * [INT-1] Waits for nothing; a mutex of the plugin that is never held across I/O is fine. May
+     * [INT-1] Waits for nothing. A mutex of the plugin that is never held across I/O is fine. May
      *         be repeated.
-     * [INT-2] Sticky: if it comes first, every later lock or watch of the attempt returns CANCELED.
-     *         OK is returned nevertheless if the grant came first.
+     * [INT-2] Sticky: if it comes first, every later lock or watch of the attempt returns
+     *         CANCELED. OK is returned nevertheless if the grant came first.
      * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
      *         dequeue, unlock or forget of the attempt began.
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
     /* The live holders of one name, a call each; none: the name is free. A store of several servers
-     * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing. */
+     * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing.
+     * */
     enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                  struct dlock_error *err);
 
     /* The live holders of all names beginning with prefix. A list that takes many exchanges may
-     * give each as long as the deadline gives the first. What was seen is told before a failure. */
+     * give each as long as the deadline gives the first. What was seen is told before a failure.
+     * */
     enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err);
 
-    /* Ends the lease of owner (hex; NULL: of any holder). [BRK-1] NOT_HELD: no such holder. The
-     * fence counter survives. */
+    /*
+     * Ends the lease of owner (hex; NULL: of any holder).
+     *
+     * [BRK-1] NOT_HELD: no such holder. The fence counter survives.
+     */
     enum dlock_status (*break_lock)(void *self, const unsigned char *name, uint32_t name_len,
                                     const char *owner, int64_t deadline_ns,
                                     struct dlock_error *err);
@@ -396,11 +414,11 @@ struct dlock_plugin {
 
 /*
  * [SES-1] With DLOCK_CAP_SESSION all calls for one attempt and its lease get the same self, which
- *         serves no other name until unlock or forget; after LOST or UNKNOWN core closes that self
- *         instead of reusing it. Without it, any session of the client may get any call.
- * [SES-2] With DLOCK_CAP_SESSION closing self is the clean-up: UNKNOWN from trylock or lock ends
- * the attempt, the next one has a new token, and there is no unlock for it; UNKNOWN from unlock
- * is not repeated.
+ *         serves no other name until unlock or forget. After LOST or UNKNOWN core closes that self
+ *         instead of using it again. Without SESSION any session of the client may get any call.
+ * [SES-2] With DLOCK_CAP_SESSION closing self is the clean-up. UNKNOWN from trylock or lock ends
+ *         the attempt, and the next one has a new token: there is no unlock for it. UNKNOWN from
+ *         unlock is not repeated.
  */
 
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * types.h - what applications and backend authors share: outcomes, modes,
- * capability bits and the error structure.
+ * types.h - what applications and plugins share: statuses, modes, capabilities, holders, errors.
  *
- * A status says what is known. Three answers are possible to "do I hold the
- * lock now?": yes (DLOCK_OK), no (DLOCK_BUSY and friends) and "nobody knows"
- * (DLOCK_UNKNOWN: the request may or may not have been executed).
+ * A status says what is known. There are three answers to "do I hold the lock now?":
+ *   - yes: DLOCK_OK;
+ *   - no: DLOCK_BUSY, DLOCK_TIMEOUT, DLOCK_LOST and others;
+ *   - nobody knows: DLOCK_UNKNOWN. The store may have executed the request, or not.
  */
 #ifndef DLOCK_TYPES_H
 #define DLOCK_TYPES_H
@@ -68,19 +68,21 @@ enum dlock_class {
     DLOCK_CLASS_INTERNAL = 5 /* this process: memory, threads, bugs */
 };
 
-/* "BUSY", "held by another owner", DLOCK_CLASS_OUTCOME. Never NULL; any int is fine; static
- * strings. */
+/* "BUSY", "held by another owner", DLOCK_CLASS_OUTCOME. Any int is allowed. The strings are static,
+ * and never NULL. */
 DLOCK_API const char *dlock_status_name(int status);
 DLOCK_API const char *dlock_status_text(int status);
 DLOCK_API enum dlock_class dlock_status_class(int status);
 
-/* Which holders may hold one name together: SHARED with SHARED only. */
+/* Holders in mode DLOCK_SHARED may hold one name together. */
 enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 
 /*
- * Capabilities, DLOCK_CAP_RWLOCK and so on: X(name, bit). Append only. A plugin's descriptor states
- * the most it can do; what holds for this URI, this strategy and this server is stated by `open`
- * and `probe`, is a subset, and is what dlock_client_caps() shows.
+ * Capabilities: DLOCK_CAP_RWLOCK and so on, as X(name, bit). Append only.
+ *
+ * A plugin's descriptor has the most that the plugin can do. What this URI and this server give is
+ * a subset: `open` and `probe` say it, and dlock_client_caps returns it. DLOCK_CAP_ALL has all bits
+ * that this header knows.
  */
 #define DLOCK_CAP_MAP(X)                                                           \
     X(RWLOCK, 0)        /* DLOCK_SHARED works */                                   \

@@ -92,7 +92,7 @@ public_functions() {
 }
 
 exports() {
-    nm -D --defined-only --format=posix "$1" | awk '$2 != "A" { print $1 }' | sort
+    nm -D --defined-only --format=posix "$1" | awk '$2 != "A" { sub("@.*", "", $1); print $1 }' | sort
 }
 
 check "dlock.h announces functions" test "$(public_functions | wc -l)" -gt 20

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: core/session/dispatch.c */
+/* Do core and a plugin of another minor version exchange structures of different sizes? */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct dlt_engine engine;
+static struct dlock_plugin plugin;
+static struct dlock_backend_ops ops;
+static uint32_t said; /* struct_size of what the plugin shows */
+static unsigned calls;
+
+static const struct dlock_backend_ops *hooked(void)
+{
+    return dlock_plugin_memory_hooked()->ops;
+}
+
+static void set_up(void)
+{
+    plugin = *dlock_plugin_memory_hooked();
+    plugin.abi_minor = DLOCK_PLUGIN_ABI_MINOR + 7;
+    ops = *plugin.ops;
+    plugin.ops = &ops;
+}
+
+static void tear_down(void)
+{
+    dlt_engine_close(&engine);
+}
+
+TestSuite(sizes, .init = set_up, .fini = tear_down);
+
+/* A holder of a plugin that knows one member more, or whose size is not said. */
+static enum dlock_status grown_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                       struct dlock_error *err)
+{
+    struct {
+        struct dlock_holder known;
+        uint64_t later;
+    } holder = {.known = {.struct_size = said,
+                          .name = name,
+                          .name_len = name_len,
+                          .waiters = 3,
+                          .owner = "00",
+                          .label = "somebody"},
+                .later = UINT64_MAX};
+
+    (void)self;
+    (void)deadline_ns;
+    (void)err;
+    (void)fn(arg, &holder.known);
+    return DLOCK_OK;
+}
+
+static bool holder_check(void *arg, const struct dlock_holder *holder)
+{
+    (void)arg;
+    calls++;
+    cr_expect_eq(holder->struct_size, sizeof *holder);
+    cr_expect_eq(holder->waiters, 3u);
+    cr_expect_str_eq(holder->label, "somebody");
+    return false;
+}
+
+Test(sizes, a_holder_of_a_newer_plugin_is_cut)
+{
+    static const uint32_t sizes[] = {0, sizeof(struct dlock_holder),
+                                     sizeof(struct dlock_holder) + sizeof(uint64_t)};
+
+    ops.inspect = grown_inspect;
+    dlt_engine_open(&engine, "sizes", &(struct dlt_setup){.plugin = &plugin});
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        said = sizes[i];
+        cr_assert_eq(dlock_client_inspect(engine.client, "a", 1, holder_check, NULL, NULL),
+                     DLOCK_OK);
+    }
+    cr_expect_eq(calls, 3u);
+}
+
+/* What core allocates says its size, and DLOCK_HAS goes by it. */
+static enum dlock_status sized_trylock(void *self, const struct dlock_request *req,
+                                       struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct dlock_request older = *req;
+
+    calls++;
+    cr_expect_eq(req->struct_size, sizeof *req);
+    cr_expect_eq(grant->struct_size, sizeof *grant);
+    cr_expect_eq(err->struct_size, sizeof *err);
+    cr_expect(DLOCK_HAS(req, op_timeout_ms) && DLOCK_HAS(grant, holder_ms));
+    older.struct_size = offsetof(struct dlock_request, op_timeout_ms);
+    cr_expect(DLOCK_HAS(&older, attempt) && !DLOCK_HAS(&older, op_timeout_ms));
+    older.struct_size++;
+    cr_expect(!DLOCK_HAS(&older, op_timeout_ms), "a part of a member is none");
+    return hooked()->trylock(self, req, grant, err);
+}
+
+static enum dlock_status sized_open(void *self, const struct dlock_host *host,
+                                    const struct dlock_target *target, int64_t deadline_ns,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    cr_expect_eq(host->struct_size, sizeof *host);
+    cr_expect_eq(target->struct_size, sizeof *target);
+    cr_expect_eq(info->struct_size, sizeof *info);
+    return hooked()->open(self, host, target, deadline_ns, info, err);
+}
+
+static enum dlock_status sized_renew(void *self, struct dlock_lease_op *const *op, size_t n,
+                                     int64_t deadline_ns, struct dlock_error *err)
+{
+    calls++;
+    for (size_t i = 0; i < n; i++) {
+        cr_expect_eq(op[i]->struct_size, sizeof *op[i]);
+        cr_expect_eq(op[i]->grant.struct_size, sizeof op[i]->grant);
+    }
+    return hooked()->renew(self, op, n, deadline_ns, err);
+}
+
+Test(sizes, core_says_the_size_of_each_structure)
+{
+    struct dlock *lock;
+
+    ops.open = sized_open;
+    ops.trylock = sized_trylock;
+    ops.renew = sized_renew;
+    dlt_engine_open(&engine, "sizes", &(struct dlt_setup){.plugin = &plugin});
+    lock = dlt_engine_lock(&engine, "a", NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlock_renew(lock, 0, NULL), DLOCK_OK);
+    cr_expect_eq(calls, 2u);
+    dlock_free(lock);
+}
