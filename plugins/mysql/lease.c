@@ -113,10 +113,12 @@ static enum dlock_status exclusive_try(struct my_connection *conn, const struct 
     if (status == DLOCK_OK)
         status = conn->config->strategy == MY_ROW ? row_try(conn, slot, grant, err)
                                                   : insert_try(conn, grant, err);
+    if (status != DLOCK_OK)
+        return my_errmap_contended(status, err);
     grant->lease_ms = req->ttl_ms;
     grant->fence = conn->insert_id;
     grant->fence_room = MY_FENCE_STEP - 1;
-    return my_errmap_contended(status, err);
+    return DLOCK_OK;
 }
 
 enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_request *req,

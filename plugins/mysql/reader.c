@@ -68,12 +68,9 @@ enum dlock_status my_reader_try(struct my_connection *conn, const struct dlock_r
 
     if (status != DLOCK_OK)
         return my_errmap_contended(status, err);
-    if (conn->row.number[2] > 0) {
+    if (conn->row.number[2] > 0)
         grant->holder_ms = conn->row.number[2] / MY_US_PER_MS + 1;
-        my_transaction_rollback(conn);
-        return DLOCK_BUSY;
-    }
-    if (conn->row.number[4] == 0) { /* reserved for a waiter */
+    if (conn->row.number[2] > 0 || conn->row.number[4] == 0) { /* 0: reserved for a waiter */
         my_transaction_rollback(conn);
         return DLOCK_BUSY;
     }
