@@ -60,11 +60,11 @@ static void unlock_after_fork(void)
 
 static void abandoned_remove_locked(struct connect_thread *thread)
 {
-    struct connect_thread **link = &abandoned;
+    struct connect_thread **at = &abandoned;
 
-    while (*link != thread)
-        link = &(*link)->next;
-    *link = thread->next;
+    while (*at != thread)
+        at = &(*at)->next;
+    *at = thread->next;
 }
 
 static bool abandoned_at_locked(const char *endpoint)

@@ -98,17 +98,17 @@ static struct my_connection *idle_unlink_locked(struct my_shared *shared)
 
 void my_shared_unref(struct my_shared *shared)
 {
-    struct my_shared **link = &all;
+    struct my_shared **at = &all;
     struct my_connection *old = NULL;
     bool last = false;
 
     lock();
     last = --shared->refs == 0;
     old = idle_unlink_locked(shared);
-    while (last && *link != shared)
-        link = &(*link)->next;
+    while (last && *at != shared)
+        at = &(*at)->next;
     if (last)
-        *link = shared->next;
+        *at = shared->next;
     unlock();
     while (old != NULL) {
         struct my_connection *conn = old;
