@@ -4,8 +4,8 @@
 #
 # EXCEPTIONS: lines "RULE WHAT..." that are not reported; see house.except. OLD-WORDS: a word a line.
 # TESTS: the files that tests name, one a line. FILE: C files of core, lib, plugins, cli and include,
-# as bare-code.awk leaves them, in the layout of clang-format. Prints lines "RULE<tab>WHAT<tab>complaint"; and
-# with the rule "includes" which folder includes files of which.
+# after bare-code.awk and in the layout of clang-format. Prints "RULE<tab>WHAT<tab>complaint" lines.
+# The rule "includes" is no complaint: the line says that a folder includes files of another one.
 FILENAME == ARGV[1] { sub(/ *#.*/, ""); excepted[$0] = 1; next }
 FILENAME == ARGV[2] { old_word[$1] = 1; next }
 FILENAME == ARGV[3] { tested[$1] = 1; next }
@@ -117,7 +117,7 @@ function found(path) {
     return path in is_file ? path : ""
 }
 
-# Where a header is: beside the file, or in one of the folders that compilers are told of.
+# The path of a header: beside the file, or in a folder of the compiler's search path.
 function header(file, name,   path, i) {
     if ((path = found(folder_of(file) "/" name)) != "" || (path = found("core/" name)) != "" ||
         (path = found("lib/" name)) != "" || (path = found("include/" name)) != "" ||
@@ -186,8 +186,8 @@ function check_cycles(   i) {
     }
 }
 
-# dl_session_pool_take and dl_session_pool are of session_pool.c, dl_event_take of events.c. Of a file of
-# several words the last may be left out: dl_uri_text is of uri_print.c, as uri.h declares both.
+# dl_session_pool_take and dl_session_pool belong in session_pool.c, dl_event_take in events.c. The last
+# word of the file may be left out: dl_uri_text belongs in uri_print.c, because uri.h declares it.
 function names_its_file(name, unit,   file, first, prefix, header_of) {
     file = base(unit)
     sub(/^cmd_/, "", file) # a command of cli
