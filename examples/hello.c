@@ -17,7 +17,7 @@ static bool holder_print(void *arg, const struct dlock_holder *info)
 {
     (void)arg;
     (void)printf("held by %s for another %" PRId64 " ms\n", info->label, info->remaining_ms);
-    return 0;
+    return false;
 }
 
 static enum dlock_status work_under(struct dlock *lock, struct dlock_error *err)
