@@ -32,3 +32,14 @@ Test(status, a_foreign_number_is_answered)
     cr_assert_str_eq(dlock_status_text(INT32_MIN), "unknown status");
     cr_assert_eq(dlock_status_class(9999), DLOCK_CLASS_INTERNAL);
 }
+
+/* The next bit must not be dropped where capabilities are masked. */
+Test(status, all_capabilities_are_in_the_mask)
+{
+    uint32_t all = 0;
+#define ADD(name, bit) all |= DLOCK_CAP_##name;
+    DLOCK_CAP_MAP(ADD)
+#undef ADD
+    cr_expect_eq(all, (uint32_t)DLOCK_CAP_ALL);
+    cr_expect_eq(all & (all + 1), 0u, "a gap");
+}
