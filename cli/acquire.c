@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* What takes longer than this is a wait, and worth a line. */
-#define WAIT_TOLD_MS 250
+#define WAIT_REPORTED_MS 250
 
 /* A second signal after this long ends the process at once; earlier ones are the same order, given
  * to the process and to its group. */
@@ -128,8 +128,8 @@ static void *asker_main(void *arg)
     char holder[HOLDER_SIZE];
 
     if (holder_describe(acquire->client, acquire->name, holder))
-        cli_say(acquire->cli, "%s: %s; waiting",
-                cli_printable(acquire->name->bytes, acquire->name->len), holder);
+        cli_output_say(acquire->cli, "%s: %s; waiting",
+                       cli_output_printable(acquire->name->bytes, acquire->name->len), holder);
     atomic_store(&acquire->asker_done, true);
     return NULL;
 }
@@ -161,7 +161,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
     int64_t first_ms = 0;
 
     for (;;) {
-        int quiet_ms = talks && !acquire->asked ? WAIT_TOLD_MS : -1;
+        int quiet_ms = talks && !acquire->asked ? WAIT_REPORTED_MS : -1;
         int n = poll(fds, 2, first != 0 ? -1 : quiet_ms);
 
         if (n < 0 && errno != EINTR)

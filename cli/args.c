@@ -80,7 +80,7 @@ int cli_args_usage(const struct cli *cli, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    cli_fail(cli, "%s (see dlock --help)", text);
+    cli_output_fail(cli, "%s (see dlock --help)", text);
     return CLI_EXIT_USAGE;
 }
 
@@ -149,7 +149,7 @@ static int option_complain(const struct cli *cli, int found, const struct option
         if (found != ':' && strncmp(text, "--", 2) == 0)
             what = long_complaint(table, text + 2, begun);
     }
-    return cli_args_usage(cli, "option %s: %s%s", cli_printable(text, strlen(text)), what,
+    return cli_args_usage(cli, "option %s: %s%s", cli_output_printable(text, strlen(text)), what,
                           what[strlen(what) - 1] == ' ' ? begun : "");
 }
 
@@ -160,7 +160,7 @@ static void uri_take(struct cli *cli, char *text)
 
     cli_args_fini(cli);
     cli->uri = text;
-    if (!cli_uri_is_secret(text))
+    if (!cli_client_uri_is_secret(text))
         return;
     cli->secret_uri = strdup(text);
     if (cli->secret_uri == NULL)
@@ -217,11 +217,11 @@ int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *o
     switch (found) {
     case 'V':
         (void)printf("dlock %s\n", dlock_version());
-        *exit_code = cli_stdout_close(cli, CLI_EXIT_OK);
+        *exit_code = cli_output_close(cli, CLI_EXIT_OK);
         return -2;
     case 'h':
         cli_args_help();
-        *exit_code = cli_stdout_close(cli, CLI_EXIT_OK);
+        *exit_code = cli_output_close(cli, CLI_EXIT_OK);
         return -2;
     case ':':
     case '?':

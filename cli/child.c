@@ -80,7 +80,7 @@ int child_start(struct child *child, const struct child_plan *plan, bool *in_exe
     return failure.error;
 }
 
-void child_look(struct child *child)
+void child_poll(struct child *child)
 {
     siginfo_t info = {0};
 

@@ -37,7 +37,7 @@ struct child_plan {
 int child_start(struct child *child, const struct child_plan *plan, bool *in_exec);
 
 /* Reads what happened to it: ended, stopped. Does not block. */
-void child_look(struct child *child);
+void child_poll(struct child *child);
 
 /* To the whole group. */
 void child_signal(const struct child *child, int n);

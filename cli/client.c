@@ -14,9 +14,9 @@ static void log_line(void *arg, enum dlock_log_level level, const char *message)
     const struct cli *cli = arg;
 
     if (level <= DLOCK_LOG_WARNING && !atomic_load(&cli->holds))
-        cli_fail(cli, "%s", message);
+        cli_output_fail(cli, "%s", message);
     else if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
-        cli_say(cli, "%s", message);
+        cli_output_say(cli, "%s", message);
 }
 
 enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
@@ -36,15 +36,15 @@ enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
     status = dlock_client_open(cli->uri, &options, out, err);
     if (status != DLOCK_OK)
         return status;
-    cli_say(cli, "store %s", dlock_client_uri(*out));
+    cli_output_say(cli, "store %s", dlock_client_uri(*out));
     server = dlock_client_server(*out);
     if (server[0] != '\0') /* connected */
-        cli_say(cli, "server %s", server);
+        cli_output_say(cli, "server %s", server);
     return DLOCK_OK;
 }
 
 /* A URI in a URI that has a user (an option such as node=) has an '@', perhaps as %40. */
-bool cli_uri_is_secret(const char *uri)
+bool cli_client_uri_is_secret(const char *uri)
 {
     const char *query = strchr(uri, '?');
 
@@ -62,7 +62,7 @@ static bool uri_is_relative(const char *uri)
     return uri[0] != '@' && path != NULL && path[1] != '/';
 }
 
-bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri)
+bool cli_client_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri)
 {
     const char *shown = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");

@@ -20,7 +20,7 @@ enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
  * Does the text of a URI hold a password, as far as one can tell without its plugin? Errs on the
  * side of yes.
  */
-bool cli_uri_is_secret(const char *uri);
+bool cli_client_uri_is_secret(const char *uri);
 
 /*
  * *uri: what DLOCK_URI has to be for a child process to find the same store, wherever the child
@@ -28,6 +28,6 @@ bool cli_uri_is_secret(const char *uri);
  * came from there or is the default. If -u gave a URI with a password: the form with ***, which the
  * library refuses, because no store is better than another one. False: no memory.
  */
-bool cli_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri);
+bool cli_client_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri);
 
 #endif

@@ -23,9 +23,9 @@ static json_t *backend_json(const struct dlock_plugin_info *info)
     for (size_t i = 0; info->schemes != NULL && info->schemes[i] != NULL; i++)
         (void)json_array_append_new(schemes, json_string(info->schemes[i]));
     (void)json_object_set_new(backend, "path",
-                              json_string(cli_printable(info->path, strlen(info->path))));
-    (void)json_object_set_new(backend, "name", cli_json_text(info->name));
-    (void)json_object_set_new(backend, "version", cli_json_text(info->version));
+                              json_string(cli_output_printable(info->path, strlen(info->path))));
+    (void)json_object_set_new(backend, "name", cli_output_json_text(info->name));
+    (void)json_object_set_new(backend, "version", cli_output_json_text(info->version));
     (void)json_object_set_new(backend, "schemes", schemes);
     (void)json_object_set_new(backend, "caps", caps_json(info->caps));
     (void)json_object_set_new(backend, "error",
@@ -35,7 +35,7 @@ static json_t *backend_json(const struct dlock_plugin_info *info)
 
 static void backend_print(const struct dlock_plugin_info *info)
 {
-    const char *path = cli_printable(info->path, strlen(info->path));
+    const char *path = cli_output_printable(info->path, strlen(info->path));
 
     if (info->err != NULL) {
         (void)printf("%s\n  does not load: %s\n", path, info->err->message);
@@ -66,10 +66,10 @@ static int listing_end(const struct cli *cli, struct listing *listing)
     int exit_code = listing->count > 0 ? CLI_EXIT_OK : CLI_EXIT_UNAVAILABLE;
 
     if (listing->count == 0)
-        cli_fail(cli, "no plugin found");
+        cli_output_fail(cli, "no plugin found");
     if (listing->array == NULL)
-        return cli_stdout_close(cli, exit_code);
-    return cli_json_print(cli, json_pack("{s:o}", "backends", listing->array), exit_code);
+        return cli_output_close(cli, exit_code);
+    return cli_output_json_print(cli, json_pack("{s:o}", "backends", listing->array), exit_code);
 }
 
 int cli_backends(struct cli *cli, int argc, char **argv)
@@ -90,5 +90,5 @@ int cli_backends(struct cli *cli, int argc, char **argv)
         return listing_end(cli, &listing);
     json_decref(listing.array);
     err.status = status;
-    return cli_fail_status(cli, NULL, &err);
+    return cli_output_fail_status(cli, NULL, &err);
 }

@@ -75,10 +75,12 @@ static enum dlock_status break_ask(struct dlock_client *client, struct breaking 
 
         info_duration(remaining, info->remaining_ms);
         (void)fprintf(stderr, "held by %s, owner %s, fence %" PRIu64 ", for another %s\n",
-                      cli_printable(info->label, strlen(info->label)),
-                      cli_printable(info->owner, strlen(info->owner)), info->fence, remaining);
+                      cli_output_printable(info->label, strlen(info->label)),
+                      cli_output_printable(info->owner, strlen(info->owner)), info->fence,
+                      remaining);
     }
-    (void)fprintf(stderr, "Break %s? [y/N] ", cli_printable(what->name.bytes, what->name.len));
+    (void)fprintf(stderr, "Break %s? [y/N] ",
+                  cli_output_printable(what->name.bytes, what->name.len));
     if (!answer_is_yes())
         return DLOCK_CANCELED;
     if (what->owner == NULL && list->count == 1)
@@ -92,9 +94,9 @@ static int break_print(const struct cli *cli, const struct breaking *what, bool 
 
     if (!cli->json)
         return broken ? CLI_EXIT_OK : CLI_EXIT_NO;
-    root = cli_json_name(what->name.bytes, what->name.len);
+    root = cli_output_json_name(what->name.bytes, what->name.len);
     (void)json_object_set_new(root, "broken", json_boolean(broken));
-    return cli_json_print(cli, root, broken ? CLI_EXIT_OK : CLI_EXIT_NO);
+    return cli_output_json_print(cli, root, broken ? CLI_EXIT_OK : CLI_EXIT_NO);
 }
 
 /* An owner that another library has written is any text, so that this is no error of use. */
@@ -111,20 +113,20 @@ static const char *owner_remark(const char *owner)
 static int break_report(const struct cli *cli, const struct breaking *what,
                         enum dlock_status status, struct dlock_error *err)
 {
-    const char *shown = cli_printable(what->name.bytes, what->name.len);
+    const char *shown = cli_output_printable(what->name.bytes, what->name.len);
 
     switch (status) {
     case DLOCK_OK:
         return break_print(cli, what, true);
     case DLOCK_NOT_HELD:
-        cli_fail(cli, "%s: not held%s", shown, owner_remark(what->owner));
+        cli_output_fail(cli, "%s: not held%s", shown, owner_remark(what->owner));
         return break_print(cli, what, false);
     case DLOCK_CANCELED:
-        cli_fail(cli, "%s: left alone", shown);
+        cli_output_fail(cli, "%s: left alone", shown);
         return break_print(cli, what, false);
     default:
         err->status = status;
-        return cli_fail_status(cli, NULL, err);
+        return cli_output_fail_status(cli, NULL, err);
     }
 }
 

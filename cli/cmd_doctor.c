@@ -18,17 +18,17 @@ static const struct option doctor_options[] = {
 
 static json_t *text_json(const char *text)
 {
-    return text == NULL ? json_null() : json_string(cli_printable(text, strlen(text)));
+    return text == NULL ? json_null() : json_string(cli_output_printable(text, strlen(text)));
 }
 
-static void finding_take(void *arg, const struct dlock_check *finding)
+static void check_take(void *arg, const struct dlock_check *check)
 {
     json_t *array = arg;
 
     (void)json_array_append_new(
-        array, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(finding->name), "found",
-                         text_json(finding->found), "advice", text_json(finding->advice), "clears",
-                         caps_json(finding->clears)));
+        array, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(check->name), "found",
+                         text_json(check->found), "advice", text_json(check->advice), "clears",
+                         caps_json(check->clears)));
 }
 
 static bool has_advice(json_t *checks)
@@ -52,7 +52,7 @@ static int doctor_print(const struct cli *cli, struct dlock_client *client, json
     json_t *check;
 
     (void)printf("store      %s\nserver     %s\ncaps      ", dlock_client_uri(client),
-                 cli_printable(server, strlen(server)));
+                 cli_output_printable(server, strlen(server)));
     caps_print(dlock_client_caps(client));
     (void)printf("\n");
     json_array_foreach(checks, i, check)
@@ -64,7 +64,7 @@ static int doctor_print(const struct cli *cli, struct dlock_client *client, json
         if (advice != NULL)
             (void)printf("  advice   %s\n", advice);
     }
-    return cli_stdout_close(cli, exit_code);
+    return cli_output_close(cli, exit_code);
 }
 
 static int doctor_report(const struct cli *cli, struct dlock_client *client, json_t *checks,
@@ -74,11 +74,12 @@ static int doctor_report(const struct cli *cli, struct dlock_client *client, jso
 
     if (!cli->json)
         return doctor_print(cli, client, checks, exit_code);
-    return cli_json_print(cli,
-                          json_pack("{s:s, s:o, s:o, s:O}", "store", dlock_client_uri(client),
-                                    "server", text_json(server), "caps",
-                                    caps_json(dlock_client_caps(client)), "checks", checks),
-                          exit_code);
+    return cli_output_json_print(cli,
+                                 json_pack("{s:s, s:o, s:o, s:O}", "store",
+                                           dlock_client_uri(client), "server", text_json(server),
+                                           "caps", caps_json(dlock_client_caps(client)), "checks",
+                                           checks),
+                                 exit_code);
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)
@@ -101,13 +102,13 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     checks = json_array();
     status = cli_client_open(cli, CLI_TO_LOOK, &client, &err);
     if (status == DLOCK_OK)
-        status = dlock_client_probe(client, finding_take, checks, &err);
+        status = dlock_client_probe(client, check_take, checks, &err);
     err.status = status;
     if (status == DLOCK_OK || (status == DLOCK_UNSUPPORTED && client != NULL))
         exit_code = doctor_report(cli, client, checks,
                                   strict && has_advice(checks) ? CLI_EXIT_NO : CLI_EXIT_OK);
     else
-        exit_code = cli_fail_status(cli, NULL, &err);
+        exit_code = cli_output_fail_status(cli, NULL, &err);
     dlock_client_close(client);
     json_decref(checks);
     return exit_code;

@@ -34,7 +34,7 @@ static int operand_read(struct cli *cli, int argc, char **argv, int min, struct 
  */
 static int query_exit(enum dlock_status status)
 {
-    return status == DLOCK_UNKNOWN ? CLI_EXIT_UNAVAILABLE : cli_exit_of(status);
+    return status == DLOCK_UNKNOWN ? CLI_EXIT_UNAVAILABLE : cli_exitcode_of(status);
 }
 
 /* 0, or the exit code, about which nothing is printed yet; list is to be freed in either case. err:
@@ -76,7 +76,7 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
                               const struct info_list *list, const struct dlock_error *err,
                               int exit_code)
 {
-    json_t *root = cli_json_name(name->bytes, name->len);
+    json_t *root = cli_output_json_name(name->bytes, name->len);
     json_t *holders = json_array();
     bool known = list->count > 0 && list->items[0].waiters != UINT32_MAX;
 
@@ -84,11 +84,11 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
         (void)json_array_append_new(holders, info_json(&list->items[i]));
     (void)json_object_set_new(root, "held", json_boolean(list->count > 0));
     (void)json_object_set_new(root, "waiters",
-                              cli_json_number(known ? list->items[0].waiters : 0, known));
+                              cli_output_json_number(known ? list->items[0].waiters : 0, known));
     (void)json_object_set_new(root, "holders", holders);
     if (dlock_error_node(err, 0) != NULL)
         (void)json_object_set_new(root, "nodes", nodes_json(err));
-    return cli_json_print(cli, root, exit_code);
+    return cli_output_json_print(cli, root, exit_code);
 }
 
 static void holder_print(const struct info *info)
@@ -100,9 +100,10 @@ static void holder_print(const struct info *info)
     info_number(fence, info->fence, info->fence != 0);
     info_duration(held, info->held_ms);
     info_duration(remaining, info->remaining_ms);
-    (void)printf("owner      %s\n", cli_printable(info->owner, strlen(info->owner)));
-    (void)printf("holder     %s\n",
-                 info->label[0] != '\0' ? cli_printable(info->label, strlen(info->label)) : "-");
+    (void)printf("owner      %s\n", cli_output_printable(info->owner, strlen(info->owner)));
+    (void)printf("holder     %s\n", info->label[0] != '\0'
+                                        ? cli_output_printable(info->label, strlen(info->label))
+                                        : "-");
     (void)printf("fence      %s\n", fence);
     (void)printf("held       %s\n", held);
     (void)printf("remaining  %s\n", remaining);
@@ -128,11 +129,11 @@ static int inspect_print(const struct cli *cli, const struct cli_name *name,
 {
     const struct dlock_node_error *node;
 
-    (void)printf("name       %s\n", cli_printable(name->bytes, name->len));
+    (void)printf("name       %s\n", cli_output_printable(name->bytes, name->len));
     holders_print(list);
     for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
         (void)printf("node       %s: %s\n", node->node, node->message);
-    return cli_stdout_close(cli, exit_code);
+    return cli_output_close(cli, exit_code);
 }
 
 int cli_inspect(struct cli *cli, int argc, char **argv)
@@ -146,7 +147,7 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
         return exit_code;
     exit_code = holders_query(cli, dlock_client_inspect, &name, &list, &err);
     if (exit_code != CLI_EXIT_OK) {
-        (void)cli_fail_status(cli, NULL, &err);
+        (void)cli_output_fail_status(cli, NULL, &err);
     } else {
         exit_code = list.count > 0 ? CLI_EXIT_OK : CLI_EXIT_NO;
         info_list_sort(&list);
@@ -164,18 +165,18 @@ static int list_print_json(const struct cli *cli, const struct info_list *list, 
 
     for (size_t i = 0; i < list->count; i++) {
         const struct info *info = &list->items[i];
-        json_t *lock = cli_json_name(info->name, info->name_len);
+        json_t *lock = cli_output_json_name(info->name, info->name_len);
         json_t *holder = info_json(info);
         bool known = info->waiters != UINT32_MAX;
 
         (void)json_object_update(lock, holder);
         json_decref(holder);
-        (void)json_object_set_new(lock, "waiters", cli_json_number(info->waiters, known));
+        (void)json_object_set_new(lock, "waiters", cli_output_json_number(info->waiters, known));
         (void)json_array_append_new(locks, lock);
     }
     (void)json_object_set_new(root, "locks", locks);
     (void)json_object_set_new(root, "complete", json_boolean(exit_code == CLI_EXIT_OK));
-    return cli_json_print(cli, root, exit_code);
+    return cli_output_json_print(cli, root, exit_code);
 }
 
 /* One line a holder; the name, which may be long, comes last but one. */
@@ -196,11 +197,11 @@ static int list_print(const struct cli *cli, const struct info_list *list, int e
         info_number(waiters, info->waiters, info->waiters != UINT32_MAX);
         info_number(fence, info->fence, info->fence != 0);
         (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", info_mode(info), held, remaining,
-                     waiters, fence, cli_printable(info->name, info->name_len),
-                     info->label[0] != '\0' ? cli_printable(info->label, strlen(info->label))
+                     waiters, fence, cli_output_printable(info->name, info->name_len),
+                     info->label[0] != '\0' ? cli_output_printable(info->label, strlen(info->label))
                                             : "-");
     }
-    return cli_stdout_close(cli, exit_code);
+    return cli_output_close(cli, exit_code);
 }
 
 /* What was seen before the store failed has been printed. */
@@ -210,17 +211,17 @@ static void list_complain(const struct cli *cli, const struct info_list *list,
     char what[128];
 
     if (list->count == 0) {
-        (void)cli_fail_status(cli, NULL, err);
+        (void)cli_output_fail_status(cli, NULL, err);
         return;
     }
     (void)snprintf(what, sizeof what,
                    "the list ends early, after %zu locks; give a PREFIX, or a longer op_timeout= "
                    "in the URI",
                    list->count);
-    (void)cli_fail_status(cli, what, err);
+    (void)cli_output_fail_status(cli, what, err);
 }
 
-int cli_list(struct cli *cli, int argc, char **argv)
+int cli_inspect_list(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
     struct cli_name prefix = {0};

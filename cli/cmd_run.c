@@ -52,7 +52,7 @@ static const struct option run_options[] = {
 struct run {
     struct cli *cli;
     struct cli_name name;
-    char shown[CLI_PRINTABLE_SIZE]; /* the name, printable */
+    char printable[CLI_PRINTABLE_SIZE]; /* the name, printable */
     char **command;
     bool warn_only, nowait, timed, skip_quietly;
     int64_t kill_after_ms;
@@ -115,7 +115,7 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
 }
 
 /* -1: go on; else the exit code. */
-static int run_options_judge(struct run *run)
+static int run_options_check(struct run *run)
 {
     if (run->cli->json && run->status_fd < 0 && run->outcome_path == NULL)
         return cli_args_usage(run->cli, "--json is for --status-fd and --outcome: the output of "
@@ -146,8 +146,9 @@ static int option_misplaced(const struct run *run, const char *name, const char 
     if (!is_run_option(word))
         return cli_args_usage(run->cli, "run: options go before NAME, or write -- before CMD");
     return cli_args_usage(run->cli, "%s stands after NAME; write: dlock run %s ... %s -- CMD",
-                          cli_printable(word, strlen(word)), cli_printable(word, strlen(word)),
-                          cli_printable(name, strlen(name)));
+                          cli_output_printable(word, strlen(word)),
+                          cli_output_printable(word, strlen(word)),
+                          cli_output_printable(name, strlen(name)));
 }
 
 /* NAME and CMD. -1: go on; else the exit code. */
@@ -159,8 +160,8 @@ static int run_operands_read(struct run *run, int argc, char **argv)
         return cli_args_usage(run->cli, "run: NAME is missing");
     if (!cli_args_name(name, run->cli->name_hex, &run->name))
         return cli_args_usage(run->cli, "run: NAME is not hex, or too long");
-    (void)snprintf(run->shown, sizeof run->shown, "%s",
-                   cli_printable(run->name.bytes, run->name.len));
+    (void)snprintf(run->printable, sizeof run->printable, "%s",
+                   cli_output_printable(run->name.bytes, run->name.len));
     optind++;
     if (optind < argc && strcmp(argv[optind], "--") == 0)
         optind++;
@@ -184,9 +185,9 @@ static int run_options_read(struct run *run, int argc, char **argv)
             return exit_code;
         if (!run_option_take(run, option, why))
             return cli_args_usage(run->cli, "--%s=%s %s", run_options[option - CLI_OPTION_OWN].name,
-                                  cli_printable(optarg, strlen(optarg)), why);
+                                  cli_output_printable(optarg, strlen(optarg)), why);
     }
-    exit_code = run_options_judge(run);
+    exit_code = run_options_check(run);
     return exit_code >= 0 ? exit_code : run_operands_read(run, argc, argv);
 }
 
@@ -201,8 +202,9 @@ static int outcome_start(struct run *run)
     error = run->outcome_path != NULL ? outcome_add_file(&run->outcome, run->outcome_path) : 0;
     if (error == 0)
         return -1;
-    cli_fail(run->cli, "--outcome=%s: %s",
-             cli_printable(run->outcome_path, strlen(run->outcome_path)), strerror(error));
+    cli_output_fail(run->cli, "--outcome=%s: %s",
+                    cli_output_printable(run->outcome_path, strlen(run->outcome_path)),
+                    strerror(error));
     return CLI_EXIT_INTERNAL;
 }
 
@@ -221,15 +223,15 @@ static bool reason_given(const struct run *run)
            strcmp(text, dlock_status_text((int)run->acquire.status)) != 0;
 }
 
-static void refusal_tell(struct run *run)
+static void refusal_write(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
 
     if (is_conflict(run))
-        outcome_tell(&run->outcome, status == DLOCK_BUSY ? "busy" : "timeout", NULL);
+        outcome_write(&run->outcome, status == DLOCK_BUSY ? "busy" : "timeout", NULL);
     else
-        outcome_tell(&run->outcome, "failed",
-                     json_pack("{s:s}", "status", dlock_status_name((int)status)));
+        outcome_write(&run->outcome, "failed",
+                      json_pack("{s:s}", "status", dlock_status_name((int)status)));
 }
 
 static int acquire_failed(struct run *run)
@@ -239,35 +241,39 @@ static int acquire_failed(struct run *run)
     const char *holder = run->acquire.holder;
 
     if (run->acquire.nested) {
-        cli_fail(run->cli, "%s: an enclosing dlock run holds this lock: waiting would never end",
-                 run->shown);
+        cli_output_fail(run->cli,
+                        "%s: an enclosing dlock run holds this lock: waiting would never end",
+                        run->printable);
         return CLI_EXIT_USAGE;
     }
     if (is_conflict(run) && run->skip_quietly && !reason_given(run))
         return (int)run->conflict_code;
     err->status = status;
     if (is_conflict(run) && holder[0] != '\0')
-        cli_fail(run->cli, "%s: %s%s", run->shown,
-                 status == DLOCK_TIMEOUT ? "not acquired before the deadline: " : "", holder);
+        cli_output_fail(run->cli, "%s: %s%s", run->printable,
+                        status == DLOCK_TIMEOUT ? "not acquired before the deadline: " : "",
+                        holder);
     else
-        (void)cli_fail_status(
-            run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->shown : NULL, err);
+        (void)cli_output_fail_status(
+            run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->printable : NULL,
+            err);
     if (is_conflict(run) && run->conflict_code >= 0 && !reason_given(run))
         return (int)run->conflict_code;
-    return cli_exit_of(status);
+    return cli_exitcode_of(status);
 }
 
-static void acquired_tell(struct run *run, const char *token, uint64_t fence)
+static void acquired_report(struct run *run, const char *token, uint64_t fence)
 {
-    cli_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
+    cli_output_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
     if (fence != 0)
-        cli_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->shown, fence, token);
+        cli_output_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->printable, fence,
+                       token);
     else
-        cli_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens", run->shown,
-                token);
-    outcome_tell(
-        &run->outcome, "acquired",
-        json_pack("{s:o, s:s}", "fence", cli_json_number(fence, fence != 0), "token", token));
+        cli_output_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens",
+                       run->printable, token);
+    outcome_write(&run->outcome, "acquired",
+                  json_pack("{s:o, s:s}", "fence", cli_output_json_number(fence, fence != 0),
+                            "token", token));
 }
 
 /* NULL: no memory. Caller frees with environment_free. */
@@ -275,7 +281,7 @@ static char **command_environment(struct run *run)
 {
     char token[DLOCK_TOKEN_CHARS] = "";
     char *uri = NULL;
-    bool known = cli_uri_for_child(run->cli, run->acquire.client, &uri);
+    bool known = cli_client_uri_for_child(run->cli, run->acquire.client, &uri);
     char **env = NULL;
     struct environment_lock lock = {
         .name = run->name.bytes,
@@ -286,7 +292,7 @@ static char **command_environment(struct run *run)
     };
 
     (void)dlock_token(run->acquire.lock, token, sizeof token);
-    acquired_tell(run, token, lock.fence);
+    acquired_report(run, token, lock.fence);
     if (known)
         env = environment_new(&lock);
     free(uri);
@@ -315,8 +321,8 @@ static int command_start(struct run *run)
     int error = ENOMEM;
 
     if (dlock_state(run->acquire.lock) == DLOCK_STATE_LOST) {
-        cli_fail(run->cli, "%s: lock lost before the command was started", run->shown);
-        supervise_loss_tell(&run->outcome, DLOCK_REASON_EXPIRED);
+        cli_output_fail(run->cli, "%s: lock lost before the command was started", run->printable);
+        supervise_loss_write(&run->outcome, DLOCK_REASON_EXPIRED);
         environment_free(env);
         return CLI_EXIT_LOST;
     }
@@ -326,24 +332,26 @@ static int command_start(struct run *run)
     environment_free(env);
     if (error == 0)
         return 0;
-    cli_fail(run->cli, "%s: %s%s", cli_printable(run->command[0], strlen(run->command[0])),
-             strerror(error), in_exec && error == ENOENT ? shell_hint(run->command) : "");
+    cli_output_fail(run->cli, "%s: %s%s",
+                    cli_output_printable(run->command[0], strlen(run->command[0])), strerror(error),
+                    in_exec && error == ENOENT ? shell_hint(run->command) : "");
     if (!in_exec)
         return CLI_EXIT_INTERNAL;
     return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
 }
 
-static void command_tell(struct run *run)
+static void command_report(struct run *run)
 {
     int n = run->child.signal;
 
     if (n != 0)
-        cli_say(run->cli, "%s: command ended by signal %d (%s)", run->shown, n, strsignal(n));
+        cli_output_say(run->cli, "%s: command ended by signal %d (%s)", run->printable, n,
+                       strsignal(n));
     else
-        cli_say(run->cli, "%s: command exited %d", run->shown, run->child.code);
-    outcome_tell(&run->outcome, "exited",
-                 n != 0 ? json_pack("{s:i}", "signal", n)
-                        : json_pack("{s:i}", "code", run->child.code));
+        cli_output_say(run->cli, "%s: command exited %d", run->printable, run->child.code);
+    outcome_write(&run->outcome, "exited",
+                  n != 0 ? json_pack("{s:i}", "signal", n)
+                         : json_pack("{s:i}", "code", run->child.code));
 }
 
 static int command_watch(struct run *run)
@@ -354,7 +362,7 @@ static int command_watch(struct run *run)
         .outcome = &run->outcome,
         .client = run->acquire.client,
         .lock = run->acquire.lock,
-        .name = run->shown,
+        .name = run->printable,
         .child = &run->child,
         .signals = &run->signals,
         .tty = &run->tty,
@@ -365,12 +373,13 @@ static int command_watch(struct run *run)
     watch_init(&s.watch, run->kill_after_ms, run->warn_only);
     error = supervise_child(&s);
     if (error != 0)
-        cli_fail(run->cli, "%s: %s; the command was killed", run->shown, strerror(error));
+        cli_output_fail(run->cli, "%s: %s; the command was killed", run->printable,
+                        strerror(error));
     tty_take_back(&run->tty, run->child.pid, run->child.signal != 0);
     child_reap(&run->child);
     if (error != 0)
         return CLI_EXIT_INTERNAL;
-    command_tell(run);
+    command_report(run);
     return s.lost ? CLI_EXIT_LOST : run->child.code;
 }
 
@@ -381,22 +390,22 @@ static int run_release(struct run *run, int exit_code)
     enum dlock_status status = dlock_unlock(run->acquire.lock, &err);
 
     if (status == DLOCK_OK) {
-        cli_say(run->cli, "%s: released", run->shown);
-        outcome_tell(&run->outcome, "released", NULL);
+        cli_output_say(run->cli, "%s: released", run->printable);
+        outcome_write(&run->outcome, "released", NULL);
         return exit_code;
     }
     if (exit_code == CLI_EXIT_LOST)
         return exit_code;
     if (status == DLOCK_LOST) {
-        cli_fail(run->cli, "%s: lock lost: it was no longer ours when the command had ended",
-                 run->shown);
-        supervise_loss_tell(&run->outcome, DLOCK_REASON_TAKEN);
+        cli_output_fail(run->cli, "%s: lock lost: it was no longer ours when the command had ended",
+                        run->printable);
+        supervise_loss_write(&run->outcome, DLOCK_REASON_TAKEN);
         return CLI_EXIT_LOST;
     }
     err.status = status;
-    (void)cli_fail_status(run->cli, "release (the lock ends with its lease)", &err);
-    outcome_tell(&run->outcome, "unreleased",
-                 json_pack("{s:s}", "status", dlock_status_name((int)status)));
+    (void)cli_output_fail_status(run->cli, "release (the lock ends with its lease)", &err);
+    outcome_write(&run->outcome, "unreleased",
+                  json_pack("{s:s}", "status", dlock_status_name((int)status)));
     return exit_code;
 }
 
@@ -405,7 +414,7 @@ static int run_locked(struct run *run)
     int exit_code;
 
     if (signals_run(&run->signals) != 0) {
-        cli_fail(run->cli, "signals: %s", strerror(errno));
+        cli_output_fail(run->cli, "signals: %s", strerror(errno));
         return run_release(run, CLI_EXIT_INTERNAL);
     }
     atomic_store(&run->cli->holds, true);
@@ -423,7 +432,7 @@ static int run_all(struct run *run)
     int exit_code;
 
     if (signals_start(&run->signals) != 0) {
-        cli_fail(run->cli, "signals: %s", strerror(errno));
+        cli_output_fail(run->cli, "signals: %s", strerror(errno));
         return CLI_EXIT_INTERNAL;
     }
     caught = acquire_lock(&run->acquire, &run->signals);
@@ -431,18 +440,18 @@ static int run_all(struct run *run)
     if (caught != 0)
         run->acquire.status = DLOCK_CANCELED;
     if (run->acquire.status != DLOCK_OK)
-        refusal_tell(run);
+        refusal_write(run);
     if (caught != 0)
         exit_code = CLI_EXIT_SIGNAL + caught;
     else if (run->acquire.status != DLOCK_OK)
         exit_code = acquire_failed(run);
     else
         exit_code = run_locked(run);
-    outcome_tell(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
+    outcome_write(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
     acquire_fini(&run->acquire);
     if (run->outcome.error != 0)
-        cli_fail(run->cli, "--status-fd, --outcome: lines are missing: %s",
-                 strerror(run->outcome.error));
+        cli_output_fail(run->cli, "--status-fd, --outcome: lines are missing: %s",
+                        strerror(run->outcome.error));
     return exit_code;
 }
 

@@ -2,7 +2,7 @@
 #include "exitcode.h"
 
 /* No default: the compiler names the status that was forgotten here. */
-int cli_exit_of(enum dlock_status status)
+int cli_exitcode_of(enum dlock_status status)
 {
     switch (status) {
     case DLOCK_OK:

@@ -22,6 +22,6 @@ enum cli_exit {
     CLI_EXIT_SIGNAL = 128 /* + the number of the signal */
 };
 
-int cli_exit_of(enum dlock_status status);
+int cli_exitcode_of(enum dlock_status status);
 
 #endif

@@ -19,8 +19,8 @@ static void list_describe(const struct info_list *list, char out[HOLDER_SIZE])
     if (list->count > 1)
         (void)snprintf(others, sizeof others, " and %zu more", list->count - 1);
     (void)snprintf(out, HOLDER_SIZE, "held by %.300s%s%s%s, %s left",
-                   cli_printable(label, strlen(label)), others, first->held_ms >= 0 ? " for " : "",
-                   first->held_ms >= 0 ? held : "", left);
+                   cli_output_printable(label, strlen(label)), others,
+                   first->held_ms >= 0 ? " for " : "", first->held_ms >= 0 ? held : "", left);
 }
 
 bool holder_describe(struct dlock_client *client, const struct cli_name *name,

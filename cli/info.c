@@ -82,11 +82,11 @@ const char *info_mode(const struct info *info)
 
 json_t *info_json(const struct info *info)
 {
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "owner", cli_json_text(info->owner), "mode",
-                     info_mode(info), "label", cli_json_text(info->label), "fence",
-                     cli_json_number(info->fence, info->fence != 0), "remaining_ms",
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "owner", cli_output_json_text(info->owner),
+                     "mode", info_mode(info), "label", cli_output_json_text(info->label), "fence",
+                     cli_output_json_number(info->fence, info->fence != 0), "remaining_ms",
                      json_integer(info->remaining_ms), "held_ms",
-                     cli_json_number((uint64_t)info->held_ms, info->held_ms >= 0));
+                     cli_output_json_number((uint64_t)info->held_ms, info->held_ms >= 0));
 }
 
 void info_duration(char out[24], int64_t ms)

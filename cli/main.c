@@ -16,7 +16,7 @@ static const struct {
     const char *name;
     cli_command_fn *run;
 } commands[] = {
-    {"run", cli_run},     {"inspect", cli_inspect},   {"list", cli_list},
+    {"run", cli_run},     {"inspect", cli_inspect},   {"list", cli_inspect_list},
     {"break", cli_break}, {"backends", cli_backends}, {"doctor", cli_doctor},
 };
 
@@ -34,7 +34,7 @@ static int command_unknown(const struct cli *cli, const char *name)
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         suggest_try(&suggest, commands[i].name);
-    return cli_args_usage(cli, "no command '%s'%s%s%s", cli_printable(name, strlen(name)),
+    return cli_args_usage(cli, "no command '%s'%s%s%s", cli_output_printable(name, strlen(name)),
                           suggest.best != NULL ? "; did you mean " : "",
                           suggest.best != NULL ? suggest.best : "",
                           suggest.best != NULL ? "?" : "");

@@ -81,7 +81,7 @@ static char *line_text(const char *event, json_t *fields)
 }
 
 /* One write a line: a reader never sees half of one. */
-void outcome_tell(struct outcome *outcome, const char *event, json_t *fields)
+void outcome_write(struct outcome *outcome, const char *event, json_t *fields)
 {
     char *text = NULL;
     size_t len;
@@ -94,7 +94,7 @@ void outcome_tell(struct outcome *outcome, const char *event, json_t *fields)
     len = strlen(text);
     text[len] = '\n';
     for (int i = 0; i < outcome->count; i++) {
-        int error = cli_write(outcome->fds[i], text, len + 1, true);
+        int error = cli_output_write(outcome->fds[i], text, len + 1, true);
 
         if (outcome->error == 0 && error != EPIPE) /* that reader has gone: no harm */
             outcome->error = error;

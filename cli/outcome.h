@@ -29,7 +29,7 @@ int outcome_add_file(struct outcome *outcome, const char *path);
 
 /* Writes a line, without waiting for a reader: the lease does not wait. fields: an object of
  * numbers, words without spaces and nulls, taken always, or NULL. */
-void outcome_tell(struct outcome *outcome, const char *event, json_t *fields);
+void outcome_write(struct outcome *outcome, const char *event, json_t *fields);
 
 void outcome_fini(struct outcome *outcome);
 

@@ -16,7 +16,7 @@
 #define PRINTABLE_SLOTS 8
 #define LINE_MAX_BYTES  2048
 
-const char *cli_printable(const void *bytes, size_t len)
+const char *cli_output_printable(const void *bytes, size_t len)
 {
     static _Thread_local char slots[PRINTABLE_SLOTS][CLI_PRINTABLE_SIZE];
     static _Thread_local unsigned next;
@@ -39,7 +39,7 @@ static size_t time_put(char *out, size_t size)
     return len + (size_t)snprintf(out + len, size - len, ".%03ldZ ", now.tv_nsec / 1000000);
 }
 
-int cli_write(int fd, const char *line, size_t len, bool at_once)
+int cli_output_write(int fd, const char *line, size_t len, bool at_once)
 {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
     ssize_t n;
@@ -67,11 +67,11 @@ __attribute__((format(printf, 2, 0))) static void line_write(const struct cli *c
         return;
     used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
     line[used++] = '\n';
-    if (cli_write(STDERR_FILENO, line, used, atomic_load(&cli->holds)) != 0)
+    if (cli_output_write(STDERR_FILENO, line, used, atomic_load(&cli->holds)) != 0)
         errno = 0; /* nobody is left to be told */
 }
 
-void cli_fail(const struct cli *cli, const char *format, ...)
+void cli_output_fail(const struct cli *cli, const char *format, ...)
 {
     va_list args;
 
@@ -82,7 +82,7 @@ void cli_fail(const struct cli *cli, const char *format, ...)
     va_end(args);
 }
 
-void cli_say(const struct cli *cli, const char *format, ...)
+void cli_output_say(const struct cli *cli, const char *format, ...)
 {
     va_list args;
 
@@ -93,21 +93,21 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_end(args);
 }
 
-int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err)
+int cli_output_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err)
 {
     const struct dlock_node_error *node;
     const char *text = err->message[0] != '\0' ? err->message : dlock_status_text((int)err->status);
 
     if (what != NULL)
-        cli_fail(cli, "%s: %s", what, text);
+        cli_output_fail(cli, "%s: %s", what, text);
     else
-        cli_fail(cli, "%s", text);
+        cli_output_fail(cli, "%s", text);
     for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
-        cli_fail(cli, "  %s: %s", node->node, node->message);
-    return cli_exit_of(err->status);
+        cli_output_fail(cli, "  %s: %s", node->node, node->message);
+    return cli_exitcode_of(err->status);
 }
 
-json_t *cli_json_name(const void *name, size_t len)
+json_t *cli_output_json_name(const void *name, size_t len)
 {
     char hex[2 * (DLOCK_NAME_MAX + 1) + 1];
     json_t *text = json_stringn(name, len);
@@ -116,38 +116,38 @@ json_t *cli_json_name(const void *name, size_t len)
     return json_pack("{s:o, s:s}", "name", text != NULL ? text : json_null(), "name_hex", hex);
 }
 
-json_t *cli_json_text(const char *text)
+json_t *cli_output_json_text(const char *text)
 {
     json_t *value = text == NULL || text[0] == '\0' ? NULL : json_string(text);
 
     return value != NULL ? value : json_null();
 }
 
-json_t *cli_json_number(uint64_t value, bool known)
+json_t *cli_output_json_number(uint64_t value, bool known)
 {
     return known ? json_integer((json_int_t)value) : json_null();
 }
 
-int cli_json_print(const struct cli *cli, json_t *value, int exit_code)
+int cli_output_json_print(const struct cli *cli, json_t *value, int exit_code)
 {
     int rc;
 
     if (value == NULL) {
-        cli_fail(cli, "out of memory");
+        cli_output_fail(cli, "out of memory");
         return CLI_EXIT_INTERNAL;
     }
     rc = json_dumpf(value, stdout, JSON_INDENT(2));
     json_decref(value);
     if (rc == 0)
         (void)putchar('\n');
-    return cli_stdout_close(cli, exit_code);
+    return cli_output_close(cli, exit_code);
 }
 
-int cli_stdout_close(const struct cli *cli, int exit_code)
+int cli_output_close(const struct cli *cli, int exit_code)
 {
     errno = 0;
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return exit_code;
-    cli_fail(cli, "standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");
+    cli_output_fail(cli, "standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");
     return CLI_EXIT_INTERNAL;
 }

@@ -17,38 +17,40 @@
 #define CLI_PRINTABLE_SIZE (4 * DLOCK_NAME_MAX + 8)
 
 /* Escaped; the result lives until the eighth next call in this thread. */
-const char *cli_printable(const void *bytes, size_t len);
+const char *cli_output_printable(const void *bytes, size_t len);
 
 /* One line "dlock: ..." on standard error, unless --quiet; with the time if --verbose is given
  * twice.
  */
-__attribute__((format(printf, 2, 3))) void cli_fail(const struct cli *cli, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void cli_output_fail(const struct cli *cli,
+                                                           const char *format, ...);
 
 /* The same with --verbose only. */
-__attribute__((format(printf, 2, 3))) void cli_say(const struct cli *cli, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void cli_output_say(const struct cli *cli, const char *format,
+                                                          ...);
 
 /* Writes a whole line to fd. at_once: not if there is no room now (a stopped terminal, a pipe
  * nobody reads). 0 or an errno. */
-int cli_write(int fd, const char *line, size_t len, bool at_once);
+int cli_output_write(int fd, const char *line, size_t len, bool at_once);
 
 /* Prints "dlock: <what>: <the error's text>" and returns the exit code of the status. what may be
  * NULL. */
-int cli_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err);
+int cli_output_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err);
 
 /* {"name": ... or null, "name_hex": ...}; caller frees. NULL: no memory. */
-json_t *cli_json_name(const void *name, size_t len);
+json_t *cli_output_json_name(const void *name, size_t len);
 
 /* A string; null when it is NULL, empty or not UTF-8. */
-json_t *cli_json_text(const char *text);
+json_t *cli_output_json_text(const char *text);
 
 /* The number; null when `known` is false. */
-json_t *cli_json_number(uint64_t value, bool known);
+json_t *cli_output_json_number(uint64_t value, bool known);
 
 /* Prints the value (taken always) and a newline. NULL: no memory. Returns exit_code, or the code of
  * what went wrong. */
-int cli_json_print(const struct cli *cli, json_t *value, int exit_code);
+int cli_output_json_print(const struct cli *cli, json_t *value, int exit_code);
 
 /* Flushes standard output: exit_code, or a complaint when it could not be written. */
-int cli_stdout_close(const struct cli *cli, int exit_code);
+int cli_output_close(const struct cli *cli, int exit_code);
 
 #endif

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-static const int handed_on[] = {SIGWINCH, SIGCONT, SIGTSTP};
+static const int passed_on[] = {SIGWINCH, SIGCONT, SIGTSTP};
 
 static void set_add(sigset_t *set, const sigset_t *ignored, const int *list, size_t n)
 {
@@ -36,8 +36,8 @@ int signals_start(struct signals *signals)
     set_add(&signals->waiting, &signals->ignored, ending, sizeof ending / sizeof ending[0]);
     (void)sigaddset(&signals->waiting, SIGCHLD);
     signals->running = signals->waiting;
-    set_add(&signals->running, &signals->ignored, handed_on,
-            sizeof handed_on / sizeof handed_on[0]);
+    set_add(&signals->running, &signals->ignored, passed_on,
+            sizeof passed_on / sizeof passed_on[0]);
 
     /* An ignored SIGCHLD would take away the command's exit status. */
     if (sigaction(SIGCHLD, &plain, NULL) != 0)

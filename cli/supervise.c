@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GROUP_LOOK_MS INT64_C(25)
+#define GROUP_POLL_MS INT64_C(25)
 
 /* The library counts max_hold from a moment before we could read the clock. */
 #define HOLD_SLACK_MS INT64_C(50)
@@ -51,9 +51,9 @@ static const struct reason_words *reason_words(enum dlock_reason reason)
     return &reasons[at > 0 && at < sizeof reasons / sizeof reasons[0] ? at : DLOCK_REASON_EXPIRED];
 }
 
-void supervise_loss_tell(struct outcome *outcome, enum dlock_reason reason)
+void supervise_loss_write(struct outcome *outcome, enum dlock_reason reason)
 {
-    outcome_tell(outcome, "lost", json_pack("{s:s}", "reason", reason_words(reason)->word));
+    outcome_write(outcome, "lost", json_pack("{s:s}", "reason", reason_words(reason)->word));
 }
 
 static void loss_report(struct supervise *s, const char *consequence)
@@ -63,8 +63,9 @@ static void loss_report(struct supervise *s, const char *consequence)
     if (s->lost)
         return;
     s->lost = true;
-    cli_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_words(reason)->text, consequence);
-    supervise_loss_tell(s->outcome, reason);
+    cli_output_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_words(reason)->text,
+                    consequence);
+    supervise_loss_write(s->outcome, reason);
 }
 
 static void events_drain(struct supervise *s)
@@ -89,7 +90,7 @@ static struct watch_view lease_view(struct supervise *s)
     return view;
 }
 
-static void lease_look(struct supervise *s)
+static void lease_check(struct supervise *s)
 {
     struct watch_view view = lease_view(s);
 
@@ -135,7 +136,7 @@ static void stop_follow(struct supervise *s, bool wants_tty)
     tty_take_back(s->tty, s->child->pid, false);
     if (!signals_stop_self() && wants_tty)
         child_signal(s->child, SIGHUP); /* it would wait for the terminal for ever */
-    lease_look(s);
+    lease_check(s);
     if ((was_lent || wants_tty) && tty_is_ours(s->tty))
         tty_lend(s->tty, s->child->pid);
     child_signal(s->child, SIGCONT);
@@ -146,10 +147,10 @@ static void stop_follow(struct supervise *s, bool wants_tty)
 static void stop_handle(struct supervise *s)
 {
     bool wants_tty = s->child->stopped == SIGTTIN || s->child->stopped == SIGTTOU;
-    bool by_terminal = s->stop_handed_on || tty_is_lent(s->tty, s->child->pid);
+    bool by_terminal = s->stop_passed_on || tty_is_lent(s->tty, s->child->pid);
 
     s->child->stopped = 0;
-    s->stop_handed_on = false;
+    s->stop_passed_on = false;
     if (s->tty->fd < 0)
         return;
     if (wants_tty && tty_is_ours(s->tty)) {
@@ -167,10 +168,10 @@ static void signals_handle(struct supervise *s)
     while ((n = signals_next(s->signals)) != 0) {
         if (n == SIGCHLD)
             continue;
-        s->stop_handed_on = n == SIGTSTP;
+        s->stop_passed_on = n == SIGTSTP;
         child_signal(s->child, n);
     }
-    child_look(s->child);
+    child_poll(s->child);
     if (s->child->stopped != 0)
         stop_handle(s);
 }
@@ -183,7 +184,7 @@ static bool is_over(const struct supervise *s)
 
 static int64_t wake_at_ms(const struct supervise *s)
 {
-    int64_t soon_ms = supervise_now_ms() + GROUP_LOOK_MS;
+    int64_t soon_ms = supervise_now_ms() + GROUP_POLL_MS;
 
     /* Nothing tells us of the end of the command's own children. */
     if (s->child->ended && (s->next_ms == WATCH_NEVER || soon_ms < s->next_ms))
@@ -200,7 +201,7 @@ static int supervise_loop(struct supervise *s)
     };
 
     for (;;) {
-        lease_look(s); /* first: a signal may wake a stopped command */
+        lease_check(s); /* first: a signal may wake a stopped command */
         signals_handle(s);
         if (is_over(s))
             return 0;

@@ -26,13 +26,13 @@ struct supervise {
     bool lost;                /* the lock was lost, or the command was told to end before it was */
     enum dlock_reason reason; /* as the library told; 0: not yet */
     bool hold_ends_first;     /* at the last look --max-hold was nearer than the end of the lease */
-    bool stop_handed_on;      /* the command was stopped by a signal that we passed to it */
+    bool stop_passed_on;      /* the command was stopped by a signal that we passed to it */
     int64_t next_ms;          /* look at the lease again then, or WATCH_NEVER */
     int timer;
 };
 
 /* The line "lost" (outcome.h). */
-void supervise_loss_tell(struct outcome *outcome, enum dlock_reason reason);
+void supervise_loss_write(struct outcome *outcome, enum dlock_reason reason);
 
 /* Now, on the clock of the leases. */
 int64_t supervise_now_ms(void);

@@ -144,12 +144,13 @@ Test(args, bytes_that_could_drive_a_terminal_are_escaped)
 
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    shown = cli_printable(all, sizeof all);
+    shown = cli_output_printable(all, sizeof all);
     for (; *shown != '\0'; shown++)
         cr_assert(*shown >= 0x20 && *shown < 0x7f);
-    cr_assert_str_eq(cli_printable("a\\x\n\x7f\xff", 6), "a\\x5cx\\x0a\\x7f\\xff");
+    cr_assert_str_eq(cli_output_printable("a\\x\n\x7f\xff", 6), "a\\x5cx\\x0a\\x7f\\xff");
     memset(all, 0xff, sizeof all);
-    cr_assert_eq(strlen(cli_printable(all, DLOCK_NAME_MAX)), 4 * DLOCK_NAME_MAX, "no name is cut");
+    cr_assert_eq(strlen(cli_output_printable(all, DLOCK_NAME_MAX)), 4 * DLOCK_NAME_MAX,
+                 "no name is cut");
 }
 
 /* What is left in argv of `dlock -u uri list`. */
