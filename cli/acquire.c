@@ -14,10 +14,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* What takes longer than this is a wait, and worth a line. */
+/* A wait that lasts longer is reported. */
 #define WAIT_REPORTED_MS 250
 
-/* A second signal after this long ends the process at once; earlier ones are the same order, given
+/* A second signal after this time ends the process at once. An earlier one is the first again, sent
  * to the process and to its group. */
 #define IMPATIENT_MS 500
 
@@ -39,8 +39,8 @@ static bool owner_compare(void *arg, const struct dlock_holder *info)
 }
 
 /*
- * OK: nothing is known against it. INVALID, and nested: this would wait for a process that waits
- * for us (two readers do not exclude each other). Others: the store does not say.
+ * INVALID, and nested: an enclosing run holds the name, and waits for us, so that the wait would
+ * never end (two readers do not exclude each other). OK: no such run. Others: not known.
  */
 static enum dlock_status ancestors_check(struct acquire *acquire)
 {
@@ -52,7 +52,7 @@ static enum dlock_status ancestors_check(struct acquire *acquire)
         enum dlock_status status = dlock_client_inspect(acquire->client, name->bytes, name->len,
                                                         owner_compare, &search, &acquire->err);
 
-        if (status == DLOCK_UNSUPPORTED) /* the store cannot be looked at */
+        if (status == DLOCK_UNSUPPORTED) /* the store cannot be inspected */
             continue;
         if (status != DLOCK_OK)
             return status;
@@ -90,7 +90,7 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
         return status;
     if ((dlock_client_caps(acquire->client) & DLOCK_CAP_PRIVATE) != 0) {
         (void)snprintf(acquire->err.message, sizeof acquire->err.message,
-                       "%s is inside this process: it would exclude nobody",
+                       "%s is inside this process: it would exclude no other process",
                        dlock_client_uri(acquire->client));
         return DLOCK_CONFIG;
     }
@@ -101,7 +101,7 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
     status = ancestors_check(acquire);
     if (status != DLOCK_OK)
         return status;
-    /* Before the look at `canceled`: this thread or the one that cancels sees the other. */
+    /* Stored before `canceled` is read: this thread or the canceling one sees the other's store. */
     atomic_store(&acquire->waiting, acquire->lock);
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
@@ -134,7 +134,7 @@ static void *asker_main(void *arg)
     return NULL;
 }
 
-/* In a thread of its own: the store may be slow, and signals and deadlines are not to wait. */
+/* In a thread of its own: the store may be slow, and signals and deadlines must not wait. */
 static void asker_start(struct acquire *acquire)
 {
     if (!acquire->asked && atomic_load(&acquire->waiting) != NULL)
@@ -145,13 +145,13 @@ static void acquire_cancel(struct acquire *acquire)
 {
     struct dlock *lock = NULL;
 
-    atomic_store(&acquire->canceled, true); /* before the look at `waiting`, see acquire_steps */
+    atomic_store(&acquire->canceled, true); /* stored before `waiting` is read, see acquire_steps */
     lock = atomic_load(&acquire->waiting);
     if (lock != NULL)
         dlock_cancel(lock);
 }
 
-/* Until the thread is done. The first signal that ends programs, or 0. */
+/* Waits for the thread. Returns the first signal that ends programs, or 0. */
 static int acquire_wait(struct acquire *acquire, const struct signals *signals)
 {
     struct pollfd fds[2] = {{.fd = acquire->done, .events = POLLIN},
@@ -171,7 +171,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
         while ((n = signals_next(signals)) != 0) {
             if (n == SIGCHLD)
                 continue;
-            /* At worst the name stays taken for one lease. */
+            /* If the lock is held already, it ends with its lease. */
             if (first != 0 && supervise_now_ms() - first_ms > IMPATIENT_MS)
                 _exit(CLI_EXIT_SIGNAL + n);
             if (first == 0)

@@ -16,7 +16,7 @@
 enum acquire_how { ACQUIRE_DEFAULT, ACQUIRE_TRY, ACQUIRE_TIMED };
 
 struct acquire {
-    /* what is wanted */
+    /* the request */
     struct cli *cli;
     const struct cli_name *name;
     struct dlock_options options;
@@ -24,32 +24,29 @@ struct acquire {
     int64_t wait_ms;
     bool shared;
 
-    /* what came of it */
+    /* the result */
     enum dlock_status status;
     struct dlock_error err;
     bool nested;              /* INVALID because an enclosing run holds the name */
-    char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: who held the name, "" if nobody can tell */
+    char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: who held the name; "": not known */
     struct dlock_client *client;
     struct dlock *lock;
 
     /* between the two threads */
     int done; /* an eventfd */
     atomic_bool canceled;
-    _Atomic(struct dlock *) waiting; /* to be cancelled */
-    pthread_t asker;                 /* of --verbose: says who holds the lock that is waited for */
+    _Atomic(struct dlock *) waiting; /* for dlock_cancel */
+    pthread_t asker;                 /* of --verbose: prints the holder during the wait */
     bool asked;                      /* there is an asker */
     atomic_bool asker_done;
 };
 
-/*
- * Returns 0 when status says how it went, or the number of the signal that arrived before. client
- * and lock are the caller's in either case: acquire_fini, which also gives back what was had too
- * late.
- */
+/* Returns 0, with the result in status; or the number of the signal that arrived before. The caller
+ * calls acquire_fini in both cases: it also unlocks a lock that was acquired too late. */
 int acquire_lock(struct acquire *acquire, const struct signals *signals);
 
-/* Frees what is left: unlocks, disconnects. If the asker still waits for an answer of the store,
- * the client stays open: the process is about to end. */
+/* Unlocks, disconnects, frees. If the asker still waits for an answer of the store, the client
+ * stays open, because the process is about to end. */
 void acquire_fini(struct acquire *acquire);
 
 #endif

@@ -22,30 +22,30 @@ static const char help[] =
     "usage: dlock [-u URI] [--json] [-q] [-v] COMMAND ...\n"
     "\n"
     "  run [OPTIONS] NAME [--] CMD [ARG ...]   run CMD while holding the lock NAME\n"
-    "      --ttl D            lease: how long the lock outlives this machine (30s)\n"
-    "      --wait D           give up after D and exit 75 (default: wait for ever)\n"
+    "      --ttl D            length of the lease: the lock outlives a crash by it (30s)\n"
+    "      --wait D           give up after D and exit 75 (default: wait forever)\n"
     "      --nowait           give up at once if the lock is held\n"
     "      --shared           share the lock with other --shared runs\n"
     "      --on-lost kill|warn   what happens to CMD when the lock is lost (kill)\n"
     "      --kill-after D     time from SIGTERM to SIGKILL, at most (5s)\n"
-    "      --max-hold D       hold the lock no longer than D; then CMD is ended\n"
-    "      --label TEXT       shown by inspect and list\n"
-    "      --conflict-exit-code N   instead of 75 when the lock is held by another\n"
-    "      --skip-quietly     exit 0 without a line if the lock is held by another\n"
-    "      --status-fd N      write what becomes of the lock and of CMD to descriptor N\n"
-    "      --outcome FILE     the same to a file\n"
+    "      --max-hold D       hold the lock for at most D; CMD is ended before\n"
+    "      --label TEXT       a text that inspect and list show\n"
+    "      --conflict-exit-code N   instead of 75 if another owner holds the lock\n"
+    "      --skip-quietly     exit 0 and print nothing if another owner holds the lock\n"
+    "      --status-fd N      write the events of the lock and of CMD to descriptor N\n"
+    "      --outcome FILE     write them to a file\n"
     "  inspect NAME           who holds NAME; exits 0: held, 1: free\n"
-    "  list [PREFIX]          every lock that is held\n"
-    "  break NAME [--owner TOKEN] [--yes]   take NAME away from its holder\n"
+    "  list [PREFIX]          the locks that are held\n"
+    "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
     "  backends               the plugins that are installed\n"
-    "  doctor [--strict]      how the store is set up, what it gives, what to do about the rest;\n"
-    "                         --strict: exit 1 if there is something to do\n"
+    "  doctor [--strict]      check how the store is configured; prints advice\n"
+    "                         --strict: exit 1 if there is advice\n"
     "\n"
     "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
     "      --json             print JSON\n"
     "      --name-hex         NAME or PREFIX is given in hex\n"
     "  -q, --quiet            print no messages\n"
-    "  -v, --verbose          say what happens; twice: in detail\n"
+    "  -v, --verbose          print what happens; twice: print details\n"
     "      --version, --help\n"
     "\n"
     "Durations: 500ms, 30s, 5m, 2h, 7d.\n"
@@ -95,7 +95,7 @@ static void tables_join(struct option *out, const struct option *own)
     out[n] = (struct option){0};
 }
 
-/* "unknown", with the option that was meant perhaps. */
+/* "unknown", with the nearest option. */
 static const char *unknown_complaint(const struct option *table, const char *text, char begun[96])
 {
     struct suggest suggest = {.typed = text, .len = strcspn(text, "=")};
@@ -108,7 +108,7 @@ static const char *unknown_complaint(const struct option *table, const char *tex
     return "unknown; did you mean ";
 }
 
-/* What is wrong with the long option `text`; begun holds the names that begin like it. */
+/* The defect of the long option `text`; begun gets the names that begin with it. */
 static const char *long_complaint(const struct option *table, const char *text, char begun[96])
 {
     const struct option *all = table;
@@ -131,8 +131,8 @@ static const char *long_complaint(const struct option *table, const char *text, 
     return count == 1 ? "takes no value" : "ambiguous: ";
 }
 
-/* optopt is a short option, the val of a long one, or 0 for an unknown long one, whose value may be
- * a URI with a password (C17). */
+/* optopt is a short option, the val of a long option, or 0 for an unknown long option, whose value
+ * may be a URI with a password (C17). */
 static int option_complain(const struct cli *cli, int found, const struct option *table,
                            char **argv)
 {
@@ -153,7 +153,7 @@ static int option_complain(const struct cli *cli, int found, const struct option
                           what[strlen(what) - 1] == ' ' ? begun : "");
 }
 
-/* The arguments of a process are public: a password moves from there to memory of our own. */
+/* The arguments of a process are public: a password is moved to memory of our own. */
 static void uri_take(struct cli *cli, char *text)
 {
     char *rest = strstr(text, "://");

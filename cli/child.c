@@ -89,7 +89,7 @@ void child_poll(struct child *child)
         child->stopped = info.si_code == CLD_STOPPED ? info.si_status : 0;
     info.si_pid = 0;
     if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        /* Somebody in this process has reaped it: how it ended is not known. */
+        /* Another part of this process has reaped it: how it ended is not known. */
         child->ended = true;
         child->code = CLI_EXIT_INTERNAL;
         return;
@@ -107,7 +107,7 @@ void child_signal(const struct child *child, int n)
     (void)kill(-child->pid, n);
 }
 
-/* "pid (any text) S ppid pgrp ...": the text may hold anything, so look from its end. */
+/* "pid (any text) S ppid pgrp ...": the text may contain anything, so search from the end. */
 static bool stat_is_alive_in(const char *stat, pid_t group)
 {
     const char *at = strrchr(stat, ')');

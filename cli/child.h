@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child.h - the command as a process: started in a process group of its own, watched without being
- * reaped (so that its number, which is also the group's, cannot pass to a stranger while we still
- * send signals), and reaped at the end.
+ * child.h - the command as a process, in a process group of its own. It is reaped at the very end:
+ * until then no other process can get its number, which is also the group's, so that signals reach
+ * the right process.
  */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
@@ -26,23 +26,23 @@ struct child_plan {
     char *const *env;
     const struct signals *signals;
     const struct tty *tty;
-    bool die_with_us; /* SIGKILL to the command when this process ends without having ended it */
+    bool die_with_us; /* the command gets SIGKILL when this process dies */
 };
 
 /*
- * fork and exec. 0, or the errno of whatever failed: *in_exec tells failures of exec itself (the
- * command cannot be executed) from those of this process. Nothing is left behind on failure. The
- * calling thread has to live as long as the command (die_with_us is tied to it).
+ * fork and exec. 0 or an errno; *in_exec: exec failed (the command cannot be executed), and not a
+ * call of this process. On failure no process is left. The calling thread must live as long as the
+ * command, because die_with_us depends on the thread.
  */
 int child_start(struct child *child, const struct child_plan *plan, bool *in_exec);
 
-/* Reads what happened to it: ended, stopped. Does not block. */
+/* Reads whether it ended or stopped. Does not block. */
 void child_poll(struct child *child);
 
 /* To the whole group. */
 void child_signal(const struct child *child, int n);
 
-/* Does the group have a member that is not a zombie? If nobody can tell: true. */
+/* True: the group has a member that is not a zombie; or it is not known. */
 bool child_group_lives(const struct child *child);
 
 /* The command has ended: no more signals after this. */

@@ -26,12 +26,12 @@ enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
         .struct_size = sizeof options,
         .log = log_line,
         .log_arg = cli,
-        .create = purpose == CLI_TO_LOOK ? DLOCK_OFF : DLOCK_DEFAULT,
+        .create = purpose == CLI_TO_INSPECT ? DLOCK_OFF : DLOCK_DEFAULT,
     };
     enum dlock_status status;
     const char *server;
 
-    if (purpose == CLI_TO_LOCK) /* the wait covers a store that is not there yet */
+    if (purpose == CLI_TO_LOCK) /* also waits for a store that does not exist yet */
         options.defaults = "open=lazy";
     status = dlock_client_open(cli->uri, &options, out, err);
     if (status != DLOCK_OK)
@@ -54,7 +54,7 @@ bool cli_client_uri_is_secret(const char *uri)
            (query != NULL && dl_secret_words_in(query));
 }
 
-/* Would the URI mean another store in another directory? */
+/* True: the URI names another store in another directory. */
 static bool uri_is_relative(const char *uri)
 {
     const char *path = strchr(uri, ':');
@@ -64,13 +64,13 @@ static bool uri_is_relative(const char *uri)
 
 bool cli_client_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri)
 {
-    const char *shown = dlock_client_uri(client);
+    const char *printable = dlock_client_uri(client);
     const char *given = cli->uri != NULL ? cli->uri : getenv("DLOCK_URI");
-    bool in_file = given != NULL && given[0] == '@' && strstr(shown, "***") != NULL;
+    bool in_file = given != NULL && given[0] == '@' && strstr(printable, "***") != NULL;
 
     *uri = NULL;
     if (cli->uri == NULL && (given == NULL || !uri_is_relative(given)))
         return true;
-    *uri = strdup(in_file ? given : shown);
+    *uri = strdup(in_file ? given : printable);
     return *uri != NULL;
 }

@@ -20,7 +20,7 @@ static const struct option break_options[] = {
 
 struct breaking {
     struct cli_name name;
-    const char *owner; /* NULL: whoever holds it */
+    const char *owner; /* NULL: any holder */
     bool yes;
 };
 
@@ -42,7 +42,7 @@ static int break_options_read(struct cli *cli, int argc, char **argv, struct bre
     if (!cli_args_name(argv[optind], cli->name_hex, &what->name))
         return cli_args_usage(cli, "break: NAME is not hex, or too long");
     if (!what->yes && isatty(STDIN_FILENO) != 1)
-        return cli_args_usage(cli, "break: without a terminal to ask at, --yes is needed");
+        return cli_args_usage(cli, "break: needs --yes, or a terminal for its question");
     return -1;
 }
 
@@ -53,10 +53,8 @@ static bool answer_is_yes(void)
     return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
 }
 
-/*
- * Shows the holder, asks, and narrows the breaking to the one that was shown: who takes the lock
- * while the question stands is not meant. OK: go on; CANCELED: no.
- */
+/* Shows the holder, asks, and limits the break to that holder: another program may take the lock
+ * during the question. OK: go on; CANCELED: the answer is no. */
 static enum dlock_status break_ask(struct dlock_client *client, struct breaking *what,
                                    struct info_list *list, struct dlock_error *err)
 {
@@ -74,7 +72,7 @@ static enum dlock_status break_ask(struct dlock_client *client, struct breaking 
         char remaining[24];
 
         info_duration(remaining, info->remaining_ms);
-        (void)fprintf(stderr, "held by %s, owner %s, fence %" PRIu64 ", for another %s\n",
+        (void)fprintf(stderr, "held by %s, owner %s, fence %" PRIu64 ", %s left\n",
                       cli_output_printable(info->label, strlen(info->label)),
                       cli_output_printable(info->owner, strlen(info->owner)), info->fence,
                       remaining);
@@ -99,7 +97,7 @@ static int break_print(const struct cli *cli, const struct breaking *what, bool 
     return cli_output_json_print(cli, root, broken ? CLI_EXIT_OK : CLI_EXIT_NO);
 }
 
-/* An owner that another library has written is any text, so that this is no error of use. */
+/* Another library may write any text as owner: the text is not a usage error. */
 static const char *owner_remark(const char *owner)
 {
     if (owner == NULL)
@@ -113,16 +111,16 @@ static const char *owner_remark(const char *owner)
 static int break_report(const struct cli *cli, const struct breaking *what,
                         enum dlock_status status, struct dlock_error *err)
 {
-    const char *shown = cli_output_printable(what->name.bytes, what->name.len);
+    const char *printable = cli_output_printable(what->name.bytes, what->name.len);
 
     switch (status) {
     case DLOCK_OK:
         return break_print(cli, what, true);
     case DLOCK_NOT_HELD:
-        cli_output_fail(cli, "%s: not held%s", shown, owner_remark(what->owner));
+        cli_output_fail(cli, "%s: not held%s", printable, owner_remark(what->owner));
         return break_print(cli, what, false);
     case DLOCK_CANCELED:
-        cli_output_fail(cli, "%s: left alone", shown);
+        cli_output_fail(cli, "%s: not broken", printable);
         return break_print(cli, what, false);
     default:
         err->status = status;
@@ -141,7 +139,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
 
     if (exit_code >= 0)
         return exit_code;
-    status = cli_client_open(cli, CLI_TO_LOOK, &client, &err);
+    status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);
     if (status == DLOCK_OK && !what.yes)
         status = break_ask(client, &what, &list, &err);
     if (status == DLOCK_OK)

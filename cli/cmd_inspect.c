@@ -46,7 +46,7 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     enum dlock_status status;
 
     *err = (struct dlock_error)DLOCK_ERROR_INIT;
-    status = cli_client_open(cli, CLI_TO_LOOK, &client, err);
+    status = cli_client_open(cli, CLI_TO_INSPECT, &client, err);
     if (status == DLOCK_OK) {
         status = query(client, name->bytes, name->len, info_list_add, list, err);
         dlock_client_close(client);
@@ -204,7 +204,7 @@ static int list_print(const struct cli *cli, const struct info_list *list, int e
     return cli_output_close(cli, exit_code);
 }
 
-/* What was seen before the store failed has been printed. */
+/* The locks before the failure have been printed. */
 static void list_complain(const struct cli *cli, const struct info_list *list,
                           const struct dlock_error *err)
 {
@@ -214,10 +214,11 @@ static void list_complain(const struct cli *cli, const struct info_list *list,
         (void)cli_output_fail_status(cli, NULL, err);
         return;
     }
-    (void)snprintf(what, sizeof what,
-                   "the list ends early, after %zu locks; give a PREFIX, or a longer op_timeout= "
-                   "in the URI",
-                   list->count);
+    (void)snprintf(
+        what, sizeof what,
+        "the list is incomplete, it ends after %zu locks; give a PREFIX, or a longer op_timeout= "
+        "in the URI",
+        list->count);
     (void)cli_output_fail_status(cli, what, err);
 }
 

@@ -208,13 +208,13 @@ static int outcome_start(struct run *run)
     return CLI_EXIT_INTERNAL;
 }
 
-/* Held by another, and not merely out of reach, or for other reasons not to be had. */
+/* Another owner holds the lock. */
 static bool is_conflict(const struct run *run)
 {
     return run->acquire.status == DLOCK_BUSY || run->acquire.status == DLOCK_TIMEOUT;
 }
 
-/* Not to be had although nobody is known to hold it, as in a restart guard: the text says why. */
+/* Not acquired although no holder is known, as in a restart guard: the text has the reason. */
 static bool reason_given(const struct run *run)
 {
     const char *text = run->acquire.err.message;
@@ -242,7 +242,7 @@ static int acquire_failed(struct run *run)
 
     if (run->acquire.nested) {
         cli_output_fail(run->cli,
-                        "%s: an enclosing dlock run holds this lock: waiting would never end",
+                        "%s: an enclosing dlock run holds this lock: the wait would never end",
                         run->printable);
         return CLI_EXIT_USAGE;
     }
@@ -299,7 +299,7 @@ static char **command_environment(struct run *run)
     return env;
 }
 
-/* A whole command line in one word? */
+/* The command may be a whole command line in one word. */
 static const char *shell_hint(char *const *command)
 {
     if (command[1] != NULL || strpbrk(command[0], " \t\n;|&<>$`*") == NULL)
@@ -383,7 +383,7 @@ static int command_watch(struct run *run)
     return s.lost ? CLI_EXIT_LOST : run->child.code;
 }
 
-/* The lock goes back. What the store says of it may still change the exit code. */
+/* Unlocks. The answer of the store may change the exit code. */
 static int run_release(struct run *run, int exit_code)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -397,13 +397,14 @@ static int run_release(struct run *run, int exit_code)
     if (exit_code == CLI_EXIT_LOST)
         return exit_code;
     if (status == DLOCK_LOST) {
-        cli_output_fail(run->cli, "%s: lock lost: it was no longer ours when the command had ended",
-                        run->printable);
+        cli_output_fail(
+            run->cli, "%s: lock lost: another owner had it, or nobody, when the command had ended",
+            run->printable);
         supervise_loss_write(&run->outcome, DLOCK_REASON_TAKEN);
         return CLI_EXIT_LOST;
     }
     err.status = status;
-    (void)cli_output_fail_status(run->cli, "release (the lock ends with its lease)", &err);
+    (void)cli_output_fail_status(run->cli, "unlock failed (the lock ends with its lease)", &err);
     outcome_write(&run->outcome, "unreleased",
                   json_pack("{s:s}", "status", dlock_status_name((int)status)));
     return exit_code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * environment.h - what a command learns about its lock, and what a nested dlock learns from it.
+ * environment.h - the variables that describe the lock, for the command and for a nested dlock.
  *
  *   DLOCK_NAME   the name; absent if it has a NUL byte
  *   DLOCK_FENCE  the fencing token; absent if the store gives none
@@ -28,8 +28,8 @@ struct environment_lock {
 char **environment_new(const struct environment_lock *lock);
 void environment_free(char **env);
 
-/* The index'th token under which an enclosing run holds the name, as far as DLOCK_HELD tells.
- * False: no more. */
+/* The index'th token with which an enclosing run holds the name, from DLOCK_HELD. False: no more.
+ */
 bool environment_holder(const void *name, size_t name_len, unsigned index,
                         char token[DLOCK_TOKEN_CHARS]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exitcode.h - what the command's exit codes mean, and which status becomes which. */
+/* exitcode.h - the exit codes of the command, and the code of each status. */
 #ifndef CLI_EXITCODE_H
 #define CLI_EXITCODE_H
 
@@ -9,11 +9,11 @@ enum cli_exit {
     CLI_EXIT_OK = 0,
     CLI_EXIT_NO = 1,           /* inspect: free; break: nothing to break; doctor --strict: advice */
     CLI_EXIT_USAGE = 64,       /* command line, name, URI */
-    CLI_EXIT_NO_STORE = 66,    /* the store does not exist, and is not to be made */
+    CLI_EXIT_NO_STORE = 66,    /* the store does not exist, and is not created */
     CLI_EXIT_UNAVAILABLE = 69, /* store, quorum or plugin */
     CLI_EXIT_LOST = 70,        /* the lock was lost while the command ran */
     CLI_EXIT_INTERNAL = 71,    /* memory, descriptors, bugs */
-    CLI_EXIT_BUSY = 75,        /* held by another, timed out, outcome unknown */
+    CLI_EXIT_BUSY = 75,        /* another owner holds it, timed out, outcome unknown */
     CLI_EXIT_PROTOCOL = 76,
     CLI_EXIT_AUTH = 77,
     CLI_EXIT_CONFIG = 78,

@@ -9,7 +9,7 @@
 
 /*
  * "held by web1:4242:nightly for 12.0s, 18.0s left", by one dlock_client_inspect. False, and an
- * empty text: nobody holds the name now, or the store cannot say.
+ * empty text: nobody holds the name now, or the store does not know.
  */
 bool holder_describe(struct dlock_client *client, const struct cli_name *name,
                      char out[HOLDER_SIZE]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* info.h - what the store tells of holders: kept beyond the callback, and shown. */
+/* info.h - copies of holders that outlive the callback, and their texts. */
 #ifndef CLI_INFO_H
 #define CLI_INFO_H
 
@@ -20,7 +20,7 @@ struct info {
 struct info_list {
     struct info *items;
     size_t count, room;
-    bool no_memory; /* the list is not whole */
+    bool no_memory; /* the list is incomplete */
 };
 
 /* The dlock_holder_fn that fills a struct info_list (its arg). */
@@ -35,7 +35,7 @@ json_t *info_json(const struct info *info);
 
 const char *info_mode(const struct info *info);
 
-/* "29.3s", "2h05m", "-" for what is unknown (negative). */
+/* "29.3s", "2h05m"; "-" for a negative value, which means unknown. */
 void info_duration(char out[24], int64_t ms);
 
 /* A number, or "-". */

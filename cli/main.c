@@ -2,7 +2,7 @@
 /*
  * dlock - locks for the command line, on every store that libdlock has a plugin for.
  *
- * main.c reads the global options and hands over to a command.
+ * main.c reads the global options and calls a command.
  */
 #include "args.h"
 #include "output.h"
@@ -51,8 +51,9 @@ static int command_run(struct cli *cli, int argc, char **argv)
     if (optind >= argc)
         return cli_args_usage(cli, "a command is missing");
     command = command_find(argv[optind]);
-    if (command == NULL && strstr(argv[optind], "://") != NULL) /* it may tell a password (C17) */
-        return cli_args_usage(cli, "a URI in place of a command: -u names the store");
+    if (command == NULL &&
+        strstr(argv[optind], "://") != NULL) /* it may contain a password (C17) */
+        return cli_args_usage(cli, "this is a URI, not a command; give a URI with -u");
     if (command == NULL)
         return command_unknown(cli, argv[optind]);
     argc -= optind;
@@ -62,8 +63,8 @@ static int command_run(struct cli *cli, int argc, char **argv)
 }
 
 /*
- * A standard stream that is closed must not become the number of a descriptor of ours, or messages
- * go into a database. What takes its place fails when it is used, and is not inherited.
+ * A descriptor of ours must not get the number of a closed standard stream: messages would go into
+ * a database. The descriptor that takes the number fails when it is used, and is not inherited.
  */
 static void streams_fill(void)
 {

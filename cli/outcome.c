@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Above the standard streams, which the command needs as they are. */
+/* Above the standard streams, which the command needs unchanged. */
 #define FD_LEAST 3
 
 static int fd_add(struct outcome *outcome, int fd)
@@ -80,7 +80,7 @@ static char *line_text(const char *event, json_t *fields)
     return NULL;
 }
 
-/* One write a line: a reader never sees half of one. */
+/* One write a line: a reader never gets half of a line. */
 void outcome_write(struct outcome *outcome, const char *event, json_t *fields)
 {
     char *text = NULL;
@@ -96,7 +96,7 @@ void outcome_write(struct outcome *outcome, const char *event, json_t *fields)
     for (int i = 0; i < outcome->count; i++) {
         int error = cli_output_write(outcome->fds[i], text, len + 1, true);
 
-        if (outcome->error == 0 && error != EPIPE) /* that reader has gone: no harm */
+        if (outcome->error == 0 && error != EPIPE) /* EPIPE: there is no reader */
             outcome->error = error;
     }
     free(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome.h - what became of `dlock run`, in lines for programs: `--status-fd` and `--outcome`.
+ * outcome.h - the events of `dlock run`, in lines for programs: `--status-fd` and `--outcome`.
  *
  * A line is an event and its fields, "event name=value ...", or with --json one object on one line.
  * The lines are an interface: fields and events are added, never changed (dlock(1), OUTCOME).
@@ -16,7 +16,7 @@
 struct outcome {
     int fds[OUTCOME_FILES];
     int count;
-    int error; /* the first errno of a line that could not be written, but EPIPE; 0: none */
+    int error; /* the first errno of a failed write, except EPIPE; 0: none */
     bool json;
 };
 
@@ -24,11 +24,11 @@ struct outcome {
  * to. */
 int outcome_add_fd(struct outcome *outcome, int n);
 
-/* Lines go to the file, which is made or emptied. 0 or an errno. */
+/* Lines go to the file, which is created or emptied. 0 or an errno. */
 int outcome_add_file(struct outcome *outcome, const char *path);
 
-/* Writes a line, without waiting for a reader: the lease does not wait. fields: an object of
- * numbers, words without spaces and nulls, taken always, or NULL. */
+/* Writes a line and does not wait for a reader, because the lease does not wait. fields: an object
+ * of numbers, words without spaces and nulls, which this function frees; or NULL. */
 void outcome_write(struct outcome *outcome, const char *event, json_t *fields);
 
 void outcome_fini(struct outcome *outcome);

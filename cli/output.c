@@ -68,7 +68,7 @@ __attribute__((format(printf, 2, 0))) static void line_write(const struct cli *c
     used += (size_t)n < sizeof line - used - 1 ? (size_t)n : sizeof line - used - 2;
     line[used++] = '\n';
     if (cli_output_write(STDERR_FILENO, line, used, atomic_load(&cli->holds)) != 0)
-        errno = 0; /* nobody is left to be told */
+        errno = 0; /* there is no other way to report it */
 }
 
 void cli_output_fail(const struct cli *cli, const char *format, ...)

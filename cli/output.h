@@ -2,8 +2,8 @@
 /*
  * output.h - what goes to the two output streams.
  *
- * Everything that may come from somebody else (names, labels, owners) is escaped: a byte outside
- * printable ASCII, and the backslash, becomes \xHH, so that no lock name can drive a terminal.
+ * Text of other programs (names, labels, owners) is escaped: a byte outside printable ASCII, and
+ * the backslash, becomes \xHH, so that no lock name can control a terminal.
  */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
@@ -16,7 +16,7 @@
 /* Room for the longest name in escapes and a NUL; longer texts are cut with "...". */
 #define CLI_PRINTABLE_SIZE (4 * DLOCK_NAME_MAX + 8)
 
-/* Escaped; the result lives until the eighth next call in this thread. */
+/* Escaped. The result is valid until the eighth next call in this thread. */
 const char *cli_output_printable(const void *bytes, size_t len);
 
 /* One line "dlock: ..." on standard error, unless --quiet; with the time if --verbose is given
@@ -29,8 +29,8 @@ __attribute__((format(printf, 2, 3))) void cli_output_fail(const struct cli *cli
 __attribute__((format(printf, 2, 3))) void cli_output_say(const struct cli *cli, const char *format,
                                                           ...);
 
-/* Writes a whole line to fd. at_once: not if there is no room now (a stopped terminal, a pipe
- * nobody reads). 0 or an errno. */
+/* Writes a whole line to fd. at_once: EAGAIN if there is no room now (a stopped terminal, a full
+ * pipe). 0 or an errno. */
 int cli_output_write(int fd, const char *line, size_t len, bool at_once);
 
 /* Prints "dlock: <what>: <the error's text>" and returns the exit code of the status. what may be
@@ -46,11 +46,11 @@ json_t *cli_output_json_text(const char *text);
 /* The number; null when `known` is false. */
 json_t *cli_output_json_number(uint64_t value, bool known);
 
-/* Prints the value (taken always) and a newline. NULL: no memory. Returns exit_code, or the code of
- * what went wrong. */
+/* Prints the value, which it frees, and a newline. NULL: no memory. Returns exit_code, or the code
+ * of its own failure. */
 int cli_output_json_print(const struct cli *cli, json_t *value, int exit_code);
 
-/* Flushes standard output: exit_code, or a complaint when it could not be written. */
+/* Flushes standard output. Returns exit_code; or the code of a failed write, with a message. */
 int cli_output_close(const struct cli *cli, int exit_code);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suggest.h - "did you mean": the known word that a mistyped one is nearest to. */
+/* suggest.h - "did you mean": the known word nearest to a mistyped one. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 
@@ -12,8 +12,8 @@ struct suggest {
     size_t distance;
 };
 
-/* Looks at one known word. Near enough are words with at most one wrong, missing or additional
- * letter in three. */
+/* Compares one known word. It is near enough if at most one letter in three is wrong, missing or
+ * additional. */
 void suggest_try(struct suggest *suggest, const char *known);
 
 #endif

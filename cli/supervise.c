@@ -20,7 +20,7 @@ int64_t supervise_now_ms(void)
     return dl_time_now_ns(CLOCK_BOOTTIME) / DL_NS_PER_MS;
 }
 
-/* The event may come after the state by which we noticed. */
+/* The notice may come after the state. */
 static enum dlock_reason reason_known(const struct supervise *s)
 {
     if (s->reason != 0)
@@ -39,11 +39,11 @@ struct reason_words {
 static const struct reason_words reasons[] = {
     [DLOCK_REASON_EXPIRED] = {"expired", "it was not renewed in time"},
     [DLOCK_REASON_TAKEN] = {"taken", "it was broken or taken away"},
-    [DLOCK_REASON_MAX_HOLD] = {"max-hold", "it was held for as long as max_hold allows"},
-    [DLOCK_REASON_SESSION] = {"session", "the session that carried it ended"},
+    [DLOCK_REASON_MAX_HOLD] = {"max-hold", "max_hold has passed"},
+    [DLOCK_REASON_SESSION] = {"session", "the session that it belonged to ended"},
 };
 
-/* A newer library may know more of them. */
+/* A newer library may have more reasons. */
 static const struct reason_words *reason_words(enum dlock_reason reason)
 {
     size_t at = (size_t)reason;
@@ -97,11 +97,11 @@ static void lease_check(struct supervise *s)
     events_drain(s);
     switch (watch_step(&s->watch, &view, &s->next_ms)) {
     case WATCH_WARN:
-        loss_report(s, "the command goes on");
+        loss_report(s, "the command runs on");
         break;
     case WATCH_TERM:
         child_signal(s->child, SIGTERM);
-        child_signal(s->child, SIGCONT); /* a stopped one could not obey */
+        child_signal(s->child, SIGCONT); /* a stopped command cannot act on SIGTERM */
         loss_report(s, "ending the command");
         break;
     case WATCH_KILL:
@@ -125,25 +125,23 @@ static void timer_set(const struct supervise *s, int64_t at_ms)
     (void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/*
- * Stops with the command, as its shell expects of a job, and returns when both are to go on. The
- * lease runs on meanwhile; it is looked at before the command may move.
- */
+/* Stops with the command, as a shell expects of a job, and returns when both shall continue. The
+ * lease runs on meanwhile, and is checked before the command may run. */
 static void stop_follow(struct supervise *s, bool wants_tty)
 {
     bool was_lent = tty_is_lent(s->tty, s->child->pid);
 
     tty_take_back(s->tty, s->child->pid, false);
     if (!signals_stop_self() && wants_tty)
-        child_signal(s->child, SIGHUP); /* it would wait for the terminal for ever */
+        child_signal(s->child, SIGHUP); /* it would wait for the terminal forever */
     lease_check(s);
     if ((was_lent || wants_tty) && tty_is_ours(s->tty))
         tty_lend(s->tty, s->child->pid);
     child_signal(s->child, SIGCONT);
 }
 
-/* Whoever stops the command by its number, or without a terminal, also continues it; the others
- * are people at a terminal, who would be left without their shell. */
+/* A program that stops the command by its number, or without a terminal, also continues it. A user
+ * at a terminal needs the shell back: dlock stops, too. */
 static void stop_handle(struct supervise *s)
 {
     bool wants_tty = s->child->stopped == SIGTTIN || s->child->stopped == SIGTTOU;
@@ -176,7 +174,7 @@ static void signals_handle(struct supervise *s)
         stop_handle(s);
 }
 
-/* Having been told to end, the command has ended with its last process. */
+/* The command has ended; after SIGTERM, its whole group has. */
 static bool is_over(const struct supervise *s)
 {
     return s->child->ended && !(s->watch.phase == WATCH_TERMED && child_group_lives(s->child));
@@ -186,7 +184,7 @@ static int64_t wake_at_ms(const struct supervise *s)
 {
     int64_t soon_ms = supervise_now_ms() + GROUP_POLL_MS;
 
-    /* Nothing tells us of the end of the command's own children. */
+    /* No signal reports the end of the command's own children. */
     if (s->child->ended && (s->next_ms == WATCH_NEVER || soon_ms < s->next_ms))
         return soon_ms;
     return s->next_ms;
@@ -201,7 +199,7 @@ static int supervise_loop(struct supervise *s)
     };
 
     for (;;) {
-        lease_check(s); /* first: a signal may wake a stopped command */
+        lease_check(s); /* first: a signal may continue a stopped command */
         signals_handle(s);
         if (is_over(s))
             return 0;

@@ -20,7 +20,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How long before valid_until SIGKILL leaves: time for the kernel to get it there. */
+/* SIGKILL is sent this long before valid_until: the kernel needs time to deliver it. */
 static int64_t kill_lead_ms(const struct watch *watch)
 {
     return smaller(larger(watch->ttl_ms / 50, LEAD_MIN_MS), LEAD_MAX_MS);
@@ -82,7 +82,7 @@ static enum watch_action step_held(struct watch *watch, int64_t now_ms, int64_t 
         watch->kill_at_ms = now_ms + watch->kill_after_ms;
         action = WATCH_TERM;
     }
-    /* A renewal that comes after SIGTERM gives time, but takes nothing back. */
+    /* A renewal after SIGTERM gives more time, but does not revoke the signal. */
     kill_at_ms = smaller(kill_at_ms, watch->kill_at_ms);
     if (now_ms >= kill_at_ms)
         return kill_now(watch, next_ms);

@@ -90,7 +90,7 @@ warn_lets_it_run() {
     equal 70 "$code" "exit code"
     equal "done" "$(tail -1 child)"
     equal 1 "$(wc -l <loss)" "lines: $(cat loss)"
-    grep -q 'lock lost.*the command goes on' loss
+    grep -q 'lock lost.*the command runs on' loss
 }
 
 lost_just_before_the_end() {

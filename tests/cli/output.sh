@@ -55,7 +55,7 @@ usage_errors_tell_why() {
     said 'option -x: unknown' list -x
     said 'option -j: unknown' --verbose -jx list
     said 'option --url: unknown' --url=redis://:s3cr3t@h/ list
-    said 'a URI in place of a command' redis://:s3cr3t@h/ list
+    said 'this is a URI, not a command' redis://:s3cr3t@h/ list
     said 'list: PREFIX is not hex' list --name-hex 6
     said 'list: more than one PREFIX' list a b
     said 'inspect: NAME is not hex' inspect --name-hex 6
