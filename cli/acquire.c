@@ -63,23 +63,6 @@ static enum dlock_status ancestors_check(struct acquire *acquire)
     return DLOCK_OK;
 }
 
-static enum dlock_status lock_take(struct acquire *acquire)
-{
-    struct dlock *lock = acquire->lock;
-    struct dlock_error *err = &acquire->err;
-
-    switch (acquire->how) {
-    case ACQUIRE_TRY:
-        return acquire->shared ? dlock_tryrdlock(lock, err) : dlock_trylock(lock, err);
-    case ACQUIRE_TIMED:
-        return acquire->shared ? dlock_timedrdlock(lock, acquire->wait_ms, err)
-                               : dlock_timedlock(lock, acquire->wait_ms, err);
-    case ACQUIRE_DEFAULT:
-    default:
-        return acquire->shared ? dlock_rdlock(lock, err) : dlock_lock(lock, err);
-    }
-}
-
 static enum dlock_status acquire_steps(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
@@ -105,7 +88,8 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
     atomic_store(&acquire->waiting, acquire->lock);
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
-    status = lock_take(acquire);
+    status = dlock_acquire(acquire->lock, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+                           acquire->timeout_ms, &acquire->err);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
         (void)holder_describe(acquire->client, name, acquire->holder);
     return status;
@@ -156,7 +140,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
 {
     struct pollfd fds[2] = {{.fd = acquire->done, .events = POLLIN},
                             {.fd = signals->fd, .events = POLLIN}};
-    bool talks = acquire->cli->verbose > 0 && acquire->how != ACQUIRE_TRY;
+    bool talks = acquire->cli->verbose > 0 && acquire->timeout_ms != DLOCK_TRY;
     int first = 0;
     int64_t first_ms = 0;
 

@@ -13,15 +13,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum acquire_how { ACQUIRE_DEFAULT, ACQUIRE_TRY, ACQUIRE_TIMED };
-
 struct acquire {
     /* the request */
     struct cli *cli;
     const struct cli_name *name;
     struct dlock_options options;
-    enum acquire_how how;
-    int64_t wait_ms;
+    int64_t timeout_ms; /* as of dlock_acquire */
     bool shared;
 
     /* the result */

@@ -78,11 +78,10 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_TTL:
         return cli_args_duration(optarg, &cli_ttl, &acquire->options.ttl_ms, why);
     case RUN_WAIT:
-        acquire->how = ACQUIRE_TIMED;
         run->timed = true;
-        return cli_args_duration(optarg, &cli_wait, &acquire->wait_ms, why);
+        return cli_args_duration(optarg, &cli_wait, &acquire->timeout_ms, why);
     case RUN_NOWAIT:
-        acquire->how = ACQUIRE_TRY;
+        acquire->timeout_ms = DLOCK_TRY;
         run->nowait = true;
         return true;
     case RUN_SHARED:
@@ -123,7 +122,7 @@ static int run_options_check(struct run *run)
     if (run->timed && run->nowait)
         return cli_args_usage(run->cli, "--wait and --nowait exclude each other");
     if (run->skip_quietly && !run->timed)
-        run->acquire.how = ACQUIRE_TRY;
+        run->acquire.timeout_ms = DLOCK_TRY;
     if (run->skip_quietly && run->conflict_code < 0)
         run->conflict_code = CLI_EXIT_OK;
     return -1;
@@ -463,7 +462,9 @@ int cli_run(struct cli *cli, int argc, char **argv)
         .kill_after_ms = KILL_AFTER_MS,
         .conflict_code = -1,
         .status_fd = -1,
-        .acquire = {.cli = cli, .options = {.struct_size = sizeof(struct dlock_options)}},
+        .acquire = {.cli = cli,
+                    .timeout_ms = DLOCK_WAIT,
+                    .options = {.struct_size = sizeof(struct dlock_options)}},
         .signals = {.fd = -1},
         .tty = {.fd = -1},
     };
