@@ -168,7 +168,7 @@ list_that_ends_early() {
     export DLOCK_PLUGIN_PATH=$CLI_HALF
     exits 69 "$dlock" -u half: list
     equal 3 "$(wc -l <out)" "lines on standard output"
-    one_line 'ends early, after 2 locks; give a PREFIX, or a longer op_timeout=.*no answer in time'
+    one_line 'is incomplete, it ends after 2 locks; give a PREFIX, or a longer op_timeout=.*no answer in time'
     exits 69 "$dlock" -u half: list --json
     jq -e '.complete == false and (.locks | length) == 2' out
     exits 69 "$dlock" -u half: list >/dev/null
