@@ -63,6 +63,15 @@ static enum dlock_status ancestors_check(struct acquire *acquire)
     return DLOCK_OK;
 }
 
+/* dlock_error_node answers in the thread of the call alone, and until its next call. */
+static void nodes_keep(struct acquire *acquire)
+{
+    const struct dlock_node_error *node = dlock_error_node(&acquire->err, acquire->node_count);
+
+    for (; node != NULL; node = dlock_error_node(&acquire->err, acquire->node_count))
+        acquire->nodes[acquire->node_count++] = *node;
+}
+
 static enum dlock_status acquire_steps(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
@@ -90,6 +99,7 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
         return DLOCK_CANCELED;
     status = dlock_acquire(acquire->lock, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
                            acquire->timeout_ms, &acquire->err);
+    nodes_keep(acquire);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
         (void)holder_describe(acquire->client, name, acquire->holder);
     return status;
@@ -101,6 +111,7 @@ static void *acquire_main(void *arg)
     uint64_t one = 1;
 
     acquire->status = acquire_steps(acquire);
+    nodes_keep(acquire);
     while (write(acquire->done, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     return NULL;

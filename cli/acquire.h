@@ -24,6 +24,8 @@ struct acquire {
     /* the result */
     enum dlock_status status;
     struct dlock_error err;
+    struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* of err */
+    uint32_t node_count;
     bool nested;              /* INVALID because an enclosing run holds the name */
     char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: who held the name; "": not known */
     struct dlock_client *client;

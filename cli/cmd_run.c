@@ -233,6 +233,17 @@ static void refusal_write(struct run *run)
                       json_pack("{s:s}", "status", dlock_status_name((int)status)));
 }
 
+/* Also prints a line for each node of the store, as the thread of the call kept them. */
+static void status_print(const struct run *run, const struct dlock_error *err)
+{
+    const struct acquire *acquire = &run->acquire;
+
+    (void)cli_output_fail_status(
+        run->cli, acquire->client != NULL && run->name.len > 0 ? run->printable : NULL, err);
+    for (uint32_t i = 0; i < acquire->node_count; i++)
+        cli_output_fail(run->cli, "  %s: %s", acquire->nodes[i].node, acquire->nodes[i].message);
+}
+
 static int acquire_failed(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
@@ -253,9 +264,7 @@ static int acquire_failed(struct run *run)
                         status == DLOCK_TIMEOUT ? "not acquired before the deadline: " : "",
                         holder);
     else
-        (void)cli_output_fail_status(
-            run->cli, run->acquire.client != NULL && run->name.len > 0 ? run->printable : NULL,
-            err);
+        status_print(run, err);
     if (is_conflict(run) && run->conflict_code >= 0 && !reason_given(run))
         return (int)run->conflict_code;
     return cli_exitcode_of(status);
