@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking, keeping and giving back a name: each one script. */
+#include "lease.h"
+#include "call.h"
+#include "config.h"
 #include "lib/hex.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/reply.h"
 #include "session.h"
 
 #include <string.h>
@@ -44,13 +50,13 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
     return *at == '\0';
 }
 
-/* Expects 1 where a place was asked for. */
-static bool try_fits(const struct redis_question *question, const redisReply *reply)
+/* Expects 1 where a queue entry was asked for. */
+static bool try_validate(const struct redis_request *request, const redisReply *reply)
 {
     const struct bounds grant[GRANT_ELEMENTS] = {
         {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
     const struct bounds busy[BUSY_ELEMENTS] = {
-        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)question->expects},
+        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)request->expects},
         {0, UINT32_MAX}, {0, INT64_MAX}};
     int64_t fence = 0;
 
@@ -84,7 +90,7 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
     grant->waiters = (uint32_t)number_at(reply, 3);
 }
 
-/* Whether there is a place, and since which number grants to it count. */
+/* Whether there is a queue entry, and since which number grants to it count. */
 static void busy_read(struct redis_session *session, const redisReply *reply,
                       struct redis_slot *slot, struct dlock_grant *grant)
 {
@@ -113,17 +119,17 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     enum dlock_status status = DLOCK_INTERNAL;
     NOT_ZEROED struct resp_keys keys;
     NOT_ZEROED struct redis_call call;
-    char token[RESP_HEX_SIZE], ttl[RESP_DIGITS], place[RESP_DIGITS];
+    char token[RESP_HEX_SIZE], ttl[RESP_DIGITS], waiter_ttl[RESP_DIGITS];
 
-    resp_keys_make(&keys, &session->place, req->name, req->name_len);
+    resp_keys_make(&keys, &session->config, req->name, req->name_len);
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_fits);
+    redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_validate);
     call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
     resp_command_text(&call.command, resp_command_number(ttl, req->ttl_ms));
     resp_command_text(&call.command, try_what(req));
-    resp_command_text(&call.command, resp_command_number(place, session->waiter_lease_ms));
+    resp_command_text(&call.command, resp_command_number(waiter_ttl, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
     resp_command_text(&call.command, req->label != NULL ? req->label : "");
     status = redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
@@ -132,18 +138,18 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     return status;
 }
 
-enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
-                                struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *req,
+                                      struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redis_session *session = self;
     const char *channel = "-";
     redisReply *reply = NULL;
-    enum dlock_status status = resp_keys_refuse(&session->place, req->name, req->name_len, err);
+    enum dlock_status status = resp_keys_refuse(&session->config, req->name, req->name_len, err);
 
     if (status != DLOCK_OK)
         return status;
-    if (req->mode == DLOCK_SHARED && session->place.raw)
-        return resp_error_fail(&session->place, err, DLOCK_UNSUPPORTED,
+    if (req->mode == DLOCK_SHARED && session->config.raw)
+        return resp_error_fail(&session->config, err, DLOCK_UNSUPPORTED,
                                "no shared mode with key=raw: other programs would not see it");
     status =
         resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
@@ -152,7 +158,7 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         channel = session->subscriber.channel;
         if (!redis_waiter_expect(&session->subscriber, req->attempt, req->token))
-            return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a waiter");
+            return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a waiter");
     }
     status = try_run(session, req, channel, &reply, grant, err);
     if (status != DLOCK_OK)
@@ -164,18 +170,18 @@ enum dlock_status redis_trylock(void *self, const struct dlock_request *req,
         status = DLOCK_BUSY;
         busy_read(session, reply, req->attempt, grant);
     }
-    atomic_store(&session->pool.crowded, status == DLOCK_BUSY || grant->waiters > 0);
+    atomic_store(&session->pool.contended, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);
     return status;
 }
 
 /* ---- unlock, break ---- */
 
-static bool release_fits(const struct redis_question *question, const redisReply *reply)
+static bool release_validate(const struct redis_request *request, const redisReply *reply)
 {
     int64_t freed = 0;
 
-    (void)question;
+    (void)request;
     if (reply->type == REDIS_REPLY_INTEGER)
         return true;
     return resp_reply_array(reply, 2) && resp_reply_int(reply, 0, 0, 1, &freed) &&
@@ -187,12 +193,12 @@ static void passed_on(struct redis_session *session, const redisReply *failure)
 {
     char text[128], line[400];
 
-    if (failure->len == 0 || atomic_exchange(&session->told_failure, true))
+    if (failure->len == 0 || atomic_exchange(&session->failure_reported, true))
         return;
     resp_error_text(text, sizeof text, failure);
     (void)snprintf(line, sizeof line,
                    "%s: a name was given back, and those who wait for it have to ask: %s",
-                   session->place.endpoint, text);
+                   session->config.endpoint, text);
     session->host->log(session->host->ctx, 1, line);
 }
 
@@ -205,8 +211,8 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_keys_make(&keys, &session->place, name, name_len);
-    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, &keys, 1, release_fits);
+    resp_keys_make(&keys, &session->config, name, name_len);
+    redis_call_begin(&call, REDIS_SCRIPT_RELEASE, &keys, 1, release_validate);
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
     resp_command_text(&call.command, call.guarded);
@@ -222,7 +228,8 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     return status;
 }
 
-enum dlock_status redis_unlock(void *self, const struct dlock_request *req, struct dlock_error *err)
+enum dlock_status redis_lease_unlock(void *self, const struct dlock_request *req,
+                                     struct dlock_error *err)
 {
     struct redis_session *session = self;
     char token[RESP_HEX_SIZE];
@@ -234,12 +241,13 @@ enum dlock_status redis_unlock(void *self, const struct dlock_request *req, stru
     status =
         release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
-        return resp_error_fail(&session->place, err, DLOCK_LOST,
+        return resp_error_fail(&session->config, err, DLOCK_LOST,
                                "the name is not held by this token");
     return status;
 }
 
-enum dlock_status redis_leave(void *self, const struct dlock_request *req, struct dlock_error *err)
+enum dlock_status redis_lease_dequeue(void *self, const struct dlock_request *req,
+                                      struct dlock_error *err)
 {
     struct redis_session *session = self;
     char token[RESP_HEX_SIZE];
@@ -251,18 +259,18 @@ enum dlock_status redis_leave(void *self, const struct dlock_request *req, struc
                    err);
 }
 
-enum dlock_status redis_break(void *self, const unsigned char *name, uint32_t name_len,
-                              const char *owner, int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status redis_lease_break(void *self, const unsigned char *name, uint32_t name_len,
+                                    const char *owner, int64_t deadline_ns, struct dlock_error *err)
 {
     struct redis_session *session = self;
     int64_t freed = 0;
-    enum dlock_status status = resp_keys_refuse(&session->place, name, name_len, err);
+    enum dlock_status status = resp_keys_refuse(&session->config, name, name_len, err);
 
     if (status == DLOCK_OK && (owner == NULL || strcmp(owner, ANY_HOLDER) != 0))
         status = release(session, name, name_len, owner != NULL ? owner : ANY_HOLDER, "BREAK",
                          deadline_ns, &freed, err);
     if (status == DLOCK_OK && freed == 0)
-        return resp_error_fail(&session->place, err, DLOCK_NOT_HELD,
+        return resp_error_fail(&session->config, err, DLOCK_NOT_HELD,
                                owner != NULL ? "not held by this owner" : "the name is free");
     return status;
 }

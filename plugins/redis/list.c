@@ -4,7 +4,11 @@
  * exchange has as long as the caller gave the whole list: how many names there are is nobody's
  * fault.
  */
-#include "session.h"
+#include "list.h"
+#include "inspect.h"
+#include "resp/error.h"
+#include "resp/keys.h"
+#include "resp/reply.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -26,8 +30,8 @@ struct listing {
     dlock_holder_fn *fn;
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
-    struct redis_looked looked;
-    struct dlock_holder names[REDIS_LOOK_MOST]; /* to be looked at; borrowed from seen */
+    struct redis_inspected inspected;
+    struct dlock_holder names[REDIS_INSPECT_MOST]; /* to be inspected at; borrowed from seen */
     size_t name_count;
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;
@@ -76,7 +80,7 @@ static bool lease_tell(void *arg, const struct dlock_holder *lease)
 {
     struct listing *listing = arg;
 
-    if (listing->session->place.raw && (lease->remaining_ms < 0 || strcmp(lease->owner, "-") == 0))
+    if (listing->session->config.raw && (lease->remaining_ms < 0 || strcmp(lease->owner, "-") == 0))
         return 0;
     return listing->fn(listing->arg, lease);
 }
@@ -96,19 +100,20 @@ static void foreign_tell(struct listing *listing, const struct dlock_holder *nam
         .label = RESP_FOREIGN_LABEL,
     };
 
-    listing->looked.stopped = listing->fn(listing->arg, &lease) != 0;
+    listing->inspected.stopped = listing->fn(listing->arg, &lease) != 0;
 }
 
 static enum dlock_status name_tell(struct listing *listing, const struct dlock_holder *name,
                                    struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
-    enum dlock_status status = redis_look(session, name->name, name->name_len, due_ns(listing),
-                                          lease_tell, listing, &listing->looked, err);
+    enum dlock_status status =
+        redis_inspect_name(session, name->name, name->name_len, due_ns(listing), lease_tell,
+                           listing, &listing->inspected, err);
 
-    if (session->place.raw) /* another program's key, or not for this user: it meets them all */
+    if (session->config.raw) /* another program's key, or not for this user: it meets them all */
         return status == DLOCK_CONFIG || status == DLOCK_AUTH ? DLOCK_OK : status;
-    if (!listing->looked.foreign)
+    if (!listing->inspected.foreign)
         return status;
     foreign_tell(listing, name);
     return DLOCK_OK;
@@ -119,42 +124,42 @@ static enum dlock_status name_tell(struct listing *listing, const struct dlock_h
 static enum dlock_status names_tell(struct listing *listing, struct dlock_error *err)
 {
     size_t count = listing->name_count;
-    bool raw = listing->session->place.raw;
+    bool raw = listing->session->config.raw;
     enum dlock_status status = DLOCK_OK;
 
     listing->name_count = 0;
     if (count > 0 && !raw)
-        status = redis_look_names(listing->session, listing->names, count, due_ns(listing),
-                                  lease_tell, listing, &listing->looked, err);
-    if (!raw && !listing->looked.foreign)
+        status = redis_inspect_names(listing->session, listing->names, count, due_ns(listing),
+                                     lease_tell, listing, &listing->inspected, err);
+    if (!raw && !listing->inspected.foreign)
         return status;
     status = DLOCK_OK;
-    for (size_t i = 0; i < count && status == DLOCK_OK && !listing->looked.stopped; i++)
+    for (size_t i = 0; i < count && status == DLOCK_OK && !listing->inspected.stopped; i++)
         status = name_tell(listing, &listing->names[i], err);
-    listing->looked.foreign = false;
+    listing->inspected.foreign = false;
     return status;
 }
 
 static enum dlock_status key_take(struct listing *listing, const redisReply *key,
                                   struct dlock_error *err)
 {
-    const struct resp_config *place = &listing->session->place;
+    const struct resp_config *config = &listing->session->config;
     unsigned char name[RESP_NAME_MAX];
     uint32_t len = 0;
 
-    if (!resp_keys_name(place, key->str, (size_t)key->len, name, &len) ||
+    if (!resp_keys_name(config, key->str, (size_t)key->len, name, &len) ||
         len < listing->prefix_len || memcmp(name, listing->prefix, listing->prefix_len) != 0)
         return DLOCK_OK;
     if (!name_add(listing, name, len))
-        return resp_error_fail(place, err, DLOCK_NOMEM, "no memory for a list");
-    return listing->name_count == REDIS_LOOK_MOST ? names_tell(listing, err) : DLOCK_OK;
+        return resp_error_fail(config, err, DLOCK_NOMEM, "no memory for a list");
+    return listing->name_count == REDIS_INSPECT_MOST ? names_tell(listing, err) : DLOCK_OK;
 }
 
-static bool page_fits(const struct redis_question *question, const redisReply *reply)
+static bool page_validate(const struct redis_request *request, const redisReply *reply)
 {
     const redisReply *cursor = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
-    (void)question;
+    (void)request;
     return cursor != NULL && cursor->len < CURSOR_SIZE &&
            reply->element[1]->type == REDIS_REPLY_ARRAY;
 }
@@ -166,24 +171,25 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
     enum dlock_status status = DLOCK_OK;
 
     (void)snprintf(listing->cursor, sizeof listing->cursor, "%s", reply->element[0]->str);
-    for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->looked.stopped; i++) {
+    for (size_t i = 0; i < keys->elements && status == DLOCK_OK && !listing->inspected.stopped;
+         i++) {
         const redisReply *key = resp_reply_text(keys, i);
 
         if (key != NULL)
             status = key_take(listing, key, err);
     }
-    return status == DLOCK_OK && !listing->looked.stopped ? names_tell(listing, err) : status;
+    return status == DLOCK_OK && !listing->inspected.stopped ? names_tell(listing, err) : status;
 }
 
 static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
     struct resp_command command;
-    const struct redis_question question = {
+    const struct redis_request request = {
         .command = &command,
         .reply_max = ANSWER_MAX_BYTES,
         .deadline_ns = due_ns(listing),
-        .fits = page_fits,
+        .validate = page_validate,
     };
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -195,9 +201,9 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_add(&command, listing->pattern, listing->pattern_len);
     resp_command_text(&command, "COUNT");
     resp_command_text(&command, PAGE);
-    status = redis_pool_ask(&session->pool, &question, &reply, err);
+    status = redis_pool_send_request(&session->pool, &request, &reply, err);
     if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
-        status = resp_error_take(&session->place, reply, err);
+        status = resp_error_take(&session->config, reply, err);
     if (status == DLOCK_OK)
         status = page_tell(listing, reply, err);
     freeReplyObject(reply);
@@ -222,10 +228,10 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
 
     if (prefix_len > RESP_NAME_MAX)
         return DLOCK_OK; /* no name is that long */
-    listing.pattern_len = resp_keys_pattern(listing.pattern, &session->place, prefix, prefix_len);
+    listing.pattern_len = resp_keys_pattern(listing.pattern, &session->config, prefix, prefix_len);
     do
         status = page_next(&listing, err);
-    while (status == DLOCK_OK && !listing.looked.stopped && strcmp(listing.cursor, "0") != 0);
+    while (status == DLOCK_OK && !listing.inspected.stopped && strcmp(listing.cursor, "0") != 0);
     tdestroy(listing.seen, free);
     return status;
 }

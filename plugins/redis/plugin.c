@@ -4,6 +4,13 @@
  * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
  * set up like, and what can be relied on.
  */
+#include "config.h"
+#include "inspect.h"
+#include "lease.h"
+#include "list.h"
+#include "renew.h"
+#include "resp/error.h"
+#include "resp/guard.h"
 #include "session.h"
 
 #define REDIS_CAPS                                                                        \
@@ -13,11 +20,11 @@
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
 static void info_fill(struct dlock_session_info *info, const struct redis_session *session,
-                      const struct resp_info *facts, uint32_t caps)
+                      const struct resp_info *server_info, uint32_t caps)
 {
     info->caps = caps | DLOCK_CAP_CONCURRENT;
-    (void)snprintf(info->server, sizeof info->server, "%s", facts->server);
-    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->place.endpoint);
+    (void)snprintf(info->server, sizeof info->server, "%s", server_info->server);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->config.endpoint);
 }
 
 static enum dlock_status tls_make(struct redis_session *session, struct dlock_error *err)
@@ -25,20 +32,20 @@ static enum dlock_status tls_make(struct redis_session *session, struct dlock_er
     char why[TLS_WHY_SIZE];
     enum dlock_status status = DLOCK_OK;
 
-    if (!session->place.secure)
+    if (!session->config.secure)
         return DLOCK_OK;
-    session->tls = tls_new(&session->place.tls, &status, why, sizeof why);
+    session->tls = tls_new(&session->config.tls, &status, why, sizeof why);
     return session->tls != NULL ? DLOCK_OK
-                                : resp_error_fail(&session->place, err, status, "%s", why);
+                                : resp_error_fail(&session->config, err, status, "%s", why);
 }
 
 static void unguarded_tell(const struct redis_session *session, uint32_t caps)
 {
     char line[300];
 
-    if (session->place.restart_guard_ms > 0 || (caps & DLOCK_CAP_CRASH_SAFE) != 0)
+    if (session->config.restart_guard_ms > 0 || (caps & DLOCK_CAP_CRASH_SAFE) != 0)
         return;
-    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", session->place.endpoint,
+    (void)snprintf(line, sizeof line, "%s: restart_guard is off: %s", session->config.endpoint,
                    RESP_UNGUARDED);
     session->host->log(session->host->ctx, LOG_INFO, line);
 }
@@ -46,8 +53,8 @@ static void unguarded_tell(const struct redis_session *session, uint32_t caps)
 static enum dlock_status subscriber_init(struct redis_session *session, struct dlock_error *err)
 {
     session->subscriber.user = &redis_waiter_user;
-    session->subscriber.owner = &session->place;
-    return resp_subscriber_init(&session->subscriber, &session->place, 1, session->tls,
+    session->subscriber.owner = &session->config;
+    return resp_subscriber_init(&session->subscriber, &session->config, 1, session->tls,
                                 session->host, err);
 }
 
@@ -56,9 +63,9 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct resp_info facts;
+    struct resp_info server_info;
     uint32_t caps = 0;
-    enum dlock_status status = redis_place_init(&session->place, target, err);
+    enum dlock_status status = redis_config_init(&session->config, target, err);
 
     session->host = host;
     session->waiter_lease_ms = target->number(target, "waiter_lease");
@@ -68,15 +75,15 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
         status = subscriber_init(session, err);
     if (status != DLOCK_OK)
         return status;
-    redis_pool_init(&session->pool, session, host, &session->place, session->tls,
+    redis_pool_init(&session->pool, session, host, &session->config, session->tls,
                     target->number(target, "sockets"));
-    status = redis_pool_connect(&session->pool, true, deadline_ns, &facts, &caps, err);
+    status = redis_pool_connect(&session->pool, true, deadline_ns, &server_info, &caps, err);
     if (status == DLOCK_OK)
         status = resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool),
                                       target->number(target, "ttl"), err);
     if (status != DLOCK_OK)
         return status;
-    info_fill(info, session, &facts, caps);
+    info_fill(info, session, &server_info, caps);
     unguarded_tell(session, caps);
     return DLOCK_OK;
 }
@@ -86,7 +93,7 @@ static void redis_close(void *self, bool forked)
     struct redis_session *session = self;
 
     if (forked) {
-        redis_pool_leave(&session->pool);
+        redis_pool_after_fork(&session->pool);
         resp_subscriber_after_fork(&session->subscriber);
         return;
     }
@@ -122,15 +129,15 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
                                      struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct resp_info facts;
+    struct resp_info server_info;
     uint32_t caps = 0;
     enum dlock_status status =
-        redis_pool_connect(&session->pool, false, deadline_ns, &facts, &caps, err);
+        redis_pool_connect(&session->pool, false, deadline_ns, &server_info, &caps, err);
 
     if (status != DLOCK_OK)
         return status;
-    resp_info_report(&facts, &session->place, fn, arg);
-    info_fill(info, session, &facts, caps);
+    resp_info_report(&server_info, &session->config, fn, arg);
+    info_fill(info, session, &server_info, caps);
     return DLOCK_OK;
 }
 
@@ -140,16 +147,16 @@ static const struct dlock_backend_ops redis_ops = {
     .attempt_size = sizeof(struct redis_slot),
     .open = redis_open,
     .close = redis_close,
-    .trylock = redis_trylock,
+    .trylock = redis_lease_trylock,
     .renew = redis_renew,
-    .unlock = redis_unlock,
+    .unlock = redis_lease_unlock,
     .forget = redis_forget,
     .watch = redis_watch,
-    .dequeue = redis_leave,
+    .dequeue = redis_lease_dequeue,
     .interrupt = redis_interrupt,
     .inspect = redis_inspect,
     .list = redis_list,
-    .break_lock = redis_break,
+    .break_lock = redis_lease_break,
     .probe = redis_probe,
 };
 
@@ -171,10 +178,10 @@ static const struct dlock_option_spec redis_options[] = {
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},
     {"sockets", "int", "2", "1..64",
-     "connections for questions, at most; threads beyond that share them, and waiting takes one "
+     "connections for requests, at most; threads beyond that share them, and waiting takes one "
      "more"},
     {"waiter_lease", "duration", "3s", "500ms..60s",
-     "how long a place in a queue lasts when it is not refreshed, and a lock that is granted to "
+     "how long a queue entry lasts when it is not refreshed, and a lock that is granted to "
      "it"},
     {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
     {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
 #include "lib/time.h"
+#include "resp/error.h"
+#include "resp/guard.h"
 
 #include "lib/deadline_cond.h"
-#include "wire.h"
+#include "pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,26 +25,26 @@ static int64_t now(const struct redis_pool *pool)
 }
 
 void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
-                     const struct resp_config *place, const struct tls *tls, int64_t limit)
+                     const struct resp_config *config, const struct tls *tls, int64_t limit)
 {
     pool->session = session;
     pool->host = host;
-    pool->place = place;
+    pool->config = config;
     pool->tls = tls;
     atomic_init(&pool->caps, NOT_KNOWN);
     pool->limit = limit > 0 ? (unsigned)limit : 1;
-    pool->processors = place->spin ? spin_processors() : 0;
+    pool->processors = config->spin ? spin_processors() : 0;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)dl_deadline_cond_init(&pool->changed);
 }
 
-static void wires_close(struct redis_wire *wire)
+static void pipelines_close(struct redis_pipeline *pipeline)
 {
-    while (wire != NULL) {
-        struct redis_wire *next = wire->next;
+    while (pipeline != NULL) {
+        struct redis_pipeline *next = pipeline->next;
 
-        redis_wire_close(wire);
-        wire = next;
+        redis_pipeline_close(pipeline);
+        pipeline = next;
     }
 }
 
@@ -50,15 +52,16 @@ void redis_pool_fini(struct redis_pool *pool)
 {
     if (pool->host == NULL)
         return;
-    wires_close(pool->wires);
+    pipelines_close(pool->pipelines);
     (void)pthread_cond_destroy(&pool->changed);
     (void)pthread_mutex_destroy(&pool->mutex);
 }
 
-void redis_pool_leave(struct redis_pool *pool)
+void redis_pool_after_fork(struct redis_pool *pool)
 {
-    for (struct redis_wire *wire = pool->wires; wire != NULL; wire = wire->next)
-        redis_wire_leave(wire);
+    for (struct redis_pipeline *pipeline = pool->pipelines; pipeline != NULL;
+         pipeline = pipeline->next)
+        redis_pipeline_after_fork(pipeline);
 }
 
 /* ---- connecting ---- */
@@ -67,23 +70,23 @@ int64_t redis_pool_guard_ms(const struct redis_pool *pool)
 {
     bool durable = (atomic_load(&pool->caps) & DLOCK_CAP_FENCE_DURABLE) != 0;
 
-    return durable ? 0 : pool->place->restart_guard_ms;
+    return durable ? 0 : pool->config->restart_guard_ms;
 }
 
 /* Once a connection is enough: a restart ends it. After the capabilities: a server that is durable
  * now may have forgotten what it kept before, which its file that began empty tells new clients. */
-static void guard_set(const struct redis_pool *pool, struct redis_wire *wire,
+static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                       const struct resp_info *info)
 {
     int64_t guard_ms =
-        info->aof_began_empty ? pool->place->restart_guard_ms : redis_pool_guard_ms(pool);
+        info->aof_began_empty ? pool->config->restart_guard_ms : redis_pool_guard_ms(pool);
     int64_t left_ms = resp_guard_left_ms(guard_ms, info->uptime_s);
 
-    wire->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
+    pipeline->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
 
 /* Core has what the first connection found [C16]. */
-static void caps_look(struct redis_pool *pool, uint32_t caps)
+static void caps_check(struct redis_pool *pool, uint32_t caps)
 {
     uint32_t known = atomic_fetch_and(&pool->caps, caps), gone = known & ~caps;
     char line[300];
@@ -93,60 +96,60 @@ static void caps_look(struct redis_pool *pool, uint32_t caps)
     (void)snprintf(line, sizeof line,
                    "%s: less can be relied on than was announced, until the client is opened "
                    "again: a crash of the server forgets %s",
-                   pool->place->endpoint,
+                   pool->config->endpoint,
                    (gone & DLOCK_CAP_CRASH_SAFE) != 0 ? "locks" : "the last fencing tokens");
     pool->host->session_caps(pool->host->ctx, pool->session, caps);
     pool->host->log(pool->host->ctx, 1, line);
 }
 
-static enum dlock_status wire_make(struct redis_pool *pool, int64_t deadline_ns,
-                                   struct resp_info *facts, uint32_t *caps, struct redis_wire **out,
-                                   struct dlock_error *err)
+static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline_ns,
+                                       struct resp_info *server_info, uint32_t *caps,
+                                       struct redis_pipeline **out, struct dlock_error *err)
 {
-    enum dlock_status status =
-        redis_wire_open(out, pool->place, pool->tls, pool->host, deadline_ns, facts, err);
+    enum dlock_status status = redis_pipeline_open(out, pool->config, pool->tls, pool->host,
+                                                   deadline_ns, server_info, err);
 
     if (status != DLOCK_OK)
         return status;
-    status = resp_info_judge(facts, pool->place, caps, err);
+    status = resp_info_judge(server_info, pool->config, caps, err);
     if (status != DLOCK_OK) {
-        redis_wire_close(*out);
+        redis_pipeline_close(*out);
         *out = NULL;
         return status;
     }
-    caps_look(pool, *caps);
-    guard_set(pool, *out, facts);
+    caps_check(pool, *caps);
+    guard_set(pool, *out, server_info);
     atomic_store(&(*out)->role_ns, now(pool));
-    spin_init(&(*out)->link.stream.spin, pool->processors);
+    spin_init(&(*out)->connection.stream.spin, pool->processors);
     return DLOCK_OK;
 }
 
 /* With the mutex held, as all below that does not connect. */
-static void wire_list(struct redis_pool *pool, struct redis_wire *wire, unsigned users)
+static void pipeline_list(struct redis_pool *pool, struct redis_pipeline *pipeline, unsigned users)
 {
-    struct redis_wire **at = &pool->wires;
+    struct redis_pipeline **at = &pool->pipelines;
 
     while (*at != NULL)
         at = &(*at)->next;
-    wire->users = users;
-    *at = wire;
+    pipeline->users = users;
+    *at = pipeline;
 }
 
 enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
-                                     struct resp_info *facts, uint32_t *caps,
+                                     struct resp_info *server_info, uint32_t *caps,
                                      struct dlock_error *err)
 {
-    struct redis_wire *wire = NULL;
-    enum dlock_status status = wire_make(pool, deadline_ns, facts, caps, &wire, err);
+    struct redis_pipeline *pipeline = NULL;
+    enum dlock_status status = pipeline_make(pool, deadline_ns, server_info, caps, &pipeline, err);
 
     if (status != DLOCK_OK)
         return status;
     if (!keep) {
-        redis_wire_close(wire);
+        redis_pipeline_close(pipeline);
         return DLOCK_OK;
     }
     (void)pthread_mutex_lock(&pool->mutex);
-    wire_list(pool, wire, 0);
+    pipeline_list(pool, pipeline, 0);
     atomic_store(&pool->caps, *caps);
     (void)pthread_mutex_unlock(&pool->mutex);
     return DLOCK_OK;
@@ -154,18 +157,19 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
 
 /* ---- choosing ---- */
 
-/* The one with the fewest questions; NULL: there is none that may be asked. */
-static struct redis_wire *wire_find(const struct redis_pool *pool, unsigned *count)
+/* The one with the fewest requests; NULL: there is none that may be asked. */
+static struct redis_pipeline *pipeline_find(const struct redis_pool *pool, unsigned *count)
 {
-    struct redis_wire *found = NULL;
+    struct redis_pipeline *found = NULL;
 
     *count = 0;
-    for (struct redis_wire *wire = pool->wires; wire != NULL; wire = wire->next) {
-        if (atomic_load(&wire->dead))
+    for (struct redis_pipeline *pipeline = pool->pipelines; pipeline != NULL;
+         pipeline = pipeline->next) {
+        if (atomic_load(&pipeline->dead))
             continue;
         ++*count;
-        if (found == NULL || wire->users < found->users)
-            found = wire;
+        if (found == NULL || pipeline->users < found->users)
+            found = pipeline;
     }
     return found;
 }
@@ -194,27 +198,27 @@ static int64_t further_by(const struct redis_pool *pool, int64_t deadline_ns)
 
 /* A further connection that cannot be had soon is done without for a while. */
 static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_ns,
-                                     struct redis_wire **out, struct dlock_error *err)
+                                     struct redis_pipeline **out, struct dlock_error *err)
 {
-    struct resp_info facts;
+    struct resp_info server_info;
     uint32_t caps = 0;
     unsigned count = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (wire_find(pool, &count) != NULL)
+    if (pipeline_find(pool, &count) != NULL)
         deadline_ns = further_by(pool, deadline_ns);
     pool->connecting = true;
     (void)pthread_mutex_unlock(&pool->mutex);
-    status = wire_make(pool, deadline_ns, &facts, &caps, out, err);
+    status = pipeline_make(pool, deadline_ns, &server_info, &caps, out, err);
     (void)pthread_mutex_lock(&pool->mutex);
     pool->connecting = false;
     (void)pthread_cond_broadcast(&pool->changed);
     if (status == DLOCK_OK) {
         pool->pause_ns = 0;
-        wire_list(pool, *out, 1);
+        pipeline_list(pool, *out, 1);
         return status;
     }
-    *out = wire_find(pool, &count);
+    *out = pipeline_find(pool, &count);
     if (*out == NULL)
         return status;
     retry_later(pool);
@@ -223,8 +227,9 @@ static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_n
 }
 
 /* *fresh: it was made here. */
-static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
-                                   struct redis_wire **out, bool *fresh, struct dlock_error *err)
+static enum dlock_status pipeline_take(struct redis_pool *pool, int64_t deadline_ns,
+                                       struct redis_pipeline **out, bool *fresh,
+                                       struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
@@ -232,14 +237,14 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
     (void)pthread_mutex_lock(&pool->mutex);
     for (;;) {
         unsigned count = 0;
-        struct redis_wire *wire = wire_find(pool, &count);
+        struct redis_pipeline *pipeline = pipeline_find(pool, &count);
         int64_t now_ns = 0;
 
-        *out = wire;
-        if (wire != NULL && (wire->users == 0 || count >= pool->limit || pool->connecting))
+        *out = pipeline;
+        if (pipeline != NULL && (pipeline->users == 0 || count >= pool->limit || pool->connecting))
             break;
         now_ns = now(pool);
-        if (wire != NULL && now_ns < pool->retry_ns)
+        if (pipeline != NULL && now_ns < pool->retry_ns)
             break;
         if (!pool->connecting) {
             *fresh = true;
@@ -249,7 +254,7 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
         }
         if (now_ns >= deadline_ns) {
             (void)pthread_mutex_unlock(&pool->mutex);
-            return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "no connection in time");
+            return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "no connection in time");
         }
         dl_deadline_cond_wait(&pool->changed, &pool->mutex, deadline_ns - now_ns);
     }
@@ -258,41 +263,32 @@ static enum dlock_status wire_take(struct redis_pool *pool, int64_t deadline_ns,
     return status;
 }
 
-/* Takes out of the list what nobody uses and is dead, or is to be. */
-static struct redis_wire *wires_unused(struct redis_pool *pool, bool all)
+/* When one has died, those that idle may be as dead without knowing: nobody uses them, and they go.
+ */
+static void pipeline_put(struct redis_pool *pool, struct redis_pipeline *pipeline)
 {
-    struct redis_wire **at = &pool->wires, *unused = NULL;
-
-    while (*at != NULL) {
-        struct redis_wire *wire = *at;
-
-        if (wire->users > 0 || (!all && !atomic_load(&wire->dead))) {
-            at = &wire->next;
-            continue;
-        }
-        *at = wire->next;
-        wire->next = unused;
-        unused = wire;
-    }
-    return unused;
-}
-
-/* When one has died, those that idle may be as dead without knowing. */
-static void wire_put(struct redis_pool *pool, struct redis_wire *wire)
-{
-    struct redis_wire *unused = NULL;
+    struct redis_pipeline **at = &pool->pipelines, *unused = NULL;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    wire->users--;
-    if (atomic_load(&wire->dead))
-        unused = wires_unused(pool, true);
+    pipeline->users--;
+    while (atomic_load(&pipeline->dead) && *at != NULL) {
+        struct redis_pipeline *next = *at;
+
+        if (next->users > 0) {
+            at = &next->next;
+            continue;
+        }
+        *at = next->next;
+        next->next = unused;
+        unused = next;
+    }
     (void)pthread_mutex_unlock(&pool->mutex);
-    wires_close(unused);
+    pipelines_close(unused);
 }
 
 /* ---- asking ---- */
 
-/* A server that became a replica, or forgot us, is looked at afresh. */
+/* A server that became a replica, or forgot us, is inspected at afresh. */
 static bool is_over(const struct redis_exchange *exchange)
 {
     return exchange->status == DLOCK_OK &&
@@ -345,35 +341,36 @@ static bool number_cut(redisReply *reply, uint32_t number)
     return is_number(reply, number);
 }
 
-/* An answer to another question must never get through. */
-static bool fits(const void *asked, redisReply *reply)
+/* An answer to another request must never get through. */
+static bool validate(const void *asked, redisReply *reply)
 {
-    const struct redis_question *question = asked;
+    const struct redis_request *request = asked;
 
     if (reply->type == REDIS_REPLY_ERROR)
         return true;
-    if (question->number != 0 && !number_cut(reply, question->number))
+    if (request->number != 0 && !number_cut(reply, request->number))
         return false;
-    return question->fits(question, reply);
+    return request->validate(request, reply);
 }
 
 /* A server that was started a moment ago may have forgotten what it granted. */
-static enum dlock_status guard_look(const struct redis_pool *pool, const struct redis_wire *wire,
-                                    const struct redis_question *question, struct dlock_error *err)
+static enum dlock_status guard_check(const struct redis_pool *pool,
+                                     const struct redis_pipeline *pipeline,
+                                     const struct redis_request *request, struct dlock_error *err)
 {
-    int64_t left_ns = wire->guard_until_ns != 0 ? wire->guard_until_ns - now(pool) : 0;
+    int64_t left_ns = pipeline->guard_until_ns != 0 ? pipeline->guard_until_ns - now(pool) : 0;
     char text[180];
 
-    if (question->guarded != NULL)
-        *question->guarded = left_ns > 0 ? '1' : '0';
-    if (left_ns <= 0 || !question->grants)
+    if (request->guarded != NULL)
+        *request->guarded = left_ns > 0 ? '1' : '0';
+    if (left_ns <= 0 || !request->grants)
         return DLOCK_OK;
-    *question->guard_left_ms = left_ns / DL_NS_PER_MS + 1;
-    resp_guard_text(text, sizeof text, pool->place->restart_guard_ms, *question->guard_left_ms);
-    return resp_error_fail(pool->place, err, DLOCK_BUSY, "%s", text);
+    *request->guard_left_ms = left_ns / DL_NS_PER_MS + 1;
+    resp_guard_text(text, sizeof text, pool->config->restart_guard_ms, *request->guard_left_ms);
+    return resp_error_fail(pool->config, err, DLOCK_BUSY, "%s", text);
 }
 
-static bool role_fits(const void *asked, redisReply *reply)
+static bool role_validate(const void *asked, redisReply *reply)
 {
     (void)asked;
     return reply->type == REDIS_REPLY_ERROR ||
@@ -381,110 +378,113 @@ static bool role_fits(const void *asked, redisReply *reply)
             memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL);
 }
 
-/* Who is no master, or does not say so, is looked at afresh by the next connection. */
-static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_wire *wire,
+/* Who is no master, or does not say so, is inspected at afresh by the next connection. */
+static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     const redisReply *reply, struct dlock_error *err)
 {
-    struct resp_info facts = {.role = ""};
+    struct resp_info server_info = {.role = ""};
 
-    resp_info_parse(&facts, reply->str, (size_t)reply->len);
-    if (strcmp(facts.role, "master") == 0)
+    resp_info_parse(&server_info, reply->str, (size_t)reply->len);
+    if (strcmp(server_info.role, "master") == 0)
         return DLOCK_OK;
-    atomic_store(&wire->dead, true);
+    atomic_store(&pipeline->dead, true);
     if (reply->type != REDIS_REPLY_ERROR)
-        return resp_error_fail(pool->place, err, DLOCK_CONFIG,
-                               "became a replica (role %s): take locks at the master", facts.role);
-    return resp_error_take(pool->place, reply, err) == DLOCK_UNKNOWN
+        return resp_error_fail(pool->config, err, DLOCK_CONFIG,
+                               "became a replica (role %s): take locks at the master",
+                               server_info.role);
+    return resp_error_take(pool->config, reply, err) == DLOCK_UNKNOWN
                ? (err->status = DLOCK_UNAVAILABLE)
                : err->status;
 }
 
 /* A master that became a replica keeps its connections, and may be writable: what it grants the new
  * master knows nothing of. OK also where the connection is dead, which asking on it shows. */
-static enum dlock_status role_look(struct redis_pool *pool, struct redis_wire *wire,
-                                   int64_t deadline_ns, struct dlock_error *err)
+static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                    int64_t deadline_ns, struct dlock_error *err)
 {
     static const char command[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
     struct redis_exchange look = {.bytes = command,
                                   .len = sizeof command - 1,
                                   .reply_max = ROLE_MAX_BYTES,
                                   .deadline_ns = deadline_ns,
-                                  .fits = role_fits};
-    int64_t seen_ns = atomic_load(&wire->role_ns), now_ns = now(pool);
+                                  .validate = role_validate};
+    int64_t seen_ns = atomic_load(&pipeline->role_ns), now_ns = now(pool);
     enum dlock_status status = DLOCK_OK;
 
     if (now_ns - seen_ns < ROLE_LASTS_NS ||
-        !atomic_compare_exchange_strong(&wire->role_ns, &seen_ns, now_ns) ||
-        !redis_wire_ask(wire, &look))
+        !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns) ||
+        !redis_pipeline_exchange(pipeline, &look))
         return DLOCK_OK;
     if (look.status != DLOCK_OK)
-        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
-    status = role_judge(pool, wire, look.reply, err);
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
+    status = role_judge(pool, pipeline, look.reply, err);
     freeReplyObject(look.reply);
     return status;
 }
 
 /* *asked: it was, and the exchange says what became of it. */
-static enum dlock_status ask_on(struct redis_pool *pool, struct redis_wire *wire,
-                                const struct redis_question *question,
+static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                const struct redis_request *request,
                                 struct redis_exchange *exchange, bool *asked,
                                 struct dlock_error *err)
 {
-    enum dlock_status status = guard_look(pool, wire, question, err);
+    enum dlock_status status = guard_check(pool, pipeline, request, err);
     char *bytes = NULL;
 
-    if (status == DLOCK_OK && (question->grants || question->keeps))
-        status = role_look(pool, wire, exchange->deadline_ns, err);
+    if (status == DLOCK_OK && (request->grants || request->keeps))
+        status = role_check(pool, pipeline, exchange->deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     if (now(pool) >= exchange->deadline_ns)
-        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
-    bytes = resp_command_format(question->command, &exchange->len);
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
+    bytes = resp_command_format(request->command, &exchange->len);
     if (bytes == NULL)
-        return resp_error_fail(pool->place, err, DLOCK_NOMEM, "no memory for a command");
+        return resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
     exchange->bytes = bytes;
-    *asked = redis_wire_ask(wire, exchange);
+    *asked = redis_pipeline_exchange(pipeline, exchange);
     if (*asked && is_over(exchange))
-        atomic_store(&wire->dead, true);
+        atomic_store(&pipeline->dead, true);
     free(bytes);
     return DLOCK_OK;
 }
 
 /* OK: the exchange says what became of it. */
-static enum dlock_status ask_on_any(struct redis_pool *pool, const struct redis_question *question,
+static enum dlock_status ask_on_any(struct redis_pool *pool, const struct redis_request *request,
                                     struct redis_exchange *exchange, struct dlock_error *err)
 {
     bool asked = false, fresh = false;
 
     while (!asked && !fresh) {
-        struct redis_wire *wire = NULL;
-        enum dlock_status status = wire_take(pool, question->deadline_ns, &wire, &fresh, err);
+        struct redis_pipeline *pipeline = NULL;
+        enum dlock_status status =
+            pipeline_take(pool, request->deadline_ns, &pipeline, &fresh, err);
 
         if (status != DLOCK_OK)
             return status;
-        status = ask_on(pool, wire, question, exchange, &asked, err);
-        wire_put(pool, wire);
+        status = ask_on(pool, pipeline, request, exchange, &asked, err);
+        pipeline_put(pool, pipeline);
         if (status != DLOCK_OK)
             return status;
     }
     if (!asked)
-        return resp_error_fail(pool->place, err, DLOCK_UNAVAILABLE,
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
                                "not sent: the server closed the connection");
     return DLOCK_OK;
 }
 
-enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_question *question,
-                                 redisReply **out, struct dlock_error *err)
+enum dlock_status redis_pool_send_request(struct redis_pool *pool,
+                                          const struct redis_request *request, redisReply **out,
+                                          struct dlock_error *err)
 {
     struct redis_exchange exchange = {
-        .reply_max = question->reply_max,
-        .deadline_ns = question->deadline_ns,
+        .reply_max = request->reply_max,
+        .deadline_ns = request->deadline_ns,
         .spin = atomic_fetch_add(&pool->asking, 1) < pool->processors / 2 &&
-                !atomic_load(&pool->crowded),
-        .fits = fits,
-        .asked = question,
+                !atomic_load(&pool->contended),
+        .validate = validate,
+        .asked = request,
     };
-    enum dlock_status status = ask_on_any(pool, question, &exchange, err);
+    enum dlock_status status = ask_on_any(pool, request, &exchange, err);
 
     (void)atomic_fetch_sub(&pool->asking, 1);
     *out = NULL;
@@ -493,6 +493,6 @@ enum dlock_status redis_pool_ask(struct redis_pool *pool, const struct redis_que
     *out = exchange.reply;
     if (exchange.status == DLOCK_OK)
         return DLOCK_OK;
-    return resp_error_fail(pool->place, err, exchange.status, "%s%s",
+    return resp_error_fail(pool->config, err, exchange.status, "%s%s",
                            exchange.status == DLOCK_UNAVAILABLE ? "not sent: " : "", exchange.why);
 }

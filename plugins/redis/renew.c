@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeping many names: a script for each RENEW_AT_ONCE of them. */
+#include "renew.h"
+#include "call.h"
 #include "lib/hex.h"
+#include "resp/error.h"
+#include "resp/guard.h"
+#include "resp/reply.h"
 #include "session.h"
 
 #include <stdlib.h>
@@ -14,11 +19,11 @@ static enum dlock_status renew_error(enum dlock_status status)
 }
 
 /* Expects as many as there are names. */
-static bool renew_fits(const struct redis_question *question, const redisReply *reply)
+static bool renew_validate(const struct redis_request *request, const redisReply *reply)
 {
     int64_t number = 0;
 
-    if (!resp_reply_array(reply, question->expects))
+    if (!resp_reply_array(reply, request->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
@@ -42,15 +47,15 @@ static void renewed(const struct redis_session *session, const redisReply *reply
 {
     if (reply->type == REDIS_REPLY_ERROR) {
         if (resp_error_is(reply, "WRONGTYPE"))
-            op->status = resp_error_fail(&session->place, err, DLOCK_LOST,
+            op->status = resp_error_fail(&session->config, err, DLOCK_LOST,
                                          "the name's key is used by something else");
         else
-            op->status = renew_error(resp_error_take(&session->place, reply, err));
+            op->status = renew_error(resp_error_take(&session->config, reply, err));
         return;
     }
     if (reply->element[0]->integer == 0) {
-        op->status =
-            resp_error_fail(&session->place, err, DLOCK_LOST, "the name is not held by this token");
+        op->status = resp_error_fail(&session->config, err, DLOCK_LOST,
+                                     "the name is not held by this token");
         return;
     }
     op->grant.lease_ms = resp_reply_lease_ms(reply->element[0]->integer, ttl_of(session, op->req));
@@ -70,8 +75,8 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
                        struct dlock_lease_op *const *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        resp_keys_make(&batch->keys[i], &session->place, ops[i]->req->name, ops[i]->req->name_len);
-    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_fits);
+        resp_keys_make(&batch->keys[i], &session->config, ops[i]->req->name, ops[i]->req->name_len);
+    redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_validate);
     batch->call.expects = n;
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i]->req;
@@ -116,7 +121,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
     size_t done = 0;
 
     if (batch == NULL)
-        return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for renewals");
+        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for renewals");
     while (done < n && status == DLOCK_OK) {
         size_t some = n - done < most ? n - done : most;
 

@@ -19,14 +19,14 @@ struct redis_waiter;
 /* dlock_request.attempt: zeroed by core. A lease that was free when it was asked for has no waiter.
  */
 struct redis_slot {
-    struct redis_waiter *waiter; /* NULL: no place in a queue */
+    struct redis_waiter *waiter; /* NULL: no queue entry */
     bool interrupted;            /* sticky [INT-2]; under the subscriber's mutex */
 };
 
 /* Messages for waiters. owner of the subscriber: its config. */
 extern const struct resp_subscriber_user redis_waiter_user;
 
-/* Before a request for a place leaves. False: no memory. */
+/* Before a request for a queue entry leaves. False: no memory. */
 bool redis_waiter_expect(struct resp_subscriber *subscriber, struct redis_slot *slot,
                          const unsigned char *token);
 

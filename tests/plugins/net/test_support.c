@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/net/address.c plugins/net/resolve.c plugins/net/spin.c plugins/resp/command.c */
 /* The parts of plugins/net and plugins/resp that need no server: addresses, spinning, commands. */
+#include "connection.h"
 #include "fake_host.h"
 #include "net/resolve.h"
 #include "net/spin.h"
-#include "redis.h"
+#include "resp/command.h"
+#include "resp/guard.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -209,18 +211,18 @@ Test(support, TRY_4_a_question_that_was_sent_in_part_is_unknown)
     static char big[1 << 22];
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct resp_config place = {.endpoint = "test"};
-    struct redis_link link = {.place = &place};
+    struct redis_connection link = {.config = &place};
     bool begun = false;
     int peer = -1;
 
     stream_pair(&link.stream, &peer);
-    cr_assert_eq(redis_link_send(&link, big, sizeof big, dlt_host_in(&host, 100), &err),
+    cr_assert_eq(redis_connection_send(&link, big, sizeof big, dlt_host_in(&host, 100), &err),
                  DLOCK_UNKNOWN);
     cr_assert_eq(stream_send(&link.stream, big, 1, dlt_host_in(&host, 50), &begun), STREAM_TIMEOUT);
     cr_assert_not(begun, "no room for a single byte");
     (void)close(peer);
-    cr_assert_eq(redis_link_send(&link, big, 1, dlt_host_in(&host, 1000), &err), DLOCK_UNAVAILABLE,
-                 "and no SIGPIPE");
+    cr_assert_eq(redis_connection_send(&link, big, 1, dlt_host_in(&host, 1000), &err),
+                 DLOCK_UNAVAILABLE, "and no SIGPIPE");
     stream_close(&link.stream);
 }
 

@@ -1,11 +1,11 @@
 # Can the tests see an answer that goes to the wrong thread? Each mutant is test_redis_share with a
-# defective file (wire.c), and names a test that has to fail on it.
+# defective file (pipeline.c), and names a test that has to fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/kit/mutate.cmake)
 
 # dlt_add_redis_mutant(<name> <test> <original> <mutated> [<file> [<test program>]])
 function(dlt_add_redis_mutant name test original mutated)
   set(program redis_mutant_${name})
-  set(file wire.c)
+  set(file pipeline.c)
   set(source test_redis_share.c)
   if(ARGC GREATER 4)
     set(file ${ARGV4})
@@ -28,28 +28,28 @@ endfunction()
 
 dlt_add_redis_mutant(answers_the_wrong_thread
   C1_C9_each_gets_its_own_answer_on_one_connection
-  "    if (wire->last != NULL)
-        wire->last->next = exchange;
+  "    if (pipeline->last != NULL)
+        pipeline->last->next = exchange;
     else
-        wire->first = exchange;
-    wire->last = exchange;"
-  "    exchange->next = wire->first;
-    wire->first = exchange;
-    if (wire->last == NULL)
-        wire->last = exchange;")
+        pipeline->first = exchange;
+    pipeline->last = exchange;"
+  "    exchange->next = pipeline->first;
+    pipeline->first = exchange;
+    if (pipeline->last == NULL)
+        pipeline->last = exchange;")
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "exchange, exchange->skip + 1)" "exchange, exchange->skip)")
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
-  "        atomic_store(&wire->dead, true);
+  "        atomic_store(&pipeline->dead, true);
         if (exchange->next != NULL)" "        if (exchange->next != NULL)")
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "tell(wire->last, LEADS, wakes)" "(void)wakes")
+  "tell(pipeline->last, LEADS, wakes)" "(void)wakes")
 dlt_add_redis_mutant(forgets_the_rest
   C1_what_does_not_fit_is_sent_later_and_in_order
-  "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" wire.c test_redis_backlog.c)
+  "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" pipeline.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
   "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/link.c plugins/redis/wire.c */
+/* Tests: plugins/redis/connection.c plugins/redis/pipeline.c */
 /* Threads that share a connection have more to say than the kernel takes at once: is all of it
  * sent, and in order? (C1, C4) */
+#include "config.h"
+#include "pipeline.h"
 #include "redis_kit.h"
-#include "wire.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -35,34 +36,34 @@ static bool fits_all(const void *asked, redisReply *reply)
 }
 
 struct asker {
-    struct redis_wire *wire;
+    struct redis_pipeline *pipeline;
     struct redis_exchange exchange;
 };
 
-static void *wire_run(void *arg)
+static void *pipeline_run(void *arg)
 {
     struct asker *asker = arg;
 
-    (void)redis_wire_ask(asker->wire, &asker->exchange);
+    (void)redis_pipeline_exchange(asker->pipeline, &asker->exchange);
     return NULL;
 }
 
-static struct redis_wire *wire_make(const char *scheme, const char *address)
+static struct redis_pipeline *pipeline_make(const char *scheme, const char *address)
 {
-    static struct resp_config place;
-    struct resp_info facts;
-    struct redis_wire *wire = NULL;
+    static struct resp_config config;
+    struct resp_info server_info;
+    struct redis_pipeline *pipeline = NULL;
 
     dlt_session_init(&s, scheme, address);
-    cr_assert_eq(redis_place_init(&place, &s.target, &s.err), DLOCK_OK);
-    cr_assert_eq(redis_wire_open(&wire, &place, NULL, &s.host.table, dlt_host_in(&s.host, 5000),
-                                 &facts, &s.err),
+    cr_assert_eq(redis_config_init(&config, &s.target, &s.err), DLOCK_OK);
+    cr_assert_eq(redis_pipeline_open(&pipeline, &config, NULL, &s.host.table,
+                                     dlt_host_in(&s.host, 5000), &server_info, &s.err),
                  DLOCK_OK);
-    return wire;
+    return pipeline;
 }
 
 /* A command of a quarter of a megabyte whose answer is its own. */
-static void asker_fill(struct asker *asker, struct redis_wire *wire, int number)
+static void asker_fill(struct asker *asker, struct redis_pipeline *pipeline, int number)
 {
     static const char script[] = "return #ARGV[1]";
     size_t len = ((size_t)256 << 10) + (size_t)number;
@@ -72,12 +73,12 @@ static void asker_fill(struct asker *asker, struct redis_wire *wire, int number)
 
     memset(bytes + head, 'x', len);
     memcpy(bytes + head + len, "\r\n", 2);
-    *asker = (struct asker){.wire = wire,
+    *asker = (struct asker){.pipeline = pipeline,
                             .exchange = {.bytes = bytes,
                                          .len = (size_t)head + len + 2,
                                          .reply_max = 99,
                                          .deadline_ns = dlt_host_in(&s.host, 5000),
-                                         .fits = fits_all}};
+                                         .validate = fits_all}};
 }
 
 /* A quarter of a megabyte from each of them, which is more than a socket takes, while the server
@@ -86,12 +87,12 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
 {
     static struct asker askers[ASKERS];
     pthread_t threads[ASKERS];
-    struct redis_wire *wire = wire_make("redis+unix", server.socket);
+    struct redis_pipeline *pipeline = pipeline_make("redis+unix", server.socket);
 
     dlt_redis_pause(&server, true);
     for (int i = 0; i < ASKERS; i++) {
-        asker_fill(&askers[i], wire, i);
-        cr_assert_eq(pthread_create(&threads[i], NULL, wire_run, &askers[i]), 0);
+        asker_fill(&askers[i], pipeline, i);
+        cr_assert_eq(pthread_create(&threads[i], NULL, pipeline_run, &askers[i]), 0);
     }
     dlt_sleep_ms(200);
     dlt_redis_pause(&server, false);
@@ -104,18 +105,18 @@ Test(share, C1_what_does_not_fit_is_sent_later_and_in_order)
         freeReplyObject(exchange->reply);
         free((char *)exchange->bytes);
     }
-    redis_wire_close(wire);
+    redis_pipeline_close(pipeline);
 }
 
-static void await_asked(struct redis_wire *wire)
+static void await_asked(struct redis_pipeline *pipeline)
 {
     bool asked = false;
 
     for (int i = 0; i < 1000 && !asked; i++) {
         dlt_sleep_ms(2);
-        (void)pthread_mutex_lock(&wire->mutex);
-        asked = wire->first != NULL;
-        (void)pthread_mutex_unlock(&wire->mutex);
+        (void)pthread_mutex_lock(&pipeline->mutex);
+        asked = pipeline->first != NULL;
+        (void)pthread_mutex_unlock(&pipeline->mutex);
     }
     cr_assert(asked);
 }
@@ -124,26 +125,26 @@ static void await_asked(struct redis_wire *wire)
 Test(share, C4_what_waits_to_be_sent_is_taken_back)
 {
     static struct asker first = {
-        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
-    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
-    struct redis_wire *wire = wire_make("redis", server.address);
+        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .validate = fits_all}};
+    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .validate = fits_all};
+    struct redis_pipeline *pipeline = pipeline_make("redis", server.address);
     pthread_t thread;
     char *bytes = calloc(1, first.exchange.len);
 
     dlt_redis_pause(&server, true);
-    first.wire = wire;
+    first.pipeline = pipeline;
     first.exchange.bytes = bytes;
     first.exchange.deadline_ns = dlt_host_in(&s.host, 3000);
-    cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
-    await_asked(wire);
+    cr_assert_eq(pthread_create(&thread, NULL, pipeline_run, &first), 0);
+    await_asked(pipeline);
     dlt_sleep_ms(200); /* more than a socket takes */
     second.deadline_ns = dlt_host_in(&s.host, 100);
-    cr_assert(redis_wire_ask(wire, &second));
+    cr_assert(redis_pipeline_exchange(pipeline, &second));
     cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);
     (void)pthread_join(thread, NULL);
     cr_assert_eq(first.exchange.status, DLOCK_UNKNOWN, "%s", first.exchange.why);
     dlt_redis_pause(&server, false);
-    redis_wire_close(wire);
+    redis_pipeline_close(pipeline);
     free(bytes);
 }
 
@@ -151,27 +152,27 @@ Test(share, C4_what_waits_to_be_sent_is_taken_back)
 Test(share, C8_the_next_leader_gives_up_in_time_though_nothing_can_be_sent)
 {
     static struct asker first = {
-        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .fits = fits_all}};
-    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .fits = fits_all};
-    struct redis_wire *wire = wire_make("redis", server.address);
+        .exchange = {.len = (size_t)64 << 20, .reply_max = 99, .validate = fits_all}};
+    struct redis_exchange second = {.bytes = "+", .len = 1, .reply_max = 99, .validate = fits_all};
+    struct redis_pipeline *pipeline = pipeline_make("redis", server.address);
     pthread_t thread;
     char *bytes = calloc(1, first.exchange.len);
     int64_t until_ns = 0;
 
     dlt_redis_pause(&server, true);
-    first.wire = wire;
+    first.pipeline = pipeline;
     first.exchange.bytes = bytes;
     first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
-    cr_assert_eq(pthread_create(&thread, NULL, wire_run, &first), 0);
-    await_asked(wire);
+    cr_assert_eq(pthread_create(&thread, NULL, pipeline_run, &first), 0);
+    await_asked(pipeline);
     until_ns = first.exchange.deadline_ns + 1000 * DLT_NS_PER_MS;
     second.deadline_ns = until_ns;
-    cr_assert(redis_wire_ask(wire, &second));
+    cr_assert(redis_pipeline_exchange(pipeline, &second));
     cr_assert_lt(dlt_host_in(&s.host, 0) - until_ns, 5000 * DLT_NS_PER_MS);
     cr_assert_eq(second.status, DLOCK_UNAVAILABLE, "%s", second.why);
     (void)pthread_join(thread, NULL);
     cr_assert_eq(first.exchange.status, DLOCK_UNKNOWN, "%s", first.exchange.why);
     dlt_redis_pause(&server, false);
-    redis_wire_close(wire);
+    redis_pipeline_close(pipeline);
     free(bytes);
 }

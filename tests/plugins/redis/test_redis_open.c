@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/setup.c plugins/redis/place.c plugins/resp/setup.c plugins/resp/info.c */
+/* Tests: plugins/redis/setup.c plugins/redis/config.c plugins/resp/setup.c plugins/resp/info.c */
 /* Tests: plugins/resp/config.c */
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
 #include "redis_kit.h"

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at one name. */
-#include "session.h"
+#include "inspect.h"
+#include "call.h"
+#include "config.h"
+#include "resp/error.h"
+#include "resp/reply.h"
 
 #include <stdlib.h>
 
 #define PAGE             200 /* readers that one answer tells of */
-#define FEW              8   /* with so many readers a name of several is looked at alone */
+#define FEW              8   /* with so many readers a name of several is inspected at alone */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
@@ -38,7 +42,7 @@ static size_t holders_count(const redisReply *reply)
     return (reply->elements - 1) / HOLDER_ELEMENTS;
 }
 
-static bool name_fits(const redisReply *reply)
+static bool name_validate(const redisReply *reply)
 {
     struct dlock_holder lease;
     int64_t waiters = 0;
@@ -54,12 +58,12 @@ static bool name_fits(const redisReply *reply)
 }
 
 /* Expects as many as there are names. */
-static bool look_fits(const struct redis_question *question, const redisReply *reply)
+static bool names_validate(const struct redis_request *request, const redisReply *reply)
 {
-    if (!resp_reply_array(reply, question->expects))
+    if (!resp_reply_array(reply, request->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++)
-        if (!name_fits(reply->element[i]))
+        if (!name_validate(reply->element[i]))
             return false;
     return true;
 }
@@ -79,15 +83,15 @@ struct page {
     int64_t most, passed;
 };
 
-static enum dlock_status page_look(struct redis_session *session, const struct resp_keys *keys,
-                                   size_t n, struct page page, int64_t deadline_ns,
-                                   redisReply **reply, bool *foreign, struct dlock_error *err)
+static enum dlock_status page_inspect(struct redis_session *session, const struct resp_keys *keys,
+                                      size_t n, struct page page, int64_t deadline_ns,
+                                      redisReply **reply, bool *foreign, struct dlock_error *err)
 {
     struct redis_call call;
     char most[RESP_DIGITS], from[RESP_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, n, look_fits);
+    redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, n, names_validate);
     resp_command_text(&call.command, resp_command_number(most, page.most));
     resp_command_text(&call.command, resp_command_number(from, page.passed));
     call.reply_max = ANSWER_MAX_BYTES;
@@ -97,9 +101,10 @@ static enum dlock_status page_look(struct redis_session *session, const struct r
     return status;
 }
 
-enum dlock_status redis_look(struct redis_session *session, const unsigned char *name,
-                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                             struct redis_looked *looked, struct dlock_error *err)
+enum dlock_status redis_inspect_name(struct redis_session *session, const unsigned char *name,
+                                     uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                     void *arg, struct redis_inspected *inspected,
+                                     struct dlock_error *err)
 {
     struct dlock_holder lease = {.struct_size = sizeof lease, .name = name, .name_len = name_len};
     struct page page = {.most = PAGE};
@@ -107,22 +112,24 @@ enum dlock_status redis_look(struct redis_session *session, const unsigned char 
     enum dlock_status status = DLOCK_OK;
     size_t count = PAGE;
 
-    resp_keys_make(&keys, &session->place, name, name_len);
-    for (; status == DLOCK_OK && !looked->stopped && count >= PAGE; page.passed += PAGE) {
+    resp_keys_make(&keys, &session->config, name, name_len);
+    for (; status == DLOCK_OK && !inspected->stopped && count >= PAGE; page.passed += PAGE) {
         redisReply *reply = NULL;
 
-        status = page_look(session, &keys, 1, page, deadline_ns, &reply, &looked->foreign, err);
+        status =
+            page_inspect(session, &keys, 1, page, deadline_ns, &reply, &inspected->foreign, err);
         count = status == DLOCK_OK ? holders_count(reply->element[0]) : 0;
         if (status == DLOCK_OK)
-            holders_tell(reply->element[0], &lease, fn, arg, &looked->stopped);
+            holders_tell(reply->element[0], &lease, fn, arg, &inspected->stopped);
         freeReplyObject(reply);
     }
     return status;
 }
 
-enum dlock_status redis_look_names(struct redis_session *session, const struct dlock_holder *names,
-                                   size_t n, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                   struct redis_looked *looked, struct dlock_error *err)
+enum dlock_status redis_inspect_names(struct redis_session *session,
+                                      const struct dlock_holder *names, size_t n,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct redis_inspected *inspected, struct dlock_error *err)
 {
     const struct page page = {.most = FEW};
     struct resp_keys *keys = calloc(n, sizeof *keys);
@@ -130,22 +137,22 @@ enum dlock_status redis_look_names(struct redis_session *session, const struct d
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (keys == NULL)
-        return resp_error_fail(&session->place, err, DLOCK_NOMEM, "no memory for a list");
+        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a list");
     for (size_t i = 0; i < n; i++)
-        resp_keys_make(&keys[i], &session->place, names[i].name, names[i].name_len);
-    status = page_look(session, keys, n, page, deadline_ns, &reply, &looked->foreign, err);
+        resp_keys_make(&keys[i], &session->config, names[i].name, names[i].name_len);
+    status = page_inspect(session, keys, n, page, deadline_ns, &reply, &inspected->foreign, err);
     free(keys);
-    for (size_t i = 0; i < n && status == DLOCK_OK && !looked->stopped; i++) {
+    for (size_t i = 0; i < n && status == DLOCK_OK && !inspected->stopped; i++) {
         struct dlock_holder lease = names[i];
 
         if (holders_count(reply->element[i]) < FEW)
-            holders_tell(reply->element[i], &lease, fn, arg, &looked->stopped);
+            holders_tell(reply->element[i], &lease, fn, arg, &inspected->stopped);
         else
-            status =
-                redis_look(session, lease.name, lease.name_len, deadline_ns, fn, arg, looked, err);
+            status = redis_inspect_name(session, lease.name, lease.name_len, deadline_ns, fn, arg,
+                                        inspected, err);
     }
     if (reply != NULL) /* what came after it is for names alone */
-        looked->foreign = false;
+        inspected->foreign = false;
     freeReplyObject(reply);
     return status;
 }
@@ -155,10 +162,10 @@ enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t 
                                 struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_looked looked = {.stopped = false};
-    enum dlock_status status = resp_keys_refuse(&session->place, name, name_len, err);
+    struct redis_inspected inspected = {.stopped = false};
+    enum dlock_status status = resp_keys_refuse(&session->config, name, name_len, err);
 
     if (status != DLOCK_OK)
         return status;
-    return redis_look(session, name, name_len, deadline_ns, fn, arg, &looked, err);
+    return redis_inspect_name(session, name, name_len, deadline_ns, fn, arg, &inspected, err);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "pool.h"
+#include "call.h"
+#include "resp/error.h"
 
 #include <string.h>
 
 #define LOCK_WORD 3 /* of the command: the first name's key of the lock */
 
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
-                      const struct resp_keys *keys, size_t n, redis_fits_fn *fits)
+                      const struct resp_keys *keys, size_t n, redis_validate_fn *validate)
 {
     bool raw = keys[0].raw != NULL;
 
     call->script = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
     call->reply_max = RESP_REPLY_MAX;
-    call->fits = fits;
+    call->validate = validate;
     call->expects = 0;
     call->foreign = false;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
@@ -42,20 +43,20 @@ static void send_body(struct redis_call *call)
     call->command.lens[1] = call->script->len;
 }
 
-static enum dlock_status call_error(const struct resp_config *place, struct redis_call *call,
+static enum dlock_status call_error(const struct resp_config *config, struct redis_call *call,
                                     const redisReply *reply, struct dlock_error *err)
 {
     call->foreign = resp_error_is(reply, "WRONGTYPE");
     if (call->foreign)
-        return resp_error_wrong_type(place, call->command.words[call->shown],
+        return resp_error_wrong_type(config, call->command.words[call->shown],
                                      call->command.lens[call->shown], err);
-    return resp_error_take(place, reply, err);
+    return resp_error_take(config, reply, err);
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err)
 {
-    const struct redis_question question = {
+    const struct redis_request request = {
         .command = &call->command,
         .number = redis_pool_number(pool),
         .reply_max = call->reply_max,
@@ -64,20 +65,20 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         .keeps = call->keeps,
         .guarded = call->guarded,
         .guard_left_ms = &call->guard_left_ms,
-        .fits = call->fits,
+        .validate = call->validate,
         .expects = call->expects,
     };
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_command_text(&call->command, resp_command_number(call->number, question.number));
-    status = redis_pool_ask(pool, &question, out, err);
+    resp_command_text(&call->command, resp_command_number(call->number, request.number));
+    status = redis_pool_send_request(pool, &request, out, err);
     if (status == DLOCK_OK && resp_error_is(*out, "NOSCRIPT")) {
         freeReplyObject(*out);
         send_body(call);
-        status = redis_pool_ask(pool, &question, out, err);
+        status = redis_pool_send_request(pool, &request, out, err);
     }
     if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        status = call_error(pool->place, call, *out, err);
+        status = call_error(pool->config, call, *out, err);
         freeReplyObject(*out);
         *out = NULL;
     }

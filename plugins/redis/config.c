@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "redis.h"
+#include "config.h"
+#include "resp/error.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ static bool database_parse(const char *text, int64_t *out)
     return true;
 }
 
-static enum dlock_status tcp_init(struct resp_config *place, const struct dlock_target *target,
+static enum dlock_status tcp_init(struct resp_config *config, const struct dlock_target *target,
                                   struct dlock_error *err)
 {
     bool option = target->option(target, "db") != NULL;
@@ -41,51 +42,51 @@ static enum dlock_status tcp_init(struct resp_config *place, const struct dlock_
         return refuse(err, "want a host, as in redis://127.0.0.1:6379");
     if (target->hosts[1] != NULL)
         return refuse(err, "want one host; for several independent servers: redlock://");
-    if (!address_parse(&place->address, target->hosts[0], DEFAULT_PORT))
-        return refuse(err, "the host is not one that can be looked up");
-    address_format(&place->address, place->endpoint, sizeof place->endpoint);
+    if (!address_parse(&config->address, target->hosts[0], DEFAULT_PORT))
+        return refuse(err, "the host is not one that can be inspected up");
+    address_format(&config->address, config->endpoint, sizeof config->endpoint);
     if (target->path[0] == '\0' || strcmp(target->path, "/") == 0)
         return DLOCK_OK;
     if (option)
         return refuse(err, "want the number of a database once: as the path or as db=");
-    if (!database_parse(target->path + 1, &place->database))
+    if (!database_parse(target->path + 1, &config->database))
         return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "'%.40s' is not a database number",
                           target->path + 1);
     return DLOCK_OK;
 }
 
-static enum dlock_status unix_init(struct resp_config *place, const struct dlock_target *target,
+static enum dlock_status unix_init(struct resp_config *config, const struct dlock_target *target,
                                    struct dlock_error *err)
 {
     if (target->hosts[0] != NULL || target->path[0] != '/')
         return refuse(err,
                       "want the absolute path of a socket, as in redis+unix:///run/redis.sock");
-    place->path = target->path;
-    (void)snprintf(place->endpoint, sizeof place->endpoint, "%.63s", place->path);
+    config->path = target->path;
+    (void)snprintf(config->endpoint, sizeof config->endpoint, "%.63s", config->path);
     return DLOCK_OK;
 }
 
 /* Braces would move the hash tag, which the name is. */
-static enum dlock_status prefix_init(struct resp_config *place, const struct dlock_target *target,
+static enum dlock_status prefix_init(struct resp_config *config, const struct dlock_target *target,
                                      struct dlock_error *err)
 {
     const char *prefix = target->option(target, "prefix");
     const char *key = target->option(target, "key");
 
-    place->prefix = prefix != NULL ? prefix : "dl:";
-    place->raw = key != NULL && strcmp(key, "raw") == 0;
-    if (strlen(place->prefix) > RESP_PREFIX_MAX || strpbrk(place->prefix, "{}") != NULL)
+    config->prefix = prefix != NULL ? prefix : "dl:";
+    config->raw = key != NULL && strcmp(key, "raw") == 0;
+    if (strlen(config->prefix) > RESP_PREFIX_MAX || strpbrk(config->prefix, "{}") != NULL)
         return refuse(err, "prefix: at most 64 bytes, and no braces");
     return DLOCK_OK;
 }
 
-enum dlock_status redis_place_init(struct resp_config *place, const struct dlock_target *target,
-                                   struct dlock_error *err)
+enum dlock_status redis_config_init(struct resp_config *config, const struct dlock_target *target,
+                                    struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     bool local = scheme_ends(target->scheme, "+unix");
 
-    *place = (struct resp_config){
+    *config = (struct resp_config){
         .origin = REDIS_ORIGIN,
         .target = target,
         .user = target->user,
@@ -96,13 +97,13 @@ enum dlock_status redis_place_init(struct resp_config *place, const struct dlock
         .restart_guard_ms = target->number(target, "restart_guard"),
         .secure = strcmp(target->scheme, "rediss") == 0 || strcmp(target->scheme, "valkeys") == 0,
     };
-    status = local ? unix_init(place, target, err) : tcp_init(place, target, err);
+    status = local ? unix_init(config, target, err) : tcp_init(config, target, err);
     if (status == DLOCK_OK)
-        status = resp_config_take_tls(place, 1, target, err);
+        status = resp_config_take_tls(config, 1, target, err);
     if (status == DLOCK_OK)
-        status = prefix_init(place, target, err);
-    if (status == DLOCK_OK && place->restart_guard_ms > 0 &&
-        place->restart_guard_ms < target->number(target, "waiter_lease"))
+        status = prefix_init(config, target, err);
+    if (status == DLOCK_OK && config->restart_guard_ms > 0 &&
+        config->restart_guard_ms < target->number(target, "waiter_lease"))
         return refuse(err, "waiter_lease is longer than restart_guard: a lock that the queue "
                            "grants lasts that long");
     return status;

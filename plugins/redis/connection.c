@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "connection.h"
+#include "resp/error.h"
+
+#include <unistd.h>
+
+#define CHUNK 4096
+
+void redis_connection_close(struct redis_connection *connection)
+{
+    if (connection->config == NULL)
+        return;
+    stream_close(&connection->stream);
+    resp_reader_fini(&connection->reader);
+    connection->config = NULL;
+}
+
+/* OpenSSL may hold a lock that another thread of the parent took. */
+void redis_connection_after_fork(struct redis_connection *connection)
+{
+    if (connection->config != NULL && connection->stream.fd >= 0)
+        (void)close(connection->stream.fd);
+}
+
+enum dlock_status redis_connection_open(struct redis_connection *connection,
+                                        const struct resp_config *config, const struct tls *tls,
+                                        const struct dlock_host *host, int64_t deadline_ns,
+                                        struct dlock_error *err)
+{
+    enum stream_result result = STREAM_FAILED;
+
+    stream_init(&connection->stream, host);
+    connection->config = config;
+    if (!resp_reader_init(&connection->reader))
+        return resp_error_fail(config, err, DLOCK_NOMEM, "no memory for a reader of answers");
+    if (config->path != NULL)
+        result = stream_connect_unix(&connection->stream, config->path, deadline_ns);
+    else
+        result = stream_connect(&connection->stream, &config->address, deadline_ns);
+    if (result == STREAM_OK && config->secure)
+        result =
+            stream_secure(&connection->stream, tls,
+                          config->sni != NULL ? config->sni : config->address.host, deadline_ns);
+    if (result == STREAM_OK)
+        return DLOCK_OK;
+    return resp_error_fail(config, err, resp_error_connect_status(result), "%s",
+                           connection->stream.why);
+}
+
+enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,
+                                        size_t len, int64_t deadline_ns, struct dlock_error *err)
+{
+    bool begun = false;
+
+    if (stream_send(&connection->stream, bytes, len, deadline_ns, &begun) == STREAM_OK)
+        return DLOCK_OK;
+    if (begun)
+        return resp_error_fail(connection->config, err, DLOCK_UNKNOWN, "%s",
+                               connection->stream.why);
+    return resp_error_fail(connection->config, err, DLOCK_UNAVAILABLE, "not sent: %s",
+                           connection->stream.why);
+}
+
+enum dlock_status redis_connection_read(struct redis_connection *connection, int64_t deadline_ns,
+                                        redisReply **out, struct dlock_error *err)
+{
+    for (;;) {
+        char chunk[CHUNK];
+        size_t received = 0;
+
+        if (!resp_reader_next(&connection->reader, out))
+            break;
+        if (*out != NULL)
+            return DLOCK_OK;
+        if (stream_receive(&connection->stream, chunk, sizeof chunk, deadline_ns, &received) !=
+            STREAM_OK)
+            return resp_error_fail(connection->config, err, DLOCK_UNKNOWN, "%s",
+                                   connection->stream.why);
+        if (!resp_reader_feed(&connection->reader, chunk, received))
+            break;
+    }
+    if (connection->reader.no_memory)
+        return resp_error_fail(connection->config, err, DLOCK_NOMEM, "no memory for an answer");
+    return resp_error_fail(connection->config, err, DLOCK_PROTOCOL,
+                           "an answer that makes no sense: %s", connection->reader.why);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+#include "pipeline.h"
+#include "lib/time.h"
+
+#include "lib/deadline_cond.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OUT_FIRST 4096
+
+/* redis_exchange.state: of the owner of a request. */
+enum { WAITS, SLEEPS, LEADS, DONE };
+
+/* Owners to be woken when the mutex is released. Their exchanges may be gone by then: a wake-up for
+ * an address that somebody else uses is one for no reason, which everybody has to expect. */
+struct wakes {
+    _Atomic uint32_t *words[64];
+    size_t count;
+};
+
+static int64_t now(const struct redis_pipeline *pipeline)
+{
+    const struct dlock_host *host = pipeline->connection.stream.host;
+
+    return host->now_ns(host->ctx);
+}
+
+/* ---- sleeping and waking ---- */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void futex_sleep(_Atomic uint32_t *word, int64_t left_ns)
+{
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
+
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, SLEEPS, &timeout, NULL, 0);
+}
+
+static void wakes_run(struct wakes *wakes)
+{
+    for (size_t i = 0; i < wakes->count; i++)
+        futex_wake(wakes->words[i]);
+    wakes->count = 0;
+}
+
+/* The owner may leave from here on. */
+static void tell(struct redis_exchange *exchange, uint32_t state, struct wakes *wakes)
+{
+    _Atomic uint32_t *word = &exchange->state;
+
+    if (atomic_exchange_explicit(word, state, memory_order_acq_rel) != SLEEPS)
+        return;
+    if (wakes->count == sizeof wakes->words / sizeof wakes->words[0])
+        wakes_run(wakes);
+    wakes->words[wakes->count++] = word;
+}
+
+/* ---- the list of requests; all with the mutex held ---- */
+
+static void list_add(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    if (pipeline->last != NULL)
+        pipeline->last->next = exchange;
+    else
+        pipeline->first = exchange;
+    pipeline->last = exchange;
+}
+
+static struct redis_exchange *list_pop(struct redis_pipeline *pipeline)
+{
+    struct redis_exchange *exchange = pipeline->first;
+
+    pipeline->first = exchange->next;
+    if (pipeline->first == NULL)
+        pipeline->last = NULL;
+    return exchange;
+}
+
+static size_t answer_max(const struct redis_exchange *exchange)
+{
+    return exchange->skip > 0 && exchange->skip_max > exchange->reply_max ? exchange->skip_max
+                                                                          : exchange->reply_max;
+}
+
+/* The next one's answer comes after that of who gave up, which may be as long as that one's. */
+static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone,
+                      unsigned answers)
+{
+    size_t longest = answer_max(gone);
+
+    if (next->skip == 0 || next->skip_max < longest)
+        next->skip_max = longest;
+    next->skip += answers;
+}
+
+static void list_cut(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    struct redis_exchange *before = NULL;
+
+    for (struct redis_exchange *at = pipeline->first; at != exchange; at = at->next)
+        before = at;
+    if (before != NULL)
+        before->next = exchange->next;
+    else
+        pipeline->first = exchange->next;
+    if (pipeline->last == exchange)
+        pipeline->last = before;
+}
+
+/* Nothing of it has left, so that nothing will. */
+static void out_cut(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
+{
+    size_t first = exchange->begins - (pipeline->asked - pipeline->out_len);
+    size_t after = first + exchange->len;
+
+    memmove(pipeline->out + first, pipeline->out + after, pipeline->out_len - after);
+    pipeline->out_len -= exchange->len;
+    pipeline->asked -= exchange->len;
+    for (struct redis_exchange *at = exchange->next; at != NULL; at = at->next)
+        at->begins -= exchange->len;
+}
+
+static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    bool unsent = exchange->begins >= pipeline->bytes_sent;
+
+    list_cut(pipeline, exchange);
+    if (unsent) { /* nor has what was asked later */
+        out_cut(pipeline, exchange);
+        if (exchange->next != NULL && exchange->skip > 0)
+            skip_more(exchange->next, exchange, exchange->skip);
+    } else {
+        atomic_store(&pipeline->dead, true);
+        if (exchange->next != NULL) /* its answer may come all the same, before that of the next */
+            skip_more(exchange->next, exchange, exchange->skip + 1);
+    }
+    exchange->status = unsent ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
+    (void)snprintf(exchange->why, sizeof exchange->why,
+                   unsent ? "no time was left" : "no answer in time");
+}
+
+/* The connection is over. status: of the first. */
+static void fail_all(struct redis_pipeline *pipeline, enum dlock_status status, const char *why,
+                     struct wakes *wakes)
+{
+    atomic_store(&pipeline->dead, true);
+    pipeline->write_failed = true;
+    while (pipeline->first != NULL) {
+        struct redis_exchange *exchange = list_pop(pipeline);
+
+        exchange->status = exchange->begins < pipeline->bytes_sent ? status : DLOCK_UNAVAILABLE;
+        (void)snprintf(exchange->why, sizeof exchange->why, "%s", why);
+        tell(exchange, DONE, wakes);
+        status = DLOCK_UNKNOWN;
+    }
+}
+
+/* ---- sending; with the mutex held ---- */
+
+static bool out_add(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
+{
+    size_t size = pipeline->out_size == 0 ? OUT_FIRST : pipeline->out_size;
+    char *longer = NULL;
+
+    while (size < pipeline->out_len + exchange->len)
+        size *= 2;
+    if (size != pipeline->out_size) {
+        longer = realloc(pipeline->out, size);
+        if (longer == NULL)
+            return false;
+        pipeline->out = longer;
+        pipeline->out_size = size;
+    }
+    memcpy(pipeline->out + pipeline->out_len, exchange->bytes, exchange->len);
+    pipeline->out_len += exchange->len;
+    pipeline->asked += exchange->len;
+    return true;
+}
+
+/* Sends what can be sent now. */
+static void flush(struct redis_pipeline *pipeline)
+{
+    size_t sent = 0;
+
+    while (sent < pipeline->out_len && !pipeline->write_failed) {
+        struct stream_step step;
+        enum stream_result result = STREAM_FAILED;
+
+        if (pipeline->connection.stream.ssl !=
+            NULL) /* OpenSSL does not say whether a part has left */
+            pipeline->bytes_sent = pipeline->asked;
+        result = stream_try_send(&pipeline->connection.stream, pipeline->out + sent,
+                                 pipeline->out_len - sent, &step);
+        if (result == STREAM_TIMEOUT)
+            break;
+        if (result == STREAM_OK) {
+            sent += step.done;
+            if (pipeline->connection.stream.ssl == NULL)
+                pipeline->bytes_sent = pipeline->asked - (pipeline->out_len - sent);
+            continue;
+        }
+        pipeline->write_failed = true; /* whoever reads will see the end, and why */
+        atomic_store(&pipeline->dead, true);
+    }
+    if (sent > 0 && sent < pipeline->out_len)
+        memmove(pipeline->out, pipeline->out + sent, pipeline->out_len - sent);
+    pipeline->out_len -= sent;
+}
+
+/* ---- reading, which is the leader's ---- */
+
+static enum stream_result receive_now(struct redis_pipeline *pipeline, struct stream_step *step)
+{
+    bool secure = pipeline->connection.stream.ssl != NULL;
+    enum stream_result result = STREAM_FAILED;
+
+    if (secure)
+        (void)pthread_mutex_lock(&pipeline->mutex);
+    result = stream_try_receive(&pipeline->connection.stream, pipeline->chunk,
+                                sizeof pipeline->chunk, step);
+    if (secure)
+        (void)pthread_mutex_unlock(&pipeline->mutex);
+    return result;
+}
+
+/* Lets others run, and sends what they ask. False: nothing, or nothing that could be sent now. */
+static bool gather(struct redis_pipeline *pipeline)
+{
+    size_t before = 0;
+    bool gathered = false;
+
+    (void)sched_yield();
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    before = pipeline->out_len;
+    flush(pipeline);
+    gathered = pipeline->out_len < before;
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+    return gathered;
+}
+
+/* Until there is something to read, or more to send than was known, or the deadline. */
+static void leader_sleep(struct redis_pipeline *pipeline, short events, int64_t left_ns)
+{
+    struct pollfd fds[2] = {
+        {.fd = pipeline->connection.stream.fd, .events = events},
+        {.fd = pipeline->wake_fd, .events = POLLIN},
+    };
+    struct timespec timeout = dl_deadline_cond_slice(left_ns);
+    uint64_t count = 0;
+
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    flush(pipeline); /* who asked until now took us to be awake */
+    pipeline->leader = REDIS_LEADER_ASLEEP;
+    if (pipeline->out_len > 0 && !pipeline->write_failed)
+        fds[0].events |= POLLOUT;
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+    if (ppoll(fds, 2, &timeout, NULL) > 0 && fds[1].revents != 0)
+        (void)!read(pipeline->wake_fd, &count, sizeof count);
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    pipeline->leader = REDIS_LEADER_AWAKE;
+    flush(pipeline);
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+}
+
+/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: others may ask now, and to let
+ * them is better than sleeping. */
+static enum stream_result receive(struct redis_pipeline *pipeline, struct stream_step *step,
+                                  bool busy, const struct redis_exchange *mine)
+{
+    struct spin *spin = &pipeline->connection.stream.spin;
+    enum stream_result result = STREAM_FAILED;
+
+    if (mine->spin)
+        spin_begin(spin, dl_time_now_ns(CLOCK_MONOTONIC));
+    while ((result = receive_now(pipeline, step)) == STREAM_TIMEOUT) {
+        int64_t left_ns = 0;
+        bool spins = mine->spin && spin_more(spin, dl_time_now_ns(CLOCK_MONOTONIC));
+
+        left_ns = mine->deadline_ns - now(pipeline);
+        if (left_ns <= 0)
+            break;
+        if (spins || busy)
+            busy = gather(pipeline);
+        else
+            leader_sleep(pipeline, step->events, left_ns);
+    }
+    if (mine->spin)
+        spin_end(spin, dl_time_now_ns(CLOCK_MONOTONIC), result == STREAM_OK);
+    return result;
+}
+
+/* With the mutex held, as in all that follows here. */
+static void answer(struct redis_pipeline *pipeline, redisReply *reply, struct wakes *wakes)
+{
+    struct redis_exchange *exchange = pipeline->first;
+
+    if (exchange == NULL || exchange->skip > 0) {
+        freeReplyObject(reply);
+        if (exchange != NULL)
+            exchange->skip--;
+        return;
+    }
+    if (!exchange->validate(exchange->asked, reply)) {
+        freeReplyObject(reply);
+        fail_all(pipeline, DLOCK_PROTOCOL, "an answer, but not to this request", wakes);
+        return;
+    }
+    (void)list_pop(pipeline);
+    exchange->status = DLOCK_OK;
+    if (pipeline->first == NULL && resp_reader_pending(&pipeline->connection.reader) &&
+        !atomic_load(&pipeline->dead)) { /* then they may be answers to what was given up */
+        freeReplyObject(reply);
+        reply = NULL;
+        exchange->status = DLOCK_PROTOCOL;
+        (void)snprintf(exchange->why, sizeof exchange->why, "more answers than requests");
+        atomic_store(&pipeline->dead, true);
+    }
+    exchange->reply = reply;
+    tell(exchange, DONE, wakes);
+}
+
+static void nonsense(struct redis_pipeline *pipeline, struct wakes *wakes)
+{
+    const struct resp_reader *reader = &pipeline->connection.reader;
+    char why[STREAM_WHY_SIZE];
+
+    (void)snprintf(why, sizeof why, "an answer that makes no sense: %s", reader->why);
+    if (reader->no_memory)
+        fail_all(pipeline, DLOCK_UNKNOWN, "no memory for an answer", wakes);
+    else
+        fail_all(pipeline, DLOCK_PROTOCOL, why, wakes);
+}
+
+static void take_in(struct redis_pipeline *pipeline, size_t len, struct wakes *wakes)
+{
+    struct resp_reader *reader = &pipeline->connection.reader;
+    redisReply *reply = NULL;
+
+    reader->reply_max = pipeline->first != NULL ? answer_max(pipeline->first) : RESP_REPLY_MAX;
+    if (!resp_reader_feed(reader, pipeline->chunk, len)) {
+        nonsense(pipeline, wakes);
+        return;
+    }
+    do {
+        if (!resp_reader_next(reader, &reply)) {
+            nonsense(pipeline, wakes);
+            return;
+        }
+        if (reply != NULL)
+            answer(pipeline, reply, wakes);
+    } while (reply != NULL);
+}
+
+static void pass_on(struct redis_pipeline *pipeline, struct wakes *wakes)
+{
+    pipeline->leader = pipeline->first != NULL ? REDIS_LEADER_AWAKE : REDIS_LEADER_NONE;
+    if (pipeline->first != NULL)
+        tell(pipeline->last, LEADS, wakes);
+}
+
+/* True: it is over for `mine`, and the lead is another one's. */
+static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool busy)
+{
+    struct stream_step step;
+    struct wakes wakes = {.count = 0};
+    enum stream_result result = receive(pipeline, &step, busy, mine);
+    bool over = false;
+
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    if (result == STREAM_OK)
+        take_in(pipeline, step.done, &wakes);
+    else if (result != STREAM_TIMEOUT)
+        fail_all(pipeline, DLOCK_UNKNOWN, step.why, &wakes);
+    over = atomic_load(&mine->state) == DONE;
+    if (!over && now(pipeline) >= mine->deadline_ns) {
+        give_up(pipeline, mine);
+        over = true;
+    }
+    if (over)
+        pass_on(pipeline, &wakes);
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+    wakes_run(&wakes);
+    return over;
+}
+
+/* Those who were answered may have more to ask: what they add goes out in one piece. */
+static void lead(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool at_once)
+{
+    if (at_once && lead_once(pipeline, mine, false))
+        return;
+    do
+        (void)gather(pipeline);
+    while (!lead_once(pipeline, mine, true));
+}
+
+/* ---- asking ---- */
+
+/* DONE, also when it was given up, or LEADS. */
+static uint32_t follow(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+{
+    uint32_t state = WAITS;
+
+    (void)atomic_compare_exchange_strong(&mine->state, &state, SLEEPS);
+    for (;;) {
+        int64_t left_ns = mine->deadline_ns - now(pipeline);
+
+        state = atomic_load_explicit(&mine->state, memory_order_acquire);
+        if (state != SLEEPS)
+            return state;
+        if (left_ns <= 0)
+            break;
+        futex_sleep(&mine->state, left_ns);
+    }
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    state = atomic_load(&mine->state);
+    if (state == SLEEPS) {
+        give_up(pipeline, mine);
+        state = DONE;
+    }
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+    return state;
+}
+
+/* What was asked before is still to be answered, or the stream has to be silent. */
+static bool can_ask(struct redis_pipeline *pipeline)
+{
+    if (!atomic_load(&pipeline->dead) && pipeline->first == NULL &&
+        !stream_idle(&pipeline->connection.stream))
+        atomic_store(&pipeline->dead, true);
+    return !atomic_load(&pipeline->dead);
+}
+
+/* With the mutex held. */
+static void ask(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+{
+    static const uint64_t one = 1;
+
+    mine->next = NULL;
+    mine->skip = 0;
+    mine->skip_max = 0;
+    mine->begins = pipeline->asked;
+    atomic_init(&mine->state, WAITS);
+    if (!out_add(pipeline, mine)) {
+        mine->status = DLOCK_NOMEM;
+        (void)snprintf(mine->why, sizeof mine->why, "no memory for a command");
+        atomic_store(&mine->state, DONE);
+        return;
+    }
+    list_add(pipeline, mine);
+    if (pipeline->leader != REDIS_LEADER_AWAKE)
+        flush(pipeline);
+    if (pipeline->leader == REDIS_LEADER_ASLEEP && pipeline->out_len > 0)
+        (void)!write(pipeline->wake_fd, &one, sizeof one);
+}
+
+bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+{
+    uint32_t state = DONE;
+    bool first = false;
+
+    mine->reply = NULL;
+    (void)pthread_mutex_lock(&pipeline->mutex);
+    if (!can_ask(pipeline)) {
+        (void)pthread_mutex_unlock(&pipeline->mutex);
+        return false;
+    }
+    ask(pipeline, mine);
+    state = atomic_load(&mine->state);
+    first = state == WAITS && pipeline->leader == REDIS_LEADER_NONE;
+    if (first)
+        pipeline->leader = REDIS_LEADER_AWAKE;
+    (void)pthread_mutex_unlock(&pipeline->mutex);
+    if (!first && state != DONE)
+        state = follow(pipeline, mine);
+    if (first || state == LEADS)
+        lead(pipeline, mine, first);
+    return true;
+}
