@@ -43,7 +43,7 @@ static enum dlock_status tcp_init(struct resp_config *config, const struct dlock
     if (target->hosts[1] != NULL)
         return refuse(err, "want one host; for several independent servers: redlock://");
     if (!address_parse(&config->address, target->hosts[0], DEFAULT_PORT))
-        return refuse(err, "the host is not one that can be inspected up");
+        return refuse(err, "the host is not one that can be looked up");
     address_format(&config->address, config->endpoint, sizeof config->endpoint);
     if (target->path[0] == '\0' || strcmp(target->path, "/") == 0)
         return DLOCK_OK;

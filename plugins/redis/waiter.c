@@ -162,8 +162,7 @@ enum dlock_status redis_waiter_watch(struct resp_subscriber *subscriber,
     status = watch_locked(subscriber, req, grant);
     (void)pthread_mutex_unlock(&subscriber->mutex);
     if (status == DLOCK_UNAVAILABLE)
-        return resp_error_fail(config, err, status,
-                               "nothing tells of grants: no config in a queue");
+        return resp_error_fail(config, err, status, "nothing tells of grants: no queue entry");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
         return resp_error_fail(config, err, status, "the wait ended before the name was granted");
     return status;
