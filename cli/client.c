@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
-#include "lib/secret_words.h"
+#include "lib/secret.h"
 #include "output.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ bool cli_client_uri_is_secret(const char *uri)
     if (uri[0] == '@') /* the name of a file */
         return false;
     return strchr(uri, '@') != NULL || strstr(uri, "%40") != NULL ||
-           (query != NULL && dl_secret_words_in(query));
+           (query != NULL && dl_secret_is_named(query));
 }
 
 /* True: the URI names another store in another directory. */

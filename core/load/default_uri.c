@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/default_uri.h"
+#include "lib/secret.h"
 
 #include "load/uri.h"
 #include "sys/error.h"
@@ -161,8 +162,8 @@ static enum dlock_status embedded(bool create, char **text, struct dlock_error *
 
 /* ---- what applies ---- */
 
-static enum dlock_status chosen(const char *uri, const char *origin, struct dl_uri_source *out,
-                                struct dlock_error *err)
+static enum dlock_status chosen(const char *uri, const char *origin,
+                                struct dl_default_uri_source *out, struct dlock_error *err)
 {
     bool in_file = uri[0] == '@';
     enum dlock_status status = DLOCK_OK;
@@ -181,12 +182,12 @@ static enum dlock_status chosen(const char *uri, const char *origin, struct dl_u
     return DLOCK_OK;
 }
 
-enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_uri_source *out,
+enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_default_uri_source *out,
                                  struct dlock_error *err)
 {
     const char *from_environment = secure_getenv("DLOCK_URI");
 
-    *out = (struct dl_uri_source){0};
+    *out = (struct dl_default_uri_source){0};
     if (uri != NULL)
         return chosen(uri, "URI", out, err);
     if (from_environment != NULL && from_environment[0] != '\0')
@@ -195,10 +196,10 @@ enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_uri_sou
     return out->what != NULL ? embedded(create, &out->text, err) : out_of_memory(err);
 }
 
-void dl_uri_source_fini(struct dl_uri_source *source)
+void dl_default_uri_fini(struct dl_default_uri_source *source)
 {
     dl_secret_free(source->text);
     free(source->what);
     free(source->file);
-    *source = (struct dl_uri_source){0};
+    *source = (struct dl_default_uri_source){0};
 }

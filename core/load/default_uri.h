@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 /* The URI that applies, and where it comes from. */
-struct dl_uri_source {
+struct dl_default_uri_source {
     char *text;                /* may hold a password */
     char *what;                /* for messages: "URI", "DLOCK_URI", "@/path" or "default URI" */
     char *file;                /* NULL, or the path of the file that the text was read from */
@@ -23,12 +23,12 @@ struct dl_uri_source {
 
 /*
  * uri: of the caller, or NULL. create: make the directory of the embedded default. out: for
- * dl_uri_source_fini, also after a failure. INVALID, CONFIG (no place for the embedded default),
+ * dl_default_uri_fini, also after a failure. INVALID, CONFIG (no place for the embedded default),
  * NO_STORE (its directory is not there, and create is false) or NOMEM.
  */
-enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_uri_source *out,
+enum dlock_status dl_default_uri(const char *uri, bool create, struct dl_default_uri_source *out,
                                  struct dlock_error *err);
-void dl_uri_source_fini(struct dl_uri_source *source);
+void dl_default_uri_fini(struct dl_default_uri_source *source);
 
 /* The database of a user: /var/lib/dlock/locks.db for root, else .local/state/dlock/locks.db in
  * the home directory of the password database. Caller frees. CONFIG: there is none. */

@@ -272,7 +272,7 @@ bool dl_option_table_valid(const struct dlock_option_spec *table, char why[DL_OP
         if (i == TABLE_MAX)
             return false;
         (void)snprintf(why, DL_OPTION_WHY, "option %zu: expected a name like [a-z][a-z0-9_]*", i);
-        if (!dl_option_name_valid(name, strnlen(name, DL_OPTION_NAME_MAX + 1)))
+        if (!dl_uri_option_name_valid(name, strnlen(name, DL_OPTION_NAME_MAX + 1)))
             return false;
         (void)snprintf(why, DL_OPTION_WHY, "option '%s' is in the table twice", name);
         if (dl_option_find(table, name) != &table[i])

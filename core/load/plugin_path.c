@@ -25,7 +25,7 @@ bool dl_plugin_file_named(const char *base)
 
     return len > fixed && strncmp(base, FILE_PREFIX, strlen(FILE_PREFIX)) == 0 &&
            strcmp(base + len - strlen(FILE_SUFFIX), FILE_SUFFIX) == 0 &&
-           dl_scheme_valid(base + strlen(FILE_PREFIX), len - fixed);
+           dl_uri_scheme_valid(base + strlen(FILE_PREFIX), len - fixed);
 }
 
 /* ---- directories ---- */

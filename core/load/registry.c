@@ -245,7 +245,7 @@ enum dlock_status dl_registry_find(const char *scheme, const char *plugin_dirs,
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)pthread_once(&registry_once, registry_start);
-    if (!dl_scheme_valid(scheme, strnlen(scheme, DL_SCHEME_MAX + 1)))
+    if (!dl_uri_scheme_valid(scheme, strnlen(scheme, DL_SCHEME_MAX + 1)))
         return dl_error(err, DLOCK_INVALID, "a scheme is [a-z][a-z0-9+.-]{0,31}");
     known = scheme_module(scheme, module);
     status = dl_plugin_path_init(plugin_dirs, &path, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/store.h"
+#include "lib/secret.h"
 
 #include "load/default_uri.h"
 #include "load/option.h"
@@ -252,7 +253,7 @@ store_new(const char *uri, const struct dlock_client_options *options,
     struct filling filling = {.host = host,
                               .create = options != NULL ? options->create : DLOCK_DEFAULT};
     struct dl_store *store = calloc(1, sizeof *store);
-    struct dl_uri_source source = {0};
+    struct dl_default_uri_source source = {0};
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (store == NULL)
@@ -269,7 +270,7 @@ store_new(const char *uri, const struct dlock_client_options *options,
     store->file = source.file;
     source.what = source.file = NULL;
     filling.exposure = source.exposure;
-    dl_uri_source_fini(&source);
+    dl_default_uri_fini(&source);
     if (status == DLOCK_OK)
         status = plugin_of(store, arg, host, err);
     if (status == DLOCK_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/uri.h"
 #include "lib/hex.h"
+#include "lib/secret.h"
 
 #include "sys/error.h"
 
@@ -54,7 +55,7 @@ static bool is_control(int c)
     return c < 0x20 || c == 0x7f;
 }
 
-bool dl_scheme_valid(const char *text, size_t len)
+bool dl_uri_scheme_valid(const char *text, size_t len)
 {
     if (len == 0 || len > DL_SCHEME_MAX || !is_lower(text[0]))
         return false;
@@ -64,7 +65,7 @@ bool dl_scheme_valid(const char *text, size_t len)
     return true;
 }
 
-bool dl_option_name_valid(const char *text, size_t len)
+bool dl_uri_option_name_valid(const char *text, size_t len)
 {
     if (len == 0 || len > DL_OPTION_NAME_MAX || !is_lower(text[0]))
         return false;
@@ -183,7 +184,7 @@ static bool is_number(const char *text, size_t len)
     return true;
 }
 
-bool dl_host_valid(const char *text, size_t len, const char **why)
+bool dl_uri_host_valid(const char *text, size_t len, const char **why)
 {
     size_t at = 0, last = 0;
 
@@ -234,7 +235,7 @@ static enum dlock_status host_check(const struct source *src, size_t from, size_
 
     if (end < to && text[from] == '[')
         end++;
-    if (!dl_host_valid(text + from, end - from, &why))
+    if (!dl_uri_host_valid(text + from, end - from, &why))
         return refuse(src, from, "%s", why);
     if (end == to)
         return DLOCK_OK;
@@ -323,7 +324,7 @@ static enum dlock_status option_add(const struct source *src, size_t from, size_
     struct dl_uri_option *option;
     size_t equals = find(src, from, to, "=");
 
-    if (!dl_option_name_valid(src->text + from, equals - from))
+    if (!dl_uri_option_name_valid(src->text + from, equals - from))
         return refuse(src, from, "an option is name=value, its name in lower case");
     if (equals == to)
         return refuse(src, to, "an option without '=' and a value");
@@ -387,7 +388,7 @@ enum dlock_status dl_uri_parse(const char *text, const char *what, struct dl_uri
     *out = (struct dl_uri){0};
     if (status != DLOCK_OK)
         return status;
-    if (!dl_scheme_valid(text, at))
+    if (!dl_uri_scheme_valid(text, at))
         return refuse(&src, 0, "a URI begins with a scheme in lower case, such as sqlite:");
     if (at == len || text[at] != ':')
         return refuse(&src, at, "':' expected after the scheme");
@@ -410,13 +411,6 @@ enum dlock_status dl_uri_parse(const char *text, const char *what, struct dl_uri
     if (out->hosts == NULL || out->path == NULL)
         return out_of_memory(&src);
     return query < len ? query_parse(&src, query + 1, &out->query) : DLOCK_OK;
-}
-
-void dl_secret_free(char *text)
-{
-    if (text != NULL)
-        explicit_bzero(text, strlen(text));
-    free(text);
 }
 
 void dl_uri_query_fini(struct dl_uri_query *query)

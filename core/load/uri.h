@@ -69,16 +69,13 @@ char *dl_uri_print(const struct dl_uri *uri);
 char *dl_uri_of_path(const char *scheme, const char *path);
 
 /* True for text of the form [a-z][a-z0-9+.-]{0,31}. */
-bool dl_scheme_valid(const char *text, size_t len);
+bool dl_uri_scheme_valid(const char *text, size_t len);
 
 /* True for text of the form [a-z][a-z0-9_]{0,31}. */
-bool dl_option_name_valid(const char *text, size_t len);
+bool dl_uri_option_name_valid(const char *text, size_t len);
 
 /* True for one IPv4 address, [IPv6 address] or letter-digit-hyphen name, without a port. Otherwise
  * *why says what is wrong with it, without quoting it. */
-bool dl_host_valid(const char *text, size_t len, const char **why);
-
-/* Overwrites a string and frees it; NULL is fine. */
-void dl_secret_free(char *text);
+bool dl_uri_host_valid(const char *text, size_t len, const char **why);
 
 #endif

@@ -2,7 +2,7 @@
 /* uri_print.c - a parsed URI as text again, without its secrets. */
 #include "load/uri.h"
 
-#include "lib/secret_words.h"
+#include "lib/secret.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void put_encoded(FILE *out, const char *text, const char *plain)
 
 static bool value_is_secret(const struct dl_uri_option *option)
 {
-    return dl_secret_words_in(option->name) ||
+    return dl_secret_is_named(option->name) ||
            (strstr(option->value, "://") != NULL && strchr(option->value, '@') != NULL);
 }
 

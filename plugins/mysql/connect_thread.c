@@ -10,6 +10,7 @@
 #include "connect_thread.h"
 
 #include "lib/deadline_cond.h"
+#include "lib/secret.h"
 #include "lib/thread.h"
 
 #include <fcntl.h>
@@ -91,9 +92,7 @@ static void thread_free(struct connect_thread *thread)
         (void)close(thread->socket - 1);
     if (thread->conn.mysql != NULL)
         my_async_close(&thread->conn);
-    if (thread->password != NULL)
-        explicit_bzero(thread->password, strlen(thread->password));
-    free(thread->password);
+    dl_secret_free(thread->password);
     free(thread->user);
     free(thread);
 }

@@ -8,6 +8,7 @@
 #include "execute.h"
 #include "inspect.h"
 #include "lease.h"
+#include "net/tls.h"
 #include "open.h"
 #include "probe.h"
 #include "queue.h"
@@ -34,13 +35,7 @@ static const struct dlock_option_spec options[] = {
      "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
      "each third of that"},
     {"tls", "bool", "off", NULL, "encrypt, and check the server's certificate; see verify"},
-    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
-    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
-    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
-    {"verify", "enum", NULL, "full|ca|none",
-     "the check of the server's certificate; unset: full, it has to be valid and for the host; ca: "
-     "for "
-     "any name; none: no check, so that anybody can be the server"},
+    TLS_OPTION_ROWS,
     {"spin", "bool", "on", NULL,
      "poll for an answer for some microseconds before sleeping, if answers come that fast"},
     {"unsafe_galera", "bool", "off", NULL,

@@ -147,7 +147,7 @@ static bool job_take(struct resolve_job *job, int *result, struct addrinfo **out
     return done;
 }
 
-bool resolve_look(struct resolve_job *job, int *result, struct addrinfo **out)
+bool resolve_poll(struct resolve_job *job, int *result, struct addrinfo **out)
 {
     (void)pthread_mutex_lock(&job->mutex);
     return job_take(job, result, out);

@@ -23,14 +23,14 @@ int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock
 
 /*
  * The same without waiting. resolve_number: 0 for a number, else it is a name, and resolve_begin
- * starts to look it up; NULL: no memory, or too many are left. resolve_look: false while there is
+ * starts to look it up; NULL: no memory, or too many are left. resolve_poll: false while there is
  * no answer; true ends the look-up with a result as above. resolve_abandon ends it without one;
  * NULL is fine.
  */
 struct resolve_job;
 int resolve_number(const char *host, uint16_t port, struct addrinfo **out);
 struct resolve_job *resolve_begin(const char *host, uint16_t port);
-bool resolve_look(struct resolve_job *job, int *result, struct addrinfo **out);
+bool resolve_poll(struct resolve_job *job, int *result, struct addrinfo **out);
 void resolve_abandon(struct resolve_job *job);
 
 #endif

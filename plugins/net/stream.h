@@ -29,8 +29,6 @@ enum stream_result {
     STREAM_INVALID  /* what was asked for cannot be: a path too long */
 };
 
-struct tls; /* tls.h: certificates and rules, shared by the streams of a client */
-
 struct stream {
     int fd;     /* -1: closed */
     void *ssl;  /* SSL of OpenSSL; NULL: plain */
@@ -42,29 +40,6 @@ struct stream {
 
 /* A closed stream: stream_close is harmless. */
 void stream_init(struct stream *stream, const struct dlock_host *host);
-
-/* STREAM_FAILED: nobody there, or the name is not known. */
-enum stream_result stream_connect(struct stream *stream, const struct address *address,
-                                  int64_t deadline_ns);
-
-enum stream_result stream_connect_unix(struct stream *stream, const char *path,
-                                       int64_t deadline_ns);
-
-/* Makes TLS of a connected stream. name: what the certificate has to be for, and what the server is
- * told (SNI). */
-enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
-                                 int64_t deadline_ns);
-
-/*
- * The same in steps that wait for nothing. After a begin that returned STREAM_OK the step is to be
- * repeated when poll finds *events, until it does not return STREAM_TIMEOUT.
- */
-enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to);
-enum stream_result stream_connect_step(struct stream *stream, short *events);
-enum stream_result stream_secure_begin(struct stream *stream, const struct tls *tls,
-                                       const char *name);
-enum stream_result stream_secure_step(struct stream *stream, const struct tls *tls,
-                                      const char *name, short *events);
 
 /* Sends all of it. *begun: a byte may have left. */
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "net/stream_connect.h"
 #include "net/resolve.h"
-#include "net/stream.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -149,15 +149,15 @@ enum stream_result stream_connect_step(struct stream *stream, short *events)
     return result;
 }
 
-enum stream_result stream_secure(struct stream *stream, const struct tls *tls, const char *name,
-                                 int64_t deadline_ns)
+enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
+                                      const char *name, int64_t deadline_ns)
 {
-    enum stream_result result = stream_secure_begin(stream, tls, name);
+    enum stream_result result = tls_begin(stream, tls, name);
 
     while (result == STREAM_OK) {
         short events = 0;
 
-        result = stream_secure_step(stream, tls, name, &events);
+        result = tls_step(stream, tls, name, &events);
         if (result != STREAM_TIMEOUT)
             return result;
         result = stream_poll(stream, events, deadline_ns);

@@ -211,16 +211,6 @@ static enum stream_result failure(struct stream *stream, int result, const char 
     }
 }
 
-/* The same. STREAM_OK: try again. */
-static enum stream_result wait_or_fail(struct stream *stream, int result, const char *what,
-                                       int64_t deadline_ns)
-{
-    short events = 0;
-    enum stream_result failed = failure(stream, result, what, &events);
-
-    return failed == STREAM_TIMEOUT ? stream_poll(stream, events, deadline_ns) : failed;
-}
-
 /* What the certificate has to say, and whom we ask for. */
 static bool name_set(SSL *ssl, const struct tls *tls, const char *name)
 {
@@ -266,8 +256,7 @@ static enum stream_result handshake_failure(struct stream *stream, const struct 
     return code != 0 && reason >= SSL_AD_REASON_OFFSET ? STREAM_REFUSED : STREAM_FAILED;
 }
 
-enum stream_result stream_secure_begin(struct stream *stream, const struct tls *tls,
-                                       const char *name)
+enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const char *name)
 {
     BIO *bio = NULL;
 
@@ -284,8 +273,8 @@ enum stream_result stream_secure_begin(struct stream *stream, const struct tls *
     return STREAM_OK;
 }
 
-enum stream_result stream_secure_step(struct stream *stream, const struct tls *tls,
-                                      const char *name, short *events)
+enum stream_result tls_step(struct stream *stream, const struct tls *tls, const char *name,
+                            short *events)
 {
     int result = 0, error = 0;
 
@@ -338,6 +327,7 @@ bool tls_idle(struct stream *stream)
 {
     char byte = 0;
     size_t got = 0;
+    short events = 0;
     int result = 0;
 
     ERR_clear_error();
@@ -349,7 +339,7 @@ bool tls_idle(struct stream *stream)
     }
     if (SSL_get_error(stream->ssl, result) == SSL_ERROR_WANT_READ)
         return true;
-    (void)wait_or_fail(stream, result, "receive", 0);
+    (void)failure(stream, result, "receive", &events);
     return false;
 }
 

@@ -15,6 +15,9 @@ enum tls_verify {
     TLS_VERIFY_NONE  /* encrypted, but with whom? */
 };
 
+/* Certificates and rules, shared by the streams of a client. */
+struct tls;
+
 struct tls_options {
     const char *ca;         /* ca=, a file; NULL: the system's */
     const char *cert, *key; /* cert= and key_file=, files of ours, both or none */
@@ -22,6 +25,17 @@ struct tls_options {
 };
 
 /* ---- tls_option.c ---- */
+
+/* Rows for the table of a plugin. */
+#define TLS_OPTION_ROWS                                                                           \
+    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},  \
+        {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},                     \
+        {"key_file", "text", NULL, "1..4096", "file with the key of cert"},                       \
+    {                                                                                             \
+        "verify", "enum", NULL, "full|ca|none",                                                   \
+            "the check of the server's certificate; unset: full, it has to be valid and for the " \
+            "host; ca: for any name; none: no check, so that anybody can be the server"           \
+    }
 
 /*
  * What the URI says: ca=, cert=, key_file= and verify=, which are called so in all stores. missing,
@@ -38,6 +52,11 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
 struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
                     size_t why_size);
 void tls_free(struct tls *tls);
+
+/* The handshake in steps that do not wait: see stream_connect.h. */
+enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const char *name);
+enum stream_result tls_step(struct stream *stream, const struct tls *tls, const char *name,
+                            short *events);
 
 /* ---- for stream.c ---- */
 

@@ -94,14 +94,13 @@ void tls_free(struct tls *tls)
         atomic_load(&module)->free(tls);
 }
 
-enum stream_result stream_secure_begin(struct stream *stream, const struct tls *tls,
-                                       const char *name)
+enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const char *name)
 {
     return atomic_load(&module)->begin(stream, tls, name);
 }
 
-enum stream_result stream_secure_step(struct stream *stream, const struct tls *tls,
-                                      const char *name, short *events)
+enum stream_result tls_step(struct stream *stream, const struct tls *tls, const char *name,
+                            short *events)
 {
     return atomic_load(&module)->step(stream, tls, name, events);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "connection.h"
+#include "net/stream_connect.h"
 #include "resp/error.h"
 
 #include <unistd.h>
@@ -38,9 +39,9 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
     else
         result = stream_connect(&connection->stream, &config->address, deadline_ns);
     if (result == STREAM_OK && config->secure)
-        result =
-            stream_secure(&connection->stream, tls,
-                          config->sni != NULL ? config->sni : config->address.host, deadline_ns);
+        result = stream_connect_tls(&connection->stream, tls,
+                                    config->sni != NULL ? config->sni : config->address.host,
+                                    deadline_ns);
     if (result == STREAM_OK)
         return DLOCK_OK;
     return resp_error_fail(config, err, resp_error_connect_status(result), "%s",

@@ -8,6 +8,7 @@
 #include "inspect.h"
 #include "lease.h"
 #include "list.h"
+#include "net/tls.h"
 #include "renew.h"
 #include "resp/error.h"
 #include "resp/guard.h"
@@ -183,14 +184,9 @@ static const struct dlock_option_spec redis_options[] = {
     {"waiter_lease", "duration", "3s", "500ms..60s",
      "how long a queue entry lasts when it is not refreshed, and a lock that is granted to "
      "it"},
-    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
-    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
-    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
+    TLS_OPTION_ROWS,
     {"sni", "text", NULL, "1..253",
      "name to ask the server for and to find in its certificate; unset: the host"},
-    {"verify", "enum", NULL, "full|ca|none",
-     "how much of the server's certificate is checked; unset: full, which has to be valid and for "
-     "the host; ca: for any name; none: nothing, so that anybody can be the server"},
     {"unsafe_eviction", "bool", "off", NULL,
      "accept a server that throws keys away when its memory is full"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -36,7 +36,7 @@ void redlock_config_free(struct redlock_config *config);
 void redlock_config_print(const struct redlock_config *config, char *out, size_t size);
 
 /* Reads the present password of a node, from the URI or from the node's line of node=. *secret: to
- * be freed by resp_secret_free; NULL: there is none. */
+ * be freed by dl_secret_free; NULL: there is none. */
 enum dlock_status redlock_config_secret(const struct redlock_config *config, unsigned node,
                                         const struct dlock_target *target, char **secret,
                                         struct dlock_error *err);

@@ -5,6 +5,7 @@
  */
 #include "attempt.h"
 #include "deliver.h"
+#include "net/tls.h"
 #include "release.h"
 #include "resp/guard.h"
 #include "slots.h"
@@ -99,12 +100,7 @@ static const struct dlock_option_spec redlock_options[] = {
     {"spin", "bool", "on", NULL,
      "look for an answer for some microseconds before sleeping for it, where answers come that "
      "fast"},
-    {"ca", "text", NULL, "1..4096", "file with the certificates to trust; unset: the system's"},
-    {"cert", "text", NULL, "1..4096", "file with a certificate of ours"},
-    {"key_file", "text", NULL, "1..4096", "file with the key of cert"},
-    {"verify", "enum", NULL, "full|ca|none",
-     "how much of a node's certificate is checked; unset: full, which has to be valid and for the "
-     "host; ca: for any name; none: nothing, so that anybody can be a node"},
+    TLS_OPTION_ROWS,
     {"unsafe_eviction", "bool", "off", NULL,
      "accept nodes that remove keys when their memory is full"},
     {NULL, NULL, NULL, NULL, NULL},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/connection.h"
+#include "lib/secret.h"
 #include "lib/time.h"
+#include "net/stream_connect.h"
 #include "resp/error.h"
 
 #include <poll.h>
@@ -38,7 +40,7 @@ void resp_connection_init(struct resp_connection *connection, const struct resp_
 static void set_up_end(struct resp_connection *connection)
 {
     resp_setup_end(&connection->setup);
-    resp_secret_free(connection->secret);
+    dl_secret_free(connection->secret);
     connection->secret = NULL;
 }
 
@@ -180,7 +182,7 @@ static bool is_rotated(struct resp_connection *connection)
     bool rotated = connection->user->read_secret(connection, &secret, &err) == DLOCK_OK &&
                    strcmp(secret != NULL ? secret : "", told) != 0;
 
-    resp_secret_free(secret);
+    dl_secret_free(secret);
     return rotated;
 }
 
@@ -256,7 +258,7 @@ static void connected(struct resp_connection *connection)
     connection->reader.reply_max = connection->user->reply_max;
     if (!connection->config->secure) {
         set_up_begin(connection);
-    } else if (stream_secure_begin(&connection->stream, connection->tls, name) != STREAM_OK) {
+    } else if (tls_begin(&connection->stream, connection->tls, name) != STREAM_OK) {
         drop_stream(connection, STREAM_FAILED, connection->stream.why);
     } else {
         connection->state = RESP_SECURING;
@@ -292,9 +294,8 @@ static void connect_step(struct resp_connection *connection)
 
 static void secure_step(struct resp_connection *connection)
 {
-    enum stream_result result =
-        stream_secure_step(&connection->stream, connection->tls,
-                           certificate_name(connection->config), &connection->events);
+    enum stream_result result = tls_step(&connection->stream, connection->tls,
+                                         certificate_name(connection->config), &connection->events);
 
     if (result == STREAM_OK)
         set_up_begin(connection);
@@ -320,7 +321,7 @@ static void resolve_step(struct resp_connection *connection)
 {
     int failure = 0;
 
-    if (resolve_look(connection->job, &failure, &connection->addresses))
+    if (resolve_poll(connection->job, &failure, &connection->addresses))
         resolved(connection, failure);
 }
 

@@ -32,7 +32,7 @@ struct resp_connection;
 
 /* What the owner of a connection does for it. */
 struct resp_connection_user {
-    /* Reads the present password, to be freed by resp_secret_free; NULL: there is none. */
+    /* Reads the present password, to be freed by dl_secret_free; NULL: there is none. */
     enum dlock_status (*read_secret)(struct resp_connection *connection, char **secret,
                                      struct dlock_error *err);
     /* The set-up is over, and READY follows. May send; drops a connection that is of no use. */

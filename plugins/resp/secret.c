@@ -19,10 +19,3 @@ enum dlock_status resp_secret_read(const struct dlock_target *target, const char
     *secret = NULL;
     return len == -2 ? err->status : DLOCK_OK;
 }
-
-void resp_secret_free(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}

@@ -8,12 +8,9 @@
 
 #define RESP_SECRET_MAX ((size_t)16 * 1024) /* bytes that read_secret may give, with the NUL */
 
-/* Reads the present password of the URI. *secret: to be freed by resp_secret_free; NULL: there is
+/* Reads the present password of the URI. *secret: to be freed by dl_secret_free; NULL: there is
  * none. */
 enum dlock_status resp_secret_read(const struct dlock_target *target, const char *origin,
                                    char **secret, struct dlock_error *err);
-
-/* Wipes it and frees it; NULL is fine. */
-void resp_secret_free(char *secret);
 
 #endif

@@ -37,7 +37,7 @@ struct resp_waiter {
 
 /* What a plugin does for its subscriber. */
 struct resp_subscriber_user {
-    /* The present password of a server, to be freed by resp_secret_free; called by the leader,
+    /* The present password of a server, to be freed by dl_secret_free; called by the leader,
      * without the mutex. */
     enum dlock_status (*read_secret)(struct resp_subscriber *subscriber, unsigned server,
                                      char **secret, struct dlock_error *err);

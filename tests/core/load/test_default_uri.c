@@ -130,12 +130,12 @@ Test(default_uri, directory_that_cannot_be)
 
 static void chosen(const char *uri, const char *text_expected, const char *what_expected)
 {
-    struct dl_uri_source source;
+    struct dl_default_uri_source source;
 
     cr_assert_eq(dl_default_uri(uri, true, &source, &err), DLOCK_OK, "%s", err.message);
     cr_expect_str_eq(source.text, text_expected);
     cr_expect_str_eq(source.what, what_expected);
-    dl_uri_source_fini(&source);
+    dl_default_uri_fini(&source);
 }
 
 Test(default_uri, order)
@@ -160,7 +160,7 @@ Test(default_uri, a_file_named_by_the_environment)
 
 Test(default_uri, a_failure_leaves_nothing_behind)
 {
-    struct dl_uri_source source = {.text = (char *)1, .what = (char *)1, .file = (char *)1};
+    struct dl_default_uri_source source = {.text = (char *)1, .what = (char *)1, .file = (char *)1};
 
     cr_assert_eq(dl_default_uri("@relative", true, &source, &err), DLOCK_INVALID);
     cr_expect_null(source.text);

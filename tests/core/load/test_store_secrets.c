@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/store.c core/load/password.c lib/secret_words.c */
+/* Tests: core/load/store.c core/load/password.c lib/secret.c */
 /* C17: are secrets in files read again, and are files refused that others may write? */
-/* Tests: lib/secret_words.c */
+/* Tests: lib/secret.c */
 #include "load/store.h"
 #include "sys/error.h"
 #include "sys/host.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/secret_words.h"
+#include "lib/secret.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* pass_file and pass_env tell where the password is. They are no secret. */
@@ -10,7 +11,7 @@ static bool is_elsewhere(const char *pass)
     return strncmp(pass, "pass_file", 9) == 0 || strncmp(pass, "pass_env", 8) == 0;
 }
 
-bool dl_secret_words_in(const char *text)
+bool dl_secret_is_named(const char *text)
 {
     static const char *const words[] = {"secret", "token", "cred", "pwd"};
 
@@ -21,4 +22,11 @@ bool dl_secret_words_in(const char *text)
         if (!is_elsewhere(at))
             return true;
     return false;
+}
+
+void dl_secret_free(char *text)
+{
+    if (text != NULL)
+        explicit_bzero(text, strlen(text));
+    free(text);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* stream_connect.h - opens a stream: over TCP, to a unix socket, and TLS on top of either. */
+#ifndef NET_STREAM_CONNECT_H
+#define NET_STREAM_CONNECT_H
+
+#include "net/stream.h"
+#include "net/tls.h"
+
+#include <netdb.h>
+
+/* STREAM_FAILED: no server answers, or the name of the host is unknown. */
+enum stream_result stream_connect(struct stream *stream, const struct address *address,
+                                  int64_t deadline_ns);
+enum stream_result stream_connect_unix(struct stream *stream, const char *path,
+                                       int64_t deadline_ns);
+
+/* Starts TLS on a connected stream. name: the certificate must be for this name, and the server is
+ * told it (SNI). */
+enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
+                                      const char *name, int64_t deadline_ns);
+
+/*
+ * Connecting in steps that do not wait. After a begin that returned STREAM_OK, repeat the step when
+ * poll finds *events, until it does not return STREAM_TIMEOUT. tls_begin and tls_step do the same
+ * for TLS.
+ */
+enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to);
+enum stream_result stream_connect_step(struct stream *stream, short *events);
+
+#endif
