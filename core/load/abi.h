@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abi.h - judges a plugin's descriptor, in release builds too, and copies its table.
+ * abi.h - checks a plugin's descriptor, in release builds too, and copies its table.
  *
- * The copy has this library's size: slots that an older, shorter table does not have are NULL, and
- * what a newer one has in addition is cut off. Nothing else in core thinks about versions.
+ * The copy has this library's size. Slots that an older, shorter table lacks are NULL. Slots that a
+ * newer, longer table has in addition are dropped. No other file of core knows about versions.
  */
 #ifndef DL_ABI_H
 #define DL_ABI_H
@@ -27,7 +27,7 @@ struct dl_plugin {
 enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char *where,
                                struct dl_plugin *out, struct dlock_error *err);
 
-/* INVALID "unknown scheme" unless the plugin lists it. */
+/* INVALID "unknown scheme": the plugin does not list it. */
 enum dlock_status dl_abi_serves(const struct dl_plugin *plugin, const char *scheme,
                                 struct dlock_error *err);
 

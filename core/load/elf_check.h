@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elf_check.h - is a shared object all there?
+ * elf_check.h - whether the file of a shared object is complete.
  *
- * The dynamic linker maps the segments that the program headers name without looking at the length
- * of the file, and the process dies of SIGBUS at the first page that is missing. A copy that was
- * cut short must be an error message instead.
+ * The dynamic linker maps the segments of the program headers and ignores the length of the file.
+ * With a truncated file the process dies of SIGBUS at the first missing page. This check gives an
+ * error message instead.
  */
 #ifndef DL_ELF_CHECK_H
 #define DL_ELF_CHECK_H
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* False: a segment lies beyond the end of the file, or it cannot be read; `why` says so. True also
- * for what is no ELF file of this machine: the dynamic linker has words for that. */
+/* False: a segment lies beyond the end of the file, or the file cannot be read; `why` says so. True
+ * also for a file that is no ELF file of this machine: the dynamic linker reports that. */
 bool dl_elf_complete(const char *path, char *why, size_t why_size);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * loader.h - a plugin file on disk becomes a descriptor in memory.
  *
- * The only file that knows libltdl, which is not thread-safe: the caller, registry.c, holds its
- * mutex. What has been loaded stays for the life of the process. Does not judge what it loads:
- * plugin_path.c did before, abi.c does afterwards.
+ * Only this file uses libltdl, which is not thread-safe: the caller, registry.c, holds its mutex. A
+ * loaded plugin stays for the life of the process. plugin_path.c has checked the file before, and
+ * abi.c checks the descriptor afterwards.
  */
 #ifndef DL_LOADER_H
 #define DL_LOADER_H

@@ -158,7 +158,7 @@ unusable(struct dlock_error *err, const char *candidate, const char *format, ...
                     base != NULL ? (int)(base - candidate) : 0, candidate);
 }
 
-/* Whoever owns libdlock.so decides what this process runs, and so may own plugins. */
+/* The owner of libdlock.so decides what this process runs, and so may own plugins. */
 static bool owner_trusted(uid_t owner)
 {
     struct stat own;
@@ -173,7 +173,7 @@ static bool owner_trusted(uid_t owner)
     return same;
 }
 
-static enum dlock_status place_check(const char *candidate, const char *noun, const struct stat *st,
+static enum dlock_status owner_check(const char *candidate, const char *noun, const struct stat *st,
                                      struct dlock_error *err)
 {
     if ((st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -199,7 +199,7 @@ static enum dlock_status file_trusted(const char *candidate, const char *real,
         return unusable(err, candidate, "%s", strerrordesc_np(errno));
     if (!S_ISREG(st.st_mode))
         return unusable(err, candidate, "it is not a regular file");
-    status = place_check(candidate, "file", &st, err);
+    status = owner_check(candidate, "file", &st, err);
     if (status != DLOCK_OK)
         return status;
     copy = strdup(real);
@@ -209,7 +209,7 @@ static enum dlock_status file_trusted(const char *candidate, const char *real,
     free(copy);
     if (rc != 0)
         return unusable(err, candidate, "%s", strerrordesc_np(errno));
-    return place_check(candidate, "directory", &st, err);
+    return owner_check(candidate, "directory", &st, err);
 }
 
 enum dlock_status dl_plugin_file_check(const char *candidate, char **file, struct dlock_error *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plugin_path.h - where plugin files are looked for, and whether a place can be trusted.
+ * plugin_path.h - the directories of plugin files, and whether a file can be trusted.
  *
- * The directories of the caller alone if it gave any; else those of DLOCK_PLUGIN_PATH and then the
- * compiled-in one, which is the directory "dlock" beside libdlock.so. Absolute only.
+ * If the caller gave directories, only these count. Otherwise the directories of DLOCK_PLUGIN_PATH
+ * come first, then the compiled-in one, which is "dlock" beside libdlock.so. All are absolute.
  * docs/adr/0002-plugin-directory.md has the reasons.
  */
 #ifndef DL_PLUGIN_PATH_H

@@ -20,7 +20,7 @@ struct dl_settings {
     int64_t op_timeout_ms; /* op_timeout=: 0: min(ttl/4, 2 s), see dl_settings_op_timeout_ms */
     int64_t connect_timeout_ms; /* connect_timeout=5s */
     int64_t max_hold_ms;        /* max_hold=: 0: no bound */
-    int64_t poll_max_ms;        /* poll_max=1s: longest sleep of a waiter between two looks */
+    int64_t poll_max_ms;        /* poll_max=1s: longest sleep of a waiter between two attempts */
     bool lazy;                  /* open=now; lazy: dlock_client_open does not connect */
     int connections;            /* connections=16: sessions a client may have for operations */
     enum dlock_tri renew;       /* renew=on */

@@ -20,7 +20,7 @@ static enum dlock_status out_of_memory(struct dlock_error *err)
     return DLOCK_NOMEM;
 }
 
-/* ---- what the plugin sees ---- */
+/* ---- the target ---- */
 
 static const struct dl_store *store_of(const struct dlock_target *target)
 {
@@ -50,7 +50,7 @@ static int64_t target_number(const struct dlock_target *target, const char *name
     return store->values[row - store->plugin->options].number;
 }
 
-/* Without secrets, and of the same meaning in any working directory. */
+/* The URI without secrets, which means the same in any working directory. */
 static char *uri_shown(const struct dl_store *store)
 {
     struct dl_uri shown = store->parsed;
@@ -107,16 +107,16 @@ static enum dlock_status password_load(struct dl_store *store, enum dl_exposure 
     return dl_password_read(source, &store->parsed.password, exposure, err);
 }
 
-/* ---- the whole ---- */
+/* ---- filling a store ---- */
 
-/* What is common to the opening of a store and to reading its secrets again. */
+/* For opening a store and for reading its secrets again. */
 struct filling {
-    const struct dlock_host *host; /* for warnings; NULL: they were given before */
-    enum dl_exposure exposure;     /* of the file that the URI is in */
+    const struct dlock_host *host; /* for warnings; NULL: the client has been warned */
+    enum dl_exposure exposure;     /* of the file with the URI */
     enum dlock_tri create;
 };
 
-/* Others may read a file that a secret is in. Said once for each client. */
+/* All users may read a file with a secret. Each client is warned once. */
 static void exposed_warn(const struct filling *filling, const char *what, const char *file)
 {
     char line[512];
@@ -128,7 +128,7 @@ static void exposed_warn(const struct filling *filling, const char *what, const 
     filling->host->log(filling->host->ctx, DLOCK_LOG_WARNING, line);
 }
 
-/* store->parsed, plugin, what, file and defaults are there. */
+/* store->parsed, plugin, what, file and defaults are set. */
 static enum dlock_status store_fill(struct dl_store *store, const struct filling *filling,
                                     struct dlock_error *err)
 {
@@ -137,7 +137,7 @@ static enum dlock_status store_fill(struct dl_store *store, const struct filling
 
     store->directory = getcwd(NULL, 0);
     if (status == DLOCK_OK) {
-        /* Before a password from elsewhere joins it: *** stands for what the text itself holds. */
+        /* Before parsed gets a password from a file: *** stands for a secret in the text. */
         store->uri = uri_shown(store);
         status = store->uri != NULL ? DLOCK_OK : out_of_memory(err);
     }
@@ -160,7 +160,7 @@ static bool text_same(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* A password of another user or server must not be sent to this one. */
+/* A password for another user or server must not be sent to this server. */
 static bool address_same(const struct dl_uri *a, const struct dl_uri *b)
 {
     size_t i = 0;

@@ -21,15 +21,15 @@ struct dl_store {
     struct dl_settings settings;    /* core's own options */
     char *uri;                      /* without secrets */
 
-    /* store.c's own */
-    struct dl_uri parsed; /* what target points into; the password is here */
+    /* for core/load only */
+    struct dl_uri parsed; /* target points into it; it has the password */
     struct dl_password_source password;
-    char *what;                     /* "@/path", or what else the URI comes from */
-    char *file;                     /* of "@/path"; NULL: the URI is not in a file */
-    char *defaults;                 /* of the client's options; NULL: none */
-    char *directory;                /* target's */
+    char *what;                     /* the source of the URI, for messages: "URI", "@/path" */
+    char *file;                     /* the path of "@/path"; NULL: the URI is not in a file */
+    char *defaults;                 /* from the client's options; NULL: none */
+    char *directory;                /* the working directory, for target */
     struct dl_store_value *values;  /* one for each row of plugin->options */
-    struct dl_plugin static_plugin; /* what plugin points to after dl_store_open_static */
+    struct dl_plugin static_plugin; /* plugin points to it after dl_store_open_static */
 };
 
 /*
@@ -41,8 +41,8 @@ enum dlock_status dl_store_open(const char *uri, const struct dlock_client_optio
                                 const struct dlock_host *host, struct dl_store **out,
                                 struct dlock_error *err);
 
-/* The same with a descriptor at hand in place of a file on disk: for tests. The descriptor is
- * checked in the same way, and its init is called each time. */
+/* The same with a descriptor instead of a file on disk, for tests. The descriptor is checked in the
+ * same way. Its init is called each time. */
 enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
                                        const struct dlock_client_options *options,
                                        const struct dlock_host *host, struct dl_store **out,

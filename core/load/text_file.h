@@ -7,7 +7,7 @@
 
 #define DL_TEXT_FILE_MAX 8192 /* bytes of the line */
 
-/* By its mode: may a user read the file who is neither its owner nor of its group? */
+/* Whether the mode of the file lets all users read it. */
 enum dl_exposure { DL_EXPOSED_TO_NOBODY = 0, DL_EXPOSED_TO_ALL = 1 };
 
 /*

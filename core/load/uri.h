@@ -5,8 +5,9 @@
  *     scheme://[user[:password]@]host[:port][,host[:port]...][/path][?name=value[&name=value...]]
  *     scheme:path[?name=value...]
  *
- * Strict, and decoded once. Messages tell the place as an offset into the text, and never quote
- * from before the query: a typing error there may have made any of it part of a password.
+ * The parser is strict and decodes once. Messages give the position as an offset into the text.
+ * They never quote the text before the query: after a typing error any part of it may be a
+ * password.
  */
 #ifndef DL_URI_H
 #define DL_URI_H
@@ -26,7 +27,7 @@ struct dl_uri_option {
     size_t offset; /* of the name, in the text it came from */
 };
 
-/* No name twice, but the one that may be: whoever knows the option says whether it is a list. */
+/* The only option that may be given several times. Its row in a table says whether it is a list. */
 #define DL_OPTION_REPEATABLE "node"
 struct dl_uri_query {
     struct dl_uri_option *options;

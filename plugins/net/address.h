@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * address.h - an element of dlock_target.hosts, taken apart: "host", "host:port", "[v6]:port".
- * Pure.
- */
+/* address.h - parses an element of dlock_target.hosts: "host", "host:port", "[v6]:port". Pure. */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
 
@@ -16,10 +13,10 @@ struct address {
     uint16_t port;
 };
 
-/* False: not of these forms. Without a port it is `port`. */
+/* False: another form. port: for a text without a port. */
 bool address_parse(struct address *out, const char *text, uint16_t port);
 
-/* As it would stand in a URI, with the port; out holds at least size bytes, maybe cut. */
+/* Writes it as in a URI, with the port, to out, which holds size bytes; may cut it. */
 void address_format(const struct address *address, char *out, unsigned size);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* One look-up. The last of the two who know it frees it. */
+/* One lookup. The caller and the thread share it, and the last user frees it. */
 struct resolve_job {
     pthread_mutex_t mutex;
     pthread_cond_t done_changed;
@@ -25,7 +25,7 @@ struct resolve_job {
     char host[]; /* the name */
 };
 
-static _Atomic unsigned left; /* threads that nobody waits for */
+static _Atomic unsigned left; /* abandoned threads that have not ended */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void child(void)

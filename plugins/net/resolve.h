@@ -2,9 +2,13 @@
 /*
  * resolve.h - the addresses of a host, by a deadline.
  *
- * Numbers are read at once. A name is looked up by a thread of its own, because the resolver of the
- * C library cannot be stopped: at the deadline the thread is left to itself, and ends when the
- * resolver lets it. With RESOLVE_LEFT_MOST of them left in a process no other one is begun.
+ * Numbers are parsed at once. A thread of its own looks up a name, because the resolver of the C
+ * library cannot be stopped. At the deadline the thread is abandoned: it ends, and frees its job,
+ * when the resolver returns. While RESOLVE_LEFT_MOST abandoned threads of a process have not ended,
+ * no new lookup starts. In a child of a fork that count begins at 0.
+ *
+ * resolve_host waits. stream_connect uses the functions without waiting where a caller may be
+ * interrupted, and redlock uses them to look up many hosts at once.
  */
 #ifndef NET_RESOLVE_H
 #define NET_RESOLVE_H
@@ -16,16 +20,16 @@
 
 #define RESOLVE_LEFT_MOST 8
 
-/* 0 and *out, to be freed by freeaddrinfo; else a value of EAI_*. EAI_AGAIN: no answer in time,
- * or too many that had none. */
+/* Returns 0 and sets *out, to be freed by freeaddrinfo, or returns a value of EAI_*. EAI_AGAIN: no
+ * answer in time, or too many abandoned threads. */
 int resolve_host(const char *host, uint16_t port, const struct dlock_host *clock,
                  int64_t deadline_ns, struct addrinfo **out);
 
 /*
- * The same without waiting. resolve_number: 0 for a number, else it is a name, and resolve_begin
- * starts to look it up; NULL: no memory, or too many are left. resolve_poll: false while there is
- * no answer; true ends the look-up with a result as above. resolve_abandon ends it without one;
- * NULL is fine.
+ * The same without waiting. resolve_number returns 0 for a number; otherwise host is a name, and
+ * resolve_begin starts the lookup (NULL: no memory, or too many abandoned threads). resolve_poll
+ * returns false while there is no answer, and true, with a result as above, when it has ended the
+ * lookup. resolve_abandon ends the lookup without a result; NULL is fine.
  */
 struct resolve_job;
 int resolve_number(const char *host, uint16_t port, struct addrinfo **out);

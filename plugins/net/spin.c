@@ -10,7 +10,7 @@
 static _Atomic unsigned spinning;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Whoever spins in the parent does not in the child. */
+/* The child of a fork has no other thread. */
 static void child(void)
 {
     atomic_store(&spinning, 0);

@@ -107,7 +107,7 @@ enum stream_result stream_try_receive(struct stream *stream, void *bytes, size_t
                                : try_receive_plain(stream, bytes, size, step);
 }
 
-/* What a step said, or that it may be repeated. */
+/* Waits if the step wants it. STREAM_OK: repeat the step. */
 static enum stream_result step_wait(struct stream *stream, enum stream_result result,
                                     const struct stream_step *step, int64_t deadline_ns)
 {
@@ -140,7 +140,7 @@ enum stream_result stream_send(struct stream *stream, const void *bytes, size_t 
     return STREAM_OK;
 }
 
-/* Looks, for a while if that is worth it, and sleeps. */
+/* Polls for a while if spin allows it, then sleeps. */
 static enum stream_result receive(struct stream *stream, void *bytes, size_t size,
                                   int64_t deadline_ns, size_t *received)
 {

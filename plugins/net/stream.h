@@ -2,10 +2,13 @@
 /*
  * stream.h - bytes to and from a server, over TCP, a unix socket or TLS, each call by a deadline.
  *
- * Deadlines are absolute, on the clock of the host that the stream was opened with. The descriptor
- * is non-blocking and close-on-exec, and no call raises SIGPIPE. After a call that did not return
- * STREAM_OK the stream is good for nothing but stream_close; only a stream_receive that timed out
- * may be repeated. It must not move while it is open. One thread at a time.
+ * Deadlines are absolute, on the host's clock. The descriptor is non-blocking and close-on-exec. No
+ * call raises SIGPIPE. After a call that did not return STREAM_OK, only stream_close is allowed;
+ * only a stream_receive that timed out may be repeated. An open stream must not move in memory. One
+ * thread at a time uses it, except for the steps below.
+ *
+ * stream_connect.h opens a stream, tls.h has TLS. A plugin that shares a connection between threads
+ * uses stream_try_send and stream_try_receive with its own poll.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -22,11 +25,11 @@
 enum stream_result {
     STREAM_OK,
     STREAM_TIMEOUT, /* the deadline */
-    STREAM_CLOSED,  /* the peer ended it in good order */
-    STREAM_FAILED,  /* the network, the kernel or the peer */
-    STREAM_REFUSED, /* TLS: the peer is not who it should be, or refused us */
-    STREAM_FOREIGN, /* TLS: the peer does not speak it */
-    STREAM_INVALID  /* what was asked for cannot be: a path too long */
+    STREAM_CLOSED,  /* the server closed the connection in good order */
+    STREAM_FAILED,  /* an error of the network, the kernel or the server */
+    STREAM_REFUSED, /* TLS: the server's certificate is wrong, or the server refused ours */
+    STREAM_FOREIGN, /* TLS: the server does not speak TLS */
+    STREAM_INVALID  /* an argument is impossible: the path is too long */
 };
 
 struct stream {
@@ -34,27 +37,27 @@ struct stream {
     void *ssl;  /* SSL of OpenSSL; NULL: plain */
     bool asked; /* TLS: the server asked for a certificate, and we have none */
     const struct dlock_host *host;
-    struct spin spin;          /* never, unless spin_init says otherwise */
+    struct spin spin;          /* does not poll before spin_init */
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */
 };
 
-/* A closed stream: stream_close is harmless. */
+/* Makes a closed stream, for which stream_close does nothing. */
 void stream_init(struct stream *stream, const struct dlock_host *host);
 
-/* Sends all of it. *begun: a byte may have left. */
+/* Sends all bytes. *begun: a byte may have been sent. */
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
                                int64_t deadline_ns, bool *begun);
 
-/* At least one byte. */
+/* Receives at least one byte. */
 enum stream_result stream_receive(struct stream *stream, void *bytes, size_t size,
                                   int64_t deadline_ns, size_t *received);
 
 /*
- * Steps of the same that wait for nothing, for a connection that threads share: of plain streams
- * one thread may send while another one receives; of TLS only one does either.
+ * The same in steps that do not wait, for a connection that threads share. On a plain stream one
+ * thread may send while another one receives; with TLS only one thread does either.
  *
- * STREAM_OK: `done` bytes, at least one. STREAM_TIMEOUT: none now; poll for `events`, and then
- * begin with the same bytes, to which more may have been added. Anything else: `why`.
+ * STREAM_OK: `done` bytes, at least one. STREAM_TIMEOUT: none now; poll for `events`, then repeat
+ * with the same bytes, to which more may have been added. Any other result: `why` is set.
  */
 struct stream_step {
     size_t done;
@@ -67,19 +70,19 @@ enum stream_result stream_try_receive(struct stream *stream, void *bytes, size_t
                                       struct stream_step *step);
 
 /*
- * Whether the stream is open and silent, as it is between an answer and the next request: bytes
- * that nobody asked for belong to something that was given up. Does not wait.
+ * True: the stream is open and has no bytes to read, as between an answer and the next request.
+ * Unexpected bytes belong to a request that was given up. Does not wait.
  */
 bool stream_idle(struct stream *stream);
 
-/* Says nothing to the peer. */
+/* Sends nothing to the server. */
 void stream_close(struct stream *stream);
 
-/* ---- for the files of stream ---- */
+/* ---- for stream_connect.c ---- */
 
-/* Waits for POLLIN or POLLOUT. STREAM_OK: look. */
+/* Waits for POLLIN or POLLOUT. STREAM_OK: try again. */
 enum stream_result stream_poll(struct stream *stream, short events, int64_t deadline_ns);
-/* Writes `why` from errno. */
+/* Sets `why` to what and the text of this errno. STREAM_FAILED. */
 enum stream_result stream_errno(struct stream *stream, const char *what, int code);
 
 #endif

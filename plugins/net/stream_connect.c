@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define FULL_PAUSE_MS 2 /* between two knocks at a unix socket whose queue is full */
+#define FULL_PAUSE_MS 2 /* between two attempts at a unix socket with a full queue */
 
-/* A peer that vanished without a word is found out in seconds, not in hours. */
+/* The kernel notices in seconds, not in hours, that a server has vanished. */
 static void keep_alive(int fd)
 {
     static const struct {
@@ -30,7 +30,7 @@ static void keep_alive(int fd)
                          sizeof options[i].value);
 }
 
-/* What became of a connect() that was not done at once. */
+/* The outcome of a connect() that returned EINPROGRESS. */
 static enum stream_result connect_result(struct stream *stream)
 {
     int code = 0;

@@ -18,14 +18,14 @@ struct tls {
     enum tls_verify verify;
 };
 
-/* The queue of this thread has a complaint about memory, if only as the cause of others. */
+/* An error in OpenSSL's queue of this thread is about memory, perhaps as the cause of others. */
 static bool is_memory(unsigned long code)
 {
     return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE ||
            ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
 }
 
-/* The first complaint in OpenSSL's queue of this thread, which is empty afterwards. */
+/* Takes the first error from OpenSSL's queue of this thread, and empties the queue. */
 static unsigned long complaint(char *text, size_t size)
 {
     unsigned long code = ERR_get_error();
@@ -36,7 +36,7 @@ static unsigned long complaint(char *text, size_t size)
     return code;
 }
 
-/* A file that OpenSSL is given, and what became of it. */
+/* A file that OpenSSL reads. */
 struct taking {
     const char *option, *path;
     const char *wanted; /* in the file */
@@ -55,7 +55,7 @@ static int passphrase_none(char *text, int size, int writing, void *arg)
     return -1;
 }
 
-/* Its own words, but where they say nothing to whoever does not know OpenSSL. */
+/* OpenSSL's words, unless they are hard to understand. */
 static void taking_complain(const struct taking *taking, char *text, size_t size)
 {
     int reason = ERR_GET_REASON(ERR_peek_error());
@@ -126,7 +126,7 @@ static const char *hint(const struct stream *stream)
     return stream->asked ? " (it had asked for a certificate of ours)" : "";
 }
 
-/* With the settings that the options say, or NULL. */
+/* NULL: why has the reason. */
 static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t why_size)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -211,7 +211,7 @@ static enum stream_result failure(struct stream *stream, int result, const char 
     }
 }
 
-/* What the certificate has to say, and whom we ask for. */
+/* Sets the name that the certificate must have and that the server is told. */
 static bool name_set(SSL *ssl, const struct tls *tls, const char *name)
 {
     unsigned char number[sizeof(struct in6_addr)];
@@ -229,7 +229,7 @@ static bool name_set(SSL *ssl, const struct tls *tls, const char *name)
     return X509_VERIFY_PARAM_set1_host(rules, name, 0) == 1;
 }
 
-/* The handshake failed: is it the certificate, the other protocol, or the network? */
+/* Says whether the certificate, the protocol or the network made the handshake fail. */
 static enum stream_result handshake_failure(struct stream *stream, const struct tls *tls,
                                             const char *name, int result)
 {

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls.h - TLS by OpenSSL below a stream: certificates, the check of the server's name, and I/O that
- * keeps deadlines and raises no signal.
+ * tls.h - TLS of a stream, by OpenSSL: options, certificates, handshake and I/O.
+ *
+ * A client makes one struct tls from the options of its URI, and its streams share it. The
+ * functions wait for nothing and raise no signal: stream.c and stream_connect.c poll.
+ *
+ *   tls_option.c, tls_file.c  the options of a URI and their files; need no OpenSSL
+ *   tls.c, tls_bio.c          OpenSSL
+ *   tls_late.c, tls_module.c  load the two of them as a module, when the first tls_new is called
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
@@ -10,9 +16,9 @@
 #include "net/tls_file.h"
 
 enum tls_verify {
-    TLS_VERIFY_FULL, /* a valid certificate, for the name that we connect to */
-    TLS_VERIFY_CA,   /* a valid certificate, for whatever name */
-    TLS_VERIFY_NONE  /* encrypted, but with whom? */
+    TLS_VERIFY_FULL, /* a valid certificate for the name of the server */
+    TLS_VERIFY_CA,   /* a valid certificate for any name */
+    TLS_VERIFY_NONE  /* any certificate: the connection is encrypted, but any server may answer */
 };
 
 /* Certificates and rules, shared by the streams of a client. */
@@ -38,8 +44,9 @@ struct tls_options {
     }
 
 /*
- * What the URI says: ca=, cert=, key_file= and verify=, which are called so in all stores. missing,
- * NULL: there is TLS; else any of them, or sni=, is INVALID, and it says how to ask for TLS.
+ * Reads ca=, cert=, key_file= and verify=, which have these names in all stores. missing: NULL:
+ * TLS is on; otherwise it says how to switch TLS on, and each of these options, and sni=, is
+ * INVALID.
  */
 enum dlock_status tls_options_take(struct tls_options *options, const struct dlock_target *target,
                                    const char *origin, const char *missing,
@@ -47,8 +54,9 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
 
 /* ---- tls.c, or tls_late.c ---- */
 
-/* NULL: why (TLS_WHY_SIZE) has the reason. INVALID: a file; NOMEM; PLUGIN_LOAD: TLS is a module of
- * its own, and that is missing or broken. Ended by tls_free when no stream uses it any more. */
+/* NULL: *status is set, and why (TLS_WHY_SIZE) has the reason. INVALID: a file is wrong; NOMEM;
+ * PLUGIN_LOAD: the module with TLS is missing or broken. Call tls_free when no stream uses it any
+ * more. */
 struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
                     size_t why_size);
 void tls_free(struct tls *tls);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_bio.h - OpenSSL's way to a socket. Its own one raises SIGPIPE. */
+/* tls_bio.h - connects OpenSSL to a socket. OpenSSL's own socket BIO raises SIGPIPE. */
 #ifndef NET_TLS_BIO_H
 #define NET_TLS_BIO_H
 
 #include <openssl/bio.h>
 
-/* For a non-blocking descriptor, which stays the caller's; NULL: no memory. */
+/* fd: non-blocking; the caller keeps and closes it. NULL: no memory. */
 BIO *tls_bio_new(int fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions of tls.h by those of the module (tls_module.h). */
+/* The functions of tls.h call the functions of the module (tls_module.h). */
 #include "net/tls_module.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* NULL: not loaded. Whoever has a struct tls has seen it set. */
+/* NULL: not loaded. Set before the first struct tls exists. */
 static _Atomic(const struct tls_functions *) module;
 
 static bool module_bad(const char *path, const char *what, char *why, size_t why_size)
@@ -19,8 +19,8 @@ static bool module_bad(const char *path, const char *what, char *why, size_t why
     return false;
 }
 
-/* Beside the shared object that this is part of, and of the same owner. The loader of plugins has
- * refused directories that others may write. */
+/* Beside the shared object of this code, with the same owner. The loader of plugins has refused
+ * directories that others may write. */
 static bool path_find(char path[PATH_MAX], char *why, size_t why_size)
 {
     static const char here = 0;

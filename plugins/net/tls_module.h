@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls_module.h - between a plugin and TLS, which is a module of its own.
+ * tls_module.h - the table of functions between a plugin and the module with TLS.
  *
- * OpenSSL takes longer to load than a lock takes on most stores, and most URIs want no TLS. The
- * functions of tls.h are in tls_for_dlock.so, beside the plugins; tls_late.c loads it at the first
- * tls_new. What is linked with tls.c itself, as tests are, needs neither.
+ * Loading OpenSSL takes longer than a lock on most stores, and most URIs have no TLS. Therefore the
+ * functions of tls.h are in tls_for_dlock.so, beside the plugins, and tls_late.c loads it at the
+ * first tls_new. Tests are linked with tls.c and need no module.
  */
 #ifndef NET_TLS_MODULE_H
 #define NET_TLS_MODULE_H
@@ -15,8 +15,8 @@
 #define TLS_MODULE_ENTRY "dlock_tls" /* tls_module_entry * */
 
 struct tls_functions {
-    const char *version; /* of dlock; and */
-    size_t stream_size;  /* sizeof(struct stream): both as in the plugin, or they do not fit */
+    const char *version; /* of dlock; must be equal in plugin and module */
+    size_t stream_size;  /* sizeof(struct stream); the same */
     struct tls *(*make)(const struct tls_options *options, enum dlock_status *status, char *why,
                         size_t why_size);
     void (*free)(struct tls *tls);
