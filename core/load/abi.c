@@ -82,13 +82,13 @@ static enum dlock_status header_check(const struct check *check, const struct dl
 
 static enum dlock_status names_check(const struct check *check, const struct dlock_plugin *d)
 {
-    char shown[DL_SCHEME_MAX * 4];
+    char escaped[DL_SCHEME_MAX * 4];
     size_t count = 0;
 
     if (d->name == NULL || !dl_uri_scheme_valid(d->name, strnlen(d->name, DL_SCHEME_MAX + 1)))
         return refuse(check, "name: expected [a-z][a-z0-9+.-]{0,31}, got %s",
                       d->name == NULL ? "NULL"
-                                      : dl_printable_escape(shown, sizeof shown, d->name,
+                                      : dl_printable_escape(escaped, sizeof escaped, d->name,
                                                             strnlen(d->name, 40)));
     if (d->version == NULL || d->version[0] == '\0')
         return refuse(check, "version: expected a text, got none");
@@ -100,8 +100,9 @@ static enum dlock_status names_check(const struct check *check, const struct dlo
         if (count == SCHEMES_MAX)
             return refuse(check, "schemes: expected at most %d, got more", SCHEMES_MAX);
         if (!dl_uri_scheme_valid(scheme, strnlen(scheme, DL_SCHEME_MAX + 1)))
-            return refuse(check, "schemes: expected [a-z][a-z0-9+.-]{0,31}, got %s",
-                          dl_printable_escape(shown, sizeof shown, scheme, strnlen(scheme, 40)));
+            return refuse(
+                check, "schemes: expected [a-z][a-z0-9+.-]{0,31}, got %s",
+                dl_printable_escape(escaped, sizeof escaped, scheme, strnlen(scheme, 40)));
     }
     return DLOCK_OK;
 }

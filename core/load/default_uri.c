@@ -147,13 +147,14 @@ enum dlock_status dl_default_directory(const char *file, bool create, struct dlo
 
 static enum dlock_status embedded(bool create, char **text, struct dlock_error *err)
 {
-    char *path = NULL;
+    char scheme[] = "sqlite", *hosts[] = {NULL}, *path = NULL;
     enum dlock_status status = dl_default_path(geteuid(), &path, err);
 
     if (status == DLOCK_OK)
         status = dl_default_directory(path, create, err);
     if (status == DLOCK_OK) {
-        *text = dl_uri_of_path("sqlite", path);
+        *text = dl_uri_print(
+            &(struct dl_uri){.scheme = scheme, .authority = true, .hosts = hosts, .path = path});
         status = *text != NULL ? DLOCK_OK : out_of_memory(err);
     }
     free(path);

@@ -169,7 +169,7 @@ static bool value_parse(const struct dlock_option_spec *spec, const struct type 
 bool dl_option_parse(const struct dlock_option_spec *spec, const char *text, int64_t *number,
                      char why[DL_OPTION_WHY])
 {
-    char reason[DL_OPTION_WHY] = "has no type", shown[48];
+    char reason[DL_OPTION_WHY] = "has no type", escaped[48];
     const struct type *type = type_find(spec->type);
 
     *number = 0;
@@ -180,7 +180,7 @@ bool dl_option_parse(const struct dlock_option_spec *spec, const char *text, int
         (void)snprintf(why, DL_OPTION_WHY, "the value of '%s' %.100s", spec->name, reason);
     else
         (void)snprintf(why, DL_OPTION_WHY, "%s=%s %.80s", spec->name,
-                       dl_printable_escape(shown, sizeof shown, text, strlen(text)), reason);
+                       dl_printable_escape(escaped, sizeof escaped, text, strlen(text)), reason);
     return false;
 }
 

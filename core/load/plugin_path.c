@@ -96,7 +96,7 @@ static enum dlock_status text_choose(const char *dirs, const char **what,
 static enum dlock_status dirs_split(const char *what, struct dl_plugin_path *path,
                                     struct dlock_error *err)
 {
-    char shown[120];
+    char escaped[120];
     size_t slots = 2, count = 0;
     const char *at = path->text;
 
@@ -110,7 +110,7 @@ static enum dlock_status dirs_split(const char *what, struct dl_plugin_path *pat
 
         if (len == 0 || at[0] != '/')
             return dl_error(err, DLOCK_INVALID, "%s: '%s' is not an absolute directory", what,
-                            dl_printable_escape(shown, sizeof shown, at, len));
+                            dl_printable_escape(escaped, sizeof escaped, at, len));
         path->dirs[count] = strndup(at, len);
         if (path->dirs[count++] == NULL)
             return out_of_memory(err);

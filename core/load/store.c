@@ -51,21 +51,21 @@ static int64_t target_number(const struct dlock_target *target, const char *name
 }
 
 /* The URI without secrets, which means the same in any working directory. */
-static char *uri_shown(const struct dl_store *store)
+static char *uri_without_secrets(const struct dl_store *store)
 {
-    struct dl_uri shown = store->parsed;
+    struct dl_uri printed = store->parsed;
     char *path = NULL;
     char *text;
 
-    if (shown.authority || shown.path[0] == '/' || shown.path[0] == '\0' ||
+    if (printed.authority || printed.path[0] == '/' || printed.path[0] == '\0' ||
         store->directory == NULL)
-        return dl_uri_print(&shown);
+        return dl_uri_print(&printed);
     if (asprintf(&path, "%s/%s", strcmp(store->directory, "/") == 0 ? "" : store->directory,
-                 shown.path) < 0)
+                 printed.path) < 0)
         return NULL;
-    shown.path = path;
-    shown.authority = true;
-    text = dl_uri_print(&shown);
+    printed.path = path;
+    printed.authority = true;
+    text = dl_uri_print(&printed);
     free(path);
     return text;
 }
@@ -138,7 +138,7 @@ static enum dlock_status store_fill(struct dl_store *store, const struct filling
     store->directory = getcwd(NULL, 0);
     if (status == DLOCK_OK) {
         /* Before parsed gets a password from a file: *** stands for a secret in the text. */
-        store->uri = uri_shown(store);
+        store->uri = uri_without_secrets(store);
         status = store->uri != NULL ? DLOCK_OK : out_of_memory(err);
     }
     if (status == DLOCK_OK)
@@ -242,27 +242,40 @@ static int target_read_secret(const struct dlock_target *target, const char *opt
 
 /* ---- opening ---- */
 
-/* plugin_of: sets store->plugin for the scheme of store->parsed. */
-static enum dlock_status
-store_new(const char *uri, const struct dlock_client_options *options,
-          enum dlock_status (*plugin_of)(struct dl_store *store, const void *arg,
-                                         const struct dlock_host *host, struct dlock_error *err),
-          const void *arg, const struct dlock_host *host, struct dl_store **out,
-          struct dlock_error *err)
+static enum dlock_status plugin_find(struct dl_store *store, const struct dlock_plugin *descriptor,
+                                     const char *plugin_dirs, const struct dlock_host *host,
+                                     struct dlock_error *err)
 {
-    struct filling filling = {.host = host,
-                              .create = options != NULL ? options->create : DLOCK_DEFAULT};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (descriptor == NULL)
+        return dl_registry_find(store->parsed.scheme, plugin_dirs, host, &store->plugin, err);
+    store->plugin = &store->static_plugin;
+    status = dl_abi_check(descriptor, "static", &store->static_plugin, err);
+    if (status == DLOCK_OK)
+        status = dl_abi_serves(&store->static_plugin, store->parsed.scheme, err);
+    if (status == DLOCK_OK && store->static_plugin.init != NULL)
+        status = store->static_plugin.init(host, err);
+    return status;
+}
+
+enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
+                                       const struct dlock_client_options *options,
+                                       const struct dlock_host *host, struct dl_store **out,
+                                       struct dlock_error *err)
+{
+    static const struct dlock_client_options none = {.struct_size = sizeof none};
+    const struct dlock_client_options *given = options != NULL ? options : &none;
+    struct filling filling = {.host = host, .create = given->create};
     struct dl_store *store = calloc(1, sizeof *store);
     struct dl_default_uri_source source = {0};
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = DLOCK_OK;
 
     if (store == NULL)
         return out_of_memory(err);
-    if (options != NULL && options->defaults != NULL)
-        store->defaults = strdup(options->defaults);
-    if (options != NULL && options->defaults != NULL && store->defaults == NULL)
+    if (given->defaults != NULL && (store->defaults = strdup(given->defaults)) == NULL)
         status = out_of_memory(err);
-    else
+    if (status == DLOCK_OK)
         status = dl_default_uri(uri, filling.create != DLOCK_OFF, &source, err);
     if (status == DLOCK_OK)
         status = dl_uri_parse(source.text, source.what, &store->parsed, err);
@@ -272,7 +285,7 @@ store_new(const char *uri, const struct dlock_client_options *options,
     filling.exposure = source.exposure;
     dl_default_uri_fini(&source);
     if (status == DLOCK_OK)
-        status = plugin_of(store, arg, host, err);
+        status = plugin_find(store, descriptor, given->plugin_dirs, host, err);
     if (status == DLOCK_OK)
         status = store_fill(store, &filling, err);
     if (status == DLOCK_OK)
@@ -282,39 +295,11 @@ store_new(const char *uri, const struct dlock_client_options *options,
     return status;
 }
 
-static enum dlock_status plugin_by_scheme(struct dl_store *store, const void *plugin_dirs,
-                                          const struct dlock_host *host, struct dlock_error *err)
-{
-    return dl_registry_find(store->parsed.scheme, plugin_dirs, host, &store->plugin, err);
-}
-
-static enum dlock_status plugin_at_hand(struct dl_store *store, const void *descriptor,
-                                        const struct dlock_host *host, struct dlock_error *err)
-{
-    enum dlock_status status = dl_abi_check(descriptor, "static", &store->static_plugin, err);
-
-    if (status == DLOCK_OK)
-        status = dl_abi_serves(&store->static_plugin, store->parsed.scheme, err);
-    if (status == DLOCK_OK && store->static_plugin.init != NULL)
-        status = store->static_plugin.init(host, err);
-    store->plugin = &store->static_plugin;
-    return status;
-}
-
 enum dlock_status dl_store_open(const char *uri, const struct dlock_client_options *options,
                                 const struct dlock_host *host, struct dl_store **out,
                                 struct dlock_error *err)
 {
-    return store_new(uri, options, plugin_by_scheme, options != NULL ? options->plugin_dirs : NULL,
-                     host, out, err);
-}
-
-enum dlock_status dl_store_open_static(const struct dlock_plugin *descriptor, const char *uri,
-                                       const struct dlock_client_options *options,
-                                       const struct dlock_host *host, struct dl_store **out,
-                                       struct dlock_error *err)
-{
-    return store_new(uri, options, plugin_at_hand, descriptor, host, out, err);
+    return dl_store_open_static(NULL, uri, options, host, out, err);
 }
 
 void dl_store_free(struct dl_store *store)

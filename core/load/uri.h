@@ -56,7 +56,7 @@ enum dlock_status dl_uri_query_parse(const char *text, const char *what, struct 
                                      struct dlock_error *err);
 void dl_uri_query_fini(struct dl_uri_query *query);
 
-/* What is shown in place of a secret, and therefore none itself. */
+/* dl_uri_print writes it instead of a secret. A URI with it cannot be opened. */
 #define DL_SECRET_SHOWN "***"
 
 /*
@@ -65,9 +65,6 @@ void dl_uri_query_fini(struct dl_uri_query *query);
  * NULL: no memory.
  */
 char *dl_uri_print(const struct dl_uri *uri);
-
-/* "<scheme>://<path, encoded>" of an absolute path. Caller frees; NULL: no memory. */
-char *dl_uri_of_path(const char *scheme, const char *path);
 
 /* True for text of the form [a-z][a-z0-9+.-]{0,31}. */
 bool dl_uri_scheme_valid(const char *text, size_t len);

@@ -91,20 +91,3 @@ char *dl_uri_print(const struct dl_uri *uri)
     }
     return text;
 }
-
-char *dl_uri_of_path(const char *scheme, const char *path)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL)
-        return NULL;
-    (void)fprintf(out, "%s://", scheme);
-    put_encoded(out, path, PLAIN_IN_PATH);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}

@@ -282,7 +282,9 @@ Test(uri, no_error_shows_a_password)
 
 Test(uri, of_a_path)
 {
-    char *text = dl_uri_of_path("sqlite", "/home/j\xc3\xb3zef x/l?#%.db");
+    char scheme[] = "sqlite", path[] = "/home/j\xc3\xb3zef x/l?#%.db", *hosts[] = {NULL};
+    char *text = dl_uri_print(
+        &(struct dl_uri){.scheme = scheme, .authority = true, .hosts = hosts, .path = path});
     struct dl_uri uri;
     struct dlock_error err;
 
