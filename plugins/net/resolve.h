@@ -7,8 +7,7 @@
  * when the resolver returns. While RESOLVE_LEFT_MOST abandoned threads of a process have not ended,
  * no new lookup starts. In a child of a fork that count begins at 0.
  *
- * resolve_host waits. stream_connect uses the functions without waiting where a caller may be
- * interrupted, and redlock uses them to look up many hosts at once.
+ * resolve_host waits. The other functions serve connections that are made in steps.
  */
 #ifndef NET_RESOLVE_H
 #define NET_RESOLVE_H
