@@ -45,16 +45,16 @@ static void caps_text(char *out, size_t size, uint32_t caps)
     for (size_t i = 0; names[i].name != NULL && used < size; i++)
         if ((caps & names[i].cap) != 0)
             used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
-    if ((caps & ~(uint32_t)DLOCK_CAP_ALL) != 0 && used < size)
-        (void)snprintf(out + used, size - used, " 0x%x", caps & ~(uint32_t)DLOCK_CAP_ALL);
 }
 
 static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
-    uint32_t beyond = info->caps & ~plugin->caps;
+    uint32_t beyond;
     char text[128];
 
+    info->caps &= DLOCK_CAP_ALL; /* as in the descriptor, dl_abi_check */
+    beyond = info->caps & ~plugin->caps;
     caps_text(text, sizeof text, beyond);
     if (beyond != 0)
         return dl_error(err, DLOCK_INTERNAL,

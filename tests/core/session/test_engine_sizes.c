@@ -133,3 +133,26 @@ Test(sizes, core_says_the_size_of_each_structure)
     cr_expect_eq(calls, 2u);
     dlock_free(lock);
 }
+
+/* Gives a capability that is in no map, in its descriptor and in its sessions. */
+static enum dlock_status abler_open(void *self, const struct dlock_host *host,
+                                    const struct dlock_target *target, int64_t deadline_ns,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
+
+    info->caps |= DLOCK_CAP_ALL + 1u;
+    return status;
+}
+
+Test(sizes, a_capability_of_a_newer_plugin_is_cut)
+{
+    uint32_t caps;
+
+    plugin.caps |= DLOCK_CAP_ALL + 1u;
+    ops.open = abler_open;
+    dlt_engine_open(&engine, "sizes", &(struct dlt_setup){.plugin = &plugin});
+    caps = dlock_client_caps(engine.client);
+    cr_expect_neq(caps, 0u);
+    cr_expect_eq(caps & ~(uint32_t)DLOCK_CAP_ALL, 0u);
+}
