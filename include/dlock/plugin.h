@@ -88,7 +88,7 @@ enum dlock_request_flag {
 
 /* dlock_grant.flags */
 enum dlock_grant_flag {
-    DLOCK_GRANT_QUEUED = 1u << 0 /* with BUSY: my place is live for lease_ms from the start of this
+    DLOCK_GRANT_QUEUED = 1u << 0 /* with BUSY: the queue entry lasts lease_ms from the start of this
                                     call; `fence` is the store's counter now, and a later grant to
                                     this attempt shows a greater one */
 };
@@ -120,7 +120,7 @@ struct dlock_grant {
                           `watch`: from the last call answered QUEUED. At least 1, and never more
                           than req->ttl_ms, also where the store keeps a longer lease from before:
                           core refuses more (INTERNAL). May be less (queue, session): renewals go
-                          by it. QUEUED: how long the place lasts */
+                          by it. QUEUED: how long the queue entry lasts */
     int64_t since_ns;  /* OK from `lock` or `trylock`: the lease counts from this moment, at which
                           a later request of the same session, since answered, was sent. 0: from
                           the start of the call */
@@ -376,8 +376,8 @@ struct dlock_backend_ops {
                                  struct dlock_error *err);
 
     /* The live holders of all names beginning with prefix. A list that takes many exchanges may
-     * give each as long as the deadline gives the first. What was seen is told before a failure.
-     * */
+     * give each as long as the deadline gives the first. Holders that were found are
+     * reported before a failure. */
     enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                               struct dlock_error *err);
@@ -391,8 +391,8 @@ struct dlock_backend_ops {
                                     const char *owner, int64_t deadline_ns,
                                     struct dlock_error *err);
 
-    /* For dlock_client_probe: looks at the store again, reports each finding through fn (which may
-     * be NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
+    /* For dlock_client_probe: checks the store again, reports each check through fn (which may be
+     * NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
     enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
