@@ -12,10 +12,13 @@ local function stay_owner(name, ttl)
     return math.max(left, ttl)
 end
 
--- The deletion comes first: Redis does not refuse a script for memory once its first write has freed some.
+-- A foreign key is found before the first write: a failed downgrade leaves the lease. Of the writes the
+-- deletion comes first: Redis does not refuse a script for memory once its first write has freed some.
 local function become_reader(name, token, value, ttl)
     local lease = math.max(redis.call('PTTL', name.lock), ttl)
     local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
+    redis.call('HLEN', name.info)
+    redis.call('ZCARD', name.readers)
     lock_drop(name)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')

@@ -158,6 +158,29 @@ Test(redlock_scripts, REN_1_a_downgrade_in_trouble_leaves_the_next_one_alone)
     cr_expect_eq(dlt_unlock(&session, &writer), DLOCK_OK, "%s", session.err.message);
 }
 
+/* REN-1: a downgrade that fails because of a foreign key leaves the writer its lease: UNAVAILABLE
+ * does not end it, so that the name must not be free. */
+static void keeps_the_writer(const char *suffix)
+{
+    struct dlt_request writer, other;
+
+    take(&writer, "x", DLOCK_EXCLUSIVE);
+    take(&other, "y", DLOCK_EXCLUSIVE);
+    spoil("x", suffix);
+    writer.req.mode = DLOCK_SHARED;
+    writer.req.flags = DLOCK_REQ_DOWNGRADE;
+    renew_two(&writer, &other, DLOCK_UNAVAILABLE, DLOCK_OK);
+    cr_expect_eq(nodes_with("rl:{x}"), NODES, "%s", suffix);
+    cr_expect_eq(dlt_unlock(&session, &writer), DLOCK_OK, "%s: %s", suffix, session.err.message);
+    forget_all();
+}
+
+Test(redlock_scripts, REN_1_a_downgrade_that_fails_leaves_the_lease)
+{
+    keeps_the_writer("m");
+    keeps_the_writer("r");
+}
+
 /* UNL-1: what freed the name on all nodes is OK, whatever the keys beside it are. */
 static void unlocks_beside(const char *suffixes, enum dlock_mode mode)
 {
