@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define PAGE             200 /* readers that one answer tells of */
-#define FEW              8   /* with so many readers a name of several is inspected at alone */
+#define FEW              8   /* with so many readers a name of several is inspected alone */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 

@@ -31,7 +31,7 @@ struct listing {
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
     struct redis_inspected inspected;
-    struct dlock_holder names[REDIS_INSPECT_MOST]; /* to be inspected at; borrowed from seen */
+    struct dlock_holder names[REDIS_INSPECT_MOST]; /* to be inspected; borrowed from seen */
     size_t name_count;
     const unsigned char *prefix; /* of the names that are wanted */
     uint32_t prefix_len;

@@ -288,7 +288,7 @@ static void pipeline_put(struct redis_pool *pool, struct redis_pipeline *pipelin
 
 /* ---- asking ---- */
 
-/* A server that became a replica, or forgot us, is inspected at afresh. */
+/* A server that became a replica, or forgot us, is checked afresh. */
 static bool is_over(const struct redis_exchange *exchange)
 {
     return exchange->status == DLOCK_OK &&
@@ -378,7 +378,7 @@ static bool role_validate(const void *asked, redisReply *reply)
             memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL);
 }
 
-/* Who is no master, or does not say so, is inspected at afresh by the next connection. */
+/* Who is no master, or does not say so, is checked afresh by the next connection. */
 static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     const redisReply *reply, struct dlock_error *err)
 {
