@@ -44,6 +44,16 @@ static void set_up_end(struct resp_connection *connection)
     connection->secret = NULL;
 }
 
+/* Wipes as much as it removes: a password may be among it [C17]. */
+static void out_remove(struct resp_connection *connection, size_t len)
+{
+    if (len == 0)
+        return;
+    connection->out_len -= len;
+    memmove(connection->out, connection->out + len, connection->out_len);
+    explicit_bzero(connection->out + connection->out_len, len);
+}
+
 static void end(struct resp_connection *connection)
 {
     resolve_abandon(connection->job);
@@ -54,7 +64,7 @@ static void end(struct resp_connection *connection)
     set_up_end(connection);
     stream_close(&connection->stream);
     resp_reader_fini(&connection->reader);
-    connection->out_len = 0;
+    out_remove(connection, connection->out_len);
     connection->state = RESP_DOWN;
 }
 
@@ -147,8 +157,7 @@ bool resp_connection_flush(struct resp_connection *connection)
         }
         sent += step.done;
     }
-    memmove(connection->out, connection->out + sent, connection->out_len - sent);
-    connection->out_len -= sent;
+    out_remove(connection, sent);
     return true;
 }
 

@@ -181,7 +181,7 @@ static int secret_read(const struct dlock_target *target, const char *option, ch
     return snprintf(buf, size, "%s", password);
 }
 
-/* C17: a buffer that was sent from grows, and the old one is freed. */
+/* C17: at once, and after a buffer that was sent from has grown and the old one was freed. */
 Test(redlock_votes, C17_a_password_that_was_sent_is_wiped)
 {
     char *copy = NULL;
@@ -198,6 +198,7 @@ Test(redlock_votes, C17_a_password_that_was_sent_is_wiped)
     session.target.user = "ann";
     session.target.read_secret = secret_read;
     open_it();
+    cr_expect_not(dlt_heap_has(password + 1900, 100), "it was sent");
     request.req.mode = DLOCK_SHARED; /* takes a script, whose text the server needs */
     expect_try(DLOCK_OK, "");
     cr_expect_eq(dlt_unlock(&session, &request), DLOCK_OK, "%s", session.err.message);
