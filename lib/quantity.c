@@ -54,7 +54,7 @@ const char *dl_quantity_int(const char *text, int64_t *number)
 {
     const char *end = NULL, *why = digits_read(text + (text[0] == '-'), number, &end);
 
-    if (text[0] == '-')
+    if (why == NULL && text[0] == '-')
         *number = -*number;
     return why == NULL && *end != '\0' ? not_a_number : why;
 }

@@ -85,6 +85,7 @@ Test(option, numbers)
 {
     accepted("count", "-4", -4);
     accepted("count", "64", 64);
+    refused("count", "-9223372036854775808", "count=-9223372036854775808 is too large");
     refused("count", "65", "count=65 is not in -4..64");
     refused("count", "--4", "count=--4 is not a decimal number");
     refused("count", "4x", "count=4x is not a decimal number");
