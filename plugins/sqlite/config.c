@@ -155,7 +155,7 @@ static enum dlock_status directory_check(const struct sqlite_config *config,
     enum dlock_status status = DLOCK_OK;
 
     if (stat(config->directory, &directory) != 0)
-        return sqlite_os_error_fail(err, config->directory, "look at", errno);
+        return sqlite_os_error_fail(err, config->directory, "examine", errno);
     if ((directory.st_mode & S_IWOTH) == 0 || (file->st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return DLOCK_OK;
     status = sibling_check(config, file, "-wal", err);

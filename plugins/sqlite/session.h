@@ -5,18 +5,19 @@
  * A store is one SQLite file in WAL mode, with a row for each name ever locked. A session is one
  * connection, and a mapping of the wake file beside the store.
  *
- *   plugin        the slots, in the order of plugin.h
- *   lease         taking and ending leases        renew     extending them
- *   watch         sleeping until a grant          inspect   who holds what
- *   probe         the checks of doctor
- *   queue         who is next for a name          name      the row of a name, and its readers
- *   setup         the first open of a file        layout    recognising and upgrading a store
- *   db            connection and transactions     statements  all SQL
- *   wake_file     the order of writers, and waking waiters   wake_map   finding and mapping the
- * file ticket_lock   the order itself                directory  a lock on the directory config from
- * the URI to a file          filesystem, links   what is on the way there clock         the time of
- * leases              errmap, os_error    errors as statuses fork_guard    forked children sigxfsz
- * limits on the size of files
+ *   plugin      the slots, in the order of plugin.h
+ *   lease       taking and ending leases       renew        extending them
+ *   watch       sleeping until a grant         inspect      who holds what
+ *   probe       the checks of doctor           queue        who is next for a name
+ *   name        a name's row and its readers   setup        the first open of a file
+ *   layout      making and upgrading a store   db           connection and transactions
+ *   statements  all SQL                        wake_file    order of writers, waking of waiters
+ *   wake_map    finding and mapping that file  ticket_lock  the order itself
+ *   directory   a lock on the directory        config       from the URI to a file
+ *   filesystem  the kind of file system        links        symbolic links in the path
+ *   clock       the time of leases             errmap       errors of SQLite as statuses
+ *   os_error    values of errno as statuses    fork_guard   forked children
+ *   sigxfsz     limits on the size of files
  *
  * A file calls those below it only. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.

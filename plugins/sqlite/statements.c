@@ -4,11 +4,12 @@
  * row whose until_ns is not in the future, whatever the rest of it says.
  *
  *   locks    a row for each name ever locked. It is never deleted, so that `fence`, the first
- * number of the last grant, survives. `token` holds the name exclusively while it lives. `crowd` is
- * the waiters_mask of the name: the tables in which there may be rows of it. Usually it is 0, and
- * the other tables are not read. readers  a row for each shared lease waiters  a row for each queue
- * entry of a name, in the order of `place`. lease_ns is how long a grant to this waiter lasts:
- * waiter_lease, or the ttl if that is shorter.
+ *            number of the last grant, survives. `token` holds the name exclusively while it
+ *            lives. `crowd` is the waiters_mask of the name: the tables in which there may be
+ *            rows of it. Usually it is 0, and the other tables are not read.
+ *   readers  a row for each shared lease
+ *   waiters  a row for each queue entry of a name, in the order of `place`. lease_ns is how long
+ *            a grant to this waiter lasts: waiter_lease, or the ttl if that is shorter.
  *
  * Layout 1 had one table, "names". The upgrade drops it and does not extend it: a program of that
  * layout that has the file open fails at its next statement, and cannot overlook readers and queue.

@@ -9,13 +9,13 @@
  *
  *   - A process that finds it free, with no waiter, enters. The others take a ticket and sleep.
  *   - A process that exits wakes the owner of the oldest ticket. Until that owner is awake, the
- * same session may enter again, for SQ_TICKET_RUN_NS: a waiter that gets no processor delays
- * nobody, and the order is right again when it does.
+ *     same session may enter again, for SQ_TICKET_RUN_NS: a waiter that gets no processor
+ *     delays nobody, and the order is right again when it does.
  *   - A holder is passed after SQ_TICKET_HOLDER_NS.
  *   - A waiter that could enter and does not is skipped after SQ_TICKET_WAITER_NS by the next
- *     waiter; if that one is dead too, later, by others, and then two at once, four, eight. A
- * waiter that gave up is skipped at once. A waiter that was skipped and lives enters as soon as the
- *     lock is free.
+ *     waiter. If that one is dead, too, others skip it later, and then two at once, four, eight.
+ *   - A waiter that gave up is skipped at once.
+ *   - A waiter that was skipped and lives enters as soon as the lock is free.
  */
 #ifndef SQLITE_TICKET_LOCK_H
 #define SQLITE_TICKET_LOCK_H
