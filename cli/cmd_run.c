@@ -405,9 +405,9 @@ static int run_release(struct run *run, int exit_code)
     if (exit_code == CLI_EXIT_LOST)
         return exit_code;
     if (status == DLOCK_LOST) {
-        cli_output_fail(
-            run->cli, "%s: lock lost: another owner had it, or nobody, when the command had ended",
-            run->printable);
+        cli_output_fail(run->cli,
+                        "%s: lock lost: this run did not hold it any more when the command ended",
+                        run->printable);
         supervise_loss_write(&run->outcome, DLOCK_REASON_TAKEN);
         return CLI_EXIT_LOST;
     }
