@@ -19,8 +19,9 @@
 
 #define WARM_UP 100 /* rounds before those that are measured */
 
-/* Heap that may be there in addition: less than the smallest block a round. */
-#define HEAP_SLACK   1024
+/* Heap that may be there in addition: the parts of one connection that was just lost (2,432 bytes
+ * seen), and less than the smallest block a round. */
+#define HEAP_SLACK   4096
 #define HEAP_A_ROUND 4
 
 #define HEAP_A_CONNECTION 24576 /* 20 KB seen */
