@@ -403,22 +403,22 @@ static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeli
                                     int64_t deadline_ns, struct dlock_error *err)
 {
     static const char command[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
-    struct redis_exchange look = {.bytes = command,
-                                  .len = sizeof command - 1,
-                                  .reply_max = ROLE_MAX_BYTES,
-                                  .deadline_ns = deadline_ns,
-                                  .validate = role_validate};
+    struct redis_exchange exchange = {.bytes = command,
+                                      .len = sizeof command - 1,
+                                      .reply_max = ROLE_MAX_BYTES,
+                                      .deadline_ns = deadline_ns,
+                                      .validate = role_validate};
     int64_t seen_ns = atomic_load(&pipeline->role_ns), now_ns = now(pool);
     enum dlock_status status = DLOCK_OK;
 
     if (now_ns - seen_ns < ROLE_LASTS_NS ||
         !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns) ||
-        !redis_pipeline_exchange(pipeline, &look))
+        !redis_pipeline_exchange(pipeline, &exchange))
         return DLOCK_OK;
-    if (look.status != DLOCK_OK)
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", look.why);
-    status = role_judge(pool, pipeline, look.reply, err);
-    freeReplyObject(look.reply);
+    if (exchange.status != DLOCK_OK)
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", exchange.why);
+    status = role_judge(pool, pipeline, exchange.reply, err);
+    freeReplyObject(exchange.reply);
     return status;
 }
 

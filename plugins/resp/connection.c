@@ -186,10 +186,10 @@ bool resp_connection_add(struct resp_connection *connection, const char *bytes, 
 static bool is_rotated(struct resp_connection *connection)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    const char *told = connection->secret != NULL ? connection->secret : "";
+    const char *sent = connection->secret != NULL ? connection->secret : "";
     char *secret = NULL;
     bool rotated = connection->user->read_secret(connection, &secret, &err) == DLOCK_OK &&
-                   strcmp(secret != NULL ? secret : "", told) != 0;
+                   strcmp(secret != NULL ? secret : "", sent) != 0;
 
     dl_secret_free(secret);
     return rotated;

@@ -52,7 +52,7 @@ static void flag(const char *text, size_t len, const char *name, const char *yes
 
 /* CONFIG SET appendonly yes begins with a rewrite. Until that has succeeded nothing counts that was
  * written to the file, although aof_enabled is 1; the sizes are 0 for so long. */
-static void aof_look(struct resp_info *info, const char *text, size_t len)
+static void aof_parse(struct resp_info *info, const char *text, size_t len)
 {
     bool rewriting = false, scheduled = false, fine = true;
     int64_t base = -1, current = -1;
@@ -83,7 +83,7 @@ void resp_info_parse(struct resp_info *info, const char *text, size_t len)
     number(text, len, "maxmemory", &info->max_memory);
     (void)field(text, len, "maxmemory_policy", info->policy, sizeof info->policy);
     flag(text, len, "aof_enabled", "1", &info->aof);
-    aof_look(info, text, len);
+    aof_parse(info, text, len);
     flag(text, len, "loading", "1", &info->loading);
     (void)field(text, len, "role", info->role, sizeof info->role);
     (void)field(text, len, "run_id", info->run_id, sizeof info->run_id);

@@ -57,7 +57,7 @@ static bool add_identity(struct resp_setup *setup)
     return fine && add(setup, Q_SETNAME, (const char *[]){"CLIENT", "SETNAME", "dlock"}, 3);
 }
 
-static bool add_look(struct resp_setup *setup)
+static bool add_info(struct resp_setup *setup)
 {
     static const char *const sections[] = {"server", "memory", "persistence", "replication"};
     bool fine = true;
@@ -73,7 +73,7 @@ bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config
     *setup = (struct resp_setup){.config = config, .info = info};
     if (info != NULL)
         *info = (struct resp_info){.uptime_s = 0};
-    return (!identity || add_identity(setup)) && (info == NULL || add_look(setup));
+    return (!identity || add_identity(setup)) && (info == NULL || add_info(setup));
 }
 
 void resp_setup_end(struct resp_setup *setup)
