@@ -124,7 +124,7 @@ function header(file, name,   path, i) {
         (path = found("plugins/net/" name)) != "" || (path = found("plugins/resp/" name)) != "")
         return path
     gsub(/^(\.\.\/)+/, "", name)
-    if ((path = found("plugins/" name)) != "" || (path = found(name)) != "")
+    if ((path = found("plugins/" name)) != "" || (path = found("core/" name)) != "" || (path = found(name)) != "")
         return path
     for (i = 1; i <= file_count; i++) # of another plugin?
         if (files[i] ~ /^plugins\// && base(files[i]) == name)
@@ -174,10 +174,15 @@ function reaches(a, b, kind,   i) {
     return 0
 }
 
-function check_cycles(   i) {
+function check_cycles(   i, a, b) {
     for (i = 1; i <= use_count; i++)
-        if (used[i] in defined && !in_header[used[i]])
+        if (used[i] in defined && !in_header[used[i]]) {
             join(user[i], defined[used[i]], used[i])
+            a = folder_of(user[i])
+            b = folder_of(defined[used[i]])
+            if (used[i] ~ /^dl_/ && !may_include(a, b)) # without an #include, too
+                complain("direction", a " " b, user[i] " needs " used[i] " of " defined[used[i]])
+        }
     for (i = 1; i <= edge_count; i++) {
         visit++
         if (reaches(edge_to[i], edge_from[i], edge_kind[i]))
@@ -193,7 +198,9 @@ function names_its_file(name, unit,   file, first, prefix, header_of) {
     sub(/^cmd_/, "", file) # a command of cli
     if (match(name, "^(dl|my|cli|" base(folder_of(unit)) ")_"))
         prefix = substr(name, 1, RLENGTH)
-    if (begins(name, prefix file) || begins(name, file))
+    if (prefix == "" && unit ~ /^(core|lib)\//)
+        return 0
+    if (begins(name, prefix file))
         return 1
     first = file
     while (sub(/_[^_]*$/, "", first)) {
@@ -210,25 +217,25 @@ function begins(name, words) {
 
 function check_names(   name) {
     for (name in defined)
-        if (name !~ /^dlock_/ && name != "main" && !names_its_file(name, defined[name]))
+        if ((name !~ /^dlock_/ || defined[name] !~ /^core\//) && name != "main" && !names_its_file(name, defined[name]))
             complain("name", name, defined[name] ".c: " name " does not begin with the name of its file")
 }
 
-function check_locked(   i, locks, name, count, word, k) {
+function check_locked(   i, locks, name, count, word, k, text) {
     for (i = 1; i <= function_count; i++) {
         name = function_name[i]
-        locks = function_text[i] ~ /(^|[^a-z_0-9])([a-z_0-9]*_)?(try|re)?lock\(/
+        text = function_text[i]
         if (name ~ /_locked$/) {
-            if (match(function_text[i], /mutex_lock\(/)) {
+            if (match(text, /(^|[^a-z_0-9])(pthread_mutex_)?lock\(/)) {
                 k = RSTART
-                if (!match(function_text[i], /mutex_unlock\(/) || RSTART > k)
+                if (!match(text, /unlock\(/) || RSTART > k)
                     complain("locked", name, function_file[i] ": " name " takes a mutex")
             }
             continue
         }
-        if (locks)
-            continue
-        count = split(function_text[i], word, /[^A-Za-z0-9_]+/)
+        if (match(text, /(^|[^a-z_0-9])([a-z_0-9]*_)?(try|re)?lock\(/)) # what is before it has no mutex
+            text = substr(text, 1, RSTART)
+        count = split(text, word, /[^A-Za-z0-9_]+/)
         for (k = 1; k <= count; k++)
             if (word[k] ~ /_locked$/)
                 complain("locked", name, function_file[i] ": " name " calls " word[k] " without the mutex")
@@ -240,6 +247,7 @@ function check_words(   i, count, part, k, plain) {
         count = split(tolower(used[i]), part, "_")
         for (k = 1; k <= count; k++) {
             plain = part[k]
+            sub(/[0-9]+$/, "", plain)
             if (!(plain in old_word))
                 sub(/s$/, "", plain)
             if (plain in old_word && !((plain, used[i]) in said) &&

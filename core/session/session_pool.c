@@ -189,8 +189,8 @@ static int64_t recheck_ns_locked(const struct dl_pool *pool, int64_t now_ns)
 
 /* Waits in the queue until it is served (true), or until the deadline. The mutex is held before,
  * and not after. */
-static bool fifo_await(struct dl_pool *pool, struct dl_wait_fifo *fifo,
-                       struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
+static bool fifo_await_locked(struct dl_pool *pool, struct dl_wait_fifo *fifo,
+                              struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
 {
     const struct dl_clock *clock = &pool->host->clock;
     int64_t now_ns = dl_clock_now(clock);
@@ -234,7 +234,7 @@ static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int6
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
     }
-    got = fifo_await(pool, fifo, &waiter, deadline_ns);
+    got = fifo_await_locked(pool, fifo, &waiter, deadline_ns);
     *out = waiter.got;
     dl_wait_fifo_waiter_fini(&waiter);
     return got;

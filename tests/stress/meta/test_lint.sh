@@ -17,7 +17,7 @@ good_tree() {
 /* strcpy(a, b) and ops->open() in a comment are no calls. */
 #include <stdio.h>
 
-int good(const struct ops *ops)
+int dl_good(const struct ops *ops)
 {
     return ops->open == NULL ? puts("atoi(\"1\") // in a string") : 0;
 }
@@ -90,7 +90,7 @@ sees_code "plugins include nothing of core" plugins/p/plugin.c '#include <dlock/
 sees_code "plugins include nothing of core" plugins/p/plugin.c '#include "sys/clock.h"'
 sees_code "commands and benchmarks use the public interface" cli/main.c '#include <dlock/plugin.h>'
 sees "no file above 500 lines" core/a.c "$(file_of 501)"
-sees "no function above 60 lines" core/a.c "$(function_of 61 a)"
+sees "no function above 60 lines" core/a.c "$(function_of 61 dl_a)"
 sees_code "nothing is marked as left to do" core/a.c '/* TODO */'
 sees "each C file names the licence" core/a.c 'extern int a;'
 sees "no tab and no space at the end of a line" tests/x.cmake '# x '
@@ -111,6 +111,10 @@ sees_files() {
     check "sees: ${rule:-nothing} ($what)" same "$rule" "$(complaints)"
 }
 
+calls() {
+    printf 'int %s(void)\n{\n    return %s();\n}' "$1" "$2"
+}
+
 rule="a folder includes those below it, and no plugin another"
 picture="docs/architecture.md shows which folder includes which"
 sees_files "" "downward" core/client/a.h 'extern int a;' core/hold/b.c '#include "client/a.h"'
@@ -121,13 +125,12 @@ sees_files "$rule;$picture" "resp of redis" plugins/redis/a.h 'extern int a;' pl
 sees_files "$rule;commands and benchmarks use the public interface" "the command of core" \
     core/sys/a.h 'extern int a;' cli/b.c '#include "core/sys/a.h"'
 
+sees_files "$rule;$picture" "upward beside the search path" core/hold/a.h 'extern int a;' core/client/b.c '#include "../hold/a.h"'
+sees_files "$rule" "upward without an include" core/hold/a.c "$(calls dl_a puts)" core/client/b.c "$(calls dl_b dl_a)"
 sees_files "$picture" "a folder that is not drawn" core/acquire/a.c 'extern int a;'
 sees_files "$picture" "a folder that is drawn above" core/hold/a.h 'extern int a;' core/api/b.c '#include "hold/a.h"'
 
 rule="no cycle of files inside a folder"
-calls() {
-    printf 'int %s(void)\n{\n    return %s();\n}' "$1" "$2"
-}
 sees_files "" "one way" core/hold/a.c "$(calls dl_a dl_b)" core/hold/b.c "$(calls dl_b puts)"
 sees_files "$rule" "two files" core/hold/a.c "$(calls dl_a dl_b)" core/hold/b.c "$(calls dl_b dl_a)"
 sees_files "$rule" "three files" core/hold/a.c "$(calls dl_a dl_b)" \
@@ -137,6 +140,8 @@ sees_files "$rule" "two headers" core/hold/a.h '#include "hold/b.h"' core/hold/b
 rule="a function begins with the name of its file"
 sees_files "" "of the file" core/hold/a_b.c "$(calls dl_a_b_take puts)"
 sees_files "$rule" "of another" core/hold/a_b.c "$(calls dl_c_take puts)"
+sees_files "$rule" "of the file, without dl" core/hold/a.c "$(calls a_take puts)"
+sees_files "$rule" "public, in a plugin" plugins/p/a.c "$(calls dlock_a_take puts)"
 sees_files "$rule" "the name without an end" core/hold/a.c "$(calls dl_about puts)"
 
 rule="a function named _locked is called with the mutex, and takes none"
@@ -147,6 +152,8 @@ body() {
 sees_files "" "by one that locks" core/hold/a.c "$(body dl_a "$take"$'\n    dl_b_locked();\n'"$give")"
 sees_files "" "by a _locked one" core/hold/a.c "$(body dl_a_locked '    dl_b_locked();')"
 sees_files "$rule" "without" core/hold/a.c "$(body dl_a '    dl_b_locked();')"
+sees_files "$rule" "before it locks" core/hold/a.c "$(body dl_a '    dl_b_locked();'$'\n'"$take"$'\n'"$give")"
+sees_files "$rule" "takes it by a short name" core/hold/a.c "$(body dl_a_locked '    lock(m);')"
 sees_files "$rule" "takes it" core/hold/a.c "$(body dl_a_locked "$take")"
 sees_files "" "gives it back for a while" core/hold/a.c "$(body dl_a_locked "$give"$'\n'"$take")"
 
@@ -154,6 +161,7 @@ rule="no old word of the glossary in a name"
 sees_files "" "in a comment" core/hold/a.c '/* the keeper */'
 sees_files "$rule" "a variable" core/hold/a.c 'extern int late_keeper;'
 sees_files "$rule" "several" core/hold/a.c 'extern int sleepers;'
+sees_files "$rule" "with a number" core/hold/a.c 'extern int keeper2;'
 sees_files "$rule" "a type" core/hold/a.c 'struct dl_keeper;'
 sees_files "$rule" "a file" core/hold/keeper.c 'extern int a;'
 
@@ -183,7 +191,7 @@ check "sees: $rule" same "$rule" "$(tidy_of 'return n == n && args;')"
 # The limits themselves pass.
 good_tree
 file_of 500 >"$tap_tmp/tree/core/a.c"
-function_of 60 b >"$tap_tmp/tree/core/b.c"
+function_of 60 dl_b >"$tap_tmp/tree/core/b.c"
 printf '/* SPDX-License-Identifier: MIT */\n%s\n' 'int a = x->ops->open(y);' \
     >"$tap_tmp/tree/core/session/dispatch.c"
 check "a file and a function at the limit pass" same "" "$(complaints)"
