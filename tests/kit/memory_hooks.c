@@ -5,12 +5,13 @@
 #include "registry.h"
 
 #include <search.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct memory_hooks *all;
+static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER; /* of those that add one */
+static _Atomic(struct memory_hooks *) all;
 
 static struct memory_hooks *hooks_new(const char *id)
 {
@@ -24,19 +25,29 @@ static struct memory_hooks *hooks_new(const char *id)
     return hooks;
 }
 
+static struct memory_hooks *hooks_find(const char *id)
+{
+    struct memory_hooks *hooks = atomic_load(&all);
+
+    while (hooks != NULL && strcmp(hooks->id, id) != 0)
+        hooks = hooks->next;
+    return hooks;
+}
+
+/* Without a mutex in most calls: each reading of a store's clock comes here. A mutex would order
+ * threads that the plugin does not order, and a forked child might inherit it locked. */
 struct memory_hooks *memory_hooks_of(const char *id)
 {
-    struct memory_hooks *hooks = NULL;
+    struct memory_hooks *hooks = hooks_find(id);
 
+    if (hooks != NULL)
+        return hooks;
     (void)pthread_mutex_lock(&all_mutex);
-    for (hooks = all; hooks != NULL; hooks = hooks->next) {
-        if (strcmp(hooks->id, id) == 0)
-            break;
-    }
+    hooks = hooks_find(id);
     if (hooks == NULL) {
         hooks = hooks_new(id);
-        hooks->next = all;
-        all = hooks;
+        hooks->next = atomic_load(&all);
+        atomic_store(&all, hooks);
     }
     (void)pthread_mutex_unlock(&all_mutex);
     return hooks;
