@@ -90,6 +90,7 @@ Test(option, numbers)
     refused("count", "--4", "count=--4 is not a decimal number");
     refused("count", "4x", "count=4x is not a decimal number");
     refused("count", "-", "count=- is not a decimal number");
+    refused("count", "-9223372036854775808", "count=-9223372036854775808 is too large");
     accepted("limit", "1", 1);
     accepted("limit", "4k", 4096);
     accepted("limit", "1G", 1073741824);
