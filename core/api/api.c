@@ -20,6 +20,16 @@
 
 #include <string.h>
 
+static bool client_usable(const struct dlock_client *client)
+{
+    return client != NULL && !dl_client_forked(client);
+}
+
+static bool lock_usable(const struct dlock *lock)
+{
+    return lock != NULL && client_usable(lock->client);
+}
+
 static enum dlock_status client_check(const struct dlock_client *client, struct dlock_error *err)
 {
     dl_error_begin(err);
@@ -70,9 +80,7 @@ enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_o
 
 void dlock_client_shutdown(struct dlock_client *client)
 {
-    struct dlock_error e;
-
-    if (client_check(client, &e) == DLOCK_OK)
+    if (client_usable(client))
         dl_client_shutdown(client);
 }
 
@@ -84,9 +92,7 @@ void dlock_client_close(struct dlock_client *client)
 
 uint32_t dlock_client_caps(struct dlock_client *client)
 {
-    struct dlock_error e;
-
-    return client_check(client, &e) == DLOCK_OK ? dl_session_pool_caps(&client->pool) : 0;
+    return client_usable(client) ? dl_session_pool_caps(&client->pool) : 0;
 }
 
 const char *dlock_client_uri(struct dlock_client *client)
@@ -104,9 +110,7 @@ const char *dlock_client_server(struct dlock_client *client)
 
 int dlock_client_fd(struct dlock_client *client)
 {
-    struct dlock_error e;
-
-    return client_check(client, &e) == DLOCK_OK ? client->events.fd : -1;
+    return client_usable(client) ? client->events.fd : -1;
 }
 
 int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
@@ -224,17 +228,13 @@ enum dlock_status dlock_adopt(struct dlock *lock, const char *token, struct dloc
 
 void dlock_cancel(struct dlock *lock)
 {
-    struct dlock_error e;
-
-    if (lock_check(lock, &e) == DLOCK_OK)
+    if (lock_usable(lock))
         dl_cancel(lock);
 }
 
 void dlock_cancel_reset(struct dlock *lock)
 {
-    struct dlock_error e;
-
-    if (lock_check(lock, &e) == DLOCK_OK)
+    if (lock_usable(lock))
         dl_cancel_reset(lock);
 }
 
@@ -246,21 +246,21 @@ static struct dl_lease *lease_of(const struct dlock *lock)
 
 enum dlock_state dlock_state(const struct dlock *lock)
 {
-    if (lock == NULL || dl_client_forked(lock->client))
+    if (!lock_usable(lock))
         return DLOCK_STATE_FREE;
     return dl_lease_state(lease_of(lock), dl_client_now(lock->client));
 }
 
 int64_t dlock_remaining_ms(const struct dlock *lock)
 {
-    if (lock == NULL || dl_client_forked(lock->client))
+    if (!lock_usable(lock))
         return 0;
     return dl_lease_left_ns(lease_of(lock), dl_client_now(lock->client)) / DL_NS_PER_MS;
 }
 
 uint64_t dlock_fence(const struct dlock *lock)
 {
-    if (lock == NULL || dl_client_forked(lock->client))
+    if (!lock_usable(lock))
         return 0;
     return atomic_load(&lock->fence);
 }
@@ -270,7 +270,7 @@ size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
     unsigned char token[DLOCK_TOKEN_SIZE];
     bool held;
 
-    if (lock == NULL || hex == NULL || size < DLOCK_TOKEN_CHARS || dl_client_forked(lock->client))
+    if (hex == NULL || size < DLOCK_TOKEN_CHARS || !lock_usable(lock))
         return 0;
     (void)pthread_mutex_lock(&lock->client->mutex);
     held = dlock_state(lock) != DLOCK_STATE_FREE;

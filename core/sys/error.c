@@ -11,7 +11,8 @@
 
 /* What nodes said in this thread's last call. */
 static _Thread_local struct {
-    const struct dlock_error *err; /* the caller's, to which it belongs */
+    const struct dlock_error *err; /* to which it belongs: that of the call in progress, then the
+                                      caller's */
     uint32_t count;
     struct dlock_node_error node[DLOCK_NODE_ERRORS_MAX];
 } nodes;
@@ -20,7 +21,8 @@ static _Thread_local struct {
 
 void dl_error_begin(struct dlock_error *err)
 {
-    nodes.err = NULL;
+    nodes.err = err;
+    nodes.count = 0;
     err->nodes = nodes.node;
     dl_error_reset(err);
 }
@@ -69,13 +71,14 @@ static uint32_t node_count(const struct dlock_error *err)
     return err->node_count < DLOCK_NODE_ERRORS_MAX ? err->node_count : DLOCK_NODE_ERRORS_MAX;
 }
 
-/* The nodes are sanitised where they are. */
+/* The nodes are sanitised where they are. They belong to another call if a callback of this call
+ * made one: then this call has none. */
 static void nodes_export(const struct dlock_error *to, const struct dlock_error *from)
 {
-    if (from->nodes != nodes.node)
+    if (nodes.err != from)
         return;
     nodes.err = to;
-    nodes.count = node_count(from);
+    nodes.count = from->nodes == nodes.node ? node_count(from) : 0;
     for (uint32_t i = 0; i < nodes.count; i++) {
         struct dlock_node_error *node = &nodes.node[i];
 
@@ -122,9 +125,9 @@ enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_err
 {
     size_t size;
 
+    nodes_export(to, from);
     if (to == NULL)
         return status;
-    nodes_export(to, from);
     size = to->struct_size != 0 ? to->struct_size : SIZE_FIRST;
     if (size >= sizeof *to)
         error_export(to, from, status);

@@ -10,7 +10,8 @@
 
 #include <dlock/types.h>
 
-/* The error of a public call: empty, with room for what nodes say, which is the thread's. */
+/* The error of a public call: empty, with room for what nodes say, which is the thread's. The call
+ * ends with dl_error_export. */
 void dl_error_begin(struct dlock_error *err);
 
 /* No error; nodes stays as it is. */

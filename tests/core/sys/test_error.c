@@ -4,6 +4,7 @@
 #include "sys/error.h"
 
 #include <criterion/criterion.h>
+#include <dlock/dlock.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,6 +154,56 @@ Test(error, nodes_belong_to_the_callers_error_and_to_its_thread)
     cr_expect_null(elsewhere);
     dl_error_begin(&from); /* the next call */
     cr_expect_null(dlock_error_node(&to, 0));
+}
+
+/* A call that succeeds or fails for one node. */
+static void call_with_node(struct dlock_error *to, const char *text)
+{
+    struct dlock_error from;
+
+    dl_error_begin(&from);
+    (void)snprintf(from.nodes[0].message, sizeof from.nodes[0].message, "%s", text);
+    from.node_count = 1;
+    (void)dl_error_export(to, &from, DLOCK_NO_QUORUM);
+}
+
+Test(error, nodes_stay_over_a_call_that_takes_no_error)
+{
+    struct dlock_error to = DLOCK_ERROR_INIT;
+
+    call_with_node(&to, "kept");
+    dlock_cancel(NULL);
+    dlock_cancel_reset(NULL);
+    dlock_client_shutdown(NULL);
+    cr_expect_eq(dlock_client_caps(NULL), 0u);
+    cr_expect_eq(dlock_client_fd(NULL), -1);
+    cr_assert_not_null(dlock_error_node(&to, 0));
+    cr_expect_str_eq(dlock_error_node(&to, 0)->message, "kept");
+}
+
+/* A callback of dlock_client_list may use another client. */
+Test(error, nodes_of_a_call_in_a_callback_are_not_those_of_the_outer_call)
+{
+    struct dlock_error from, outer = DLOCK_ERROR_INIT, inner = DLOCK_ERROR_INIT;
+
+    dl_error_begin(&from);
+    from.node_count = 1;
+    call_with_node(&inner, "inner");
+    (void)dl_error_export(&outer, &from, DLOCK_OK);
+    cr_expect_null(dlock_error_node(&outer, 0));
+    cr_assert_not_null(dlock_error_node(&inner, 0));
+    cr_expect_str_eq(dlock_error_node(&inner, 0)->message, "inner");
+}
+
+/* The error of a call has the address of its caller's next one. */
+Test(error, nodes_of_a_call_without_an_error_belong_to_none)
+{
+    struct dlock_error from;
+
+    dl_error_begin(&from);
+    from.node_count = 1;
+    (void)dl_error_export(NULL, &from, DLOCK_NO_QUORUM);
+    cr_expect_null(dlock_error_node(&from, 0));
 }
 
 Test(error, an_error_without_nodes_has_none)
