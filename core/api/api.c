@@ -168,6 +168,8 @@ enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
 
+    if (status == DLOCK_OK && mode != DLOCK_EXCLUSIVE && mode != DLOCK_SHARED)
+        status = dl_error(&e, DLOCK_INVALID, "a mode of %d", (int)mode);
     if (status == DLOCK_OK && timeout_ms < DLOCK_WAIT)
         status = dl_error(&e, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
     if (status == DLOCK_OK && atomic_load(&lock->client->unfit))

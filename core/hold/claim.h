@@ -16,7 +16,7 @@
 #include "client/client.h"
 
 struct dl_claim {
-    struct dlock_request req; /* slot is constant */
+    struct dlock_request req; /* its member `attempt` is constant */
     struct dl_session
         *lease_session;  /* if leases live in sessions: the session, while acquiring and held */
     bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */

@@ -83,6 +83,7 @@ void dlt_case_misuse_of_options(struct dlt_run *run)
     REFUSED(client, .label = "12345678901234567890123456789012345678901234567890123456789012345");
     lock = dlt_lock(run, client, "x", 0);
     DLT_STATUS(dlock_timedlock(lock, -4, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_acquire(lock, (enum dlock_mode)2, DLOCK_TRY, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_timedlock(lock, INT64_MIN, &dlt_err), DLOCK_INVALID);
     DLT_OK(dlock_timedlock(lock, INT64_MAX, &dlt_err));
     dlock_free(lock);
