@@ -191,7 +191,7 @@ struct dlock_error {
  * What server number `index` said in the call that filled *err; NULL: there is none.
  *
  * Stores of one server fill none. The answer belongs to the calling thread: it lasts until that
- * thread calls a function of dlock again that talks to a store. Another thread gets NULL, and so
+ * thread calls a function again that takes a struct dlock_error. Another thread gets NULL, and so
  * does a copy of *err.
  */
 DLOCK_API const struct dlock_node_error *dlock_error_node(const struct dlock_error *err,
