@@ -27,7 +27,7 @@ static enum dlock_status work_under(struct dlock *lock, struct dlock_error *err)
     if (status != DLOCK_OK)
         return status;
     (void)printf("mine, fence %" PRIu64 "\n", dlock_fence(lock));
-    /* A lease can be lost at any time: look before each step, and give the fence to whatever
+    /* A lease can be lost at any time: check before each step, and give the fence to whatever
      * stores the result, so that it can refuse a step that comes too late. */
     for (int step = 1; step <= 3 && dlock_state(lock) != DLOCK_STATE_LOST; step++) {
         (void)printf("step %d, valid for %" PRId64 " ms\n", step, dlock_remaining_ms(lock));

@@ -5,7 +5,7 @@
  * A status says what is known. There are three answers to "do I hold the lock now?":
  *   - yes: DLOCK_OK;
  *   - no: DLOCK_BUSY, DLOCK_TIMEOUT, DLOCK_LOST and others;
- *   - nobody knows: DLOCK_UNKNOWN. The store may have executed the request, or not.
+ *   - not known: DLOCK_UNKNOWN. The store may have executed the request, or not.
  */
 #ifndef DLOCK_TYPES_H
 #define DLOCK_TYPES_H
@@ -120,7 +120,7 @@ struct dlock_holder {
     enum dlock_mode mode;
     const void *name;
     uint32_t name_len;
-    uint32_t waiters;     /* queued in the store; UINT32_MAX: the store does not know */
+    uint32_t waiters;     /* queued in the store; UINT32_MAX: not known */
     uint64_t fence;       /* the first number of the grant; 0: none */
     uint32_t fence_room;  /* so many more belong to it: the present thread's may be one of them */
     int64_t remaining_ms; /* of the lease, on the store's clock */
@@ -131,7 +131,7 @@ struct dlock_holder {
     const char *label;
 };
 
-/* true ends the inspect or list. It may not call into the same client. */
+/* Returns true to end the inspect or list. The callback must not call into the same client. */
 typedef bool dlock_holder_fn(void *arg, const struct dlock_holder *holder);
 
 /* One check of a store: for people, in words that may change. Borrowed for the callback. */

@@ -96,6 +96,7 @@ sees "each C file names the licence" core/a.c 'extern int a;'
 sees "no tab and no space at the end of a line" tests/x.cmake '# x '
 sees "pages name files that exist" README.md 'See [this](docs/none.md).'
 sees "pages name files that exist" cli/README.md 'See [that](good.c) and `core/good.c`, `core/none.c`.'
+sees "pages name functions that exist" README.md 'See `dl_good`, `dl_gone()` and `good`.'
 sees_code "clang-format has nothing to change" core/a.c 'int  a;'
 sees "shellcheck has nothing to say" tests/x.sh '#!/bin/sh'$'\n''echo $1'
 
