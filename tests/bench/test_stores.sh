@@ -69,7 +69,7 @@ check "busy processes end with it" ends 0 --rounds 1 --duration 20ms --busy 2 --
 check "a store that cannot be opened is a failure" ends 1 --uri sqlite:///nowhere/x.db --workload alone
 check "a directory that is not there is a failure" ends 1 --directory /nowhere
 check "no more waiters than there is room for" ends 0 --rounds 1 --duration 20ms --threads 128 \
-    --processes 128 --workload waiters
+    --processes 128 --workload waiters --uri "sqlite=sqlite://$tap_tmp/waiters.db?connect_timeout=60s"
 check "an option that is unknown is a usage error" ends 64 --fast
 check "a workload that is unknown is a usage error" ends 64 --workload lazy
 check "a time without a unit is a usage error" ends 64 --duration 5
