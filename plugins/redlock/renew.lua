@@ -17,7 +17,7 @@ end
 local function become_reader(name, token, value, ttl)
     local lease = math.max(redis.call('PTTL', name.lock), ttl)
     local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
-    redis.call('HLEN', name.info)
+    redis.call('HGET', name.info, 'r' .. token)
     redis.call('ZCARD', name.readers)
     lock_drop(name)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
