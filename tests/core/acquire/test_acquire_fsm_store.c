@@ -1,44 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/acquire/acquire_fsm.c */
 /* C8, C13: is a store that fails waited for, and no longer than the caller wants? Virtual time. */
-#include "acquire/acquire_fsm.h"
+#include "acquire_fsm_kit.h"
 
 #include <criterion/criterion.h>
-
-#define MS INT64_C(1000000)
-
-static const struct dl_acquire_fsm_rules try_once = {.connected = true,
-                                                     .op_timeout_ns = 2000 * MS,
-                                                     .poll_max_ns = 1000 * MS,
-                                                     .wait = false,
-                                                     .watch = true};
-static const struct dl_acquire_fsm_rules wait_watching = {.connected = true,
-                                                          .op_timeout_ns = 2000 * MS,
-                                                          .poll_max_ns = 1000 * MS,
-                                                          .wait = true,
-                                                          .watch = true};
-static const struct dl_acquire_fsm_rules wait_native = {.connected = true,
-                                                        .op_timeout_ns = 2000 * MS,
-                                                        .poll_max_ns = 1000 * MS,
-                                                        .wait = true,
-                                                        .native = true};
-
-static struct dl_acquire_fsm begin(const struct dl_acquire_fsm_rules *rules, int64_t timeout_ms)
-{
-    struct dl_acquire_fsm attempt;
-
-    dl_acquire_fsm_start(&attempt, rules, 1000 * MS,
-                         timeout_ms < 0 ? INT64_MAX : (1000 + timeout_ms) * MS);
-    return attempt;
-}
-
-static void tried(struct dl_acquire_fsm *attempt, int64_t now_ms, enum dlock_status status,
-                  struct dlock_grant grant)
-{
-    dl_acquire_fsm_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
-}
-
-static const struct dlock_grant nothing = {.holder_ms = -1};
 
 /* What a store answers that fails all the time, from 1000 ms on; when the attempt ended. */
 static int64_t fail_until_done(struct dl_acquire_fsm *attempt, enum dlock_status status,

@@ -4,6 +4,7 @@
 #include "heap_search.h"
 #include "load/option.h"
 #include "load/store.h"
+#include "no_ops.h"
 #include "sys/error.h"
 #include "sys/host.h"
 
@@ -35,46 +36,6 @@ static enum dlock_status x_init(const struct dlock_host *host, struct dlock_erro
     return init_answer == DLOCK_OK ? DLOCK_OK : dlock_fail(err, "x", init_answer, 3, "no driver");
 }
 
-static enum dlock_status x_open(void *self, const struct dlock_host *host,
-                                const struct dlock_target *target, int64_t deadline_ns,
-                                struct dlock_session_info *info, struct dlock_error *err)
-{
-    (void)self, (void)host, (void)target, (void)deadline_ns, (void)info, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static void x_close(void *self, bool forked)
-{
-    (void)self, (void)forked;
-}
-
-static enum dlock_status x_try(void *self, const struct dlock_request *req,
-                               struct dlock_grant *grant, struct dlock_error *err)
-{
-    (void)self, (void)req, (void)grant, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static enum dlock_status x_renew(void *self, struct dlock_lease_op *const *lease_ops, size_t n,
-                                 int64_t deadline_ns, struct dlock_error *err)
-{
-    (void)self, (void)lease_ops, (void)n, (void)deadline_ns, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static enum dlock_status x_unlock(void *self, const struct dlock_request *req,
-                                  struct dlock_error *err)
-{
-    (void)self, (void)req, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static const struct dlock_backend_ops ops = {.struct_size = sizeof ops,
-                                             .open = x_open,
-                                             .close = x_close,
-                                             .trylock = x_try,
-                                             .renew = x_renew,
-                                             .unlock = x_unlock};
 static const struct dlock_plugin descriptor = {.magic = DLOCK_PLUGIN_MAGIC,
                                                .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
                                                .struct_size = sizeof descriptor,
@@ -83,7 +44,7 @@ static const struct dlock_plugin descriptor = {.magic = DLOCK_PLUGIN_MAGIC,
                                                .schemes = schemes,
                                                .options = options,
                                                .init = x_init,
-                                               .ops = &ops};
+                                               .ops = &no_ops};
 
 static struct dl_host host;
 static struct dlock_error err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/load/store.c core/load/password.c lib/secret.c */
 /* C17: are secrets in files read again, and are files refused that others may write? */
-/* Tests: lib/secret.c */
 #include "load/store.h"
+#include "no_ops.h"
 #include "sys/error.h"
 #include "sys/host.h"
 
@@ -18,47 +18,6 @@ static const char *const schemes[] = {"x", NULL};
 static const struct dlock_option_spec options[] = {
     {"secret", "text", NULL, NULL, "h"}, {"node", "list", NULL, "1..64", "h"}, {0}};
 
-/* The store is only opened as text: no slot is ever called. */
-static enum dlock_status no_open(void *self, const struct dlock_host *host,
-                                 const struct dlock_target *target, int64_t deadline_ns,
-                                 struct dlock_session_info *info, struct dlock_error *err)
-{
-    (void)self, (void)host, (void)target, (void)deadline_ns, (void)info, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static void no_close(void *self, bool forked)
-{
-    (void)self, (void)forked;
-}
-
-static enum dlock_status no_try(void *self, const struct dlock_request *req,
-                                struct dlock_grant *grant, struct dlock_error *err)
-{
-    (void)self, (void)req, (void)grant, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static enum dlock_status no_renew(void *self, struct dlock_lease_op *const *lease_ops, size_t n,
-                                  int64_t deadline_ns, struct dlock_error *err)
-{
-    (void)self, (void)lease_ops, (void)n, (void)deadline_ns, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static enum dlock_status no_unlock(void *self, const struct dlock_request *req,
-                                   struct dlock_error *err)
-{
-    (void)self, (void)req, (void)err;
-    return DLOCK_INTERNAL;
-}
-
-static const struct dlock_backend_ops ops = {.struct_size = sizeof ops,
-                                             .open = no_open,
-                                             .close = no_close,
-                                             .trylock = no_try,
-                                             .renew = no_renew,
-                                             .unlock = no_unlock};
 static const struct dlock_plugin descriptor = {.magic = DLOCK_PLUGIN_MAGIC,
                                                .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
                                                .struct_size = sizeof descriptor,
@@ -66,7 +25,7 @@ static const struct dlock_plugin descriptor = {.magic = DLOCK_PLUGIN_MAGIC,
                                                .version = "1",
                                                .schemes = schemes,
                                                .options = options,
-                                               .ops = &ops};
+                                               .ops = &no_ops};
 
 static struct dl_host host;
 static struct dlock_error err;
