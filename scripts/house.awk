@@ -196,7 +196,7 @@ function check_cycles(   i, a, b) {
 function names_its_file(name, unit,   file, first, prefix, header_of) {
     file = base(unit)
     sub(/^cmd_/, "", file) # a command of cli
-    if (match(name, "^(dl|my|cli|" base(folder_of(unit)) ")_"))
+    if (match(name, "^(dl|my|pg|cli|" base(folder_of(unit)) ")_"))
         prefix = substr(name, 1, RLENGTH)
     if (prefix == "" && unit ~ /^(core|lib)\//)
         return 0

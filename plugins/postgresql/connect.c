@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "connect.h"
+
+#include "net/resolve.h"
+
+#include <locale.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SECRET_SIZE 1024
+
+/* The library reads files of the user where it is given no name: this name is no file. */
+#define NO_FILE "/dev/null/none"
+
+/* Held while there is a socket without FD_CLOEXEC, so that no fork copies it. */
+static pthread_mutex_t cloexec_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* For the library's messages, which errmap.c reads. */
+static locale_t plain_locale;
+
+static void cloexec_lock(void)
+{
+    (void)pthread_mutex_lock(&cloexec_mutex);
+}
+
+static void cloexec_unlock(void)
+{
+    (void)pthread_mutex_unlock(&cloexec_mutex);
+}
+
+/* The library takes settings from the environment. In a program with more rights than its caller
+ * the caller chooses the environment. Therefore these names are removed, as the dynamic linker
+ * removes its own. */
+static void environment_clear(void)
+{
+    static const char *const names[] = {"PGSERVICE",    "PGSERVICEFILE", "PGSYSCONFDIR",
+                                        "PGOPTIONS",    "PGPASSWORD",    "PGSSLCRLDIR",
+                                        "PGKRBSRVNAME", "PGREQUIREPEER", "PGLOCALEDIR"};
+
+    for (size_t i = 0; getauxval(AT_SECURE) != 0 && i < sizeof names / sizeof names[0]; i++)
+        (void)unsetenv(names[i]);
+}
+
+int pg_connect_init(void)
+{
+    environment_clear();
+    plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return plain_locale == (locale_t)0 ||
+           pthread_atfork(cloexec_lock, cloexec_unlock, cloexec_unlock) != 0;
+}
+
+#define SETTINGS_MAX 40
+
+struct settings {
+    const char *names[SETTINGS_MAX + 1], *values[SETTINGS_MAX + 1];
+    size_t count;
+};
+
+static void add(struct settings *settings, const char *name, const char *value)
+{
+    if (settings->count < SETTINGS_MAX) {
+        settings->names[settings->count] = name;
+        settings->values[settings->count++] = value;
+    }
+}
+
+/* The system's certificates: this version of the library has no word for them. */
+static const char *system_ca(void)
+{
+    static const char *const files[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                        "/etc/pki/tls/certs/ca-bundle.crt",
+                                        "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (access(files[i], R_OK) == 0)
+            return files[i];
+    return NO_FILE;
+}
+
+static void settings_tls(struct settings *settings, const struct pg_config *config)
+{
+    const struct tls_options *tls = &config->tls_options;
+    const bool checks = config->tls && tls->verify != TLS_VERIFY_NONE;
+    static const char *const modes[] = {[TLS_VERIFY_FULL] = "verify-full",
+                                        [TLS_VERIFY_CA] = "verify-ca",
+                                        [TLS_VERIFY_NONE] = "require"};
+    const char *ca = tls->ca != NULL ? tls->ca : system_ca();
+
+    add(settings, "sslmode", config->tls ? modes[tls->verify] : "disable");
+    add(settings, "sslrootcert", checks ? ca : NO_FILE); /* with a file it would check */
+    add(settings, "sslcert", config->tls && tls->cert != NULL ? tls->cert : NO_FILE);
+    add(settings, "sslkey", config->tls && tls->cert != NULL ? tls->key : NO_FILE);
+    add(settings, "sslcrl", NO_FILE);
+    add(settings, "sslcompression", "0");
+    add(settings, "ssl_min_protocol_version", "TLSv1.2");
+    add(settings, "gssencmode", "disable");
+}
+
+/* Each one that the environment could set otherwise, and the kernel's limits: it notices in
+ * seconds, not in hours, that a server has vanished. */
+static void settings_make(struct settings *settings, const struct pg_config *config,
+                          const char *port, const char *number, const char *password)
+{
+    const bool is_socket = config->socket[0] != '\0';
+
+    *settings = (struct settings){.count = 0};
+    add(settings, "host", is_socket ? config->socket : config->address.host);
+    if (!is_socket)
+        add(settings, "hostaddr", number);
+    add(settings, "port", port);
+    add(settings, "user", config->user);
+    add(settings, "dbname", config->database);
+    add(settings, "password", password);
+    add(settings, "passfile", NO_FILE);
+    add(settings, "application_name", "dlock");
+    add(settings, "client_encoding", "UTF8");
+    add(settings, "target_session_attrs", "any");
+    add(settings, "channel_binding", "prefer");
+    add(settings, "replication", "false");
+    add(settings, "keepalives", "1");
+    add(settings, "keepalives_idle", "5");
+    add(settings, "keepalives_interval", "2");
+    add(settings, "keepalives_count", "3");
+    add(settings, "tcp_user_timeout", "12000");
+    settings_tls(settings, config);
+}
+
+/* "connection to server at "h" (1.2.3.4), port 5432 failed: FATAL:  28P01: text". */
+static const char *reason_of(const char *text)
+{
+    static const char failed[] = " failed: ";
+    const char *at = strstr(text, failed);
+
+    return at != NULL ? at + sizeof failed - 1 : text;
+}
+
+/* Copies the SQLSTATE of a verbose message, and returns the text after it; NULL: it has none. */
+static const char *state_of(const char *text, char state[6])
+{
+    const char *at = strstr(text, ":  ");
+
+    if (at == NULL || strspn(at + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 ||
+        strncmp(at + 8, ":", 1) != 0)
+        return NULL;
+    memcpy(state, at + 3, 5);
+    state[5] = '\0';
+    return at + 9 + strspn(at + 9, " ");
+}
+
+/* Why a connection was not made, in the words of the server or of the library. */
+static enum dlock_status failed(struct pg_connection *conn, struct dlock_error *err)
+{
+    const char *text = reason_of(PQerrorMessage(conn->pq));
+    char state[6] = "";
+    const char *said = state_of(text, state);
+    enum dlock_status status = pg_errmap_connect(said != NULL ? state : NULL, text);
+
+    conn->dead = true;
+    if (said == NULL)
+        said = text;
+    if (strcmp(state, "3D000") == 0 && !conn->config->create)
+        status = DLOCK_NO_STORE;
+    return dlock_fail(err, PG_ORIGIN, status, pg_errmap_code(state), "%s: %.*s%s%s%s",
+                      conn->config->endpoint, (int)strcspn(said, "\n"), said,
+                      state[0] != '\0' ? " (" : "", state, state[0] != '\0' ? ")" : "");
+}
+
+static PGconn *start(const struct settings *settings)
+{
+    PGconn *pq = NULL;
+
+    cloexec_lock();
+    pq = PQconnectStartParams(settings->names, settings->values, 0);
+    cloexec_unlock();
+    return pq;
+}
+
+static void quiet(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
+/* Until the library has a connection or an error. */
+static enum dlock_status poll_on(struct pg_connection *conn)
+{
+    PostgresPollingStatusType step = PGRES_POLLING_WRITING;
+
+    if (PQstatus(conn->pq) == CONNECTION_BAD)
+        return DLOCK_OK;
+    while (step == PGRES_POLLING_READING || step == PGRES_POLLING_WRITING) {
+        enum dlock_status status =
+            pg_connection_wait(conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+
+        if (status != DLOCK_OK)
+            return status;
+        step = PQconnectPoll(conn->pq);
+    }
+    return DLOCK_OK;
+}
+
+/* One attempt, with one address (a number; NULL with a socket) and one password. */
+static enum dlock_status attempt(struct pg_connection *conn, const char *number,
+                                 const char *password, struct dlock_error *err)
+{
+    struct settings settings;
+    char port[8];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    (void)snprintf(port, sizeof port, "%u", (unsigned)conn->config->address.port);
+    settings_make(&settings, conn->config, port, number, password);
+    conn->pq = start(&settings);
+    if (conn->pq == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
+    (void)PQsetNoticeProcessor(conn->pq, quiet, NULL);
+    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* with the SQLSTATE */
+    status = poll_on(conn);
+    conn->dead = status != DLOCK_OK;
+    if (status == DLOCK_CANCELED)
+        return dlock_fail(err, PG_ORIGIN, status, 0, "the wait was cancelled");
+    if (status != DLOCK_OK)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection in time",
+                          conn->config->endpoint);
+    if (PQstatus(conn->pq) != CONNECTION_OK)
+        return failed(conn, err);
+    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
+    return PQsetnonblocking(conn->pq, 1) == 0 ? DLOCK_OK : failed(conn, err);
+}
+
+static void drop(struct pg_connection *conn)
+{
+    if (conn->pq != NULL && conn->dead && PQsocket(conn->pq) >= 0)
+        (void)shutdown(PQsocket(conn->pq), SHUT_RDWR);
+    PQfinish(conn->pq);
+    conn->pq = NULL;
+    conn->dead = false;
+}
+
+static unsigned addresses_count(const struct addrinfo *list)
+{
+    unsigned count = 0;
+
+    for (; list != NULL; list = list->ai_next)
+        count++;
+    return count;
+}
+
+static enum dlock_status attempt_each(struct pg_connection *conn, const struct addrinfo *list,
+                                      const char *password, struct dlock_error *err)
+{
+    const int64_t deadline_ns = conn->deadline_ns;
+    unsigned left = addresses_count(list);
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+
+    for (; list != NULL && status == DLOCK_UNAVAILABLE; list = list->ai_next) {
+        const int64_t now_ns = pg_connection_now(conn);
+        char number[NI_MAXHOST];
+
+        drop(conn);
+        conn->deadline_ns = now_ns + (deadline_ns - now_ns) / left--;
+        if (getnameinfo(list->ai_addr, list->ai_addrlen, number, sizeof number, NULL, 0,
+                        NI_NUMERICHOST) == 0)
+            status = attempt(conn, number, password, err);
+    }
+    conn->deadline_ns = deadline_ns;
+    return status;
+}
+
+/* Both host= and hostaddr= are given, so that the library looks up nothing and TLS knows the name.
+ */
+static enum dlock_status connect_with(struct pg_connection *conn, const char *password,
+                                      struct dlock_error *err)
+{
+    const struct address *address = &conn->config->address;
+    struct addrinfo *list = NULL;
+    int failure = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (conn->config->socket[0] != '\0')
+        return attempt(conn, NULL, password, err);
+    failure = resolve_host(address->host, address->port, conn->host, conn->deadline_ns, &list);
+    if (failure != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: looking up the host: %s",
+                          conn->config->endpoint,
+                          failure == EAI_AGAIN ? "no answer in time" : gai_strerror(failure));
+    status = attempt_each(conn, list, password, err);
+    freeaddrinfo(list);
+    return status;
+}
+
+/* secret has SECRET_SIZE bytes; "": there is none. */
+static enum dlock_status secret_read(const struct pg_connection *conn, char *secret,
+                                     struct dlock_error *err)
+{
+    const struct dlock_target *target = conn->config->target;
+
+    secret[0] = '\0';
+    return target->read_secret(target, NULL, secret, SECRET_SIZE, err) == -2 ? err->status
+                                                                             : DLOCK_OK;
+}
+
+enum dlock_status pg_connect(struct pg_connection *conn, struct dlock_error *err)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    char secret[SECRET_SIZE], again[SECRET_SIZE];
+    locale_t before = uselocale(plain_locale);
+    enum dlock_status status = secret_read(conn, secret, err);
+
+    if (status == DLOCK_OK)
+        status = connect_with(conn, secret, err);
+    /* [SEC-1] The secret may have changed between the two readings. */
+    if (status == DLOCK_AUTH && conn->pq != NULL &&
+        secret_read(conn, again, &ignored) == DLOCK_OK && strcmp(secret, again) != 0) {
+        drop(conn);
+        status = connect_with(conn, again, err);
+    }
+    explicit_bzero(secret, sizeof secret);
+    explicit_bzero(again, sizeof again);
+    (void)uselocale(before);
+    return status;
+}
+
+void pg_connect_close(struct pg_connection *conn)
+{
+    drop(conn);
+    *conn = (struct pg_connection){.config = conn->config,
+                                   .host = conn->host,
+                                   .shared = conn->shared,
+                                   .for_messages = conn->for_messages,
+                                   .wake_fd = conn->wake_fd};
+}
+
+void pg_connect_after_fork(struct pg_connection *conn)
+{
+    if (conn->pq != NULL && PQsocket(conn->pq) >= 0)
+        (void)close(PQsocket(conn->pq));
+}

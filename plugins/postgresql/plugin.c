@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * postgresql://user@host/database - rows or advisory locks of PostgreSQL as locks.
+ *
+ * README.md is for users. The slots are here, in the order of plugin.h.
+ */
+#include "connect.h"
+#include "net/tls.h"
+#include "open.h"
+#include "probe.h"
+#include "session.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static const char *const schemes[] = {"postgresql", "postgres", NULL};
+
+static const struct dlock_option_spec options[] = {
+    {"strategy", "enum", "row", "row|session",
+     "row: a function changes a row of a table; session: an advisory lock is the lock, and ends "
+     "with the connection"},
+    {"key", "text", NULL, "1..40",
+     "strategy=session: advisory:NUMBER is the number of the advisory lock, for all names, so that "
+     "programs that use it take part"},
+    {"unix_socket", "text", NULL, "1..120",
+     "absolute path of the server's socket, or of its directory, instead of a host"},
+    {"schema", "text", "public", "1..63", "the schema that has the tables"},
+    {"table_prefix", "text", "dlock_", "1..32",
+     "what the names of the tables and functions begin with"},
+    {"create", "bool", "on", NULL,
+     "create the tables and functions if they are not there; off: NO_STORE, and nothing is made"},
+    {"session_grace", "duration", "5s", "2s..60s",
+     "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
+     "each third of that"},
+    {"tls", "bool", "off", NULL, "encrypt, and check the server's certificate; see verify"},
+    TLS_OPTION_ROWS,
+    {"spin", "bool", "on", NULL,
+     "poll for an answer for some microseconds before sleeping, if answers come that fast"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    if (pg_shared_init() != 0 || pg_connect_init() != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory to start libpq");
+    return DLOCK_OK;
+}
+
+static enum dlock_status session_equip(struct pg_session *session, const struct dlock_host *host,
+                                       struct dlock_error *err)
+{
+    session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
+    session->shared = pg_shared_find(&session->config, host);
+    if (session->wake_fd == 0 || session->shared == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
+    session->conn.host = host;
+    session->conn.config = &session->config;
+    session->conn.shared = session->shared;
+    session->conn.wake_fd = session->wake_fd - 1;
+    return DLOCK_OK;
+}
+
+static enum dlock_status session_open(void *self, const struct dlock_host *host,
+                                      const struct dlock_target *target, int64_t deadline_ns,
+                                      struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    enum dlock_status status = pg_config_init(&session->config, target, err);
+
+    if (status == DLOCK_OK)
+        status = session_equip(session, host, err);
+    if (status == DLOCK_OK)
+        status = pg_open(&session->conn, deadline_ns, err);
+    if (status == DLOCK_OK)
+        pg_probe_info(&session->conn, info);
+    return status;
+}
+
+static void session_close(void *self, bool forked)
+{
+    struct pg_session *session = self;
+
+    if (session->wake_fd > 0)
+        (void)close(session->wake_fd - 1);
+    if (forked)
+        pg_connect_after_fork(&session->conn);
+    else
+        pg_connect_close(&session->conn);
+    if (session->shared != NULL && !forked)
+        pg_shared_unref(session->shared);
+}
+
+static enum dlock_status session_probe(void *self, int64_t deadline_ns,
+                                       struct dlock_session_info *info, dlock_check_fn *fn,
+                                       void *arg, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    enum dlock_status status = pg_connection_enter(&session->conn, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = pg_probe(&session->conn, fn, arg, err);
+    if (status == DLOCK_OK)
+        pg_probe_info(&session->conn, info);
+    return status;
+}
+
+static void session_interrupt(void *self, const struct dlock_request *req)
+{
+    const struct pg_session *session = self;
+    struct pg_slot *slot = req->attempt;
+    const uint64_t one = 1;
+    ssize_t put = -1;
+
+    atomic_store(&slot->stop, 1);
+    put = write(session->wake_fd - 1, &one, sizeof one);
+    (void)put;
+}
+
+static const struct dlock_backend_ops ops = {
+    .struct_size = sizeof ops,
+    .session_size = sizeof(struct pg_session),
+    .attempt_size = sizeof(struct pg_slot),
+    .open = session_open,
+    .close = session_close,
+    .interrupt = session_interrupt,
+    .probe = session_probe,
+};
+
+static const struct dlock_plugin plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof plugin,
+    .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
+            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
+            DLOCK_CAP_QUEUE,
+    .name = "postgresql",
+    .version = "1",
+    .schemes = schemes,
+    .options = options,
+    .init = plugin_init,
+    .ops = &ops,
+};
+
+DLOCK_PLUGIN_ENTRY(postgresql, &plugin)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "probe.h"
+
+#include "query.h"
+#include "setup.h"
+
+#include <string.h>
+
+#define DURABLE (DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE)
+
+void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *info)
+{
+    const bool is_session = conn->config->strategy == PG_SESSION;
+
+    info->caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
+                 (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
+                             : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
+                                   DLOCK_CAP_QUEUE);
+    if (!conn->flushes)
+        info->caps &= ~(uint32_t)DURABLE;
+    if (atomic_load(&conn->shared->pooler) == PG_POOLER_TRANSACTION)
+        info->caps &= ~(uint32_t)DLOCK_CAP_WATCH;
+    (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
+    (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
+}
+
+/* A value of the server, and the advice about it. */
+struct variable {
+    const char *name;
+    const char *expression; /* of SQL; a text */
+    const char *fine;       /* the value that needs no advice; NULL: any */
+    const char *advice;     /* for other values */
+    uint32_t clears;
+};
+
+static const struct variable variables[] = {
+    {"version", "version()", NULL, NULL, 0},
+    {"standby", "pg_is_in_recovery()::text", "false", "nobody can take a lock here", 0},
+    {"fsync", "current_setting('fsync')", "on",
+     "set it to on: without it a crash of the machine loses locks and fences, or the database",
+     DURABLE},
+    {"full_page_writes", "current_setting('full_page_writes')", "on",
+     "set it to on, unless the file system cannot tear pages: a crash of the machine may destroy "
+     "the tables",
+     0},
+    {"synchronous_commit", "current_setting('synchronous_commit')", NULL, NULL, 0},
+    {"synchronous_standby_names", "current_setting('synchronous_standby_names')", NULL, NULL, 0},
+    {"standbys", "(SELECT count(*) FROM pg_stat_replication)::text", "0",
+     "a standby that is promoted may know less than this server did: none may take over while "
+     "locks are held, unless it is synchronous",
+     0},
+    {"transaction_isolation", "current_setting('transaction_isolation')", "read committed",
+     "each call says READ COMMITTED itself, which costs a little time: a pooler stands between, so "
+     "that the session cannot say it once",
+     0},
+    {"statement_timeout", "current_setting('statement_timeout')", "0",
+     "a call that takes longer fails; the session cannot change it behind a pooler", 0},
+    {"lock_timeout", "current_setting('lock_timeout')", "0",
+     "a call that waits longer for a row fails; the session cannot change it behind a pooler", 0},
+    {"idle_session_timeout", "current_setting('idle_session_timeout')", NULL, NULL, 0},
+    {"clock", "clock_timestamp()::text", NULL, NULL, 0},
+    {"max_connections", "current_setting('max_connections')", NULL, NULL, 0},
+    {"connections", "(SELECT count(*) FROM pg_stat_activity WHERE usename = current_user)::text",
+     NULL, NULL, 0},
+};
+
+#define VARIABLES (sizeof variables / sizeof variables[0])
+
+static void report(dlock_check_fn *fn, void *arg, const struct variable *variable,
+                   const char *found)
+{
+    const bool fine = variable->fine == NULL || strcmp(variable->fine, found) == 0;
+
+    if (fn != NULL)
+        fn(arg, &(struct dlock_check){
+                    .struct_size = sizeof(struct dlock_check),
+                    .name = variable->name,
+                    .found = found,
+                    .advice = fine ? NULL : variable->advice,
+                    .clears = fine ? 0 : variable->clears,
+                });
+}
+
+static enum dlock_status report_variables(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
+                                          struct dlock_error *err)
+{
+    char sql[2048] = "SELECT ";
+    size_t len = strlen(sql);
+    PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    for (size_t i = 0; i < VARIABLES && len < sizeof sql; i++)
+        len += (size_t)snprintf(sql + len, sizeof sql - len, "%s%s", i > 0 ? ", " : "",
+                                variables[i].expression);
+    status = pg_query_read(conn, sql, NULL, &result, err);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(conn, &result, VARIABLES, 1, err);
+    for (size_t i = 0; status == DLOCK_OK && i < VARIABLES; i++) {
+        const char *found = pg_query_text(result, 0, (int)i);
+
+        report(fn, arg, &variables[i], found != NULL ? found : "not known");
+    }
+    PQclear(result);
+    return status;
+}
+
+static void report_pooler(const struct pg_connection *conn, dlock_check_fn *fn, void *arg)
+{
+    static const char *const words[] = {
+        [PG_POOLER_UNKNOWN] = "one that lends its server to a session or to a transaction",
+        [PG_POOLER_NONE] = "none",
+        [PG_POOLER_SESSION] = "one that lends its server to a session",
+        [PG_POOLER_TRANSACTION] = "one that lends its server to a transaction"};
+    static const struct variable pooler = {
+        .name = "pooler",
+        .fine = "none",
+        .advice = "connect to the server itself: messages to waiters may not come through a "
+                  "pooler, and then waiters ask again and again",
+    };
+    const int found = conn->pooled ? atomic_load(&conn->shared->pooler) : PG_POOLER_NONE;
+
+    report(fn, arg, &pooler, words[found]);
+}
+
+enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
+                           struct dlock_error *err)
+{
+    enum dlock_status status = pg_setup(conn, err);
+
+    if (status == DLOCK_OK)
+        status = report_variables(conn, fn, arg, err);
+    if (status == DLOCK_OK)
+        report_pooler(conn, fn, arg);
+    return status;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#include "query.h"
+
+#include <endian.h>
+#include <poll.h>
+#include <string.h>
+
+static const struct pg_params no_params;
+
+static bool send_one(PGconn *pq, const char *sql, const struct pg_params *params)
+{
+    return PQsendQueryParams(pq, sql, params->count, params->types, params->values, params->lengths,
+                             params->formats, 1) == 1;
+}
+
+static bool send_wrapped(PGconn *pq, const char *sql, const struct pg_params *params)
+{
+    static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+    return PQenterPipelineMode(pq) == 1 && send_one(pq, begin, &no_params) &&
+           send_one(pq, sql, params) && send_one(pq, "COMMIT", &no_params) &&
+           PQpipelineSync(pq) == 1;
+}
+
+/* Sends what is in the library's buffer, and reads meanwhile: a server that writes may not read. */
+static enum dlock_status flush(struct pg_connection *conn)
+{
+    enum dlock_status status = DLOCK_OK;
+    int left = PQflush(conn->pq);
+
+    while (status == DLOCK_OK && left == 1) {
+        status = pg_connection_wait(conn, POLLIN | POLLOUT);
+        if (status == DLOCK_OK && PQconsumeInput(conn->pq) == 0)
+            return DLOCK_OK; /* the next reading says why */
+        left = PQflush(conn->pq);
+    }
+    return status;
+}
+
+/* What is read after the deadline, when bytes have arrived already. */
+#define LATE_READS 16
+
+/* The next result. *result NULL: there is none. */
+static enum dlock_status next(struct pg_connection *conn, PGresult **result)
+{
+    enum dlock_status status = DLOCK_OK;
+    int late = 0;
+
+    *result = NULL;
+    while (PQisBusy(conn->pq) == 1) {
+        status = pg_connection_wait(conn, POLLIN);
+        late += pg_connection_now(conn) >= conn->deadline_ns;
+        if (status == DLOCK_OK && late > LATE_READS)
+            status = DLOCK_TIMEOUT; /* a server that never stops sending */
+        if (status != DLOCK_OK)
+            return status;
+        if (PQconsumeInput(conn->pq) == 0)
+            break;
+    }
+    *result = PQgetResult(conn->pq);
+    return DLOCK_OK;
+}
+
+static bool is_rows(const PGresult *result)
+{
+    const ExecStatusType kind = PQresultStatus(result);
+
+    return kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
+}
+
+static bool is_copy(const PGresult *result)
+{
+    const ExecStatusType kind = PQresultStatus(result);
+
+    return kind == PGRES_COPY_IN || kind == PGRES_COPY_OUT || kind == PGRES_COPY_BOTH;
+}
+
+/* What the exchange has brought: rows of the statement, and the first error. */
+struct answer {
+    PGresult *rows, *error;
+};
+
+static void answer_add(struct answer *answer, PGresult *result)
+{
+    if (is_rows(result) && answer->rows == NULL)
+        answer->rows = result;
+    else if (PQresultStatus(result) == PGRES_FATAL_ERROR && answer->error == NULL)
+        answer->error = result;
+    else
+        PQclear(result);
+}
+
+/* Reads the answer to one statement, to its end: the commit comes after the rows. */
+static enum dlock_status read_one(struct pg_connection *conn, struct answer *answer)
+{
+    PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    while ((status = next(conn, &result)) == DLOCK_OK && result != NULL) {
+        const bool copies = is_copy(result);
+
+        answer_add(answer, result);
+        if (!copies)
+            continue;
+        conn->dead = true; /* no statement of ours copies, and the library waits for ever */
+        return DLOCK_OK;
+    }
+    return status;
+}
+
+/* The answers to BEGIN, the statement and COMMIT, each with a NULL after it, and to the sync. */
+static enum dlock_status read_wrapped(struct pg_connection *conn, struct answer *answer)
+{
+    struct answer around = {NULL, NULL};
+    PGresult *result = NULL;
+    enum dlock_status status = read_one(conn, &around);
+
+    answer->error = around.error;
+    if (status == DLOCK_OK)
+        status = read_one(conn, answer);
+    PQclear(around.rows);
+    around = (struct answer){NULL, NULL};
+    if (status == DLOCK_OK)
+        status = read_one(conn, &around);
+    if (answer->error == NULL)
+        answer->error = around.error;
+    else
+        PQclear(around.error);
+    PQclear(around.rows);
+    if (status != DLOCK_OK || conn->dead)
+        return status;
+    status = next(conn, &result);
+    conn->dead |= PQresultStatus(result) != PGRES_PIPELINE_SYNC;
+    PQclear(result);
+    conn->dead |= PQexitPipelineMode(conn->pq) == 0;
+    return status;
+}
+
+static void answer_free(struct answer *answer)
+{
+    PQclear(answer->rows);
+    PQclear(answer->error);
+    *answer = (struct answer){NULL, NULL};
+}
+
+/* Ends a transaction that an error has left open. */
+static void roll_back(struct pg_connection *conn)
+{
+    struct answer answer = {NULL, NULL};
+
+    if (conn->dead || PQtransactionStatus(conn->pq) == PQTRANS_IDLE)
+        return;
+    if (PQsendQuery(conn->pq, "ROLLBACK") != 1 || flush(conn) != DLOCK_OK ||
+        read_one(conn, &answer) != DLOCK_OK || PQtransactionStatus(conn->pq) != PQTRANS_IDLE)
+        conn->dead = true;
+    answer_free(&answer);
+}
+
+static enum dlock_status unanswered(struct pg_connection *conn, enum dlock_status why,
+                                    struct dlock_error *err)
+{
+    conn->dead = true;
+    if (why == DLOCK_CANCELED)
+        return dlock_fail(err, PG_ORIGIN, why, 0, "the wait was cancelled");
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0, "%s: no answer in time",
+                      conn->config->endpoint);
+}
+
+static bool is_fatal(const PGresult *error)
+{
+    const char *severity = PQresultErrorField(error, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    return severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
+/* The error of a statement that was sent. */
+static enum dlock_status refused(struct pg_connection *conn, const PGresult *error,
+                                 struct dlock_error *err)
+{
+    const char *state = PQresultErrorField(error, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
+    const bool fatal = state == NULL || is_fatal(error);
+    enum dlock_status status = pg_errmap_status(state, fatal);
+
+    conn->dead |= fatal || PQstatus(conn->pq) != CONNECTION_OK;
+    if (status == DLOCK_CONFIG)
+        atomic_store(&conn->shared->checked_ns, 0);
+    if (pg_errmap_code(state) == pg_errmap_code("40001"))
+        conn->isolate = true;
+    if (text == NULL)
+        text = PQresultErrorMessage(error);
+    return dlock_fail(err, PG_ORIGIN, status, pg_errmap_code(state), "%s: %.*s%s%s%s",
+                      conn->config->endpoint, (int)strcspn(text, "\n"), text,
+                      state != NULL ? " (" : "", state != NULL ? state : "",
+                      state != NULL ? ")" : "");
+}
+
+/* The outcome of an exchange that has ended with `status`. */
+static enum dlock_status outcome(struct pg_connection *conn, enum dlock_status status,
+                                 struct answer *answer, PGresult **result, struct dlock_error *err)
+{
+    if (status != DLOCK_OK)
+        return unanswered(conn, status, err);
+    conn->answered_ns = pg_connection_now(conn);
+    if (answer->error != NULL)
+        return refused(conn, answer->error, err);
+    if (PQstatus(conn->pq) != CONNECTION_OK) {
+        conn->dead = true;
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0, "%s: %.*s", conn->config->endpoint,
+                          (int)strcspn(PQerrorMessage(conn->pq), "\n"), PQerrorMessage(conn->pq));
+    }
+    if (conn->dead || answer->rows == NULL) {
+        conn->dead = true;
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0,
+                          "%s: the answer does not fit the request", conn->config->endpoint);
+    }
+    *result = answer->rows;
+    answer->rows = NULL;
+    return DLOCK_OK;
+}
+
+static enum dlock_status not_sent(struct pg_connection *conn, struct dlock_error *err)
+{
+    const char *text = PQerrorMessage(conn->pq);
+
+    conn->dead = true;
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: %.*s", conn->config->endpoint,
+                      (int)strcspn(text, "\n"), text);
+}
+
+static enum dlock_status run(struct pg_connection *conn, const char *sql,
+                             const struct pg_params *params, bool wrapped, PGresult **result,
+                             struct dlock_error *err)
+{
+    struct answer answer = {NULL, NULL};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *result = NULL;
+    if (params == NULL)
+        params = &no_params;
+    if (conn->dead)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the connection has failed",
+                          conn->config->endpoint);
+    if (conn->stop != NULL && atomic_load(conn->stop) != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_CANCELED, 0, "the wait was cancelled");
+    if (!(wrapped ? send_wrapped(conn->pq, sql, params) : send_one(conn->pq, sql, params)))
+        return not_sent(conn, err);
+    status = flush(conn);
+    if (status == DLOCK_OK)
+        status = wrapped ? read_wrapped(conn, &answer) : read_one(conn, &answer);
+    status = outcome(conn, status, &answer, result, err);
+    answer_free(&answer);
+    roll_back(conn);
+    return status;
+}
+
+enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
+                           const struct pg_params *params, PGresult **result,
+                           struct dlock_error *err)
+{
+    return run(conn, sql, params, conn->isolate, result, err);
+}
+
+enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
+                                const struct pg_params *params, PGresult **result,
+                                struct dlock_error *err)
+{
+    enum dlock_status status = run(conn, sql, params, false, result, err);
+
+    if (status == DLOCK_UNKNOWN)
+        err->status = status = DLOCK_UNAVAILABLE;
+    return status;
+}
+
+enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,
+                                  struct dlock_error *err)
+{
+    struct answer answer = {NULL, NULL};
+    PGresult *ignored = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (PQsendQuery(conn->pq, text) != 1)
+        return not_sent(conn, err);
+    status = flush(conn);
+    if (status == DLOCK_OK)
+        status = read_one(conn, &answer);
+    status = outcome(conn, status, &answer, &ignored, err);
+    PQclear(ignored);
+    answer_free(&answer);
+    roll_back(conn);
+    return status;
+}
+
+enum dlock_status pg_query_expect(struct pg_connection *conn, PGresult **result, int columns,
+                                  int rows, struct dlock_error *err)
+{
+    if (PQresultStatus(*result) == PGRES_TUPLES_OK && PQnfields(*result) == columns &&
+        PQntuples(*result) >= rows)
+        return DLOCK_OK;
+    PQclear(*result);
+    *result = NULL;
+    return pg_connection_bad_reply(conn, err);
+}
+
+int64_t pg_query_number(const PGresult *result, int row, int column)
+{
+    const char *value = PQgetvalue(result, row, column);
+    uint16_t two = 0;
+    uint32_t four = 0;
+    uint64_t eight = 0;
+
+    switch (PQgetisnull(result, row, column) ? 0 : PQgetlength(result, row, column)) {
+    case 1:
+        return value[0];
+    case sizeof two:
+        memcpy(&two, value, sizeof two);
+        return (int16_t)be16toh(two);
+    case sizeof four:
+        memcpy(&four, value, sizeof four);
+        return (int32_t)be32toh(four);
+    case sizeof eight:
+        memcpy(&eight, value, sizeof eight);
+        return (int64_t)be64toh(eight);
+    default:
+        return 0;
+    }
+}
+
+const unsigned char *pg_query_bytes(const PGresult *result, int row, int column, size_t *len)
+{
+    *len = (size_t)PQgetlength(result, row, column);
+    return (const unsigned char *)pg_query_text(result, row, column);
+}
+
+const char *pg_query_text(const PGresult *result, int row, int column)
+{
+    return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
+}

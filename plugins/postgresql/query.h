@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query.h - statements: one exchange each, until conn->deadline_ns.
+ *
+ * Statements are unnamed, because poolers have no prepared ones. Parameters and results are binary,
+ * except for texts. Declare the parameters of functions as bytea, bigint and text: the server looks
+ * for a function with exactly these types.
+ */
+#ifndef PG_QUERY_H
+#define PG_QUERY_H
+
+#include "connection.h"
+#include "params.h"
+
+/*
+ * Runs one statement. *result: its rows, to be freed by PQclear; NULL unless OK.
+ *
+ * Where conn->isolate, the statement is wrapped as BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE,
+ * call, COMMIT in one pipeline. UNAVAILABLE: the statement was not sent, or the server undid it.
+ * UNKNOWN: sent, and no conclusive answer. CANCELED: by conn->stop, and what the statement did is
+ * not known either. Other statuses are those of errmap.h; err->code is pg_errmap_code of the
+ * SQLSTATE. After a failure of the connection, a timeout and CANCELED conn->dead is set.
+ */
+enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
+                           const struct pg_params *params, PGresult **result,
+                           struct dlock_error *err);
+
+/* The same for a statement that changes nothing: UNAVAILABLE instead of UNKNOWN, never wrapped. */
+enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
+                                const struct pg_params *params, PGresult **result,
+                                struct dlock_error *err);
+
+/* Statements without parameters, with semicolons between them, as one transaction, for the setup.
+ * Their results are thrown away. */
+enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,
+                                  struct dlock_error *err);
+
+/* *result has so many columns, and at least `rows` rows. Otherwise it is freed and set to NULL, and
+ * the answer is PROTOCOL. */
+enum dlock_status pg_query_expect(struct pg_connection *conn, PGresult **result, int columns,
+                                  int rows, struct dlock_error *err);
+
+/* One value. A number of two, four or eight bytes; a boolean is 0 or 1; null is 0. */
+int64_t pg_query_number(const PGresult *result, int row, int column);
+/* NULL: null. The bytes belong to the result, and a NUL follows them. */
+const unsigned char *pg_query_bytes(const PGresult *result, int row, int column, size_t *len);
+const char *pg_query_text(const PGresult *result, int row, int column);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* shared.h - what all sessions of a client share. */
+#ifndef PG_SHARED_H
+#define PG_SHARED_H
+
+#include "config.h"
+
+#include <stdatomic.h>
+
+#define PG_SHARED_CHECK_NS INT64_C(5000000000)
+
+struct pg_listener;
+struct pg_texts;
+
+/* What stands between the client and the server. A pooler that lends the server to each transaction
+ * loses messages to an idle connection. */
+enum pg_pooler { PG_POOLER_UNKNOWN, PG_POOLER_NONE, PG_POOLER_SESSION, PG_POOLER_TRANSACTION };
+
+struct pg_shared {
+    struct pg_shared *next;
+    const struct dlock_host *host; /* the key [HST-1] */
+    struct pg_config config;       /* with pointers into the target of the first session, which may
+                                      have been closed: read numbers and arrays only */
+    _Atomic int64_t checked_ns;    /* the last check of the tables; 0: check them next time */
+    _Atomic int pooler;            /* enum pg_pooler */
+    unsigned refs;                 /* under the mutex of shared.c */
+
+    /* Of statements.c. free() ends it. */
+    _Atomic(struct pg_texts *) texts;
+    /* Of listener.c, which sets the two functions with it. The first ends it with the last session;
+     * the second is called in the child of a fork: it may close descriptors, and leaks the rest. */
+    _Atomic(struct pg_listener *) listener;
+    void (*listener_free)(struct pg_listener *listener);
+    void (*listener_after_fork)(struct pg_listener *listener);
+};
+
+/* Once in a process; non-zero: no memory. */
+int pg_shared_init(void);
+
+/* The one of the client that `host` stands for, referenced; NULL: no memory. */
+struct pg_shared *pg_shared_find(const struct pg_config *config, const struct dlock_host *host);
+void pg_shared_ref(struct pg_shared *shared);
+void pg_shared_unref(struct pg_shared *shared);
+
+/* Whether a connection of the client has checked the tables lately. A check costs the server
+ * milliseconds, and a client makes many connections at once. */
+bool pg_shared_is_checked(const struct pg_shared *shared, int64_t now_ns);
+
+#endif
