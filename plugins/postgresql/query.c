@@ -38,19 +38,19 @@ static enum dlock_status flush(struct pg_connection *conn)
 }
 
 /* What is read after the deadline, when bytes have arrived already. */
-#define LATE_READS 16
+#define OVERDUE_READS 16
 
 /* The next result. *result NULL: there is none. */
 static enum dlock_status next(struct pg_connection *conn, PGresult **result)
 {
     enum dlock_status status = DLOCK_OK;
-    int late = 0;
+    int overdue = 0;
 
     *result = NULL;
     while (PQisBusy(conn->pq) == 1) {
         status = pg_connection_wait(conn, POLLIN);
-        late += pg_connection_now(conn) >= conn->deadline_ns;
-        if (status == DLOCK_OK && late > LATE_READS)
+        overdue += pg_connection_now(conn) >= conn->deadline_ns;
+        if (status == DLOCK_OK && overdue > OVERDUE_READS)
             status = DLOCK_TIMEOUT; /* a server that never stops sending */
         if (status != DLOCK_OK)
             return status;
