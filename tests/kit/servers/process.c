@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,7 +107,15 @@ bool dlt_certificates_make(const char *directory)
     return dlt_process_run(directory, (const char *[]){DLT_CERTIFICATES, directory, NULL});
 }
 
-static void child_run(const char *directory, const char *const *argv, const char *preload)
+/* In the child. A change of the user clears the death signal. */
+static void user_set(const char *directory, const struct dlt_user *user)
+{
+    if (chdir(directory) != 0 || setgroups(0, NULL) != 0 || setgid(user->gid) != 0 ||
+        setuid(user->uid) != 0)
+        _exit(126);
+}
+
+static void child_prepare(const char *directory, const char *preload, const struct dlt_user *user)
 {
     char log[DLT_DIRECTORY_SIZE + 16];
     sigset_t none;
@@ -121,32 +131,60 @@ static void child_run(const char *directory, const char *const *argv, const char
     (void)unsetenv("LD_PRELOAD");
     if (preload != NULL)
         (void)setenv("LD_PRELOAD", preload, 1);
-    (void)execvp(argv[0], (char *const *)argv);
-    _exit(127);
+    if (user != NULL)
+        user_set(directory, user);
 }
 
-pid_t dlt_process_spawn(const char *directory, const char *const *argv, const char *preload)
+const struct dlt_user *dlt_process_user(const char *name)
+{
+    static _Thread_local struct dlt_user user;
+    const struct passwd *entry = NULL;
+
+    if (geteuid() != 0)
+        return NULL;
+    entry = getpwnam(name);
+    if (entry == NULL)
+        entry = getpwnam("nobody");
+    if (entry == NULL)
+        return NULL;
+    user = (struct dlt_user){entry->pw_uid, entry->pw_gid};
+    return &user;
+}
+
+pid_t dlt_process_spawn_as(const char *directory, const char *const *argv, const char *preload,
+                           const struct dlt_user *user)
 {
     pid_t parent = getpid(), pid = fork();
 
     if (pid == 0) {
+        child_prepare(directory, preload, user);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent)
-            child_run(directory, argv, preload);
+            (void)execvp(argv[0], (char *const *)argv);
         _exit(127);
     }
     return pid;
 }
 
-bool dlt_process_run(const char *directory, const char *const *argv)
+bool dlt_process_run_as(const char *directory, const char *const *argv, const struct dlt_user *user)
 {
     int status = 0;
-    pid_t pid = dlt_process_spawn(directory, argv, NULL);
+    pid_t pid = dlt_process_spawn_as(directory, argv, NULL, user);
 
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return false;
     errno = ECHILD;
     return status == 0;
+}
+
+pid_t dlt_process_spawn(const char *directory, const char *const *argv, const char *preload)
+{
+    return dlt_process_spawn_as(directory, argv, preload, NULL);
+}
+
+bool dlt_process_run(const char *directory, const char *const *argv)
+{
+    return dlt_process_run_as(directory, argv, NULL);
 }
 
 void dlt_process_kill(pid_t *pid)
@@ -155,6 +193,13 @@ void dlt_process_kill(pid_t *pid)
         (void)kill(*pid, SIGKILL);
         (void)waitpid(*pid, NULL, 0);
     }
+    *pid = 0;
+}
+
+void dlt_process_end(pid_t *pid)
+{
+    if (*pid > 0)
+        (void)waitpid(*pid, NULL, 0);
     *pid = 0;
 }
 

@@ -28,10 +28,31 @@ pid_t dlt_process_spawn(const char *directory, const char *const *argv, const ch
 /* Runs it to its end. */
 bool dlt_process_run(const char *directory, const char *const *argv);
 
+struct dlt_user {
+    uid_t uid;
+    gid_t gid;
+};
+/* For programs that refuse to run as root: the user of this name, or else "nobody". NULL: we are
+ * not root, and it runs as we do. */
+const struct dlt_user *dlt_process_user(const char *name);
+/* The same two, as this user, and in the directory. user: NULL for ourselves. */
+pid_t dlt_process_spawn_as(const char *directory, const char *const *argv, const char *preload,
+                           const struct dlt_user *user);
+bool dlt_process_run_as(const char *directory, const char *const *argv,
+                        const struct dlt_user *user);
+
 /* SIGKILL, waits for the end, and sets *pid to 0. Harmless twice. */
 void dlt_process_kill(pid_t *pid);
 /* SIGSTOP, and waits until it has stopped; SIGCONT. */
 void dlt_process_pause(pid_t pid, bool pause);
+
+/* Waits for its end, which somebody has asked for, and sets *pid to 0. */
+void dlt_process_end(pid_t *pid);
+
+/* The same for the process and its children, which are processes of a server, and have no children.
+ * All of them have ended, or stand still, when these return. */
+void dlt_process_kill_family(pid_t *pid);
+void dlt_process_pause_family(pid_t pid, bool pause);
 
 /* Asks `answers` until it says yes. False: errno is ECHILD if the process has ended (then *pid is
  * 0), and ETIMEDOUT after a minute. */

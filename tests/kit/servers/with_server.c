@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|mariadb [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
+ * with_server redis|mariadb|postgres [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
+ * [ARGUMENT...]
  *
- * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port of
- * redis-server with TLS), {socket} and {dir} in the arguments stand for what the first server got,
- * {port2} and so on for the others. --tls: with certificates in {dir}, and the one named "server".
+ * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
+ * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
+ * for the others. --tls: with certificates in {dir}, and the one named "server".
  */
 #include "maria_server.h"
+#include "postgres_server.h"
 #include "redis_server.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@
 struct server {
     struct dlt_redis redis;
     struct dlt_maria maria;
+    struct dlt_postgres postgres;
     unsigned port, tls_port;
     const char *socket, *directory, *why;
 };
@@ -71,9 +74,33 @@ static void maria_stop(struct server *server)
     dlt_maria_stop(&server->maria);
 }
 
+static bool postgres_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_postgres *postgres = &server->postgres;
+    bool good =
+        tls ? dlt_postgres_start_tls(postgres, "server", args) : dlt_postgres_start(postgres, args);
+    char port[16];
+
+    server->port = postgres->port;
+    server->tls_port = tls ? postgres->port : 0;
+    server->socket = postgres->socket;
+    server->directory = postgres->directory;
+    server->why = postgres->why;
+    (void)snprintf(port, sizeof port, "%u", postgres->port);
+    (void)setenv("DLT_POSTGRES_PORT", port, 1);
+    (void)setenv("DLT_POSTGRES_DIRECTORY", postgres->directory, 1);
+    return good;
+}
+
+static void postgres_stop(struct server *server)
+{
+    dlt_postgres_stop(&server->postgres);
+}
+
 static const struct kind kinds[] = {
     {"redis", redis_start, redis_stop},
     {"mariadb", maria_start, maria_stop},
+    {"postgres", postgres_start, postgres_stop},
 };
 
 struct word {
@@ -179,7 +206,7 @@ int main(int argc, char **argv)
     int started = 0, status = 69;
 
     if (argc < 2 || !order_read(&order, argv)) {
-        (void)fputs("usage: with_server redis|mariadb [--count N] [--tls] [ARGUMENT...] "
+        (void)fputs("usage: with_server redis|mariadb|postgres [--count N] [--tls] [ARGUMENT...] "
                     "-- COMMAND...\n",
                     stderr);
         return 64;
