@@ -208,6 +208,7 @@ enum dlock_status pg_config_init(struct pg_config *config, const struct dlock_ta
         .create = create == NULL || target->number(target, "create") != 0,
         .spin = target->number(target, "spin") != 0,
         .grace_ms = target->number(target, "session_grace"),
+        .waiter_ttl_ms = target->number(target, "waiter_lease"),
     };
     for (size_t i = 0; status == DLOCK_OK && i < sizeof steps / sizeof steps[0]; i++)
         status = steps[i](config, err);

@@ -37,9 +37,10 @@ struct pg_config {
     char endpoint[64];              /* for messages */
     bool create, spin, tls;
     struct tls_options tls_options;
-    bool has_number;  /* key=advisory:N */
-    int64_t number;   /* that N */
-    int64_t grace_ms; /* strategy session: how long a claim lasts without a ping */
+    bool has_number;       /* key=advisory:N */
+    int64_t number;        /* that N */
+    int64_t grace_ms;      /* strategy session: how long a claim lasts without a ping */
+    int64_t waiter_ttl_ms; /* how long a queue entry lasts without a refresh */
 };
 
 /* INVALID. */

@@ -121,7 +121,6 @@ static void settings_make(struct settings *settings, const struct pg_config *con
     add(settings, "client_encoding", "UTF8");
     add(settings, "target_session_attrs", "any");
     add(settings, "channel_binding", "prefer");
-    add(settings, "replication", "false");
     add(settings, "keepalives", "1");
     add(settings, "keepalives_idle", "5");
     add(settings, "keepalives_interval", "2");

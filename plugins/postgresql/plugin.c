@@ -29,6 +29,8 @@ static const struct dlock_option_spec options[] = {
      "what the names of the tables and functions begin with"},
     {"create", "bool", "on", NULL,
      "create the tables and functions if they are not there; off: NO_STORE, and nothing is made"},
+    {"waiter_lease", "duration", "3s", "500ms..60s",
+     "how long a queue entry lasts without a refresh"},
     {"session_grace", "duration", "5s", "2s..60s",
      "strategy=session: how long a claim may outlive the connection that holds it; it is checked "
      "each third of that"},

@@ -18,8 +18,6 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
                                    DLOCK_CAP_QUEUE);
     if (!conn->flushes)
         info->caps &= ~(uint32_t)DURABLE;
-    if (atomic_load(&conn->shared->pooler) == PG_POOLER_TRANSACTION)
-        info->caps &= ~(uint32_t)DLOCK_CAP_WATCH;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

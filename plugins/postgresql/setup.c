@@ -10,40 +10,48 @@
 
 #include <string.h>
 
-/* $1: the process that the library was told at the start; $2: set in spite of a pooler; $3:
- * idle_session_timeout; $4: client_connection_check_interval, or null. A pooler shows another
- * process than that of its server. */
-#define MAY                 "pg_backend_pid() = $1 OR $2 <> 0"
-#define READ(name)          "current_setting('" name "')"
-#define SET(name, value)    "set_config('" name "', " value ", false)"
-#define ENSURE(name, value) "CASE WHEN " MAY " THEN " SET(name, value) " ELSE " READ(name) " END, "
+struct setting {
+    const char *name, *value;
+    bool for_session_lock;
+};
 
-/* The columns of its answer. */
-enum { IS_SERVER, IS_STANDBY, FLUSHES, ISOLATION, READ_ONLY, COLUMNS };
+/* A setting that the server's version does not know is left out. */
+static const struct setting settings[] = {
+    {"default_transaction_isolation", "read committed", false},
+    {"default_transaction_read_only", "off", false},
+    {"statement_timeout", "0", false},
+    {"lock_timeout", "0", false},
+    {"transaction_timeout", "0", false},
+    {"idle_in_transaction_session_timeout", "5s", false}, /* a client that was stopped */
+    {"idle_session_timeout", "0", false},
+    {"client_min_messages", "warning", false},
+    /* The server notices that a waiting client has gone. */
+    {"client_connection_check_interval", "100ms", true},
+};
 
-static const char text[] =
-    "SELECT pg_backend_pid() = $1, pg_is_in_recovery(), "
-    "current_setting('fsync') = 'on', x.isolation, x.read_only FROM "
-    "(SELECT " ENSURE("statement_timeout", "'0'") ENSURE("lock_timeout", "'0'")
-        ENSURE("idle_in_transaction_session_timeout", "'5s'") ENSURE("idle_session_timeout", "$3")
-            ENSURE("client_min_messages", "'warning'")
-                ENSURE("client_connection_check_interval",
-                       "coalesce($4, "
-                       "current_setting('client_connection_check_interval')"
-                       ")") "CASE WHEN (" MAY ") AND current_setting('transaction_timeout', "
-                            "true) IS NOT NULL"
-                            " THEN set_config('transaction_timeout', '0', "
-                            "false) END, "
-                            "CASE WHEN " MAY " THEN "
-                            "set_config('default_transaction_isolation', "
-                            "'read committed', false)"
-                            " ELSE current_setting('transaction_isolation') "
-                            "END AS isolation, "
-                            "CASE WHEN " MAY " THEN "
-                            "set_config('default_transaction_read_only', "
-                            "'off', false)"
-                            " ELSE current_setting('transaction_read_only') "
-                            "END AS read_only) AS x";
+#define SETTINGS (sizeof settings / sizeof settings[0])
+
+/* The columns of the answer; the settings follow. */
+enum { IS_DIRECT, IS_STANDBY, FLUSHES, ISOLATION, READ_ONLY };
+#define COLUMNS (ISOLATION + (int)SETTINGS)
+
+/* $1: the process that the library was told at the start: a pooler shows another one than that of
+ * its server. $2: set in spite of a pooler. $3: for strategy session. */
+static void text_make(char *text, size_t size)
+{
+    int len = snprintf(text, size,
+                       "SELECT pg_backend_pid() = $1, pg_is_in_recovery(), "
+                       "current_setting('fsync') = 'on'");
+
+    for (size_t i = 0; i < SETTINGS && len >= 0 && (size_t)len < size; i++)
+        len +=
+            snprintf(text + len, size - (size_t)len,
+                     ", CASE WHEN (pg_backend_pid() = $1 OR $2 <> 0)%s AND "
+                     "current_setting('%s', true) IS NOT NULL THEN set_config('%s', '%s', false) "
+                     "ELSE current_setting('%s', true) END",
+                     settings[i].for_session_lock ? " AND $3 <> 0" : "", settings[i].name,
+                     settings[i].name, settings[i].value, settings[i].name);
+}
 
 static enum dlock_status version_check(struct pg_connection *conn, struct dlock_error *err)
 {
@@ -67,7 +75,7 @@ static bool is_word(const PGresult *result, int column, const char *word)
 static enum dlock_status answer_take(struct pg_connection *conn, const PGresult *result,
                                      struct dlock_error *err)
 {
-    conn->pooled = pg_query_number(result, 0, IS_SERVER) == 0;
+    conn->pooled = pg_query_number(result, 0, IS_DIRECT) == 0;
     conn->flushes = pg_query_number(result, 0, FLUSHES) != 0;
     conn->isolate = (!is_word(result, ISOLATION, "read committed") &&
                      !is_word(result, ISOLATION, "read uncommitted")) ||
@@ -82,19 +90,17 @@ static enum dlock_status answer_take(struct pg_connection *conn, const PGresult 
 enum dlock_status pg_setup(struct pg_connection *conn, struct dlock_error *err)
 {
     const bool is_session = conn->config->strategy == PG_SESSION && !conn->for_messages;
-    const int64_t idle_ms = is_session ? conn->config->grace_ms : 0;
     struct pg_params params = {.count = 0};
     PGresult *result = NULL;
-    char idle[24];
+    char text[4096];
     enum dlock_status status = version_check(conn, err);
 
     if (status != DLOCK_OK)
         return status;
-    (void)snprintf(idle, sizeof idle, "%lld", (long long)idle_ms);
     pg_params_number(&params, PQbackendPID(conn->pq));
     pg_params_number(&params, atomic_load(&conn->shared->pooler) == PG_POOLER_SESSION);
-    pg_params_text(&params, idle);
-    pg_params_text(&params, is_session ? "100ms" : NULL);
+    pg_params_number(&params, is_session);
+    text_make(text, sizeof text);
     status = pg_query_read(conn, text, &params, &result, err);
     if (status == DLOCK_OK)
         status = pg_query_expect(conn, &result, COLUMNS, 1, err);
