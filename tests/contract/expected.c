@@ -12,6 +12,10 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
 
+#define POSTGRESQL_ROWS                                                                   \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+
 #define REDLOCK_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH)
 
 static const struct {
@@ -51,6 +55,11 @@ static const struct {
          DLOCK_CAP_SESSION},
     {"mysql", NULL, 0, MYSQL_ROWS},
     {"mariadb", NULL, 0, MYSQL_ROWS},
+    {"postgresql", "strategy=session", 0,
+     DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_NATIVE_WAIT |
+         DLOCK_CAP_SESSION},
+    {"postgresql", NULL, 0, POSTGRESQL_ROWS},
+    {"postgres", NULL, 0, POSTGRESQL_ROWS},
 };
 
 static const struct {

@@ -5,7 +5,7 @@
 
 bool dlt_framing_parse(const char *name, enum dlt_framing *out)
 {
-    static const char *const names[] = {"raw", "resp", "mysql"};
+    static const char *const names[] = {"raw", "resp", "mysql", "postgresql"};
 
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -20,6 +20,18 @@ void dlt_framer_init(struct dlt_framer *framer, enum dlt_framing framing)
 {
     memset(framer, 0, sizeof *framer);
     framer->framing = framing;
+}
+
+static bool parse(struct dlt_framer *framer, unsigned char byte)
+{
+    switch (framer->framing) {
+    case DLT_FRAMING_RESP:
+        return dlt_framer_resp(framer, byte);
+    case DLT_FRAMING_MYSQL:
+        return dlt_framer_mysql(framer, byte);
+    default:
+        return dlt_framer_postgresql(framer, byte);
+    }
 }
 
 size_t dlt_framer_feed(struct dlt_framer *framer, const unsigned char *bytes, size_t len,
@@ -43,9 +55,7 @@ size_t dlt_framer_feed(struct dlt_framer *framer, const unsigned char *bytes, si
             if (taken == len)
                 break;
         }
-        *ended = framer->framing == DLT_FRAMING_RESP ? dlt_framer_resp(framer, bytes[taken])
-                                                     : dlt_framer_mysql(framer, bytes[taken]);
-        taken++;
+        *ended = parse(framer, bytes[taken++]);
     }
     return taken;
 }

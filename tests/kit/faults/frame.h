@@ -8,6 +8,7 @@
  *   resp    one command, inline or an array, or one reply with all that is nested in it (RESP2 and
  *           RESP3; an attribute belongs to the reply that follows it)
  *   mysql   one packet; the pieces of a payload of 2^24-1 bytes or more are one frame
+ *   postgresql  one message, with or without a type; the byte that answers a request for TLS
  */
 #ifndef DLT_FRAME_H
 #define DLT_FRAME_H
@@ -16,7 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dlt_framing { DLT_FRAMING_RAW = 0, DLT_FRAMING_RESP = 1, DLT_FRAMING_MYSQL = 2 };
+enum dlt_framing {
+    DLT_FRAMING_RAW = 0,
+    DLT_FRAMING_RESP = 1,
+    DLT_FRAMING_MYSQL = 2,
+    DLT_FRAMING_POSTGRESQL = 3
+};
 
 #define DLT_FRAME_DEPTH 32 /* RESP arrays within arrays */
 
@@ -35,7 +41,7 @@ struct dlt_framer {
     uint64_t left[DLT_FRAME_DEPTH]; /* elements still to come, a level each */
 };
 
-/* "raw", "resp", "mysql" */
+/* "raw", "resp", "mysql", "postgresql" */
 bool dlt_framing_parse(const char *name, enum dlt_framing *out);
 
 void dlt_framer_init(struct dlt_framer *framer, enum dlt_framing framing);
@@ -50,5 +56,6 @@ size_t dlt_framer_feed(struct dlt_framer *framer, const unsigned char *bytes, si
 /* One byte each, for dlt_framer_feed alone. True: the frame ends here. */
 bool dlt_framer_resp(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_mysql(struct dlt_framer *framer, unsigned char byte);
+bool dlt_framer_postgresql(struct dlt_framer *framer, unsigned char byte);
 
 #endif

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: dlock-faultproxy --to ADDRESS [--listen ADDRESS] [--framing raw|resp|mysql]\n"
+    "usage: dlock-faultproxy --to ADDRESS [--listen ADDRESS] [--framing "
+    "raw|resp|mysql|postgresql]\n"
     "                        [--control PATH]\n"
     "ADDRESS is 127.0.0.1:PORT or the path of a Unix socket. Prints \"listening ADDRESS\".\n"
     "Takes orders on standard input, and on the Unix socket PATH; ends with standard input.\n";

@@ -185,6 +185,58 @@ Test(frame, mysql_payload_in_several_packets_is_one_frame)
     }
 }
 
+Test(frame, postgresql_messages_of_a_client)
+{
+    static const unsigned char stream[] = {
+        0,   0, 0, 8, 4,   210, 22, 47,    /* a request for TLS */
+        0,   0, 0, 9, 0,   3,   0,  0,  0, /* the start */
+        'Q', 0, 0, 0, 6,   'x', 0,         /* a statement */
+        'S', 0, 0, 0, 4,                   /* nothing but a type */
+        'P', 0, 0, 0, 7,   'Q', 0,  0,     /* looks like a header */
+        0,   0, 0, 8, 'Q', 0,   0,  0,     /* a request to cancel */
+    };
+    static const size_t ends[] = {8, 17, 24, 29, 37, 45};
+
+    check_ends(DLT_FRAMING_POSTGRESQL, stream, sizeof stream, ends, COUNT(ends));
+}
+
+Test(frame, postgresql_messages_of_a_server)
+{
+    static const unsigned char stream[] = {
+        'N',                           /* no encryption by Kerberos */
+        'N',                           /* no TLS */
+        'R', 0, 0, 0, 8, 0,   0, 0, 0, /* logged in */
+        'N', 0, 0, 0, 5, 0,            /* a notice */
+        '1', 0, 0, 0, 4,               /* parsed */
+        'S', 0, 0, 0, 6, 'a', 0,       /* a parameter */
+    };
+    static const size_t ends[] = {1, 2, 11, 17, 22, 29};
+
+    check_ends(DLT_FRAMING_POSTGRESQL, stream, sizeof stream, ends, COUNT(ends));
+}
+
+Test(frame, postgresql_that_is_none_is_raw_from_there)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+    } bad[] = {
+        {"S\x16\x03\x01", 4},           /* a server that begins TLS */
+        {"\x16\x03\x01", 3},            /* a client that does */
+        {"R\0\0\0\x04?\0\0\0\x04", 10}, /* no letter */
+        {"R\0\0\0\x03", 5},             /* shorter than its length */
+    };
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct ends whole = ends_of(DLT_FRAMING_POSTGRESQL, bad[i].text, bad[i].len, 99, 99);
+        struct ends bytes = ends_of(DLT_FRAMING_POSTGRESQL, bad[i].text, bad[i].len, 1, 1);
+
+        cr_assert(whole.broken && bytes.broken, "%zu", i);
+        cr_assert_eq(whole.at[whole.count - 1], bad[i].len);
+        cr_assert_eq(bytes.at[bytes.count - 1], bad[i].len);
+    }
+}
+
 Test(frame, raw_is_what_one_read_returned)
 {
     struct ends ends = ends_of(DLT_FRAMING_RAW, "abcdefgh", 8, 3, 4);
@@ -200,6 +252,7 @@ Test(frame, framings_by_name)
     enum dlt_framing framing = DLT_FRAMING_RAW;
 
     cr_assert(dlt_framing_parse("mysql", &framing) && framing == DLT_FRAMING_MYSQL);
+    cr_assert(dlt_framing_parse("postgresql", &framing) && framing == DLT_FRAMING_POSTGRESQL);
     cr_assert(dlt_framing_parse("resp", &framing) && framing == DLT_FRAMING_RESP);
     cr_assert(dlt_framing_parse("raw", &framing) && framing == DLT_FRAMING_RAW);
     cr_assert_not(dlt_framing_parse("RESP", &framing));

@@ -7,7 +7,7 @@ source_dir=$1 bin=$2 uri=$3 processes=$4 seconds=$5 least=$6
 . "$source_dir/tests/kit/tap.sh"
 
 check "C13 everybody gets the lock, and no call fails" \
-    "$bin/mysql_contend" "$uri" "$processes" "$seconds" "$least" "$tap_tmp"
+    "$bin/contend" "$uri" "$processes" "$seconds" "$least" "$tap_tmp"
 sed 's/^#* */# /' "$tap_tmp/log"
 check "C1 C6 C8 claims do not overlap, fences rise, calls return" \
     "$bin/dlock-history-check" --slack 1000 --complete --kept "$tap_tmp"/*.log

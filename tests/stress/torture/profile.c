@@ -70,6 +70,7 @@ static uint32_t faults_of(const struct backend *backend)
     case STORE_REDIS:
         return faults | SLOW_FAULTS | ENDING_FAULTS | FAULT_BIT(SCRIPT_FLUSH);
     case STORE_MYSQL:
+    case STORE_POSTGRESQL:
         return faults | SLOW_FAULTS | (backend->session ? 0 : ENDING_FAULTS);
     }
     return 0;

@@ -34,6 +34,20 @@ static const struct backend backends[] = {
      .fences = true,
      .lease_ms = SESSION_GRACE_MS,
      .place_ms = 3000},
+    {.name = "postgresql-row",
+     .kind = STORE_POSTGRESQL,
+     .strategy = "row",
+     .nodes = 1,
+     .fences = true,
+     .place_ms = 1000},
+    {.name = "postgresql-session",
+     .kind = STORE_POSTGRESQL,
+     .strategy = "session",
+     .nodes = 1,
+     .session = true,
+     .fences = true,
+     .lease_ms = SESSION_GRACE_MS,
+     .place_ms = 3000},
 };
 
 #define BACKENDS (sizeof backends / sizeof backends[0])
@@ -80,27 +94,51 @@ static bool maria_start(struct store *store)
     return right;
 }
 
+static bool postgres_start(struct store *store)
+{
+    bool right = dlt_postgres_start(&store->postgres, NULL);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->postgres.why);
+    return right;
+}
+
 static bool servers_start(struct store *store, const struct store_options *options)
 {
     bool right = options->clocks == NULL || dlt_skew_preload(options->clocks);
 
     if (store->backend->kind == STORE_MYSQL)
         return right && maria_start(store);
+    if (store->backend->kind == STORE_POSTGRESQL)
+        return right && postgres_start(store);
     for (unsigned i = 0; right && i < store->backend->nodes; i++)
         right = redis_start(store, i, options);
     return right;
 }
 
+static const char *address_of(const struct store *store, unsigned node)
+{
+    switch (store->backend->kind) {
+    case STORE_MYSQL:
+        return store->maria.address;
+    case STORE_POSTGRESQL:
+        return store->postgres.address;
+    default:
+        return store->redis[node].address;
+    }
+}
+
 static bool ways_start(struct store *store)
 {
-    bool redis = store->backend->kind == STORE_REDIS;
+    static const char *const framings[] = {
+        [STORE_REDIS] = "resp", [STORE_MYSQL] = "mysql", [STORE_POSTGRESQL] = "postgresql"};
+    const char *framing = framings[store->backend->kind];
 
     for (unsigned client = 0; client < store->clients; client++) {
         for (unsigned node = 0; node < store->backend->nodes; node++) {
             struct dlt_proxy *way = &store->ways[client][node];
-            const char *address = redis ? store->redis[node].address : store->maria.address;
 
-            if (!dlt_proxy_start(way, address, redis ? "resp" : "mysql", NULL)) {
+            if (!dlt_proxy_start(way, address_of(store, node), framing, NULL)) {
                 (void)snprintf(store->why, sizeof store->why, "a proxy: %.200s", way->answer);
                 return false;
             }
@@ -128,6 +166,8 @@ void store_stop(struct store *store)
             dlt_redis_stop(&store->redis[node]);
     if (store->maria.directory[0] != '\0')
         dlt_maria_stop(&store->maria);
+    if (store->postgres.directory[0] != '\0')
+        dlt_postgres_stop(&store->postgres);
 }
 
 /* The guard is longer than any lease. */
@@ -166,6 +206,11 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
             (void)snprintf(uri + strlen(uri), size - strlen(uri), "&session_grace=%dms",
                            SESSION_GRACE_MS);
         break;
+    case STORE_POSTGRESQL:
+        (void)snprintf(uri, size, "postgresql://u:secret@%s/locks?strategy=%s&%s", way->address,
+                       store->backend->strategy,
+                       store->backend->session ? "session_grace=2s" : "waiter_lease=1s");
+        break;
     }
 }
 
@@ -190,13 +235,22 @@ static char process_state(pid_t pid)
 
 static pid_t server_pid(const struct store *store, unsigned node)
 {
-    return store->backend->kind == STORE_MYSQL ? store->maria.pid : store->redis[node].pid;
+    switch (store->backend->kind) {
+    case STORE_MYSQL:
+        return store->maria.pid;
+    case STORE_POSTGRESQL:
+        return store->postgres.pid;
+    default:
+        return store->redis[node].pid;
+    }
 }
 
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
     if (store->backend->kind == STORE_MYSQL)
         dlt_maria_pause(&store->maria, pause);
+    else if (store->backend->kind == STORE_POSTGRESQL)
+        dlt_postgres_pause(&store->postgres, pause);
     else
         dlt_redis_pause(&store->redis[node], pause);
     for (int ms = 0; ms < 1000; ms++) {
@@ -213,6 +267,8 @@ bool store_kill(struct store *store, unsigned node)
 
     if (store->backend->kind == STORE_MYSQL)
         dlt_maria_kill(&store->maria);
+    else if (store->backend->kind == STORE_POSTGRESQL)
+        dlt_postgres_kill(&store->postgres);
     else
         dlt_redis_kill(&store->redis[node]);
     return pid > 0 && process_state(pid) == 0;
@@ -222,6 +278,8 @@ bool store_again(struct store *store, unsigned node)
 {
     if (store->backend->kind == STORE_MYSQL)
         return dlt_maria_again(&store->maria);
+    if (store->backend->kind == STORE_POSTGRESQL)
+        return dlt_postgres_again(&store->postgres);
     return dlt_redis_again(&store->redis[node]);
 }
 
@@ -238,6 +296,10 @@ unsigned store_kick(struct store *store, unsigned node)
     if (store->backend->kind == STORE_REDIS)
         return number_of(dlt_redis_ask(&store->redis[node], "CLIENT KILL TYPE %s", "normal")) +
                number_of(dlt_redis_ask(&store->redis[node], "CLIENT KILL TYPE %s", "pubsub"));
+    if (store->backend->kind == STORE_POSTGRESQL)
+        return number_of(dlt_postgres_ask(&store->postgres,
+                                          "SELECT count(pg_terminate_backend(pid)) FROM "
+                                          "pg_stat_activity WHERE usename = 'u'"));
     (void)snprintf(ids, sizeof ids, "%s",
                    dlt_maria_ask(&store->maria, "SELECT GROUP_CONCAT(id SEPARATOR ' ') FROM "
                                                 "information_schema.processlist WHERE user = 'u'"));
@@ -257,6 +319,14 @@ unsigned store_flush(struct store *store, unsigned node)
     return scripts;
 }
 
+static unsigned postgres_forget(const struct store *store)
+{
+    return number_of(dlt_postgres_ask(
+        &store->postgres,
+        "WITH held AS (DELETE FROM dlock_lease RETURNING 1), read AS (DELETE FROM dlock_reader "
+        "RETURNING 1) SELECT (SELECT count(*) FROM held) + (SELECT count(*) FROM read)"));
+}
+
 unsigned store_forget(struct store *store)
 {
     unsigned keys = 0;
@@ -268,6 +338,8 @@ unsigned store_forget(struct store *store)
     }
     if (store->backend->kind == STORE_REDIS)
         return keys;
+    if (store->backend->kind == STORE_POSTGRESQL)
+        return postgres_forget(store);
     keys = number_of(dlt_maria_ask(&store->maria, "SELECT COUNT(*) FROM dlock_names"));
     return *dlt_maria_ask(&store->maria, "UPDATE dlock_names SET until_us = 1, readers_us = 1") ==
                    '\0'

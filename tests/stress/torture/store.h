@@ -7,6 +7,7 @@
 #define TORTURE_STORE_H
 
 #include <maria_server.h>
+#include <postgres_server.h>
 #include <proxy_client.h>
 #include <redis_server.h>
 #include <stdint.h>
@@ -14,13 +15,13 @@
 #define NODES_MOST   5
 #define CLIENTS_MOST 32
 
-enum store_kind { STORE_MEMORY, STORE_SQLITE, STORE_REDIS, STORE_MYSQL };
+enum store_kind { STORE_MEMORY, STORE_SQLITE, STORE_REDIS, STORE_MYSQL, STORE_POSTGRESQL };
 
 /* A backend as --backend names it. */
 struct backend {
     const char *name;
     enum store_kind kind;
-    const char *strategy; /* mysql */
+    const char *strategy; /* mysql, postgresql */
     unsigned nodes;       /* servers */
     bool majority;        /* of them counts: redlock */
     bool session;
@@ -39,6 +40,7 @@ struct store {
     char directory[128];
     struct dlt_redis redis[NODES_MOST];
     struct dlt_maria maria;
+    struct dlt_postgres postgres;
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };

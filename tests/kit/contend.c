@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mysql_contend URI PROCESSES SECONDS LEAST DIRECTORY - so many processes take and release one name
- * for so long, and write their histories to DIRECTORY for dlock-history-check. Prints what each
- * got. Fails if any call fails, or somebody got less than LEAST.
+ * contend URI PROCESSES SECONDS LEAST DIRECTORY [each] - so many processes take and release one
+ * name for so long, or a name each, and write their histories to DIRECTORY for dlock-history-check.
+ * Prints what each got. Fails if any call fails, or a process got less than LEAST.
  */
 #include "log.h"
 
 #include <dlock/dlock.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,7 +16,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
-#define RECORDS   (1u << 22)
+#define RECORDS   (1u << 20)
 #define WAIT_MS   60000
 
 struct worker {
@@ -24,6 +25,7 @@ struct worker {
     struct dlock *lock;
     struct dlock_error err;
     long taken;
+    unsigned name; /* its number */
 };
 
 static void note(struct worker *w, enum dlt_event event, uint64_t attempt, enum dlock_status status,
@@ -33,6 +35,7 @@ static void note(struct worker *w, enum dlt_event event, uint64_t attempt, enum 
                   &(struct dlt_record){
                       .event = (uint8_t)event,
                       .attempt_id = attempt,
+                      .name_id = (uint16_t)w->name,
                       .status = (uint16_t)(event == DLT_INV_LOCK ? DLT_CALL_WAITS : (int)status),
                       .fence = event == DLT_RET_LOCK ? dlock_fence(w->lock) : 0,
                       .until_ns = until_ns,
@@ -66,16 +69,19 @@ static int turn(struct worker *w)
     return 0;
 }
 
-static int work(const char *uri, const char *path, int64_t end_ns, int report)
+static int work(const char *uri, const char *path, unsigned name, int64_t end_ns, int report)
 {
-    struct worker w = {.uri = uri, .log = dlt_log_open(path, RECORDS), .err = DLOCK_ERROR_INIT};
+    struct worker w = {
+        .uri = uri, .log = dlt_log_open(path, RECORDS), .err = DLOCK_ERROR_INIT, .name = name};
     struct dlock_client *client = NULL;
+    char text[32];
+    int len = snprintf(text, sizeof text, "contended-%u", name);
     enum dlock_status status = dlock_client_open(uri, NULL, &client, &w.err);
     int bad = 0;
 
     if (w.log == NULL || status != DLOCK_OK)
         return failed(&w, "open", status);
-    status = dlock_new(client, "contended", 9, NULL, &w.lock, &w.err);
+    status = dlock_new(client, text, (size_t)len, NULL, &w.lock, &w.err);
     while (status == DLOCK_OK && !bad && dlt_log_now_ns() < end_ns)
         bad = turn(&w);
     dlock_free(w.lock);
@@ -106,7 +112,8 @@ static int harvest(int report, long processes, long least)
 
 int main(int argc, char **argv)
 {
-    long processes = argc == 6 ? strtol(argv[2], NULL, 10) : 0;
+    long processes = argc == 6 || argc == 7 ? strtol(argv[2], NULL, 10) : 0;
+    bool each = argc == 7 && strcmp(argv[6], "each") == 0;
     int64_t end_ns = 0;
     int report[2];
 
@@ -119,7 +126,7 @@ int main(int argc, char **argv)
 
             (void)close(report[0]);
             (void)snprintf(path, sizeof path, "%s/%ld.log", argv[5], i);
-            _exit(work(argv[1], path, end_ns, report[1]));
+            _exit(work(argv[1], path, each ? (unsigned)i : 0, end_ns, report[1]));
         }
     }
     (void)close(report[1]);

@@ -1,0 +1,54 @@
+# Everything that runs the library on a PostgreSQL server of its own.
+if(DLOCK_SANITIZE)
+  set(DLT_POSTGRES_SLACK 1000)
+else()
+  set(DLT_POSTGRES_SLACK 500)
+endif()
+
+# dlt_add_postgresql_conformance(<name> URI <uri> [SERVER <argument>...] [OPTIONS <option>...]
+# [BESIDE <command>...]): all cases, beside a server of its own.
+function(dlt_add_postgresql_conformance name)
+  cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS;BESIDE" ${ARGN})
+  add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres ${ARG_SERVER} --
+    ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${ARG_OPTIONS}
+    "${ARG_URI}")
+  set_tests_properties(conformance_postgresql_${name} PROPERTIES
+    TIMEOUT 300 PROCESSORS 2 LABELS "conformance;postgresql")
+endfunction()
+
+dlt_add_postgresql_conformance(row URI "postgresql://u:secret@127.0.0.1:{port}/locks")
+dlt_add_postgresql_conformance(session
+  URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session")
+if(DLT_EVERYTHING)
+  # A role that may do what grants.sql says, and nothing else. An administrator has run row.sql.
+  dlt_add_postgresql_conformance(least
+    BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} row.sql
+    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off")
+  dlt_add_postgresql_conformance(tls SERVER --tls OPTIONS --only TRY-1
+    URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
+endif()
+if(DLOCK_LONG_TESTS)
+  dlt_add_postgresql_conformance(session_tcp
+    URI "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session")
+  dlt_add_postgresql_conformance(session_least
+    BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} session.sql
+    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&strategy=session")
+  dlt_add_postgresql_conformance(row_tls SERVER --tls
+    URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
+endif()
+
+# Each n-th call of the system fails.
+add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
+  $<TARGET_FILE:test_nth_fault> "postgresql://u:secret@127.0.0.1:{port}/locks"
+  "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_")
+set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
+
+# Processes, seconds, and what each of them has to get at least.
+set(DLT_POSTGRES_CONTEND 64 5 0)
+if(DLOCK_LONG_TESTS)
+  set(DLT_POSTGRES_CONTEND 64 60 20)
+endif()
+add_test(NAME postgresql_contend COMMAND with_server postgres -c max_connections=300 --
+  ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+  "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
+set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS postgresql)
