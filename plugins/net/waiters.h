@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waiters.h - the threads of a client that wait for messages of a store.
+ *
+ * No thread of its own reads the messages: one of the threads that wait is the leader, which reads
+ * for all of them and hands the lead over when its own wait ends. What a leader reads from belongs
+ * to it alone while it leads.
+ *
+ * The mutex is a leaf, and nobody holds it during I/O.
+ */
+#ifndef NET_WAITERS_H
+#define NET_WAITERS_H
+
+#include <dlock/plugin.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+struct waiters;
+
+/* One attempt that may wait. Zeroed before waiters_add_locked; guarded by the mutex of the list. */
+struct waiter {
+    struct waiters *list;      /* that has it; NULL: none, or the list is closed */
+    struct waiter *next, **at; /* at: what points to it */
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    bool interrupted; /* sticky [INT-2] */
+    bool watching;    /* in slot watch */
+    bool leading;
+    pthread_cond_t wake; /* exists while the waiter is listed */
+};
+
+struct waiters {
+    int wake_fd;           /* eventfd: the leader has something else to do */
+    pthread_mutex_t mutex; /* guards the rest */
+    struct waiter *first;
+    bool led;
+};
+
+/* A zeroed list. False: errno; waiters_fini is harmless then. */
+bool waiters_init(struct waiters *waiters);
+/* No thread watches any more. Waiters may be left. */
+void waiters_fini(struct waiters *waiters);
+/* In a forked child, instead of fini: closes the descriptor, takes no mutex. */
+void waiters_after_fork(struct waiters *waiters);
+
+void waiters_add_locked(struct waiters *waiters, struct waiter *waiter, const unsigned char *token);
+/* The waiter is listed. */
+void waiters_remove_locked(struct waiter *waiter);
+struct waiter *waiters_find_locked(const struct waiters *waiters, const unsigned char *token);
+
+/* Ends a sleep, of the leader only with `leader`, which needs that for an interrupt: it has read
+ * the messages itself. */
+void waiters_wake_locked(struct waiter *waiter, bool leader);
+
+/* The waiter is watching, and has left_ns. True: the caller is the leader now; it gives the mutex
+ * up, reads, takes the mutex and calls waiters_led_locked. False: it has slept for left_ns, or
+ * until something may have changed. */
+bool waiters_lead_or_sleep_locked(struct waiter *waiter, int64_t left_ns);
+void waiters_led_locked(struct waiter *waiter);
+
+/* The same for a caller that does not wait and would read at once: false, if there is a leader. */
+bool waiters_lead_locked(struct waiters *waiters);
+
+/* The end of a watch, or of a lead without a wait: another waiter leads. */
+void waiters_hand_over_locked(struct waiters *waiters);
+
+/* Until fd can be read, the leader is woken, left_ns have passed, or a second. fd -1: none. */
+bool waiters_await(const struct waiters *waiters, int fd, int64_t left_ns);
+
+#endif
