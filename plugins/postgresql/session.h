@@ -14,7 +14,8 @@ struct pg_session {
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct pg_slot {
-    atomic_int stop; /* interrupted */
+    atomic_int stop;          /* interrupted */
+    struct pg_waiter *waiter; /* strategy row: it waits, or has waited, in the queue; NULL: no */
 };
 
 #endif

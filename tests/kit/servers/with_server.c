@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|mariadb|postgres [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
+ * with_server redis|mariadb|postgres|pgbouncer [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
  * [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
  * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
- * for the others. --tls: with certificates in {dir}, and the one named "server".
+ * for the others. --tls: with certificates in {dir}, and the one named "server". pgbouncer: in
+ * front of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's
+ * own port.
  */
 #include "maria_server.h"
+#include "pgbouncer_server.h"
 #include "postgres_server.h"
 #include "redis_server.h"
 
@@ -18,13 +21,14 @@
 #include <unistd.h>
 
 #define SERVERS_MAX 9
-#define WORDS_MAX   (2 * 4 * SERVERS_MAX + 1)
+#define WORDS_MAX   (2 * 5 * SERVERS_MAX + 1)
 
 struct server {
     struct dlt_redis redis;
     struct dlt_maria maria;
     struct dlt_postgres postgres;
-    unsigned port, tls_port;
+    struct dlt_pgbouncer pgbouncer;
+    unsigned port, tls_port, direct_port;
     const char *socket, *directory, *why;
 };
 
@@ -83,6 +87,7 @@ static bool postgres_start(struct server *server, bool tls, const char *const *a
 
     server->port = postgres->port;
     server->tls_port = tls ? postgres->port : 0;
+    server->direct_port = postgres->port;
     server->socket = postgres->socket;
     server->directory = postgres->directory;
     server->why = postgres->why;
@@ -97,10 +102,31 @@ static void postgres_stop(struct server *server)
     dlt_postgres_stop(&server->postgres);
 }
 
+static bool pgbouncer_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_pgbouncer *pgbouncer = &server->pgbouncer;
+
+    server->why = "pgbouncer: want a mode, and no --tls";
+    if (tls || args[0] == NULL || !postgres_start(server, false, args + 1))
+        return false;
+    server->why = pgbouncer->why;
+    if (!dlt_pgbouncer_start(pgbouncer, &server->postgres, args[0], NULL))
+        return false;
+    server->port = pgbouncer->port;
+    return true;
+}
+
+static void pgbouncer_stop(struct server *server)
+{
+    dlt_pgbouncer_stop(&server->pgbouncer);
+    postgres_stop(server);
+}
+
 static const struct kind kinds[] = {
     {"redis", redis_start, redis_stop},
     {"mariadb", maria_start, maria_stop},
     {"postgres", postgres_start, postgres_stop},
+    {"pgbouncer", pgbouncer_start, pgbouncer_stop},
 };
 
 struct word {
@@ -159,6 +185,8 @@ static struct word *words_add(struct word *words, const struct server *server, i
     (void)snprintf(word->value, sizeof word->value, "%u", server->port);
     word = name_set(words++, "tls", number);
     (void)snprintf(word->value, sizeof word->value, "%u", server->tls_port);
+    word = name_set(words++, "direct", number);
+    (void)snprintf(word->value, sizeof word->value, "%u", server->direct_port);
     word = name_set(words++, "socket", number);
     (void)snprintf(word->value, sizeof word->value, "%s", server->socket);
     word = name_set(words++, "dir", number);
@@ -206,9 +234,10 @@ int main(int argc, char **argv)
     int started = 0, status = 69;
 
     if (argc < 2 || !order_read(&order, argv)) {
-        (void)fputs("usage: with_server redis|mariadb|postgres [--count N] [--tls] [ARGUMENT...] "
-                    "-- COMMAND...\n",
-                    stderr);
+        (void)fputs(
+            "usage: with_server redis|mariadb|postgres|pgbouncer [--count N] [--tls] [ARGUMENT...] "
+            "-- COMMAND...\n",
+            stderr);
         return 64;
     }
     while (started < order.count && order.kind->start(&servers[started], order.tls, order.args)) {

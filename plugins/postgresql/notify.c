@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "notify.h"
+
+#include "listener.h"
+#include "query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_WARNING 1 /* DLOCK_LOG_WARNING of dlock.h */
+
+#define LEAST_NS (40 * DL_NS_PER_MS) /* for the message, within the 100 ms of C8 */
+
+static const char text[] = "SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1)) "
+                           "FROM unnest(string_to_array($1, E'\\n')) w";
+
+/* Wakes the waiters of this client, and removes their lines. */
+static void deliver_here(struct pg_listener *listener, char *lines)
+{
+    const size_t len = strlen(listener->channel);
+    char *to = lines, *next = lines;
+
+    while (next != NULL) {
+        char *line = next;
+
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        if (strncmp(line, listener->channel, len) == 0 && line[len] == ' ') {
+            pg_listener_deliver(listener, line + len + 1);
+            continue;
+        }
+        if (to != lines)
+            *to++ = '\n';
+        memmove(to, line, strlen(line) + 1);
+        to += strlen(to);
+    }
+    *to = '\0';
+}
+
+static void report(const struct pg_connection *conn, const struct dlock_error *err)
+{
+    char line[400];
+
+    if (atomic_exchange(&conn->shared->notify_reported, true))
+        return;
+    (void)snprintf(line, sizeof line, "a waiter was granted a name and has to ask for it: %s",
+                   err->message);
+    conn->host->log(conn->host->ctx, LOG_WARNING, line);
+}
+
+static void send_others(struct pg_connection *conn, const char *lines)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct pg_params params = {.count = 0};
+    const int64_t deadline_ns = conn->deadline_ns;
+    const int64_t least_ns = pg_connection_now(conn) + LEAST_NS;
+    PGresult *result = NULL;
+
+    pg_params_text(&params, lines);
+    if (conn->deadline_ns < least_ns)
+        conn->deadline_ns = least_ns;
+    if (pg_query(conn, text, &params, &result, &err) != DLOCK_OK)
+        report(conn, &err);
+    PQclear(result);
+    conn->deadline_ns = deadline_ns;
+}
+
+/* The lines of all rows; NULL: there are none, or there is no memory. */
+static char *lines_of(const PGresult *result)
+{
+    const int column = PQfnumber(result, "wake");
+    char *lines = NULL, *at = NULL;
+    size_t size = 0;
+
+    for (int row = 0; column >= 0 && row < PQntuples(result); row++)
+        size += PQgetisnull(result, row, column) ? 0 : (size_t)PQgetlength(result, row, column) + 1;
+    lines = at = size > 0 ? malloc(size) : NULL;
+    for (int row = 0; lines != NULL && row < PQntuples(result); row++) {
+        const size_t len = (size_t)PQgetlength(result, row, column);
+
+        if (PQgetisnull(result, row, column))
+            continue;
+        if (at != lines)
+            at[-1] = '\n';
+        memcpy(at, PQgetvalue(result, row, column), len + 1);
+        at += len + 1;
+    }
+    return lines;
+}
+
+void pg_notify_send(struct pg_connection *conn, const PGresult *result)
+{
+    struct pg_listener *listener = atomic_load(&conn->shared->listener);
+    char *lines = lines_of(result);
+
+    if (listener != NULL)
+        pg_listener_tidy(listener);
+    if (lines != NULL && listener != NULL)
+        deliver_here(listener, lines);
+    if (lines != NULL && lines[0] != '\0')
+        send_others(conn, lines);
+    free(lines);
+}

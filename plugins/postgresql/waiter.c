@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "waiter.h"
+
+#include <stdlib.h>
+
+enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
+                                   const char **to, struct dlock_error *err)
+{
+    struct pg_listener *listener = pg_listener_get(shared);
+    struct pg_slot *slot = req->attempt;
+    struct pg_waiter *waiter = slot->waiter;
+
+    if (listener != NULL && waiter == NULL)
+        waiter = calloc(1, sizeof *waiter);
+    if (waiter == NULL || listener == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0,
+                          "no memory, no descriptor for an event, or no random bytes");
+    pg_listener_tidy(listener);
+    (void)pthread_mutex_lock(&listener->waiters.mutex);
+    if (slot->waiter == NULL) {
+        pg_listener_add_locked(listener, waiter, req->token);
+        waiter->base.interrupted = atomic_load(&slot->stop) != 0;
+        slot->waiter = waiter;
+    }
+    pg_listener_catch_up_locked(listener);
+    waiter->unheard = !listener->listening;
+    waiter->recheck = false;
+    *to = pg_listener_inbox_locked(listener);
+    (void)pthread_mutex_unlock(&listener->waiters.mutex);
+    return DLOCK_OK;
+}
+
+void pg_waiter_queued(struct pg_slot *slot, uint64_t counter)
+{
+    struct pg_listener *listener = slot->waiter->listener;
+
+    (void)pthread_mutex_lock(&listener->waiters.mutex);
+    slot->waiter->counter = counter;
+    (void)pthread_mutex_unlock(&listener->waiters.mutex);
+}
+
+void pg_waiter_free(struct pg_slot *slot)
+{
+    struct pg_waiter *waiter = slot->waiter;
+
+    slot->waiter = NULL;
+    if (waiter != NULL && waiter->base.list != NULL)
+        pg_listener_remove(waiter);
+    free(waiter);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch.h - slots watch and interrupt of strategy row.
+ *
+ * A waiter that nothing can tell of its grant, as behind a pooler that loses messages or while no
+ * connection can be had, polls its queue entry in the session that it was given: the first one in
+ * the queue after a millisecond, and then after pauses of an eighth of the time that it has waited,
+ * 25 ms at most.
+ */
+#ifndef PG_WATCH_H
+#define PG_WATCH_H
+
+#include "session.h"
+
+/* UNAVAILABLE: not queued, or the session's connection has failed. */
+enum dlock_status pg_watch(struct pg_session *session, const struct dlock_request *req,
+                           struct dlock_grant *grant, struct dlock_error *err);
+void pg_watch_interrupt(struct pg_session *session, const struct dlock_request *req);
+
+#endif
