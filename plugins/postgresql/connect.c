@@ -95,6 +95,7 @@ static void settings_tls(struct settings *settings, const struct pg_config *conf
     add(settings, "sslrootcert", checks ? ca : NO_FILE); /* with a file it would check */
     add(settings, "sslcert", config->tls && tls->cert != NULL ? tls->cert : NO_FILE);
     add(settings, "sslkey", config->tls && tls->cert != NULL ? tls->key : NO_FILE);
+    add(settings, "sslpassword", "-"); /* without one OpenSSL asks at the terminal */
     add(settings, "sslcrl", NO_FILE);
     add(settings, "sslcompression", "0");
     add(settings, "ssl_min_protocol_version", "TLSv1.2");

@@ -66,6 +66,10 @@ struct phrase {
 
 /* Of the library and of pgbouncer, in English: the library's calls run in the locale "C". */
 static const struct phrase phrases[] = {
+    {"could not read root certificate", DLOCK_INVALID},
+    {"could not read certificate file", DLOCK_INVALID},
+    {"private key file", DLOCK_INVALID},
+    {"root certificate file", DLOCK_INVALID},
     {"server does not support SSL", DLOCK_CONFIG},
     {"unsupported startup parameter", DLOCK_CONFIG},
     {"no such database", DLOCK_CONFIG},
@@ -76,8 +80,6 @@ static const struct phrase phrases[] = {
     {"password authentication failed", DLOCK_AUTH},
     {"auth failed", DLOCK_AUTH},
     {"authentication method", DLOCK_AUTH},
-    {"could not load private key", DLOCK_INVALID},
-    {"private key file", DLOCK_INVALID},
     {"invalid response to SSL negotiation", DLOCK_PROTOCOL},
     {"expected authentication request", DLOCK_PROTOCOL},
     {"out of memory", DLOCK_NOMEM},

@@ -1,0 +1,19 @@
+# Connections, settings, TLS and processes.
+dlt_add_pg_test(test_pg_open)
+if(TARGET test_pg_open) # the library has to find its getaddrinfo and its socket
+  set_target_properties(test_pg_open PROPERTIES ENABLE_EXPORTS ON)
+endif()
+
+# These start servers of their own.
+foreach(stem test_pg_settings test_pg_tls)
+  dlock_add_unit_test(${stem} LIBS dlock_pg_kit dlock_faults)
+  if(TARGET ${stem})
+    set_tests_properties(${stem} PROPERTIES TIMEOUT 180 LABELS postgresql)
+  endif()
+endforeach()
+
+add_executable(test_pg_process test_pg_process.c)
+target_include_directories(test_pg_process PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
+target_link_libraries(test_pg_process PRIVATE dlock_flags dlock_pg_kit)
+add_test(NAME test_pg_process COMMAND test_pg_process)
+set_tests_properties(test_pg_process PROPERTIES TIMEOUT 60 LABELS postgresql)
