@@ -2,7 +2,27 @@
 #include "open.h"
 
 #include "connect.h"
+#include "pooler.h"
 #include "setup.h"
+
+/* An advisory lock belongs to a session of the server. */
+static enum dlock_status pooler_check(struct pg_connection *conn, struct dlock_error *err)
+{
+    enum pg_pooler pooler = PG_POOLER_UNKNOWN;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!conn->pooled || conn->for_messages || conn->config->strategy != PG_SESSION)
+        return DLOCK_OK;
+    status = pg_pooler_find(conn, conn->deadline_ns, &pooler, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (pooler != PG_POOLER_TRANSACTION)
+        return pg_setup(conn, err); /* now it may set what it needs */
+    return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
+                      "%s: a pooler lends its sessions to transactions, and would give one lock to "
+                      "two clients: connect to the server itself, or use strategy=row",
+                      conn->config->endpoint);
+}
 
 enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struct dlock_error *err)
 {
@@ -13,6 +33,8 @@ enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struc
     status = pg_connect(conn, err);
     if (status == DLOCK_OK)
         status = pg_setup(conn, err);
+    if (status == DLOCK_OK)
+        status = pooler_check(conn, err);
     conn->opened_ns = pg_connection_now(conn);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
 
+#include "pooler.h"
 #include "query.h"
 #include "setup.h"
 
@@ -102,21 +103,24 @@ static enum dlock_status report_variables(struct pg_connection *conn, dlock_chec
     return status;
 }
 
-static void report_pooler(const struct pg_connection *conn, dlock_check_fn *fn, void *arg)
+static void report_pooler(struct pg_connection *conn, dlock_check_fn *fn, void *arg)
 {
     static const char *const words[] = {
         [PG_POOLER_UNKNOWN] = "one that lends its server to a session or to a transaction",
         [PG_POOLER_NONE] = "none",
         [PG_POOLER_SESSION] = "one that lends its server to a session",
         [PG_POOLER_TRANSACTION] = "one that lends its server to a transaction"};
-    static const struct variable pooler = {
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    enum pg_pooler found = PG_POOLER_NONE;
+    struct variable pooler = {
         .name = "pooler",
-        .fine = "none",
-        .advice = "connect to the server itself: messages to waiters may not come through a "
-                  "pooler, and then waiters ask again and again",
+        .advice = "connect to the server itself: messages to waiters do not come through a pooler "
+                  "of transactions, and then waiters poll; strategy=session is refused there",
     };
-    const int found = conn->pooled ? atomic_load(&conn->shared->pooler) : PG_POOLER_NONE;
 
+    if (pg_pooler_find(conn, conn->deadline_ns, &found, &ignored) != DLOCK_OK)
+        found = PG_POOLER_UNKNOWN;
+    pooler.fine = words[found == PG_POOLER_SESSION ? PG_POOLER_SESSION : PG_POOLER_NONE];
     report(fn, arg, &pooler, words[found]);
 }
 
