@@ -3,6 +3,7 @@
 
 #include "connect.h"
 #include "pooler.h"
+#include "schema.h"
 #include "setup.h"
 
 /* An advisory lock belongs to a session of the server. */
@@ -35,6 +36,9 @@ enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struc
         status = pg_setup(conn, err);
     if (status == DLOCK_OK)
         status = pooler_check(conn, err);
+    if (status == DLOCK_OK && !conn->for_messages &&
+        !pg_shared_is_checked(conn->shared, pg_connection_now(conn)))
+        status = pg_schema_open(conn, err);
     conn->opened_ns = pg_connection_now(conn);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "pooler.h"
 #include "query.h"
+#include "schema.h"
 #include "setup.h"
 
 #include <string.h>
@@ -124,6 +125,21 @@ static void report_pooler(struct pg_connection *conn, dlock_check_fn *fn, void *
     report(fn, arg, &pooler, words[found]);
 }
 
+/* They may have been changed since the last check. */
+static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
+                                       struct dlock_error *err)
+{
+    static const struct variable tables = {.name = "tables"};
+    enum dlock_status status = pg_schema_check(conn, err);
+    char found[160];
+
+    (void)snprintf(found, sizeof found, "%s.%s*, strategy %s, version %d", conn->config->schema,
+                   conn->config->prefix, conn->config->strategy_name, PG_SCHEMA_VERSION);
+    if (status == DLOCK_OK)
+        report(fn, arg, &tables, found);
+    return status;
+}
+
 enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
                            struct dlock_error *err)
 {
@@ -133,5 +149,7 @@ enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void 
         status = report_variables(conn, fn, arg, err);
     if (status == DLOCK_OK)
         report_pooler(conn, fn, arg);
+    if (status == DLOCK_OK)
+        status = report_tables(conn, fn, arg, err);
     return status;
 }

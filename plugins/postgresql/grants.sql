@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: MIT
+-- The least rights that an application needs, after row.sql or session.sql was run:
+--
+--     psql -X -v ON_ERROR_STOP=1 -v app=ROLE -f grants.sql DATABASE
+--
+-- Add -v schema=... and -v prefix=... where they are not "public" and "dlock_". A role that only
+-- inspects needs USAGE of the schema and SELECT.
+\if :{?schema}
+\else
+\set schema public
+\endif
+\if :{?prefix}
+\else
+\set prefix dlock_
+\endif
+GRANT USAGE ON SCHEMA :"schema" TO :"app";
+SELECT format('GRANT %s ON %I.%I TO %I',
+              CASE WHEN tablename = :'prefix' || 'meta' THEN 'SELECT'
+                   ELSE 'SELECT, INSERT, UPDATE, DELETE' END, schemaname, tablename, :'app')
+  FROM pg_tables WHERE schemaname = :'schema' AND starts_with(tablename, :'prefix') \gexec
+SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', p.oid::regprocedure, :'app')
+  FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
+  WHERE s.nspname = :'schema' AND starts_with(p.proname, :'prefix') \gexec

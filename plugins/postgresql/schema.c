@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "schema.h"
+
+#include "query.h"
+#include "script.h"
+#include "statements.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE    "CREATE TABLE IF NOT EXISTS public.dlock_"
+#define FUNCTION "CREATE OR REPLACE FUNCTION public.dlock_"
+
+static const char *const scripts[] = {[PG_ROW] = pg_script_row, [PG_SESSION] = NULL};
+
+/* ---- what the script makes, as rows of kind, object, column, what it has to be ---- */
+
+enum kind { KIND_TABLE = 'T', KIND_COLUMN = 'C', KIND_KEY = 'K', KIND_FUNCTION = 'F' };
+
+/* What a good table is in the answer. */
+#define PLAIN_TABLE "table"
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* What ends a type in a line of CREATE TABLE. */
+static size_t type_length(const char *text)
+{
+    static const char *const ends[] = {" NOT NULL", " PRIMARY KEY", " UNIQUE", " DEFAULT", ","};
+    size_t len = strcspn(text, "\n");
+
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const char *end = strstr(text, ends[i]);
+
+        if (end != NULL && (size_t)(end - text) < len)
+            len = (size_t)(end - text);
+    }
+    return len;
+}
+
+static void row_write(FILE *out, enum kind kind, const char *object, const char *column,
+                      size_t column_len, const char *want, size_t want_len)
+{
+    (void)fprintf(out, "%s('%c','%.*s','%.*s','%.*s')", ftell(out) > 0 ? "," : "", kind,
+                  (int)strcspn(object, " ("), object, (int)column_len, column, (int)want_len, want);
+}
+
+/* A line of CREATE TABLE: "  name type ...," or "  PRIMARY KEY (name, name)". */
+static void column_write(FILE *out, const char *table, const char *line)
+{
+    static const char key[] = "  PRIMARY KEY (";
+    const char *column = line + 2;
+    const size_t len = strcspn(column, " ");
+    const char *type = column + len + 1;
+    const char *inline_key = strstr(type, " PRIMARY KEY");
+
+    if (begins_with(line, key)) {
+        const char *names = line + strlen(key);
+
+        row_write(out, KIND_KEY, table, "", 0, names, strcspn(names, ")"));
+        return;
+    }
+    row_write(out, KIND_COLUMN, table, column, len, type, type_length(type));
+    if (inline_key != NULL && inline_key < type + strcspn(type, "\n"))
+        row_write(out, KIND_KEY, table, "", 0, column, len);
+}
+
+/* For free(); NULL: no memory. */
+static char *rows_make(const char *script)
+{
+    char *text = NULL;
+    size_t size = 0;
+    const char *table = NULL;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return NULL;
+    for (const char *line = script; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        if (begins_with(line, TABLE)) {
+            table = line + strlen(TABLE);
+            row_write(out, KIND_TABLE, table, "", 0, PLAIN_TABLE, strlen(PLAIN_TABLE));
+        } else if (begins_with(line, FUNCTION)) {
+            row_write(out, KIND_FUNCTION, line + strlen(FUNCTION), "", 0, "", 0);
+        } else if (table != NULL && begins_with(line, "  ")) {
+            column_write(out, table, line);
+        } else {
+            table = NULL;
+        }
+        (void)fflush(out); /* for ftell */
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+#define TABLE_FOUND                                                               \
+    "(SELECT CASE WHEN c.relkind <> 'r' THEN 'not an ordinary table'"             \
+    " WHEN c.relpersistence <> 'p' THEN 'not logged, so that a crash empties it'" \
+    " WHEN c.relrowsecurity THEN 'under row security, which hides rows'"          \
+    " ELSE '" PLAIN_TABLE "' END FROM pg_catalog.pg_class c"                      \
+    " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
+#define COLUMN_FOUND                                                              \
+    "(SELECT CASE WHEN a.atttypid = to_regtype(e.want) THEN e.want"               \
+    " ELSE format_type(a.atttypid, a.atttypmod) END FROM pg_catalog.pg_class c"   \
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = e.col" \
+    " AND NOT a.attisdropped"                                                     \
+    " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
+#define KEY_FOUND                                                                 \
+    "(SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM pg_catalog.pg_class c" \
+    " JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisprimary"        \
+    " AND i.indisvalid"                                                           \
+    " CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, n)"          \
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.num"  \
+    " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
+#define FUNCTION_FOUND                                                     \
+    "(SELECT CASE WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '' ELSE" \
+    " 'of another version' END FROM pg_catalog.pg_proc f"                  \
+    " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"   \
+    " HAVING count(*) > 0)"
+
+static char *query_make(const char *script)
+{
+    static const char before[] =
+        "SELECT e.kind, e.object, e.col, e.want, CASE e.kind"
+        " WHEN 'T' THEN " TABLE_FOUND " WHEN 'C' THEN " COLUMN_FOUND " WHEN 'K' THEN " KEY_FOUND
+        " ELSE " FUNCTION_FOUND " END FROM (VALUES ";
+    static const char after[] = ") e (kind, object, col, want) CROSS JOIN (SELECT $2 AS prefix) p"
+                                " LEFT JOIN pg_catalog.pg_namespace s ON s.nspname = $1";
+    char *rows = rows_make(script), *text = NULL;
+    size_t size = 0;
+
+    if (rows == NULL)
+        return NULL;
+    size = sizeof before + strlen(rows) + sizeof after;
+    text = malloc(size);
+    if (text != NULL)
+        (void)snprintf(text, size, "%s%s%s", before, rows, after);
+    free(rows);
+    return text;
+}
+
+enum { KIND, OBJECT, COLUMN, WANT, FOUND, COLUMNS };
+
+static enum dlock_status found_read(struct pg_connection *conn, PGresult **result,
+                                    struct dlock_error *err)
+{
+    char *text = query_make(scripts[conn->config->strategy]);
+    struct pg_params params = {0};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *result = NULL;
+    if (text == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    pg_params_text(&params, conn->config->schema);
+    pg_params_text(&params, conn->config->prefix);
+    pg_params_text(&params, PG_SCHEMA_MARK);
+    status = pg_query_read(conn, text, &params, result, err);
+    free(text);
+    return status == DLOCK_OK ? pg_query_expect(conn, result, COLUMNS, 1, err) : status;
+}
+
+/* ---- the checks ---- */
+
+static enum dlock_status is_bad(const struct pg_connection *conn, const PGresult *result, int row,
+                                const char *what, struct dlock_error *err)
+{
+    const enum kind kind = (enum kind)pg_query_text(result, row, KIND)[0];
+    const char *column = pg_query_text(result, row, COLUMN);
+    const char *want = pg_query_text(result, row, WANT);
+
+    return dlock_fail(
+        err, PG_ORIGIN, DLOCK_CONFIG, 0, "%s: %s %s.%s%s%s%s: %s%s%s", conn->config->endpoint,
+        kind == KIND_FUNCTION ? "function" : "table", conn->config->schema, conn->config->prefix,
+        pg_query_text(result, row, OBJECT), kind == KIND_COLUMN ? ", column " : "", column, what,
+        kind == KIND_COLUMN || kind == KIND_KEY ? ", and it has to be " : "",
+        kind == KIND_COLUMN || kind == KIND_KEY ? want : "");
+}
+
+/* The rows of a table come behind the row of the table itself. */
+static enum dlock_status found_check(const struct pg_connection *conn, const PGresult *result,
+                                     bool *missing, struct dlock_error *err)
+{
+    bool table_there = false;
+    enum dlock_status status = DLOCK_OK;
+
+    for (int row = 0; row < PQntuples(result) && status == DLOCK_OK; row++) {
+        const enum kind kind = (enum kind)pg_query_text(result, row, KIND)[0];
+        const char *found = pg_query_text(result, row, FOUND);
+
+        if (kind == KIND_TABLE)
+            table_there = found != NULL;
+        if (found == NULL && (kind == KIND_TABLE || kind == KIND_FUNCTION))
+            *missing = true;
+        else if (found == NULL && table_there)
+            status =
+                is_bad(conn, result, row, kind == KIND_KEY ? "has no primary key" : "missing", err);
+        else if (found != NULL && strcmp(found, pg_query_text(result, row, WANT)) != 0)
+            status = is_bad(conn, result, row, found, err);
+    }
+    return status;
+}
+
+static bool meta_is_there(const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (strcmp(pg_query_text(result, row, OBJECT), "meta") == 0 &&
+            pg_query_text(result, row, KIND)[0] == KIND_TABLE)
+            return pg_query_text(result, row, FOUND) != NULL;
+    }
+    return false;
+}
+
+static enum dlock_status meta_check(struct pg_connection *conn, bool *missing,
+                                    struct dlock_error *err)
+{
+    const struct pg_config *config = conn->config;
+    char *text = pg_statements_expand(
+        config, "SELECT strategy::text, version::bigint FROM public.dlock_meta WHERE id = 1");
+    PGresult *result = NULL;
+    const char *strategy = NULL;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (text == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    status = pg_query_read(conn, text, NULL, &result, err);
+    free(text);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(conn, &result, 2, 0, err);
+    if (status != DLOCK_OK)
+        return status;
+    strategy = PQntuples(result) > 0 ? pg_query_text(result, 0, 0) : NULL;
+    *missing = strategy == NULL;
+    if (strategy != NULL && strcmp(strategy, config->strategy_name) != 0)
+        status = dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
+                            "%s: the tables %s.%s* are for strategy=%.16s, not %s; choose another "
+                            "table_prefix",
+                            config->endpoint, config->schema, config->prefix, strategy,
+                            config->strategy_name);
+    else if (strategy != NULL && pg_query_number(result, 0, 1) != PG_SCHEMA_VERSION)
+        status = dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
+                            "%s: the tables %s.%s* have version %lld, this plugin knows %d",
+                            config->endpoint, config->schema, config->prefix,
+                            (long long)pg_query_number(result, 0, 1), PG_SCHEMA_VERSION);
+    PQclear(result);
+    return status;
+}
+
+/* *missing: something is not there that the script would make. */
+static enum dlock_status check(struct pg_connection *conn, bool *missing, struct dlock_error *err)
+{
+    PGresult *result = NULL;
+    enum dlock_status status = found_read(conn, &result, err);
+
+    *missing = false;
+    if (status == DLOCK_OK && meta_is_there(result))
+        status = meta_check(conn, missing, err);
+    if (status == DLOCK_OK)
+        status = found_check(conn, result, missing, err);
+    PQclear(result);
+    if (status == DLOCK_OK && !*missing)
+        atomic_store(&conn->shared->checked_ns, pg_connection_now(conn));
+    return status;
+}
+
+static enum dlock_status create(struct pg_connection *conn, struct dlock_error *err)
+{
+    const struct pg_config *config = conn->config;
+    char *text = NULL;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (!config->create)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NO_STORE, 0,
+                          "%s: database %.40s has not all tables and functions %s.%s* of "
+                          "strategy=%s, and create=off",
+                          config->endpoint, config->database, config->schema, config->prefix,
+                          config->strategy_name);
+    text = pg_statements_expand(config, scripts[config->strategy]);
+    if (text == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a script");
+    status = pg_query_script(conn, text, err);
+    free(text);
+    return status;
+}
+
+static enum dlock_status are_gone(const struct pg_connection *conn, struct dlock_error *err)
+{
+    return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
+                      "%s: tables or functions %s.%s* are gone; open the store again, or run the "
+                      "SQL file of the strategy",
+                      conn->config->endpoint, conn->config->schema, conn->config->prefix);
+}
+
+enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err)
+{
+    bool missing = false;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (scripts[conn->config->strategy] == NULL)
+        return DLOCK_OK;
+    status = check(conn, &missing, err);
+    if (status != DLOCK_OK || !missing)
+        return status;
+    status = create(conn, err);
+    if (status == DLOCK_OK)
+        status = check(conn, &missing, err);
+    if (status == DLOCK_OK && missing)
+        return are_gone(conn, err);
+    return status;
+}
+
+enum dlock_status pg_schema_check(struct pg_connection *conn, struct dlock_error *err)
+{
+    bool missing = false;
+    enum dlock_status status = DLOCK_OK;
+
+    if (scripts[conn->config->strategy] != NULL)
+        status = check(conn, &missing, err);
+    return status == DLOCK_OK && missing ? are_gone(conn, err) : status;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * schema.h - the tables and functions of the strategy: making them, and checking them. What they
+ * have to be is read from the script that makes them.
+ */
+#ifndef PG_SCHEMA_H
+#define PG_SCHEMA_H
+
+#include "connection.h"
+
+/* Of tables and functions together. Each function has the comment PG_SCHEMA_MARK in its body. */
+#define PG_SCHEMA_VERSION 1
+#define PG_SCHEMA_MARK    "-- dlock version 1\n"
+
+/*
+ * Checks the tables and functions, and makes them where they are missing. Several clients at once
+ * do no harm. NO_STORE: they are missing, and create=off. AUTH: the role must not make or read
+ * them. CONFIG: they are of another strategy or version, or are not what they have to be.
+ */
+enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err);
+
+/* Checks only. Missing tables are CONFIG: they were there. */
+enum dlock_status pg_schema_check(struct pg_connection *conn, struct dlock_error *err);
+
+#endif

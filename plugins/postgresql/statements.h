@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* statements.h - the statements of strategy row, with the schema and the table prefix in place. */
+#ifndef PG_STATEMENTS_H
+#define PG_STATEMENTS_H
+
+#include "query.h"
+
+/* A grant gets the first of so many numbers; the others are free for hand-offs. row.sql has it. */
+#define PG_FENCE_STEP 32
+
+/* The parameters, in their order, and the columns of the answer. */
+enum pg_statement {
+    PG_TAKE,    /* name, token, shared, ttl, enum pg_take, ms that a queue entry lasts, channel,
+                   label, patience: result, fence, ms, ahead, others, wake */
+    PG_RELEASE, /* name, token, shared, 1 for the queue entry, too, patience: result, wake */
+    PG_BREAK,   /* name, token or null, patience: result, wake */
+    PG_RENEW,   /* names, tokens, ttls, downgrades, patience: index from 1, result, others, wake */
+    PG_INSPECT, /* name: the columns of PG_LIST */
+    PG_LIST,    /* prefix, the first name after all that begin with it, the last name that was
+                   listed, how many: shared, fence, remaining ms, held ms, waiters, name, token,
+                   label */
+    PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
+                   last holder in its way runs out (0: none is) */
+    PG_NOTIFY,  /* wake, of an answer: tells the waiters that were granted the name */
+    PG_STATEMENTS
+};
+
+enum pg_take { PG_TAKE_TRY, PG_TAKE_ENQUEUE, PG_TAKE_REFRESH };
+
+/* The result of PG_TAKE. */
+enum { PG_TAKE_BUSY, PG_TAKE_OK, PG_TAKE_QUEUED };
+
+/* Valid as long as the shared part of the client. NULL: no memory. */
+const char *pg_statements_get(struct pg_shared *shared, enum pg_statement which);
+
+/* The text with the schema and the prefix of the URI for "public.dlock_". For free(); NULL: no
+ * memory. */
+char *pg_statements_expand(const struct pg_config *config, const char *text);
+
+/* pg_query, or pg_query_read for a statement that changes nothing, and pg_query_expect. */
+enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statement which,
+                                    const struct pg_params *params, int rows, PGresult **result,
+                                    struct dlock_error *err);
+
+/* How long a statement waits for a row that another transaction has locked, in ms: shorter than the
+ * call, so that the server gives up before the client does. */
+int64_t pg_statements_patience_ms(const struct pg_connection *conn);
+
+#endif
