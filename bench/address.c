@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REDIS_PORT 6379
-#define MYSQL_PORT 3306
+#define REDIS_PORT      6379
+#define MYSQL_PORT      3306
+#define POSTGRESQL_PORT 5432
 
 /* Copies up to length bytes and undoes percent signs. What does not fit is left out. */
 static void decode(char *out, size_t size, const char *text, size_t length)
@@ -53,12 +54,13 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         enum bench_kind kind;
         int plain;
     } known[] = {
-        {"memory", BENCH_MEMORY, 1},    {"sqlite", BENCH_SQLITE, 1},
-        {"redis", BENCH_REDIS, 1},      {"valkey", BENCH_REDIS, 1},
-        {"redis+unix", BENCH_REDIS, 1}, {"valkey+unix", BENCH_REDIS, 1},
-        {"rediss", BENCH_REDIS, 0},     {"valkeys", BENCH_REDIS, 0},
-        {"redlock", BENCH_REDLOCK, 1},  {"redlocks", BENCH_REDLOCK, 0},
-        {"mysql", BENCH_MYSQL, 1},      {"mariadb", BENCH_MYSQL, 1},
+        {"memory", BENCH_MEMORY, 1},         {"sqlite", BENCH_SQLITE, 1},
+        {"redis", BENCH_REDIS, 1},           {"valkey", BENCH_REDIS, 1},
+        {"redis+unix", BENCH_REDIS, 1},      {"valkey+unix", BENCH_REDIS, 1},
+        {"rediss", BENCH_REDIS, 0},          {"valkeys", BENCH_REDIS, 0},
+        {"redlock", BENCH_REDLOCK, 1},       {"redlocks", BENCH_REDLOCK, 0},
+        {"mysql", BENCH_MYSQL, 1},           {"mariadb", BENCH_MYSQL, 1},
+        {"postgresql", BENCH_POSTGRESQL, 1}, {"postgres", BENCH_POSTGRESQL, 1},
     };
     char word[32] = "";
 
@@ -66,12 +68,12 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         if (strlen(known[i].scheme) != length || strncmp(known[i].scheme, scheme, length) != 0)
             continue;
         *plain = known[i].plain;
-        if (known[i].kind != BENCH_MYSQL)
+        if (known[i].kind < BENCH_MYSQL)
             return known[i].kind;
         if (option(query, "tls", word, sizeof word))
             *plain = strcmp(word, "off") == 0;
         (void)option(query, "strategy", word, sizeof word);
-        return strcmp(word, "session") == 0 ? BENCH_MYSQL_SESSION : BENCH_MYSQL;
+        return strcmp(word, "session") == 0 ? known[i].kind + 1 : known[i].kind;
     }
     *plain = 0;
     return BENCH_OTHER;
@@ -87,6 +89,13 @@ static void take_user(struct bench_address *address, const char *text, size_t le
         decode(address->password, sizeof address->password, colon + 1, length - user - 1);
 }
 
+static int port_of(enum bench_kind kind)
+{
+    if (kind == BENCH_POSTGRESQL || kind == BENCH_POSTGRESQL_SESSION)
+        return POSTGRESQL_PORT;
+    return kind == BENCH_MYSQL || kind == BENCH_MYSQL_SESSION ? MYSQL_PORT : REDIS_PORT;
+}
+
 static void take_host(struct bench_address *address, const char *text, size_t length)
 {
     struct bench_host *host = &address->host[address->hosts];
@@ -99,8 +108,7 @@ static void take_host(struct bench_address *address, const char *text, size_t le
     if (address->hosts == BENCH_HOSTS_MAX)
         return;
     address->hosts++;
-    host->port = address->kind == BENCH_MYSQL || address->kind == BENCH_MYSQL_SESSION ? MYSQL_PORT
-                                                                                      : REDIS_PORT;
+    host->port = port_of(address->kind);
     if (text[0] == '[') {
         const char *end = memchr(text, ']', length);
 

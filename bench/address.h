@@ -18,8 +18,10 @@ enum bench_kind {
     BENCH_SQLITE,
     BENCH_REDIS,
     BENCH_REDLOCK,
-    BENCH_MYSQL,        /* rows */
-    BENCH_MYSQL_SESSION /* the same plugin by strategy=session */
+    BENCH_MYSQL,         /* rows */
+    BENCH_MYSQL_SESSION, /* the same plugin by strategy=session */
+    BENCH_POSTGRESQL,
+    BENCH_POSTGRESQL_SESSION
 };
 
 struct bench_host {

@@ -149,7 +149,8 @@ int bench_meter_open(const char *uri, struct bench_meter **out, char *why)
     int rc = 0;
 
     *out = NULL;
-    if (bench_address_parse(uri, &address) != 0 || !address.plain || address.kind < BENCH_REDIS)
+    if (bench_address_parse(uri, &address) != 0 || !address.plain || address.kind < BENCH_REDIS ||
+        address.kind > BENCH_MYSQL_SESSION)
         return 0;
     meter = calloc(1, sizeof *meter);
     if (meter == NULL) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * meter.h - what a store says of itself: commands executed and processor time, read over a
- * connection of the meter's own. A store without a server says nothing.
+ * connection of the meter's own. A store without a server says
+ * nothing, and neither does PostgreSQL, which counts late and in many processes.
  */
 #ifndef BENCH_METER_H
 #define BENCH_METER_H

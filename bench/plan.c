@@ -55,7 +55,8 @@ static int fits(const struct bench_plan *plan, const struct bench_subject *subje
     const struct bench_load *load = &workload->load;
     int first = subject == &plan->subjects[subject->group];
 
-    if (subject->kind == BENCH_MYSQL_SESSION && load->loop == BENCH_LEASES)
+    if ((subject->kind == BENCH_MYSQL_SESSION || subject->kind == BENCH_POSTGRESQL_SESSION) &&
+        load->loop == BENCH_LEASES)
         return 0; /* each of them would be a connection */
     if (workload->kinds != 0 && !(workload->kinds & 1u << subject->kind))
         return 0;

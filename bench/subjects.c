@@ -30,6 +30,14 @@ static const struct {
     {BENCH_MYSQL, "bare GET_LOCK", &bench_work_maria_getlock, ONE | BENCH_FITS_ALONE},
     {BENCH_MYSQL_SESSION, "bare FOR UPDATE and fence", &bench_work_maria_session,
      BENCH_FITS_ALONE | ONE},
+    {BENCH_POSTGRESQL, "bare plpgsql", &bench_work_postgresql_function, MANY},
+    {BENCH_POSTGRESQL, "bare prepared UPDATE", &bench_work_postgresql_update, MANY},
+    {BENCH_POSTGRESQL, "bare plpgsql, opened", &bench_work_postgresql_text, BENCH_FITS_OPEN},
+    {BENCH_POSTGRESQL, "bare queue and NOTIFY", &bench_work_postgresql_grant, ONE},
+    {BENCH_POSTGRESQL_SESSION, "bare advisory lock and fence", &bench_work_postgresql_fence,
+     BENCH_FITS_ALONE | ONE},
+    {BENCH_POSTGRESQL_SESSION, "bare advisory lock", &bench_work_postgresql_advisory,
+     BENCH_FITS_ALONE | ONE},
 };
 
 static int same_place(const struct bench_subject *one, const struct bench_subject *other)

@@ -11,14 +11,17 @@
 #define MS BENCH_NS_PER_MS
 #define S  BENCH_NS_PER_S
 
-#define MEMORY  (1u << BENCH_MEMORY)
-#define SQLITE  (1u << BENCH_SQLITE)
-#define REDIS   (1u << BENCH_REDIS)
-#define REDLOCK (1u << BENCH_REDLOCK)
-#define ROWS    (1u << BENCH_MYSQL)
-#define SESSION (1u << BENCH_MYSQL_SESSION)
-#define TABLES  (MEMORY | SQLITE | REDIS | ROWS)
-#define SERVED  (REDIS | REDLOCK | ROWS | SESSION | SQLITE) /* to several processes */
+#define MEMORY    (1u << BENCH_MEMORY)
+#define SQLITE    (1u << BENCH_SQLITE)
+#define REDIS     (1u << BENCH_REDIS)
+#define REDLOCK   (1u << BENCH_REDLOCK)
+#define ROWS      (1u << BENCH_MYSQL)
+#define SESSION   (1u << BENCH_MYSQL_SESSION)
+#define PGROWS    (1u << BENCH_POSTGRESQL)
+#define PGSESSION (1u << BENCH_POSTGRESQL_SESSION)
+#define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS)
+#define SERVED \
+    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | PGSESSION) /* to several processes */
 
 /* Names of workloads. */
 #define ALONE    "1 thread"
@@ -193,6 +196,14 @@ const struct bench_target bench_targets[] = {
      {"bare GET_LOCK", PASSING, BENCH_P50_US}},
     LEAST_OF("P10", "MariaDB sessions over bare FOR UPDATE", 0.9, "mysql, sessions",
              "bare FOR UPDATE and fence", ALONE, BENCH_RATE),
+    LEAST_OF("P14", "PostgreSQL rows over bare plpgsql, 1 thread", 0.95, "postgresql",
+             "bare plpgsql", ALONE, BENCH_RATE),
+    MOST_OF("P14", "its hand-off p50, over a bare queue", 1.3, "postgresql",
+            "bare queue and NOTIFY", PASSING, BENCH_P50_US),
+    LEAST("P14", "8 processes, 1 ms + 1 ms: least over most", "", 0.95, "postgresql", PUSHING,
+          BENCH_SHARE),
+    LEAST_OF("P14", "PostgreSQL sessions over bare advisory locks and fences", 0.9,
+             "postgresql, sessions", "bare advisory lock and fence", ALONE, BENCH_RATE),
     LEAST_OF("P11", "SQLite over bare SQLite, 1 thread", 0.8, "sqlite", "bare SQLite", ALONE,
              BENCH_RATE),
     LEAST("P11", "SQLite, 8 processes: least over most", "", 0.8, "sqlite", APART, BENCH_SHARE),

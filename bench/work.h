@@ -69,4 +69,16 @@ extern const struct bench_work bench_work_maria_text;
 extern const struct bench_work bench_work_maria_getlock;
 extern const struct bench_work bench_work_maria_session;
 
+/* Prepared statements over one libpq connection a worker: a conditional UPDATE and one back; the
+ * same in two functions of plpgsql; an advisory lock; the same with a fence that has risen. The
+ * text one connects and calls the two functions by statements that are not prepared, for comparing
+ * what opening costs. grant: a queue whose head is given the lock by the function that unlocks, and
+ * is told by a NOTIFY of its own. */
+extern const struct bench_work bench_work_postgresql_update;
+extern const struct bench_work bench_work_postgresql_function;
+extern const struct bench_work bench_work_postgresql_text;
+extern const struct bench_work bench_work_postgresql_advisory;
+extern const struct bench_work bench_work_postgresql_fence;
+extern const struct bench_work bench_work_postgresql_grant;
+
 #endif

@@ -1,9 +1,10 @@
 <?php
 // SPDX-License-Identifier: MIT
-// symfony/lock (Debian: php-cli php-redis php-mysql php-symfony-lock): redis, combined, pdo or flock.
+// symfony/lock (Debian: php-cli php-redis php-mysql php-pgsql php-symfony-lock): redis, combined, pdo,
+// postgresql or flock.
 // The loops of bench/loops.c, a process a worker: see README.md for arguments and result.
 use Symfony\Component\Lock\LockFactory;
-use Symfony\Component\Lock\Store\{CombinedStore, FlockStore, PdoStore, RedisStore};
+use Symfony\Component\Lock\Store\{CombinedStore, FlockStore, PdoStore, PostgreSqlStore, RedisStore};
 use Symfony\Component\Lock\Strategy\ConsensusStrategy;
 
 function absent(string $what): never
@@ -34,6 +35,13 @@ function pdo_store(): PdoStore
     return new PdoStore($pdo);
 }
 
+function postgresql_store(): PostgreSqlStore
+{
+    extension_loaded('pdo_pgsql') || absent('php-pgsql');
+    $source = sprintf('pgsql:host=%s;port=%s;dbname=%s', getenv('BENCH_HOST'), getenv('BENCH_PORT'), getenv('BENCH_DATABASE'));
+    return new PostgreSqlStore($source, ['db_username' => getenv('BENCH_USER'), 'db_password' => getenv('BENCH_PASSWORD')]);
+}
+
 function flock_store(): FlockStore
 {
     $directory = getenv('BENCH_FILE') . '-symfony';
@@ -48,6 +56,7 @@ function factory(string $driver): LockFactory
         'redis' => redis_store($nodes[0]),
         'combined' => new CombinedStore(array_map('redis_store', $nodes), new ConsensusStrategy()),
         'pdo' => pdo_store(),
+        'postgresql' => postgresql_store(),
         'flock' => flock_store(),
     });
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Locks of tooz (Debian: python3-tooz, python3-redis, python3-pymysql): redis, mysql or file."""
+"""Locks of tooz (Debian: python3-tooz, python3-redis, python3-pymysql,
+python3-psycopg2): redis, mysql, postgresql or file."""
 import os
 import sys
 
@@ -16,6 +17,7 @@ place = os.environ
 urls = {
     "redis": "redis://{BENCH_HOST}:{BENCH_PORT}?timeout=30",
     "mysql": "mysql://{BENCH_USER}:{BENCH_PASSWORD}@{BENCH_HOST}:{BENCH_PORT}/{BENCH_DATABASE}",
+    "postgresql": "postgresql://{BENCH_USER}:{BENCH_PASSWORD}@{BENCH_HOST}:{BENCH_PORT}/{BENCH_DATABASE}",
     "file": "file://{BENCH_FILE}-tooz",
 }
 
@@ -31,7 +33,7 @@ made = [shared]
 
 
 def make(name):
-    # GET_LOCK belongs to a connection, and so do the coordinator's locks there.
+    # GET_LOCK and advisory locks belong to a connection, and so do the coordinator's locks there.
     if plan.workers > 1 and driver != "redis":
         made.append(coordinator(b"member-%d" % len(made)))
     lock = made[-1].get_lock(name.encode())

@@ -25,6 +25,10 @@ Test(address, of_servers)
     parse("mysql://u:secret@127.0.0.1:3307/locks?table_prefix=x_&strategy=session");
     cr_assert_eq(a.kind, BENCH_MYSQL_SESSION);
     cr_assert_str_eq(a.database, "locks");
+    parse("postgres://u@db/locks");
+    cr_assert(a.kind == BENCH_POSTGRESQL && a.plain && a.host[0].port == 5432);
+    parse("postgresql://u@db:5433/locks?strategy=session");
+    cr_assert(a.kind == BENCH_POSTGRESQL_SESSION && a.host[0].port == 5433);
     parse("redlock://h1,h2:2,[::1]:3?restart_guard=0");
     cr_assert(a.kind == BENCH_REDLOCK && a.nodes == 3 && a.host[0].port == 6379);
     cr_assert(a.host[1].port == 2 && a.host[2].port == 3);
