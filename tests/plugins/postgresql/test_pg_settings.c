@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/probe.c plugins/postgresql/setup.c */
+/* Tests: plugins/postgresql/probe.c plugins/postgresql/setup.c plugins/postgresql/open.c */
 /* What the settings of a server cost, at open and in the probe. */
 #include "pg_kit.h"
+#include "pgbouncer_server.h"
+#include "session.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -107,4 +109,71 @@ Test(settings, strategy_session_has_its_own_capabilities)
     cr_assert_eq(s.info.caps, DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_RWLOCK |
                                   DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE);
     end();
+}
+
+/* ---- behind a pooler ---- */
+
+static struct dlt_pgbouncer bouncer;
+
+/* A role whose transactions are SERIALIZABLE, behind a pooler; a session opens with this strategy.
+ */
+static enum dlock_status begin_pooled(const char *mode, const char *strategy)
+{
+    cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
+    cr_assert_str_eq(dlt_postgres_ask(&server, "ALTER ROLE u SET default_transaction_isolation = "
+                                               "'serializable'; ALTER ROLE u SET lock_timeout = 7"),
+                     "");
+    cr_assert(dlt_pgbouncer_start(&bouncer, &server, mode, NULL), "%s", bouncer.why);
+    dlt_session_init(&s, &server);
+    dlt_session_strategy(&s, strategy, "pooled");
+    (void)snprintf(s.address, sizeof s.address, "127.0.0.1:%u", bouncer.port);
+    return dlt_session_open(&s);
+}
+
+static void end_pooled(void)
+{
+    dlt_session_close(&s);
+    dlt_pgbouncer_stop(&bouncer);
+    end();
+}
+
+/* A setting would stay with the server, for other clients of the pooler. */
+Test(pooled, nothing_is_set_behind_a_pooler_of_transactions)
+{
+    struct dlt_session other;
+    const struct pg_session *session = NULL;
+
+    cr_assert_eq(begin_pooled("transaction", "row"), DLOCK_OK, "%s", s.err.message);
+    session = s.self;
+    cr_assert(session->conn.pooled);
+    cr_assert(session->conn.isolate);
+    probe();
+    has("|pooler=one that lends its server to a transaction!|");
+    has("|transaction_isolation=serializable!|");
+    has("|lock_timeout=7ms!|");
+    cr_assert_eq(dlt_session_join(&other, &s), DLOCK_OK, "%s", other.err.message);
+    dlt_session_close(&other);
+    end_pooled();
+}
+
+Test(pooled, OPN_1_strategy_session_is_CONFIG_behind_a_pooler_of_transactions)
+{
+    cr_assert_eq(begin_pooled("transaction", "session"), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "lends its sessions to transactions") != NULL, "%s",
+              s.err.message);
+    end_pooled();
+}
+
+Test(pooled, strategy_session_works_behind_a_pooler_of_sessions)
+{
+    const struct pg_session *session = NULL;
+
+    cr_assert_eq(begin_pooled("session", "session"), DLOCK_OK, "%s", s.err.message);
+    session = s.self;
+    cr_assert(session->conn.pooled);
+    cr_assert_not(session->conn.isolate);
+    probe();
+    has("|pooler=one that lends its server to a session|");
+    has("|lock_timeout=0|");
+    end_pooled();
 }
