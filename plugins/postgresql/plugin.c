@@ -8,7 +8,8 @@
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
-#include "session.h"
+#include "session_inspect.h"
+#include "session_lock.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -93,6 +94,91 @@ static void session_close(void *self, bool forked)
         pg_shared_unref(session->shared);
 }
 
+static bool is_session_lock(const struct pg_session *session)
+{
+    return session->config.strategy == PG_SESSION;
+}
+
+/* Until the slots of strategy row are here. */
+static enum dlock_status no_row(struct dlock_error *err)
+{
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0, "strategy=row is not built");
+}
+
+static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
+                                         struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!is_session_lock(session))
+        return no_row(err);
+    status = pg_connection_enter(&session->conn, req->deadline_ns, err);
+    return status == DLOCK_OK ? pg_session_lock_try(session, req, grant, err) : status;
+}
+
+static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+
+    (void)n;
+    if (!is_session_lock(session))
+        return no_row(err);
+    ops[0]->status = pg_session_lock_renew(session, ops[0], deadline_ns, err);
+    return DLOCK_OK;
+}
+
+static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
+                                        struct dlock_error *err)
+{
+    struct pg_session *session = self;
+
+    return is_session_lock(session) ? pg_session_lock_unlock(session, req, err) : no_row(err);
+}
+
+static enum dlock_status session_lock(void *self, const struct dlock_request *req,
+                                      struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    enum dlock_status status = pg_connection_enter(&session->conn, req->deadline_ns, err);
+
+    return status == DLOCK_OK ? pg_session_lock_wait(session, req, grant, err) : status;
+}
+
+static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                         struct dlock_error *err)
+{
+    struct pg_session *session = self;
+
+    if (!is_session_lock(session))
+        return no_row(err);
+    return pg_session_inspect(session, name, name_len, deadline_ns, fn, arg, err);
+}
+
+static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    struct pg_session *session = self;
+
+    if (!is_session_lock(session))
+        return no_row(err);
+    return pg_session_inspect_list(session, prefix, prefix_len, deadline_ns, fn, arg, err);
+}
+
+static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
+                                       const char *owner, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    (void)name;
+    (void)name_len;
+    (void)owner;
+    (void)deadline_ns;
+    return is_session_lock(self) ? pg_session_lock_break(err) : no_row(err);
+}
+
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
                                        struct dlock_session_info *info, dlock_check_fn *fn,
                                        void *arg, struct dlock_error *err)
@@ -125,6 +211,13 @@ static const struct dlock_backend_ops ops = {
     .attempt_size = sizeof(struct pg_slot),
     .open = session_open,
     .close = session_close,
+    .trylock = session_trylock,
+    .renew = session_renew,
+    .unlock = session_unlock,
+    .inspect = session_inspect,
+    .list = session_list,
+    .break_lock = session_break,
+    .lock = session_lock,
     .interrupt = session_interrupt,
     .probe = session_probe,
 };
@@ -135,8 +228,8 @@ static const struct dlock_plugin plugin = {
     .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
     .struct_size = sizeof plugin,
     .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
-            DLOCK_CAP_QUEUE,
+            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION,
+    /*TMP*/
     .name = "postgresql",
     .version = "1",
     .schemes = schemes,

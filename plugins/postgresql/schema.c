@@ -11,7 +11,7 @@
 #define TABLE    "CREATE TABLE IF NOT EXISTS public.dlock_"
 #define FUNCTION "CREATE OR REPLACE FUNCTION public.dlock_"
 
-static const char *const scripts[] = {[PG_ROW] = pg_script_row, [PG_SESSION] = NULL};
+static const char *const scripts[] = {[PG_ROW] = pg_script_row, [PG_SESSION] = pg_script_session};
 
 /* ---- what the script makes, as rows of kind, object, column, what it has to be ---- */
 
@@ -296,11 +296,8 @@ static enum dlock_status are_gone(const struct pg_connection *conn, struct dlock
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err)
 {
     bool missing = false;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = check(conn, &missing, err);
 
-    if (scripts[conn->config->strategy] == NULL)
-        return DLOCK_OK;
-    status = check(conn, &missing, err);
     if (status != DLOCK_OK || !missing)
         return status;
     status = create(conn, err);
@@ -314,9 +311,7 @@ enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error 
 enum dlock_status pg_schema_check(struct pg_connection *conn, struct dlock_error *err)
 {
     bool missing = false;
-    enum dlock_status status = DLOCK_OK;
+    enum dlock_status status = check(conn, &missing, err);
 
-    if (scripts[conn->config->strategy] != NULL)
-        status = check(conn, &missing, err);
     return status == DLOCK_OK && missing ? are_gone(conn, err) : status;
 }

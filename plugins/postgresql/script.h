@@ -8,5 +8,6 @@
 #define PG_SCRIPT_H
 
 extern const char pg_script_row[];
+extern const char pg_script_session[];
 
 #endif

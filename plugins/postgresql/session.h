@@ -5,11 +5,23 @@
 
 #include "connection.h"
 
+/* Strategy session: the lock that the connection holds. */
+struct pg_session_lock {
+    bool holds;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    enum dlock_mode mode;
+    int64_t number; /* of the name, also while it is waited for */
+    int64_t pid;    /* of the server's process that has the session */
+    int64_t lease_ms;
+    uint64_t fence;
+};
+
 struct pg_session {
     struct pg_config config;
     struct pg_connection conn;
     struct pg_shared *shared;
     int wake_fd; /* eventfd + 1, so that a zeroed session has none */
+    struct pg_session_lock lock;
 };
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */

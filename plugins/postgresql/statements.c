@@ -54,6 +54,20 @@ static const struct {
     [PG_NOTIFY] = {"SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1))"
                    " FROM unnest(string_to_array($1, E'\\n')) w",
                    1, false},
+    [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"
+                         " public.dlock_session_take($1, $2::bigint, $3, $4 <> 0::bigint, $5, $6)",
+                         4, false},
+    [PG_SESSION_CONFIRM] = {"SELECT CASE WHEN f IS NULL THEN 4 ELSE 1 END, f, pg_backend_pid(), $2"
+                            " FROM public.dlock_session_confirm($1, $2, $3, $4 <> 0::bigint, $5,"
+                            " $6) AS f",
+                            4, false},
+    [PG_SESSION_WAIT] = {"SELECT public.dlock_session_wait($1, $2 <> 0::bigint, $3, $4)", 1, false},
+    [PG_SESSION_RELEASE] = {"SELECT public.dlock_session_release($1, $2, $3, $4 <> 0::bigint)", 1,
+                            false},
+    [PG_SESSION_HOLDERS] = {"SELECT name, is_shared, fence, lease_ms, held_ms, token, label,"
+                            " waiters, pid FROM public.dlock_session_holders($1,"
+                            " $2 <> 0::bigint, $3 <> 0::bigint)",
+                            9, true},
 };
 
 struct pg_texts {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* statements.h - the statements of strategy row, with the schema and the table prefix in place. */
+/* statements.h - the statements of both strategies, with the schema and the table prefix in place.
+ */
 #ifndef PG_STATEMENTS_H
 #define PG_STATEMENTS_H
 
@@ -22,6 +23,13 @@ enum pg_statement {
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
     PG_NOTIFY,  /* wake, of an answer: tells the waiters that were granted the name */
+    PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
+                        fence, pid, number */
+    PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */
+    PG_SESSION_WAIT,    /* number, shared, lease, ms: nothing */
+    PG_SESSION_RELEASE, /* name, number, token, shared: result */
+    PG_SESSION_HOLDERS, /* name, 1: that name, 0: all that begin with it, 1 for other programs, too:
+                           name, shared, fence, lease, held ms, token, label, waiters, pid */
     PG_STATEMENTS
 };
 

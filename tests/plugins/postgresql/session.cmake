@@ -1,0 +1,11 @@
+# strategy=session. Other programs that lock the number of key=advisory talk libpq.
+pkg_check_modules(DLT_PQ REQUIRED IMPORTED_TARGET libpq)
+dlt_add_pg_test(test_pg_session)
+dlt_add_pg_test(test_pg_advisory)
+if(TARGET test_pg_advisory)
+  target_link_libraries(test_pg_advisory PRIVATE PkgConfig::DLT_PQ)
+endif()
+dlock_add_unit_test(test_pg_session_faults LIBS dlock_pg_kit)
+if(TARGET test_pg_session_faults)
+  set_tests_properties(test_pg_session_faults PROPERTIES TIMEOUT 180 LABELS "postgresql;faults")
+endif()

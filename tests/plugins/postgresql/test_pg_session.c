@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/session_lock.c plugins/postgresql/session_inspect.c */
+/* Does strategy=session keep the clauses of plugin.h, on a server that behaves? */
+#include "session_fixture.h"
+
+/* A test with tables of its own. */
+#define CASE(name, prefix)  \
+    static void name(void); \
+    Test(session, name)     \
+    {                       \
+        begin(prefix);      \
+        name();             \
+        end();              \
+    }                       \
+    static void name(void)
+
+CASE(OPN_5_capabilities_follow_from_the_strategy, "caps_")
+{
+    cr_assert_eq(s.info.caps, DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
+                                  DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT);
+}
+
+CASE(TRY_1_one_of_two, "one_")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.lease_ms, 5000, "session_grace");
+    cr_assert_eq(s.grant.fence_room, 31);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+/* The server counts advisory locks that one session takes twice. */
+CASE(TRY_5_again_with_the_same_token, "again_")
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.fence, fence);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "one unlock ends it: %s", t.err.message);
+}
+
+CASE(TRY_6_the_fence_rises, "fence_")
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < 20; i++) {
+        struct dlt_session *session = i % 2 == 0 ? &s : &t;
+        struct dlt_request *request = i % 2 == 0 ? &a : &b;
+
+        cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
+        cr_assert_gt(session->grant.fence, last + 31);
+        last = session->grant.fence;
+        cr_assert_eq(dlt_unlock(session, request), DLOCK_OK);
+    }
+}
+
+CASE(TRY_6_UNL_3_the_fence_rises_without_the_clock, "count_")
+{
+    uint64_t ahead = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    ahead = s.grant.fence + 1000000000000U;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    (void)dlt_postgres_ask(&server, "UPDATE count_session SET fence = %llu",
+                           (unsigned long long)ahead);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.fence, ahead + 32);
+}
+
+CASE(TRY_7_names_are_bytes, "names_")
+{
+    static const struct {
+        const char *bytes;
+        uint32_t len;
+    } names[] = {{"job", 3}, {"JOB", 3}, {"job ", 4}, {"job\0", 4}, {"jo\xc3", 3}, {"'\\", 2}};
+    struct dlt_session sessions[6];
+    struct dlt_request request;
+    struct dlt_holder holders[8];
+    size_t count = 8;
+
+    for (size_t i = 0; i < 6; i++) {
+        join(&sessions[i]);
+        dlt_request(&sessions[i], &request, "", (unsigned char)('A' + i), 60000);
+        request.req.name = (const unsigned char *)names[i].bytes;
+        request.req.name_len = names[i].len;
+        cr_assert_eq(dlt_try(&sessions[i], &request), DLOCK_OK, "%zu: %s", i,
+                     sessions[i].err.message);
+        cr_assert_eq(dlt_try(&t, &request), DLOCK_BUSY, "%zu", i);
+    }
+    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, 6);
+    count = 8;
+    cr_assert_eq(dlt_list(&t, "job", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, 3, "a prefix is bytes, too");
+    for (size_t i = 0; i < 6; i++)
+        dlt_session_close(&sessions[i]);
+}
+
+/* Another name has the number that the hash gives: the next number is taken. */
+CASE(TRY_7_two_names_with_one_number_are_two_locks, "same_")
+{
+    struct dlt_request other;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    (void)dlt_postgres_ask(&server, "UPDATE same_session SET name = 'other'");
+    dlt_request(&u, &other, "other", 'o', 60000);
+    cr_assert_eq(dlt_try(&u, &other), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_eq(
+        dlt_postgres_ask(&server, "SELECT max(number) - min(number), count(*) FROM same_session"),
+        "1 2");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    other.req.token[0] = 'p';
+    cr_assert_eq(dlt_try(&t, &other), DLOCK_BUSY);
+}
+
+CASE(UNL_1_REN_2_only_the_holder, "holder_")
+{
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.lease_ms, 5000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+}
+
+CASE(TRY_1_readers_share_and_keep_writers_out, "readers_")
+{
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_gt(u.grant.fence, s.grant.fence);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT count(*) FROM readers_session_reader"), "0");
+}
+
+CASE(C13_a_reader_does_not_pass_a_writer_that_waits, "pass_")
+{
+    struct waiter writer = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct waiter reader = {.session = &u, .request = &c, .timeout_ms = 20000};
+
+    a.req.mode = c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&writer);
+    await_waiters("pass_", "1");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "a writer waits");
+    waiter_start(&reader);
+    await_waiters("pass_", "2");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&writer), DLOCK_OK, "%s", t.err.message);
+    await_waiters("pass_", "1");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(waiter_join(&reader), DLOCK_OK, "%s", u.err.message);
+    cr_assert_geq(reader.done_ns, writer.done_ns);
+}
+
+CASE(rows_of_dead_readers_go, "dead_")
+{
+    a.req.mode = b.req.mode = c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    dlt_session_close(&t);
+    await_locks("dead_", "mode = 'ShareLock'", "1");
+    (void)dlt_postgres_ask(&server,
+                           "UPDATE dead_session_reader SET since = since - interval '2 days'");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT count(*) FROM dead_session_reader"), "2",
+                     "the dead reader's is gone, and no other");
+    dlt_session_close(&u);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    reopen(&u);
+    await_locks("dead_", "mode = 'ShareLock'", "0");
+    a.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_try(&u, &a), DLOCK_OK, "%s", u.err.message);
+    cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT count(*) FROM dead_session_reader"), "0");
+}
+
+CASE(downgrade_and_break_are_unsupported_and_say_why, "brk_")
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_UNSUPPORTED);
+    cr_assert(strstr(t.err.message, "pg_terminate_backend") != NULL, "%s", t.err.message);
+    a.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNSUPPORTED);
+    a.req.flags = 0;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+CASE(inspect_and_list_show_who_holds, "show_")
+{
+    struct dlt_holder holders[4];
+    uint64_t fence = 0;
+    size_t count = 4;
+
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    dlt_request(&t, &b, "job two", 'b', 3000);
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    count = 4;
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[0].label, "host:1:test");
+    cr_assert_eq(holders[0].fence, fence);
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert_geq(holders[0].held_ms, 0);
+    cr_assert_eq(holders[0].remaining_ms, 5000);
+    count = 4;
+    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 2);
+    cr_assert_str_eq(holders[0].name, "job");
+    cr_assert_str_eq(holders[1].name, "job two");
+    cr_assert_eq(holders[1].mode, DLOCK_SHARED);
+    cr_assert_eq(holders[1].remaining_ms, 3000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    count = 4;
+    cr_assert_eq(dlt_list(&u, "", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1, "the connection is there, the lock is not");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+CASE(inspect_counts_the_waiters, "waits_")
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("waits_", "1");
+    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holder.waiters, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&w), DLOCK_OK, "%s", t.err.message);
+}
+
+CASE(LCK_1_TIMEOUT_is_definite, "timeout_")
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    begin_ns = dlt_host_now(&s.host);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_geq((w.done_ns - begin_ns) / DLT_NS_PER_MS, 299);
+    cr_assert_lt((w.done_ns - begin_ns) / DLT_NS_PER_MS, 10000);
+    await_waiters("timeout_", "0");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+CASE(LCK_2_the_server_queues_in_the_order_of_arrival, "queue_")
+{
+    struct waiter first = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&first);
+    await_waiters("queue_", "1");
+    waiter_start(&second);
+    await_waiters("queue_", "2");
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&first), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, s.grant.fence + 31);
+    cr_assert_geq(t.grant.since_ns, begin_ns, "the lease does not count from before the wait");
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK, "%s", t.err.message);
+    await_waiters("queue_", "1");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(waiter_join(&second), DLOCK_OK, "%s", u.err.message);
+    cr_assert_gt(u.grant.fence, t.grant.fence + 31);
+}
+
+CASE(INT_2_an_interrupt_ends_the_wait_at_the_server, "int_")
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 60000};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("int_", "1");
+    begin_ns = dlt_host_now(&s.host);
+    dlt_interrupt(&t, &b);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    await_waiters("int_", "0");
+    reopen(&t);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "sticky");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+/* The machine was suspended: its clock has gone on, and those of the kernel's waits have not. */
+CASE(C8_a_suspend_in_the_middle_of_a_wait, "suspend_")
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 60000};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("suspend_", "1");
+    dlt_host_advance(&s.host, 61000);
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    await_waiters("suspend_", "0");
+}
+
+/* [TRY-2] A holder that says nothing keeps the name for its lease, and not longer. */
+CASE(TRY_2_the_server_ends_a_holder_that_is_silent, "silent_")
+{
+    int64_t begin_ns = 0, took_ms = 0;
+    enum dlock_status status = DLOCK_BUSY;
+
+    a.req.ttl_ms = 700;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.lease_ms, 700);
+    dlt_sleep_ms(400);
+    begin_ns = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    while (status == DLOCK_BUSY && ms_since(begin_ns) < 20000) {
+        dlt_sleep_ms(5);
+        status = dlt_try(&t, &b);
+    }
+    took_ms = ms_since(begin_ns);
+    cr_assert_eq(status, DLOCK_OK, "%s", t.err.message);
+    cr_assert_geq(took_ms, 700, "before the claim is over");
+    cr_assert_lt(took_ms, 10000);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+}
+
+/* A session that holds nothing may be idle for long. */
+CASE(a_session_without_a_lock_is_not_ended, "idle_")
+{
+    a.req.ttl_ms = 100;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    dlt_sleep_ms(400);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}

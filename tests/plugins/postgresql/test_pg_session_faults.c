@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/session_lock.c */
+/* Does strategy=session keep its word when servers stop, sessions end and tables change? */
+#include "session_fixture.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A test with a server of its own. */
+#define CASE(name)          \
+    static void name(void); \
+    Test(session, name)     \
+    {                       \
+        begin_alone();      \
+        name();             \
+        end();              \
+    }                       \
+    static void name(void)
+
+static void begin_alone(void)
+{
+    cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
+    target(&s, "f_");
+    open_all();
+}
+
+/* As an administrator does. */
+static void terminate_all(void)
+{
+    (void)dlt_postgres_ask(&server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                                    " WHERE usename = 'u'");
+    await("SELECT count(*) FROM pg_stat_activity WHERE usename = 'u'", "0");
+}
+
+CASE(C9_SES_1_a_holder_whose_session_was_terminated)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    terminate_all();
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    reopen(&t);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, fence + 31);
+}
+
+/* The word of the server comes as the answer to the request. */
+CASE(C5_an_unlock_finds_the_end_of_the_session)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    terminate_all();
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+}
+
+CASE(a_restart_ends_the_lock)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    dlt_postgres_kill(&server);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert(dlt_postgres_again(&server), "%s", server.why);
+    reopen(&t);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_gt(t.grant.fence, fence + 31, "the fence was on the disk");
+}
+
+CASE(C8_REN_4_a_stopped_server_leaves_the_ping_UNKNOWN)
+{
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_postgres_pause(&server, true);
+    begin_ns = dlt_host_now(&s.host);
+    s.call_ms = 300;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    dlt_postgres_pause(&server, false);
+}
+
+/* The deadline of the wait limits the exchange before it, too. */
+CASE(C8_LCK_2_a_wait_at_a_server_that_says_nothing)
+{
+    int64_t begin_ns = 0;
+
+    dlt_postgres_pause(&server, true);
+    begin_ns = dlt_host_now(&s.host);
+    b.req.op_timeout_ms = 5000;
+    cr_assert_eq(dlt_lock(&t, &b, 200), DLOCK_UNKNOWN, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 3000);
+    dlt_postgres_pause(&server, false);
+}
+
+/* The server stops in the wait and cannot end it. What is left ends by itself. */
+CASE(C8_LCK_1_a_server_that_stops_during_the_wait)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 1500};
+    int64_t begin_ns = dlt_host_now(&s.host);
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("f_", "1");
+    dlt_postgres_pause(&server, true);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_geq(ms_since(begin_ns), 1500);
+    cr_assert_lt(ms_since(begin_ns), 6000);
+    dlt_postgres_pause(&server, false);
+    await_waiters("f_", "0");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    await_locks("f_", "granted", "0");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+CASE(INT_1_an_interrupt_of_a_wait_at_a_stopped_server)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 60000};
+    int64_t begin_ns = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("f_", "1");
+    dlt_postgres_pause(&server, true);
+    begin_ns = dlt_host_now(&s.host);
+    dlt_interrupt(&t, &b);
+    cr_assert_lt(ms_since(begin_ns), 1000);
+    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "%s", t.err.message);
+    cr_assert_lt(ms_since(begin_ns), 10000);
+    dlt_postgres_pause(&server, false);
+    await_waiters("f_", "0");
+}
+
+CASE(LCK_1_a_waiter_whose_session_was_terminated_holds_nothing)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 60000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("f_", "1");
+    (void)dlt_postgres_ask(&server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                                    " WHERE usename = 'u' AND wait_event_type = 'Lock'");
+    (void)waiter_join(&w);
+    cr_assert(w.status == DLOCK_UNKNOWN || w.status == DLOCK_UNAVAILABLE, "%d: %s", (int)w.status,
+              t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+}
+
+/* C10, CLS-1 */
+CASE(CLS_1_a_forked_child_leaves_the_lock_alone)
+{
+    int wait_status = -1;
+    pid_t child = -1;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    child = fork();
+    if (child == 0) {
+        s.ops->close(s.self, true);
+        _exit(0);
+    }
+    (void)waitpid(child, &wait_status, 0);
+    cr_assert_eq(wait_status, 0);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+/* ---- tables ---- */
+
+CASE(C6_rows_that_are_deleted_under_a_holder)
+{
+    uint64_t fence = 0;
+
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        fence = s.grant.fence;
+        (void)dlt_postgres_ask(&server, i == 0 ? "DELETE FROM f_session" : "TRUNCATE f_session");
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "the number is the same: %s", t.err.message);
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+        cr_assert_gt(t.grant.fence, fence + 31);
+        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    }
+}
+
+CASE(C11_a_row_that_is_deleted_under_a_waiter)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("f_", "1");
+    (void)dlt_postgres_ask(&server, "DELETE FROM f_session");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(waiter_join(&w), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert(strstr(t.err.message, "removed") != NULL, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "it keeps nothing: %s", u.err.message);
+}
+
+static void *row_keep(void *arg)
+{
+    (void)arg;
+    (void)dlt_postgres_ask(&server, "BEGIN; SELECT 1 FROM f_session FOR UPDATE;"
+                                    " SELECT pg_sleep(1.5); COMMIT");
+    return NULL;
+}
+
+/* The advisory lock is there, and the fence is not yet: the caller must not hold. */
+CASE(C6_a_session_that_dies_before_its_fence_is_committed)
+{
+    pthread_t thread;
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    fence = s.grant.fence;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, row_keep, NULL), 0);
+    await("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%FOR UPDATE%'"
+          " AND wait_event = 'PgSleep'",
+          "1");
+    t.call_ms = 300;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNKNOWN, "%s", t.err.message);
+    dlt_session_close(&t);
+    (void)pthread_join(thread, NULL);
+    await_locks("f_", "granted", "0");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_gt(u.grant.fence, fence + 31);
+}
+
+/* What administrators set for roles, and what would end a wait or a holder. */
+CASE(settings_of_the_role_do_not_count)
+{
+    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 700};
+    int64_t begin_ns = 0;
+
+    (void)dlt_postgres_ask(&server, "ALTER ROLE u SET statement_timeout = '100ms'");
+    (void)dlt_postgres_ask(&server, "ALTER ROLE u SET lock_timeout = '100ms'");
+    (void)dlt_postgres_ask(&server, "ALTER ROLE u SET idle_session_timeout = '200ms'");
+    (void)dlt_postgres_ask(&server, "ALTER ROLE u SET synchronous_commit = off");
+    (void)dlt_postgres_ask(&server,
+                           "ALTER ROLE u SET default_transaction_isolation = serializable");
+    reopen(&s);
+    reopen(&t);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    begin_ns = dlt_host_now(&s.host);
+    waiter_start(&w);
+    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_geq(ms_since(begin_ns), 700);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
