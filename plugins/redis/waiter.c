@@ -39,7 +39,7 @@ static void on_message(struct resp_waiter *base, unsigned server, const char *te
     if (*end != ' ')
         return;
     lease_ms = strtoll(end + 1, &end, 10);
-    if (*end != '\0' || base->interrupted || fence <= waiter->fence || lease_ms <= 0 ||
+    if (*end != '\0' || base->base.interrupted || fence <= waiter->fence || lease_ms <= 0 ||
         lease_ms > RESP_LEASE_MAX_MS)
         return;
     waiter->fence = fence;
@@ -59,25 +59,25 @@ bool redis_waiter_expect(struct resp_subscriber *subscriber, struct redis_slot *
         waiter = calloc(1, sizeof *waiter);
     if (waiter == NULL)
         return false;
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     if (slot->waiter == NULL) {
         resp_subscriber_add_locked(subscriber, &waiter->base, token);
-        waiter->base.interrupted = slot->interrupted;
+        waiter->base.base.interrupted = slot->interrupted;
         slot->waiter = waiter;
     }
     resp_subscriber_catch_up_locked(subscriber);
     waiter->unheard = subscriber->subscribed == 0;
     waiter->base.recheck = 0;
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     return true;
 }
 
 void redis_waiter_queued(struct resp_subscriber *subscriber, struct redis_slot *slot,
                          uint64_t counter)
 {
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     slot->waiter->counter = counter;
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
 void redis_waiter_free(struct redis_slot *slot)
@@ -95,12 +95,12 @@ void redis_waiter_interrupt(struct resp_subscriber *subscriber, struct redis_slo
 {
     struct redis_waiter *waiter = NULL;
 
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     slot->interrupted = true;
     waiter = slot->waiter;
     if (waiter != NULL)
         resp_subscriber_interrupt_locked(subscriber, &waiter->base);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
 /* ---- watching ---- */
@@ -119,7 +119,7 @@ static enum dlock_status verdict(const struct resp_subscriber *subscriber,
         waiter->counter = waiter->fence; /* a grant is reported once */
         return DLOCK_OK;
     }
-    if (waiter->base.interrupted)
+    if (waiter->base.base.interrupted)
         return DLOCK_CANCELED;
     if (waiter->unheard ? subscribed : waiter->base.recheck != 0)
         return DLOCK_BUSY;
@@ -136,7 +136,7 @@ static enum dlock_status watch_locked(struct resp_subscriber *subscriber,
 
     if (waiter == NULL)
         return slot->interrupted ? DLOCK_CANCELED : DLOCK_UNAVAILABLE;
-    waiter->base.watching = true;
+    waiter->base.base.watching = true;
     while ((status = verdict(subscriber, waiter, grant)) == DLOCK_INTERNAL) {
         if (subscriber->host->now_ns(subscriber->host->ctx) >= req->deadline_ns) {
             status = DLOCK_TIMEOUT;
@@ -144,7 +144,7 @@ static enum dlock_status watch_locked(struct resp_subscriber *subscriber,
         }
         resp_subscriber_sleep_locked(subscriber, &waiter->base, config->target, req->deadline_ns);
     }
-    waiter->base.watching = false;
+    waiter->base.base.watching = false;
     if (status == DLOCK_OK)
         grant->lease_ms = resp_reply_lease_ms(grant->lease_ms, req->ttl_ms);
     resp_subscriber_hand_over_locked(subscriber);
@@ -158,9 +158,9 @@ enum dlock_status redis_waiter_watch(struct resp_subscriber *subscriber,
     const struct resp_config *config = subscriber->owner;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     status = watch_locked(subscriber, req, grant);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     if (status == DLOCK_UNAVAILABLE)
         return resp_error_fail(config, err, status, "nothing tells of grants: no queue entry");
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)

@@ -7,9 +7,9 @@ void redlock_attempt_begin(struct redlock_client *client, struct redlock_attempt
     if (attempt->waiter.subscriber != NULL)
         return;
     redlock_client_ref(client); /* after a failure the client may have no session for a while */
-    (void)pthread_mutex_lock(&client->subscriber.mutex);
+    (void)pthread_mutex_lock(&client->subscriber.waiters.mutex);
     resp_subscriber_add_locked(&client->subscriber, &attempt->waiter, token);
-    (void)pthread_mutex_unlock(&client->subscriber.mutex);
+    (void)pthread_mutex_unlock(&client->subscriber.waiters.mutex);
 }
 
 void redlock_attempt_end(struct redlock_attempt *attempt)

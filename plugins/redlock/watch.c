@@ -21,9 +21,9 @@ void redlock_watch_interrupt(void *self, const struct dlock_request *req)
     struct resp_subscriber *subscriber = &session->client->subscriber;
     struct redlock_attempt *attempt = req->attempt;
 
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     resp_subscriber_interrupt_locked(subscriber, &attempt->waiter);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
 /* ---- a queue entry on each node ---- */
@@ -99,7 +99,7 @@ static void subscriptions_await_locked(const struct redlock_session *session,
 {
     struct resp_subscriber *subscriber = &session->client->subscriber;
 
-    while (!attempt->waiter.interrupted &&
+    while (!attempt->waiter.base.interrupted &&
            count_bits(subscriber->subscribed) < session->config->need &&
            redlock_session_now(session) >= subscriber->settled_ns &&
            redlock_session_now(session) < until_ns)
@@ -129,7 +129,7 @@ static enum dlock_status sleep_locked(const struct redlock_session *session,
         unsigned free_nodes = count_bits(waiter->recheck);
         int64_t now_ns = redlock_session_now(session);
 
-        if (waiter->interrupted)
+        if (waiter->base.interrupted)
             return DLOCK_CANCELED;
         if (free_nodes >= session->config->need) {
             attempt->rechecks = 0;
@@ -157,20 +157,20 @@ static enum dlock_status watch_locked(struct redlock_session *session,
     int64_t hear_by_ns = redlock_session_now(session) + req->op_timeout_ms * DL_NS_PER_MS;
     unsigned free_nodes = 0;
 
-    if (waiter->interrupted)
+    if (waiter->base.interrupted)
         return DLOCK_CANCELED;
     if (waiter->subscriber == NULL)
         return DLOCK_UNAVAILABLE;
-    waiter->watching = true;
+    waiter->base.watching = true;
     subscriptions_await_locked(session, attempt,
                                hear_by_ns < req->deadline_ns ? hear_by_ns : req->deadline_ns);
     waiter->recheck = 0;
-    if (!waiter->interrupted) {
-        (void)pthread_mutex_unlock(&subscriber->mutex);
+    if (!waiter->base.interrupted) {
+        (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
         free_nodes = entries_take(session, req);
         if (count_bits(free_nodes) < session->config->need)
             redlock_session_lend(session);
-        (void)pthread_mutex_lock(&subscriber->mutex);
+        (void)pthread_mutex_lock(&subscriber->waiters.mutex);
         waiter->recheck |= free_nodes;
     }
     return sleep_locked(session, attempt, req->deadline_ns);
@@ -185,11 +185,11 @@ enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)grant;
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     status = watch_locked(session, req);
-    attempt->waiter.watching = false;
+    attempt->waiter.base.watching = false;
     resp_subscriber_hand_over_locked(subscriber);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     if (!redlock_session_borrow(session))
         return redlock_config_fail(err, session->config, DLOCK_UNAVAILABLE,
                                    "no memory for connections");

@@ -7,8 +7,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define LOG_WARNING 1  /* DLOCK_LOG_WARNING of dlock.h */
@@ -19,28 +17,13 @@ static int64_t now(const struct resp_subscriber *subscriber)
     return subscriber->host->now_ns(subscriber->host->ctx);
 }
 
-static void wake_locked(struct resp_waiter *waiter)
-{
-    if (waiter->watching && !waiter->leading)
-        (void)pthread_cond_signal(&waiter->wake);
-}
-
 /* Messages of these servers may have been lost. */
 static void recheck_all_locked(struct resp_subscriber *subscriber, unsigned servers)
 {
-    for (struct resp_waiter *at = subscriber->waiters; at != NULL; at = at->next) {
-        at->recheck |= servers;
-        wake_locked(at);
+    for (struct waiter *at = subscriber->waiters.first; at != NULL; at = at->next) {
+        ((struct resp_waiter *)at)->recheck |= servers;
+        waiters_wake_locked(at, false);
     }
-}
-
-static struct resp_waiter *find_locked(const struct resp_subscriber *subscriber, const char *token)
-{
-    struct resp_waiter *waiter = subscriber->waiters;
-
-    while (waiter != NULL && strncmp(waiter->token, token, RESP_HEX_SIZE - 1) != 0)
-        waiter = waiter->next;
-    return waiter;
 }
 
 /* ---- the leader, without the mutex ---- */
@@ -57,15 +40,21 @@ static enum dlock_status read_secret(struct resp_subscription *subscription, cha
 static void on_message(struct resp_subscription *subscription, const char *text)
 {
     struct resp_subscriber *subscriber = subscription->owner;
-    struct resp_waiter *waiter = NULL;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    char hex[RESP_HEX_SIZE];
+    struct waiter *waiter = NULL;
 
-    (void)pthread_mutex_lock(&subscriber->mutex);
-    waiter = find_locked(subscriber, text);
+    (void)snprintf(hex, sizeof hex, "%s", text);
+    if (!dl_hex_decode(token, sizeof token, hex))
+        return;
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
+    waiter = waiters_find_locked(&subscriber->waiters, token);
     if (waiter != NULL) {
-        subscriber->user->on_message(waiter, subscription->index, text + RESP_HEX_SIZE - 1);
-        wake_locked(waiter);
+        subscriber->user->on_message((struct resp_waiter *)waiter, subscription->index,
+                                     text + RESP_HEX_SIZE - 1);
+        waiters_wake_locked(waiter, false);
     }
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
 static void advance(struct resp_subscriber *subscriber)
@@ -79,7 +68,7 @@ static void advance(struct resp_subscriber *subscriber)
 /* Until a subscription has something to do, the leader is woken, or until_ns. */
 static void await(const struct resp_subscriber *subscriber, int64_t until_ns)
 {
-    struct pollfd fds[SERVERS_MAX + 1] = {{.fd = subscriber->wake_fd, .events = POLLIN}};
+    struct pollfd fds[SERVERS_MAX + 1] = {{.fd = subscriber->waiters.wake_fd, .events = POLLIN}};
     struct timespec timeout;
     nfds_t count = 1;
     uint64_t wakes = 0;
@@ -98,7 +87,7 @@ static void await(const struct resp_subscriber *subscriber, int64_t until_ns)
     }
     timeout = dl_deadline_cond_slice(until_ns - now_ns);
     if (ppoll(fds, count, &timeout, NULL) > 0 && fds[0].revents != 0)
-        (void)!read(subscriber->wake_fd, &wakes, sizeof wakes);
+        (void)!read(subscriber->waiters.wake_fd, &wakes, sizeof wakes);
 }
 
 static void report(struct resp_subscriber *subscriber)
@@ -158,54 +147,44 @@ static bool is_silent_locked(struct resp_subscriber *subscriber)
     return first;
 }
 
+/* With the lead. */
 static void lead_locked(struct resp_subscriber *subscriber, int64_t until_ns)
 {
-    subscriber->led = true;
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     if (until_ns > 0)
         await(subscriber, until_ns);
     advance(subscriber);
-    (void)pthread_mutex_lock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     publish_locked(subscriber);
     if (is_silent_locked(subscriber)) {
-        (void)pthread_mutex_unlock(&subscriber->mutex);
+        (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
         report(subscriber);
-        (void)pthread_mutex_lock(&subscriber->mutex);
+        (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     }
-    subscriber->led = false;
 }
 
 void resp_subscriber_catch_up_locked(struct resp_subscriber *subscriber)
 {
-    if (subscriber->led || subscriber->subscribed == 0)
+    if (subscriber->subscribed == 0 || !waiters_lead_locked(&subscriber->waiters))
         return;
     lead_locked(subscriber, 0);
+    subscriber->waiters.led = false;
     resp_subscriber_hand_over_locked(subscriber);
 }
 
 void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
                                   const struct dlock_target *target, int64_t until_ns)
 {
-    if (now(subscriber) >= until_ns)
+    if (!waiters_lead_or_sleep_locked(&waiter->base, until_ns - now(subscriber)))
         return;
-    if (subscriber->led) {
-        dl_deadline_cond_wait(&waiter->wake, &subscriber->mutex, until_ns - now(subscriber));
-        return;
-    }
     subscriber->target = target;
-    waiter->leading = true;
     lead_locked(subscriber, until_ns);
-    waiter->leading = false;
+    waiters_led_locked(&waiter->base);
 }
 
 void resp_subscriber_hand_over_locked(struct resp_subscriber *subscriber)
 {
-    struct resp_waiter *next = subscriber->waiters;
-
-    while (next != NULL && !next->watching)
-        next = next->next;
-    if (next != NULL && !subscriber->led)
-        (void)pthread_cond_signal(&next->wake);
+    waiters_hand_over_locked(&subscriber->waiters);
 }
 
 /* ---- waiters ---- */
@@ -213,14 +192,8 @@ void resp_subscriber_hand_over_locked(struct resp_subscriber *subscriber)
 void resp_subscriber_add_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
                                 const unsigned char *token)
 {
-    (void)dl_deadline_cond_init(&waiter->wake);
-    dl_hex_encode(waiter->token, token, DLOCK_TOKEN_SIZE);
+    waiters_add_locked(&subscriber->waiters, &waiter->base, token);
     waiter->subscriber = subscriber;
-    waiter->next = subscriber->waiters;
-    waiter->at = &subscriber->waiters;
-    if (waiter->next != NULL)
-        waiter->next->at = &waiter->next;
-    subscriber->waiters = waiter;
 }
 
 void resp_subscriber_remove(struct resp_waiter *waiter)
@@ -229,36 +202,29 @@ void resp_subscriber_remove(struct resp_waiter *waiter)
 
     if (subscriber == NULL)
         return;
-    (void)pthread_mutex_lock(&subscriber->mutex);
-    *waiter->at = waiter->next;
-    if (waiter->next != NULL)
-        waiter->next->at = waiter->at;
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
+    waiters_remove_locked(&waiter->base);
     waiter->subscriber = NULL;
-    (void)pthread_cond_destroy(&waiter->wake);
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
 bool resp_subscriber_has(struct resp_subscriber *subscriber, const unsigned char *token)
 {
-    char hex[RESP_HEX_SIZE];
     bool has = false;
 
-    dl_hex_encode(hex, token, DLOCK_TOKEN_SIZE);
-    (void)pthread_mutex_lock(&subscriber->mutex);
-    has = find_locked(subscriber, hex) != NULL;
-    (void)pthread_mutex_unlock(&subscriber->mutex);
+    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
+    has = waiters_find_locked(&subscriber->waiters, token) != NULL;
+    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     return has;
 }
 
 void resp_subscriber_interrupt_locked(struct resp_subscriber *subscriber,
                                       struct resp_waiter *waiter)
 {
-    static const uint64_t one = 1;
-
-    waiter->interrupted = true;
-    if (waiter->leading)
-        (void)!write(subscriber->wake_fd, &one, sizeof one);
-    wake_locked(waiter);
+    (void)subscriber;
+    waiter->base.interrupted = true;
+    if (waiter->subscriber != NULL)
+        waiters_wake_locked(&waiter->base, true);
 }
 
 /* ---- the begin and the end ---- */
@@ -271,12 +237,11 @@ enum dlock_status resp_subscriber_init(struct resp_subscriber *subscriber,
     static const struct resp_subscription_user subscription_user = {read_secret, on_message};
     unsigned char id[DLOCK_TOKEN_SIZE];
     char hex[RESP_HEX_SIZE];
+    const bool equipped = waiters_init(&subscriber->waiters);
 
-    (void)pthread_mutex_init(&subscriber->mutex, NULL);
     subscriber->host = host;
     subscriber->count = count;
     subscriber->subscriptions = calloc(count, sizeof *subscriber->subscriptions);
-    subscriber->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     for (unsigned i = 0; subscriber->subscriptions != NULL && i < count; i++) {
         subscriber->subscriptions[i] = (struct resp_subscription){
             .user = &subscription_user,
@@ -286,7 +251,7 @@ enum dlock_status resp_subscriber_init(struct resp_subscriber *subscriber,
         };
         resp_subscription_init(&subscriber->subscriptions[i], &configs[i], tls, host);
     }
-    if (subscriber->subscriptions == NULL || subscriber->wake_fd < 0 ||
+    if (subscriber->subscriptions == NULL || !equipped ||
         host->random(host->ctx, id, sizeof id) != 0)
         return resp_error_fail(&configs[0], err, DLOCK_NOMEM,
                                "no memory, no descriptor for an event, or no random bytes");
@@ -299,16 +264,12 @@ void resp_subscriber_fini(struct resp_subscriber *subscriber)
 {
     if (subscriber->host == NULL)
         return;
-    for (struct resp_waiter *at = subscriber->waiters; at != NULL; at = at->next) {
-        at->subscriber = NULL;
-        (void)pthread_cond_destroy(&at->wake);
-    }
+    for (struct waiter *at = subscriber->waiters.first; at != NULL; at = at->next)
+        ((struct resp_waiter *)at)->subscriber = NULL;
     for (unsigned i = 0; subscriber->subscriptions != NULL && i < subscriber->count; i++)
         resp_connection_close(&subscriber->subscriptions[i].connection);
     free(subscriber->subscriptions);
-    if (subscriber->wake_fd >= 0)
-        (void)close(subscriber->wake_fd);
-    (void)pthread_mutex_destroy(&subscriber->mutex);
+    waiters_fini(&subscriber->waiters);
 }
 
 void resp_subscriber_after_fork(struct resp_subscriber *subscriber)
@@ -317,7 +278,5 @@ void resp_subscriber_after_fork(struct resp_subscriber *subscriber)
         return;
     for (unsigned i = 0; subscriber->subscriptions != NULL && i < subscriber->count; i++)
         resp_connection_after_fork(&subscriber->subscriptions[i].connection);
-    if (subscriber->wake_fd >= 0)
-        (void)close(subscriber->wake_fd);
-    subscriber->wake_fd = -1;
+    waiters_after_fork(&subscriber->waiters);
 }

@@ -3,36 +3,27 @@
  * subscriber.h - how messages of servers reach the waiting threads of a client.
  *
  * The client has one channel. It is subscribed to that channel with one connection to each server,
- * from the first watch on. A message names a waiter by its owner token. No thread of its own reads
- * the messages: one of the threads that watch is the leader, which reads for all of them and hands
- * the lead over when its own wait ends.
+ * from the first watch on. A message names a waiter by its owner token. One of the threads that
+ * watch reads for all of them (net/waiters.h).
  *
  * A lost message costs time, never a lock: after each begin and each end of a subscription all
  * waiters are told to ask the server again (`recheck`).
- *
- * The mutex is a leaf, and nobody holds it during I/O.
  */
 #ifndef RESP_SUBSCRIBER_H
 #define RESP_SUBSCRIBER_H
 
+#include "net/waiters.h"
 #include "resp/keys.h"
-
-#include <pthread.h>
 
 struct resp_subscriber;
 struct resp_subscription;
 
 /* One attempt that may wait. Zeroed before resp_subscriber_add_locked; guarded by the mutex of the
- * subscriber. */
+ * waiters. */
 struct resp_waiter {
+    struct waiter base;                 /* the first member */
     struct resp_subscriber *subscriber; /* that lists it; NULL: none, or it is closed */
-    struct resp_waiter *next, **at;     /* at: what points to it */
-    char token[RESP_HEX_SIZE];
-    bool interrupted; /* sticky [INT-2] */
-    bool watching;    /* in slot watch */
-    bool leading;
-    unsigned recheck;    /* bits: servers to ask again */
-    pthread_cond_t wake; /* exists while the waiter is listed */
+    unsigned recheck;                   /* bits: servers to ask again */
 };
 
 /* What a plugin does for its subscriber. */
@@ -51,16 +42,13 @@ struct resp_subscriber {
     void *owner;                       /* for the user */
     const struct dlock_target *target; /* of the leader, for read_secret */
     char channel[RESP_PREFIX_MAX + RESP_HEX_SIZE];
-    int wake_fd; /* eventfd: the leader has something else to do */
     unsigned count;
     struct resp_subscription *subscriptions; /* one a server; the leader's */
 
-    pthread_mutex_t mutex; /* guards the rest */
-    struct resp_waiter *waiters;
-    bool led;
-    unsigned subscribed; /* bits: servers whose messages arrive */
-    int64_t settled_ns;  /* until then no further subscription is about to begin */
-    bool reported;       /* the log says that no server can be subscribed to */
+    struct waiters waiters; /* its mutex guards them and the rest */
+    unsigned subscribed;    /* bits: servers whose messages arrive */
+    int64_t settled_ns;     /* until then no further subscription is about to begin */
+    bool reported;          /* the log says that no server can be subscribed to */
 };
 
 /* configs: of `count` servers, as tls and host borrowed. OK, or NOMEM: resp_subscriber_fini is
