@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +23,9 @@ static bool host_is_plain(const char *host)
 static enum dlock_status host_find(struct pg_config *config, const char *text,
                                    struct dlock_error *err)
 {
-    unsigned char number[16];
-
     if (!address_parse(&config->address, text, PG_DEFAULT_PORT) ||
         !host_is_plain(config->address.host))
         return invalid(err, "want a host, host:port or [v6]:port, with a port from 1 to 65535");
-    config->numeric = inet_pton(AF_INET, config->address.host, number) == 1 ||
-                      inet_pton(AF_INET6, config->address.host, number) == 1;
     address_format(&config->address, config->endpoint, sizeof config->endpoint);
     return DLOCK_OK;
 }

@@ -29,7 +29,6 @@ struct pg_config {
     const char *strategy_name;
     struct address address; /* without a socket */
     char socket[101]; /* the directory of a unix socket, whose port is address.port; "": TCP */
-    bool numeric;     /* address.host is a number */
     const char *user;
     char database[PG_NAME_MAX + 1];
     char schema[PG_NAME_MAX + 1];   /* a-z, 0-9 and _: write it in double quotes */

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,27 +159,62 @@ Test(open, C8_a_server_that_says_nothing)
     (void)close(fd);
 }
 
-/* Whoever speaks another protocol, as an HTTP server does. */
-static void *answer_wrongly(void *arg)
-{
-    static const char text[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
-    int fd = accept(*(int *)arg, NULL, NULL);
+/* What a server says to the first client, whatever that asks. */
+struct speech {
+    int fd;
+    const char *bytes;
+    size_t len;
+};
 
-    (void)send(fd, text, sizeof text - 1, MSG_NOSIGNAL);
+static void *speak(void *arg)
+{
+    const struct speech *speech = arg;
+    char request[1024];
+    int fd = accept(speech->fd, NULL, NULL);
+
+    cr_assert_gt(recv(fd, request, sizeof request, 0), 0);
+    (void)send(fd, speech->bytes, speech->len, MSG_NOSIGNAL);
     dlt_sleep_ms(200);
     (void)close(fd);
     return NULL;
 }
 
-Test(open, OPN_3_PROTOCOL)
+static void want_from(const char *bytes, size_t len, enum dlock_status status, const char *text)
 {
-    int fd = silent_listener();
+    struct speech speech = {.fd = silent_listener(), .bytes = bytes, .len = len};
     pthread_t thread;
 
-    cr_assert_eq(pthread_create(&thread, NULL, answer_wrongly, &fd), 0);
-    want(DLOCK_PROTOCOL, "expected authentication request");
+    cr_assert_eq(pthread_create(&thread, NULL, speak, &speech), 0);
+    want(status, text);
     (void)pthread_join(thread, NULL);
-    (void)close(fd);
+    (void)close(speech.fd);
+}
+
+#define AUTH_OK "R\0\0\0\x8\0\0\0\0"
+#define KEY     "K\0\0\0\xc\0\0\0\x1\0\0\0\x2"
+#define READY   "Z\0\0\0\x5I"
+
+Test(open, OPN_3_PROTOCOL_and_answers_that_make_no_sense)
+{
+    static const char http[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    static const char fatal[] = "E\0\0\0\x25SFATAL\0C53300\0Mtoo many\nclients\0\0";
+    static const char mute[] = "E\0\0\0\x5\0";
+    static const char huge[] = "R\x7f\xff\xff\xff\0\0\0\0";
+    static const char idle[] = AUTH_OK KEY READY;
+
+    want_from(http, sizeof http - 1, DLOCK_PROTOCOL, "expected authentication request");
+    want_from(fatal, sizeof fatal - 1, DLOCK_UNAVAILABLE, "too many (53300)");
+    want_from(mute, sizeof mute - 1, DLOCK_UNAVAILABLE, "");
+    want_from(huge, sizeof huge - 1, DLOCK_PROTOCOL, "");
+    want_from(idle, sizeof idle - 1, DLOCK_CONFIG, "want PostgreSQL 14"); /* says no version */
+}
+
+Test(open, OPN_1_a_server_that_is_too_old_is_CONFIG)
+{
+    static const char old[] = AUTH_OK "S\0\0\0\x19server_version\00013.11\0" KEY READY;
+
+    want_from(old, sizeof old - 1, DLOCK_CONFIG,
+              "want PostgreSQL 14 or later, not PostgreSQL 13.11");
 }
 
 /* Resolves "slow" when the test lets it, and "two" as an address where nobody listens and one where
@@ -253,9 +290,9 @@ Test(open, CLS_1_a_child_closes_without_a_word)
                  DLOCK_OK, "%s", s.err.message);
 }
 
-Test(open, C10_descriptors_are_close_on_exec)
+Test(open, C8_C10_the_descriptor)
 {
-    int count = 0;
+    int count = 0, user_timeout_ms = 0;
 
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     for (int fd = 3; fd < 256; fd++) {
@@ -267,6 +304,9 @@ Test(open, C10_descriptors_are_close_on_exec)
             continue;
         count++;
         cr_assert_neq(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+        size = sizeof user_timeout_ms;
+        cr_assert_eq(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, &size), 0);
+        cr_assert_eq(user_timeout_ms, 12000, "the kernel tells of a server that has vanished");
     }
     cr_assert_eq(count, 1);
 }
