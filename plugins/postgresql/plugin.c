@@ -5,11 +5,15 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "connect.h"
+#include "inspect.h"
+#include "lease.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
+#include "renew.h"
 #include "session_inspect.h"
 #include "session_lock.h"
+#include "waiter.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -99,12 +103,6 @@ static bool is_session_lock(const struct pg_session *session)
     return session->config.strategy == PG_SESSION;
 }
 
-/* Until the slots of strategy row are here. */
-static enum dlock_status no_row(struct dlock_error *err)
-{
-    return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0, "strategy=row is not built");
-}
-
 static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
                                          struct dlock_grant *grant, struct dlock_error *err)
 {
@@ -112,7 +110,7 @@ static enum dlock_status session_trylock(void *self, const struct dlock_request 
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (!is_session_lock(session))
-        return no_row(err);
+        return pg_lease_try(session, req, grant, err);
     status = pg_connection_enter(&session->conn, req->deadline_ns, err);
     return status == DLOCK_OK ? pg_session_lock_try(session, req, grant, err) : status;
 }
@@ -122,9 +120,8 @@ static enum dlock_status session_renew(void *self, struct dlock_lease_op *const 
 {
     struct pg_session *session = self;
 
-    (void)n;
     if (!is_session_lock(session))
-        return no_row(err);
+        return pg_renew(session, ops, n, deadline_ns, err);
     ops[0]->status = pg_session_lock_renew(session, ops[0], deadline_ns, err);
     return DLOCK_OK;
 }
@@ -134,7 +131,14 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
 {
     struct pg_session *session = self;
 
-    return is_session_lock(session) ? pg_session_lock_unlock(session, req, err) : no_row(err);
+    return is_session_lock(session) ? pg_session_lock_unlock(session, req, err)
+                                    : pg_lease_unlock(session, req, err);
+}
+
+static void session_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    pg_waiter_free(req->attempt);
 }
 
 static enum dlock_status session_lock(void *self, const struct dlock_request *req,
@@ -153,7 +157,7 @@ static enum dlock_status session_inspect(void *self, const unsigned char *name, 
     struct pg_session *session = self;
 
     if (!is_session_lock(session))
-        return no_row(err);
+        return pg_inspect_name(session, name, name_len, deadline_ns, fn, arg, err);
     return pg_session_inspect(session, name, name_len, deadline_ns, fn, arg, err);
 }
 
@@ -164,7 +168,7 @@ static enum dlock_status session_list(void *self, const unsigned char *prefix, u
     struct pg_session *session = self;
 
     if (!is_session_lock(session))
-        return no_row(err);
+        return pg_inspect_list(session, prefix, prefix_len, deadline_ns, fn, arg, err);
     return pg_session_inspect_list(session, prefix, prefix_len, deadline_ns, fn, arg, err);
 }
 
@@ -172,11 +176,8 @@ static enum dlock_status session_break(void *self, const unsigned char *name, ui
                                        const char *owner, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    (void)name;
-    (void)name_len;
-    (void)owner;
-    (void)deadline_ns;
-    return is_session_lock(self) ? pg_session_lock_break(err) : no_row(err);
+    return is_session_lock(self) ? pg_session_lock_break(err)
+                                 : pg_lease_break(self, name, name_len, owner, deadline_ns, err);
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -214,6 +215,7 @@ static const struct dlock_backend_ops ops = {
     .trylock = session_trylock,
     .renew = session_renew,
     .unlock = session_unlock,
+    .forget = session_forget,
     .inspect = session_inspect,
     .list = session_list,
     .break_lock = session_break,

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "inspect.h"
+
+#include "lib/hex.h"
+#include "statements.h"
+
+#include <string.h>
+
+#define NAME_MAX_BYTES 255
+#define PAGE_NAMES     500
+
+enum { SHARED, FENCE, REMAINING, HELD, WAITERS, NAME, TOKEN, LABEL };
+
+/* true: the caller wants no more. */
+static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *arg)
+{
+    size_t name_len = 0, token_len = 0, label_len = 0;
+    const unsigned char *name = pg_query_bytes(result, row, NAME, &name_len);
+    const unsigned char *token = pg_query_bytes(result, row, TOKEN, &token_len);
+    const unsigned char *label = pg_query_bytes(result, row, LABEL, &label_len);
+    char owner[2 * DLOCK_TOKEN_SIZE + 1];
+    const struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = name,
+        .name_len = (uint32_t)name_len,
+        .mode = pg_query_number(result, row, SHARED) != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .waiters = (uint32_t)pg_query_number(result, row, WAITERS),
+        .fence = (uint64_t)pg_query_number(result, row, FENCE),
+        .fence_room = PG_FENCE_STEP - 1,
+        .remaining_ms = pg_query_number(result, row, REMAINING),
+        .held_ms = pg_query_number(result, row, HELD),
+        .owner = owner,
+        .label = label != NULL ? (const char *)label : "",
+    };
+
+    dl_hex_encode(owner, token, token != NULL && token_len <= DLOCK_TOKEN_SIZE ? token_len : 0);
+    return name != NULL && fn(arg, &info);
+}
+
+enum dlock_status pg_inspect_name(struct pg_session *session, const unsigned char *name,
+                                  uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                  void *arg, struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    struct pg_params params = {0};
+    PGresult *result = NULL;
+    bool stop = false;
+    enum dlock_status status = pg_connection_enter(conn, deadline_ns, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, name, name_len);
+    status = pg_statements_run(conn, PG_INSPECT, &params, 0, &result, err);
+    for (int row = 0; status == DLOCK_OK && !stop && row < PQntuples(result); row++)
+        stop = report(result, row, fn, arg);
+    PQclear(result);
+    return status;
+}
+
+/* A list that goes on. */
+struct listing {
+    const unsigned char *prefix;
+    uint32_t prefix_len;
+    unsigned char end[NAME_MAX_BYTES + 1]; /* after all names that begin with the prefix */
+    size_t end_len;
+    unsigned char last[NAME_MAX_BYTES]; /* the last name that was listed */
+    size_t last_len;
+    bool stop;
+};
+
+/* The next prefix of that length; if there is none, what no name is greater than. */
+static void end_find(struct listing *listing)
+{
+    size_t len = listing->prefix_len;
+
+    while (len > 0 && listing->prefix[len - 1] == 0xFF)
+        len--;
+    if (len == 0) {
+        memset(listing->end, 0xFF, sizeof listing->end);
+        listing->end_len = sizeof listing->end;
+        return;
+    }
+    memcpy(listing->end, listing->prefix, len);
+    listing->end[len - 1]++;
+    listing->end_len = len;
+}
+
+/* Returns how many names the page has. */
+static int page_report(struct listing *listing, const PGresult *result, dlock_holder_fn *fn,
+                       void *arg)
+{
+    int names = 0;
+
+    for (int row = 0; row < PQntuples(result) && !listing->stop; row++) {
+        size_t len = 0;
+        const unsigned char *name = pg_query_bytes(result, row, NAME, &len);
+
+        if (name == NULL || len > sizeof listing->last)
+            continue; /* no name of ours */
+        if (len != listing->last_len || memcmp(name, listing->last, len) != 0) {
+            memcpy(listing->last, name, len);
+            listing->last_len = len;
+            names++;
+        }
+        listing->stop = report(result, row, fn, arg);
+    }
+    return names;
+}
+
+enum dlock_status pg_inspect_list(struct pg_session *session, const unsigned char *prefix,
+                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                  void *arg, struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    struct listing listing = {.prefix = prefix, .prefix_len = prefix_len};
+    const int64_t timeout_ns = deadline_ns - pg_connection_now(conn);
+    int names = PAGE_NAMES;
+    enum dlock_status status = DLOCK_OK;
+
+    if (prefix_len > NAME_MAX_BYTES)
+        return DLOCK_OK; /* no name is that long */
+    end_find(&listing);
+    while (status == DLOCK_OK && !listing.stop && names > 0) {
+        struct pg_params params = {0};
+        PGresult *result = NULL;
+
+        status = pg_connection_enter(conn, pg_connection_now(conn) + timeout_ns, err);
+        if (status != DLOCK_OK)
+            break;
+        pg_params_bytes(&params, prefix_len > 0 ? prefix : listing.last, prefix_len);
+        pg_params_bytes(&params, listing.end, listing.end_len);
+        pg_params_bytes(&params, listing.last, listing.last_len);
+        pg_params_number(&params, PAGE_NAMES);
+        status = pg_statements_run(conn, PG_LIST, &params, 0, &result, err);
+        if (status == DLOCK_OK)
+            names = page_report(&listing, result, fn, arg);
+        PQclear(result);
+    }
+    return status;
+}

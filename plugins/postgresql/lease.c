@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "lease.h"
+
+#include "lib/hex.h"
+#include "notify.h"
+#include "statements.h"
+#include "waiter.h"
+
+#include <string.h>
+
+static bool is_queued(const struct dlock_request *req)
+{
+    return (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
+}
+
+/* inbox: where to tell of a grant to the queue entry. */
+static void take_params(const struct pg_connection *conn, const struct dlock_request *req,
+                        const char *inbox, struct pg_params *params)
+{
+    const char *label = req->label != NULL ? req->label : "";
+    enum pg_take what = PG_TAKE_TRY;
+
+    if ((req->flags & DLOCK_REQ_REFRESH) != 0)
+        what = PG_TAKE_REFRESH;
+    else if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
+        what = PG_TAKE_ENQUEUE;
+    pg_params_bytes(params, req->name, req->name_len);
+    pg_params_bytes(params, req->token, sizeof req->token);
+    pg_params_number(params, req->mode == DLOCK_SHARED);
+    pg_params_number(params, req->ttl_ms);
+    pg_params_number(params, what);
+    pg_params_number(params, conn->config->waiter_ttl_ms);
+    pg_params_text(params, inbox);
+    pg_params_bytes(params, label, strlen(label));
+    pg_params_number(params, pg_statements_patience_ms(conn));
+}
+
+static enum dlock_status take_read(struct pg_connection *conn, const struct dlock_request *req,
+                                   const PGresult *result, struct dlock_grant *grant,
+                                   struct dlock_error *err)
+{
+    const int64_t outcome = pg_query_number(result, 0, 0), fence = pg_query_number(result, 0, 1);
+    struct pg_slot *slot = req->attempt;
+
+    grant->waiters = (uint32_t)pg_query_number(result, 0, 4);
+    if (outcome == PG_TAKE_OK) {
+        if (fence <= 0)
+            return pg_connection_bad_reply(conn, err);
+        grant->fence = (uint64_t)fence;
+        grant->fence_room = PG_FENCE_STEP - 1;
+        grant->lease_ms = req->ttl_ms;
+        pg_waiter_free(slot);
+        return DLOCK_OK;
+    }
+    grant->holder_ms = pg_query_number(result, 0, 2);
+    grant->queue_position = grant->waiters;
+    if (outcome == PG_TAKE_QUEUED) {
+        grant->flags |= DLOCK_GRANT_QUEUED;
+        grant->queue_position = (uint32_t)pg_query_number(result, 0, 3);
+        grant->fence = (uint64_t)fence;
+        grant->lease_ms = conn->config->waiter_ttl_ms;
+        pg_waiter_queued(slot, grant->fence);
+    }
+    return DLOCK_BUSY;
+}
+
+enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_request *req,
+                               struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    struct pg_params params = {0};
+    PGresult *result = NULL;
+    const char *inbox = NULL;
+    enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
+
+    if (status == DLOCK_OK && is_queued(req))
+        status = pg_waiter_expect(conn->shared, req, &inbox, err);
+    if (status != DLOCK_OK)
+        return status;
+    take_params(conn, req, inbox, &params);
+    status = pg_statements_run(conn, PG_TAKE, &params, 1, &result, err);
+    if (status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
+        return err->status = DLOCK_BUSY; /* another transaction has locked the row [TRY-8] */
+    if (status != DLOCK_OK)
+        return status;
+    status = take_read(conn, req, result, grant, err);
+    pg_notify_send(conn, result);
+    PQclear(result);
+    return status;
+}
+
+static enum dlock_status release(struct pg_connection *conn, const struct dlock_request *req,
+                                 bool queued, bool *held, struct dlock_error *err)
+{
+    struct pg_params params = {0};
+    PGresult *result = NULL;
+    enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
+
+    *held = false;
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, req->name, req->name_len);
+    pg_params_bytes(&params, req->token, sizeof req->token);
+    pg_params_number(&params, req->mode == DLOCK_SHARED);
+    pg_params_number(&params, queued);
+    pg_params_number(&params, pg_statements_patience_ms(conn));
+    status = pg_statements_run(conn, PG_RELEASE, &params, 1, &result, err);
+    if (status != DLOCK_OK)
+        return status;
+    *held = pg_query_number(result, 0, 0) != 0;
+    pg_notify_send(conn, result);
+    PQclear(result);
+    return DLOCK_OK;
+}
+
+enum dlock_status pg_lease_unlock(struct pg_session *session, const struct dlock_request *req,
+                                  struct dlock_error *err)
+{
+    bool held = false;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    pg_waiter_free(req->attempt); /* [UNL-4] */
+    status = release(&session->conn, req, false, &held, err);
+    if (status == DLOCK_OK && !held)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+    return status;
+}
+
+enum dlock_status pg_lease_dequeue(struct pg_session *session, const struct dlock_request *req,
+                                   struct dlock_error *err)
+{
+    bool held = false;
+
+    pg_waiter_free(req->attempt);
+    return release(&session->conn, req, true, &held, err);
+}
+
+enum dlock_status pg_lease_break(struct pg_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                 struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    struct pg_params params = {0};
+    PGresult *result = NULL;
+    int64_t ended = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (owner != NULL && !dl_hex_decode(token, sizeof token, owner))
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOT_HELD, 0, "no holder has this token");
+    status = pg_connection_enter(conn, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, name, name_len);
+    pg_params_bytes(&params, owner != NULL ? token : NULL, sizeof token);
+    pg_params_number(&params, pg_statements_patience_ms(conn));
+    status = pg_statements_run(conn, PG_BREAK, &params, 1, &result, err);
+    if (status != DLOCK_OK)
+        return status;
+    ended = pg_query_number(result, 0, 0);
+    pg_notify_send(conn, result);
+    PQclear(result);
+    if (ended == 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOT_HELD, 0,
+                          owner != NULL ? "not held by this owner" : "the name is free");
+    return DLOCK_OK;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/plugin.c plugins/postgresql/lease.c plugins/postgresql/renew.c */
+/* Tests: plugins/postgresql/inspect.c plugins/postgresql/statements.c */
+/* Does strategy row keep the clauses of plugin.h, on a server that behaves? */
+#include "row_kit.h"
+
+#define MANY 300
+
+Test(slots, TRY_1_TRY_6_exclusive_and_the_fences_rise)
+{
+    uint64_t last = 0;
+
+    open_all("excl");
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_gt(s.grant.fence, last);
+        cr_assert_eq(s.grant.fence_room, 31);
+        cr_assert_eq(s.grant.lease_ms, 60000);
+        cr_assert_eq(s.grant.waiters, 0);
+        last = s.grant.fence + s.grant.fence_room;
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    }
+    close_all();
+}
+
+Test(slots, TRY_3_busy_says_how_long_and_writes_nothing)
+{
+    char before[64];
+
+    open_all("busy");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)snprintf(before, sizeof before, "%s",
+                   dlt_postgres_ask(&server, "SELECT ctid, xmin, xmax FROM row_busy_lease"));
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+        cr_assert_gt(t.grant.holder_ms, 50000);
+        cr_assert_leq(t.grant.holder_ms, 60000);
+        cr_assert_eq(t.grant.flags, 0);
+    }
+    cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT ctid, xmin, xmax FROM row_busy_lease"),
+                     before);
+    close_all();
+}
+
+static void ends_by_itself(uint32_t mode)
+{
+    int64_t taken = 0;
+
+    a.req.ttl_ms = 300;
+    a.req.mode = mode;
+    taken = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    while (dlt_try(&t, &b) == DLOCK_BUSY)
+        dlt_sleep_ms(5);
+    cr_assert_gt(t.grant.fence, 0, "%s", t.err.message);
+    cr_assert_geq(dlt_host_now(&s.host) - taken, 300 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&s.host) - taken, 5000 * DLT_NS_PER_MS);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "what has ended is lost");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+}
+
+Test(slots, TRY_2_UNL_1_the_lease_ends_by_itself_and_is_lost_then)
+{
+    open_all("ends");
+    ends_by_itself(DLOCK_EXCLUSIVE);
+    ends_by_itself(DLOCK_SHARED);
+    close_all();
+}
+
+Test(slots, UNL_1_REN_2_expired_is_lost_although_nobody_took_it)
+{
+    open_all("late");
+    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
+        a.req.ttl_ms = 100;
+        a.req.mode = mode;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        dlt_sleep_ms(150);
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    }
+    close_all();
+}
+
+Test(slots, TRY_5_again_with_the_same_token_never_shortens)
+{
+    struct dlt_holder holder;
+    uint64_t fence = 0;
+
+    open_all("again");
+    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
+        size_t count = 1;
+
+        a.req.mode = mode;
+        a.req.ttl_ms = 60000;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        fence = s.grant.fence;
+        a.req.ttl_ms = 1000;
+        cr_assert_eq(dlt_try(&t, &a), DLOCK_OK);
+        cr_assert_eq(t.grant.fence, fence);
+        cr_assert_eq(t.grant.lease_ms, 1000);
+        cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
+        cr_assert_gt(holder.remaining_ms, 50000);
+        a.req.ttl_ms = 90000;
+        cr_assert_eq(dlt_try(&t, &a), DLOCK_OK);
+        count = 1;
+        cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
+        cr_assert_gt(holder.remaining_ms, 80000);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    }
+    close_all();
+}
+
+Test(slots, TRY_1_C12_readers_share_and_exclude_writers)
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+    uint64_t last = 0;
+
+    open_all("readers");
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    last = s.grant.fence;
+    b.req.ttl_ms = 30000;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_gt(t.grant.fence, last);
+    last = t.grant.fence;
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_gt(u.grant.holder_ms, 50000, "the last reader counts");
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(holders[0].mode, DLOCK_SHARED);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_leq(u.grant.holder_ms, 30000);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_gt(u.grant.fence, last);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    close_all();
+}
+
+Test(slots, REN_1_REN_2_REN_3_each_lease_by_itself)
+{
+    static struct dlt_request requests[MANY];
+    static struct dlock_lease_op ops[MANY];
+    struct dlt_holder holder;
+    size_t count = 1;
+    static char names[MANY][16];
+
+    open_all("renew");
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof names[i], "n%d", MANY - i);
+        dlt_request(&s, &requests[i], names[i], (unsigned char)(1 + i % 250), 30000);
+        requests[i].req.mode = i % 3 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        if (i % 7 != 0)
+            cr_assert_eq(dlt_try(&s, &requests[i]), DLOCK_OK, "%s", s.err.message);
+        requests[i].req.ttl_ms = i == 1 ? 1000 : 50000;
+        requests[i].req.deadline_ns = dlt_host_in(&s.host, 5000);
+        ops[i].req = &requests[i].req;
+    }
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, MANY, dlt_host_in(&s.host, 5000), &s.err),
+                 DLOCK_OK);
+    for (int i = 0; i < MANY; i++) {
+        cr_assert_eq(ops[i].status, i % 7 != 0 ? DLOCK_OK : DLOCK_LOST, "%d: %d", i, ops[i].status);
+        if (i % 7 != 0)
+            cr_assert_eq(ops[i].grant.lease_ms, requests[i].req.ttl_ms);
+    }
+    cr_assert_eq(dlt_inspect(&s, names[1], &holder, &count), DLOCK_OK);
+    cr_assert_gt(holder.remaining_ms, 20000, "never shortened");
+    cr_assert_eq(dlt_inspect(&s, names[0], &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 0, "never created");
+    count = 1;
+    cr_assert_eq(dlt_inspect(&s, names[3], &holder, &count), DLOCK_OK);
+    cr_assert_gt(holder.remaining_ms, 40000);
+    close_all();
+}
+
+Test(slots, C12_a_downgrade_leaves_no_gap)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+    uint64_t fence = 0;
+
+    open_all("down");
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    for (int i = 0; i < 2; i++) /* again, as after an unknown answer */
+        cr_assert_eq(downgrade(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holder.mode, DLOCK_SHARED);
+    cr_assert_eq(holder.fence, fence);
+    cr_assert_str_eq(holder.label, "host:1:test");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(downgrade(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    close_all();
+}
+
+Test(slots, UNL_1_only_the_owner_gives_back)
+{
+    open_all("owner");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "there is no such name");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+Test(slots, BRK_1_break_ends_the_lease_of_one_owner_or_of_all)
+{
+    char owner[33];
+    uint64_t last = 0;
+
+    open_all("break");
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(owner + 2 * i, 3, "%02x", 'b');
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    last = s.grant.fence;
+    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_NOT_HELD, "it is another one's");
+    cr_assert_eq(dlt_break(&u, "job", "no token"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_gt(u.grant.fence, last, "the counter survives");
+    close_all();
+}
+
+Test(slots, C11_TRY_7_names_and_labels_are_bytes)
+{
+    static const char *const names[] = {"a",        "A",  "a ", " a",   "\xff",
+                                        "\xc3\x28", "a%", "a_", "\\x61"};
+    static struct dlt_request requests[sizeof names / sizeof names[0]];
+    static const unsigned char nul[] = {'a', 0, 'b'};
+    struct dlt_holder holders[16];
+    size_t count = 16;
+
+    open_all("bytes");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        dlt_request(&s, &requests[i], names[i], (unsigned char)('0' + i), 60000);
+        requests[i].req.label = "host:1:\xff'\"\\";
+        cr_assert_eq(dlt_try(&s, &requests[i]), DLOCK_OK, "%s: %s", names[i], s.err.message);
+    }
+    a.req.name = nul;
+    a.req.name_len = sizeof nul;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_list(&t, "a", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, 5, "%zu", count);
+    cr_assert_str_eq(holders[0].label, "host:1:\xff'\"\\");
+    count = 16;
+    cr_assert_eq(dlt_list(&t, "\xff", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    count = 16;
+    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 10);
+    close_all();
+}
+
+Test(slots, a_list_has_all_names_over_many_pages)
+{
+    enum { NAMES = 1203 };
+    static struct dlt_holder holders[NAMES + 8];
+    struct dlt_request request;
+    char name[16];
+    size_t count = NAMES + 8;
+
+    open_all("pages");
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof name, "p%04d", i);
+        dlt_request(&s, &request, name, (unsigned char)(1 + i % 250), 600000);
+        request.req.mode = i % 2 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    }
+    cr_assert_eq(dlt_list(&t, "p", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof name, "p%04d", i);
+        cr_assert_str_eq(holders[i].name, name);
+    }
+    count = 3;
+    cr_assert_eq(dlt_list(&t, "p", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 3, "the caller may end it");
+    close_all();
+}
