@@ -17,3 +17,12 @@ target_include_directories(test_pg_process PRIVATE ${PROJECT_SOURCE_DIR}/tests/k
 target_link_libraries(test_pg_process PRIVATE dlock_flags dlock_pg_kit)
 add_test(NAME test_pg_process COMMAND test_pg_process)
 set_tests_properties(test_pg_process PROPERTIES TIMEOUT 60 LABELS postgresql)
+
+# This one takes a minute: it runs in one build, and in every build with -DDLOCK_LONG_TESTS=ON.
+if(DLOCK_LONG_TESTS OR PROJECT_BINARY_DIR STREQUAL "${PROJECT_SOURCE_DIR}/build/dev")
+  dlock_add_unit_test(test_pg_network LIBS dlock_pg_kit dlock_faults)
+  if(TARGET test_pg_network)
+    target_compile_definitions(test_pg_network PRIVATE $<$<BOOL:${DLOCK_LONG_TESTS}>:DLT_LONG>)
+    set_tests_properties(test_pg_network PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
+  endif()
+endif()

@@ -161,12 +161,16 @@ Test(query, FAI_1_a_session_that_the_server_ends)
     dlt_sleep_ms(300);
     want(DLOCK_UNAVAILABLE, "SELECT 1"); /* seen before it is sent */
     cr_assert(strstr(err.message, "closed") != NULL, "%s", err.message);
-    pg_connect_close(&conn);
-    cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
-    (void)snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d)", PQbackendPID(conn.pq));
-    want(DLOCK_UNKNOWN, sql);
-    cr_assert(conn.dead);
-    want(DLOCK_UNAVAILABLE, "SELECT 1");
+    for (int isolate = 0; isolate < 2; isolate++) {
+        pg_connect_close(&conn);
+        cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
+        conn.isolate = isolate != 0;
+        (void)snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d)", PQbackendPID(conn.pq));
+        want(DLOCK_UNKNOWN, sql);
+        cr_assert_eq(err.code, pg_errmap_code("57P01"), "%s", err.message);
+        cr_assert(conn.dead);
+        want(DLOCK_UNAVAILABLE, "SELECT 1");
+    }
 }
 
 /* The answer is on its way, and its time is over. */
