@@ -230,6 +230,26 @@ CASE(C6_a_session_that_dies_before_its_fence_is_committed)
     cr_assert_gt(u.grant.fence, fence + 31);
 }
 
+/* [LCK-1] The advisory lock is not undone with the statement that took it. */
+CASE(TRY_4_an_error_after_the_advisory_lock_leaves_nothing)
+{
+    struct waiter w = {.session = &u, .request = &c, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    waiter_start(&w);
+    await_waiters("f_", "1");
+    (void)dlt_postgres_ask(&server, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                                    " $$BEGIN RAISE disk_full; END$$");
+    (void)dlt_postgres_ask(&server, "CREATE TRIGGER refuse BEFORE UPDATE ON f_session"
+                                    " EXECUTE FUNCTION refuse()");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(waiter_join(&w), DLOCK_UNAVAILABLE, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    await_locks("f_", "true", "0");
+    (void)dlt_postgres_ask(&server, "DROP TRIGGER refuse ON f_session");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
 /* What administrators set for roles, and what would end a wait or a holder. */
 CASE(settings_of_the_role_do_not_count)
 {
