@@ -4,6 +4,7 @@
 #include "net/resolve.h"
 
 #include <locale.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,6 +50,8 @@ static void environment_clear(void)
 int pg_connect_init(void)
 {
     environment_clear();
+    /* A handler at exit would take OpenSSL away from threads that still log in. */
+    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     return plain_locale == (locale_t)0 ||
            pthread_atfork(cloexec_lock, cloexec_unlock, cloexec_unlock) != 0;
