@@ -100,6 +100,70 @@ Test(settings, OPN_2_an_asynchronous_commit_as_the_default_costs_nothing)
     end();
 }
 
+/* The last moment before the crash, with the role's commits in the memory of the server. */
+static void crash(void)
+{
+    dlt_postgres_kill(&server);
+    dlt_session_close(&s);
+    cr_assert(dlt_postgres_again(&server), "%s", server.why);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+static void begin_asynchronous(const char *strategy)
+{
+    begin((const char *[]){"-c", "wal_writer_delay=10000", NULL});
+    dlt_session_close(&s);
+    cr_assert_str_eq(dlt_postgres_ask(&server, "ALTER ROLE u SET synchronous_commit = off"), "");
+    dlt_session_strategy(&s, strategy, "crash");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(settings, C16_the_lease_outlives_a_crash_of_the_server)
+{
+    struct dlt_request a, b;
+
+    begin_asynchronous("row");
+    dlt_request(&s, &a, "job", 'a', 60000);
+    dlt_request(&s, &b, "other", 'b', 60000);
+    b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK, "%s", s.err.message);
+    crash();
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK, "%s", s.err.message);
+    end();
+}
+
+/* Also where the clock, which fences are at least, was stepped back meanwhile. */
+static void fence_survives(const char *strategy, const char *table)
+{
+    struct dlt_request a;
+    uint64_t fence = 0;
+    char kept[32];
+
+    begin_asynchronous(strategy);
+    for (int i = 0; i < 3; i++) {
+        dlt_request(&s, &a, "job", (unsigned char)('a' + i), 1);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_gt(s.grant.fence, fence);
+        fence = s.grant.fence;
+        crash();
+        (void)snprintf(kept, sizeof kept, "%llu", (unsigned long long)fence);
+        cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT fence FROM %s", table), kept);
+    }
+    end();
+}
+
+Test(settings, TRY_6_the_fence_of_a_row_outlives_a_crash_of_the_server)
+{
+    fence_survives("row", "row_crash_lease");
+}
+
+Test(settings, TRY_6_the_fence_of_a_session_outlives_a_crash_of_the_server)
+{
+    fence_survives("session", "session_crash_session");
+}
+
 Test(settings, strategy_session_has_its_own_capabilities)
 {
     begin((const char *[]){NULL});
