@@ -25,8 +25,8 @@ static const struct dlock_option_spec options[] = {
      "row: a function changes a row of a table; session: an advisory lock is the lock, and ends "
      "with the connection"},
     {"key", "text", NULL, "1..40",
-     "strategy=session: advisory:NUMBER is the number of the advisory lock, for all names, so that "
-     "programs that use it take part"},
+     "strategy=session: advisory:NUMBER is the number of the advisory lock of the name, so that "
+     "programs that use it take part; the client can lock one name only"},
     {"unix_socket", "text", NULL, "1..120",
      "absolute path of the server's socket, or of its directory, instead of a host"},
     {"schema", "text", "public", "1..63", "the schema that has the tables"},
