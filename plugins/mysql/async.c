@@ -2,6 +2,7 @@
 #include "async.h"
 
 #include "lib/deadline_cond.h"
+#include "net/cloexec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,24 +194,6 @@ static void socket_made(const struct my_connection *conn, const struct my_call *
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (call->on_socket != NULL)
         call->on_socket(call->on_socket_arg, fd);
-}
-
-/* Held while there is a socket without FD_CLOEXEC, so that no fork copies it. */
-static pthread_mutex_t cloexec_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static void cloexec_lock(void)
-{
-    (void)pthread_mutex_lock(&cloexec_mutex);
-}
-
-static void cloexec_unlock(void)
-{
-    (void)pthread_mutex_unlock(&cloexec_mutex);
-}
-
-int my_async_init(void)
-{
-    return pthread_atfork(cloexec_lock, cloexec_unlock, cloexec_unlock);
 }
 
 /* The first step of a connection. No thread forks during this step, unless a name has to be

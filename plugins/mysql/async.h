@@ -30,9 +30,6 @@ struct my_call {
     void *on_socket_arg;
 };
 
-/* Once in a process; non-zero: no memory. */
-int my_async_init(void);
-
 /* OK: the call has ended, see failed. TIMEOUT, CANCELED: it has not, and never will; the connection
  * is dead. */
 enum dlock_status my_async_run(struct my_connection *conn, struct my_call *call);

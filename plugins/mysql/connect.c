@@ -3,6 +3,7 @@
 
 #include "async.h"
 #include "connect_thread.h"
+#include "net/cloexec.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -49,9 +50,9 @@ static int library_start(void)
 enum dlock_status my_connect_init(struct dlock_error *err)
 {
     environment_clear();
-    /* A connecting thread takes the mutex of connect_thread.c inside the one of async.c. fork takes
-     * the mutexes in the reverse of this order. */
-    if (library_start() != 0 || my_connect_thread_init() != 0 || my_async_init() != 0)
+    /* A connecting thread takes the mutex of connect_thread.c inside the one of cloexec.c. fork
+     * takes the mutexes in the reverse of this order. */
+    if (library_start() != 0 || my_connect_thread_init() != 0 || cloexec_init() != 0)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "libmariadb does not start");
     return DLOCK_OK;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
 
+#include "net/cloexec.h"
 #include "net/resolve.h"
 
 #include <locale.h>
 #include <openssl/crypto.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -18,21 +18,8 @@
 /* The library reads files of the user where it is given no name: this name is no file. */
 #define NO_FILE "/dev/null/none"
 
-/* Held while there is a socket without FD_CLOEXEC, so that no fork copies it. */
-static pthread_mutex_t cloexec_mutex = PTHREAD_MUTEX_INITIALIZER;
-
 /* For the library's messages, which errmap.c reads. */
 static locale_t plain_locale;
-
-static void cloexec_lock(void)
-{
-    (void)pthread_mutex_lock(&cloexec_mutex);
-}
-
-static void cloexec_unlock(void)
-{
-    (void)pthread_mutex_unlock(&cloexec_mutex);
-}
 
 /* The library takes settings from the environment. In a program with more rights than its caller
  * the caller chooses the environment. Therefore these names are removed, as the dynamic linker
@@ -53,8 +40,7 @@ int pg_connect_init(void)
     /* A handler at exit would take OpenSSL away from threads that still log in. */
     (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return plain_locale == (locale_t)0 ||
-           pthread_atfork(cloexec_lock, cloexec_unlock, cloexec_unlock) != 0;
+    return plain_locale == (locale_t)0 || cloexec_init() != 0;
 }
 
 #define SETTINGS_MAX 40

@@ -19,8 +19,7 @@ enum pg_pooler { PG_POOLER_UNKNOWN, PG_POOLER_NONE, PG_POOLER_SESSION, PG_POOLER
 struct pg_shared {
     struct pg_shared *next;
     const struct dlock_host *host; /* the key [HST-1] */
-    struct pg_config config;       /* with pointers into the target of the first session, which may
-                                      have been closed: read numbers and arrays only */
+    struct pg_config config;       /* of the first session: core gives all of them one target */
     _Atomic int64_t checked_ns;    /* the last check of the tables; 0: check them next time */
     _Atomic int pooler;            /* enum pg_pooler */
     unsigned refs;                 /* under the mutex of shared.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/postgresql/connect.c plugins/postgresql/open.c plugins/postgresql/setup.c */
+/* Tests: plugins/net/cloexec.c */
 /* What is refused at open, with which status, and what is not. */
 #include "pg_kit.h"
 
