@@ -302,10 +302,12 @@ void pg_listener_catch_up_locked(struct pg_listener *listener)
 
 void pg_listener_tidy(struct pg_listener *listener)
 {
-    const int64_t idle_ns = atomic_load(&listener->idle_ns);
+    int64_t idle_ns = atomic_load(&listener->idle_ns);
     struct waiters *waiters = &listener->waiters;
 
-    if (idle_ns == 0 || now(listener) - idle_ns < LINGER_NS)
+    if (idle_ns == -1)
+        (void)atomic_compare_exchange_strong(&listener->idle_ns, &idle_ns, now(listener));
+    if (idle_ns <= 0 || now(listener) - idle_ns < LINGER_NS)
         return;
     (void)pthread_mutex_lock(&waiters->mutex);
     if (atomic_load(&listener->idle_ns) == idle_ns && waiters_lead_locked(waiters)) {
@@ -344,7 +346,7 @@ void pg_listener_remove(struct pg_waiter *waiter)
     waiters_remove_locked(&waiter->base);
     listener->count--;
     if (listener->count == 0 && listener->listening)
-        atomic_store(&listener->idle_ns, now(listener));
+        atomic_store(&listener->idle_ns, -1);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
 }
 
@@ -358,10 +360,11 @@ static void listener_free(struct pg_listener *listener)
     free(listener);
 }
 
-/* Takes no mutex, frees nothing. */
+/* Takes no mutex, frees nothing. What a thread of the parent was making is left alone. */
 static void listener_after_fork(struct pg_listener *listener)
 {
-    pg_connect_after_fork(&listener->conn);
+    if (listener->listening)
+        pg_connect_after_fork(&listener->conn);
     waiters_after_fork(&listener->waiters);
 }
 

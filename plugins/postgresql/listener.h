@@ -45,7 +45,8 @@ struct pg_listener {
     unsigned failures;       /* to connect, in a row */
     int64_t retry_ns;        /* not connecting before */
     bool reported;           /* the log says that waiters have to ask */
-    _Atomic int64_t idle_ns; /* nobody waits since then, and there is a connection; 0: no */
+    _Atomic int64_t idle_ns; /* nobody waits since then, and there is a connection; 0: no; -1: since
+                                a moment ago, when the host could not be asked */
 };
 
 /* The client's; NULL: no memory, no descriptor or no random bytes. */
@@ -56,6 +57,7 @@ const char *pg_listener_inbox_locked(const struct pg_listener *listener);
 
 void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
                             const unsigned char *token);
+/* No session need be open. */
 void pg_listener_remove(struct pg_waiter *waiter);
 
 /* Takes in messages that have arrived, and the end of the connection. Gives the mutex up meanwhile.

@@ -14,6 +14,7 @@
 #include "session_inspect.h"
 #include "session_lock.h"
 #include "waiter.h"
+#include "watch.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -194,16 +195,21 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return status;
 }
 
+static enum dlock_status session_watch(void *self, const struct dlock_request *req,
+                                       struct dlock_grant *grant, struct dlock_error *err)
+{
+    return pg_watch(self, req, grant, err);
+}
+
+static enum dlock_status session_dequeue(void *self, const struct dlock_request *req,
+                                         struct dlock_error *err)
+{
+    return pg_lease_dequeue(self, req, err);
+}
+
 static void session_interrupt(void *self, const struct dlock_request *req)
 {
-    const struct pg_session *session = self;
-    struct pg_slot *slot = req->attempt;
-    const uint64_t one = 1;
-    ssize_t put = -1;
-
-    atomic_store(&slot->stop, 1);
-    put = write(session->wake_fd - 1, &one, sizeof one);
-    (void)put;
+    pg_watch_interrupt(self, req);
 }
 
 static const struct dlock_backend_ops ops = {
@@ -220,6 +226,8 @@ static const struct dlock_backend_ops ops = {
     .list = session_list,
     .break_lock = session_break,
     .lock = session_lock,
+    .watch = session_watch,
+    .dequeue = session_dequeue,
     .interrupt = session_interrupt,
     .probe = session_probe,
 };
@@ -230,8 +238,8 @@ static const struct dlock_plugin plugin = {
     .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
     .struct_size = sizeof plugin,
     .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION,
-    /*TMP*/
+            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
+            DLOCK_CAP_QUEUE,
     .name = "postgresql",
     .version = "1",
     .schemes = schemes,

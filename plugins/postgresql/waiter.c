@@ -18,6 +18,7 @@ enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_
     pg_listener_tidy(listener);
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     if (slot->waiter == NULL) {
+        pg_shared_ref(shared);
         pg_listener_add_locked(listener, waiter, req->token);
         waiter->base.interrupted = atomic_load(&slot->stop) != 0;
         slot->waiter = waiter;
@@ -32,19 +33,25 @@ enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_
 
 void pg_waiter_queued(struct pg_slot *slot, uint64_t counter)
 {
-    struct pg_listener *listener = slot->waiter->listener;
+    struct pg_waiter *waiter = slot->waiter;
+    struct pg_listener *listener = waiter != NULL ? waiter->listener : NULL;
 
+    if (listener == NULL)
+        return;
     (void)pthread_mutex_lock(&listener->waiters.mutex);
-    slot->waiter->counter = counter;
+    waiter->counter = counter;
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
 }
 
 void pg_waiter_free(struct pg_slot *slot)
 {
     struct pg_waiter *waiter = slot->waiter;
+    struct pg_shared *shared = waiter != NULL ? waiter->listener->shared : NULL;
 
     slot->waiter = NULL;
-    if (waiter != NULL && waiter->base.list != NULL)
-        pg_listener_remove(waiter);
+    if (waiter == NULL)
+        return;
+    pg_listener_remove(waiter);
     free(waiter);
+    pg_shared_unref(shared);
 }

@@ -5,6 +5,8 @@
  * The waiter is listed before its request leaves, so that a grant that is faster than the answer
  * finds it [WAT-2]. If the client was not listening then, the next watch begins to listen and ends
  * with BUSY: a grant may have come unheard.
+ *
+ * A waiter keeps what the sessions of the client share: core may close all of them meanwhile.
  */
 #ifndef PG_WAITER_H
 #define PG_WAITER_H
@@ -17,7 +19,8 @@
 enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
                                    const char **to, struct dlock_error *err);
 
-/* The store answered "queued" and showed its counter: grants up to that have run out. */
+/* The store answered "queued" and showed its counter: grants up to that have run out. Harmless for
+ * an attempt that did not expect it. */
 void pg_waiter_queued(struct pg_slot *slot, uint64_t counter);
 
 /* The attempt waits no more: OK of trylock, unlock, dequeue, forget. Harmless when nothing was set

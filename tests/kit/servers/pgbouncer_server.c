@@ -36,8 +36,8 @@ static bool settings_write(struct dlt_pgbouncer *pooler, const struct dlt_postgr
     (void)snprintf(text, sizeof text,
                    "[databases]\nlocks = host=127.0.0.1 port=%u dbname=locks\n"
                    "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %u\nunix_socket_dir =\n"
-                   "auth_type = scram-sha-256\nauth_file = %s/users\npool_mode = %s\n"
-                   "default_pool_size = 80\nmax_client_conn = 1000\nserver_login_retry = 0.1\n%s",
+                   "auth_type = md5\nauth_file = %s/users\npool_mode = %s\n"
+                   "default_pool_size = 300\nmax_client_conn = 1000\nserver_login_retry = 0.1\n%s",
                    server->port, pooler->port, pooler->directory, mode,
                    settings != NULL ? settings : "");
     return file_write(pooler, "settings", text) &&

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/waiter.c plugins/postgresql/watch.c plugins/postgresql/notify.c */
+/* Waiting in the store's queue: who is told of a grant, when, and what it costs. */
+#include "wait_fixture.h"
+
+static void setup(void)
+{
+    cr_assert(dlt_postgres_start(&server, log_settings), "%s", server.why);
+    open_at(server.address);
+}
+
+static void teardown(void)
+{
+    close_all();
+    dlt_postgres_stop(&server);
+}
+
+TestSuite(pg_wait, .init = setup, .fini = teardown, .timeout = 120);
+
+Test(pg_wait, WAT_1_the_grant_wakes_the_waiter)
+{
+    struct watcher w = {.session = &two, .request = &b, .timeout_ms = 20000};
+    struct dlt_holder holder;
+    uint64_t counter = 0;
+    int64_t start_ns = 0;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    queue_up(&two, &b);
+    counter = two.grant.fence;
+    watcher_start(&w);
+    dlt_sleep_ms(300);
+    start_ns = dlt_host_now(&one.host);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
+    cr_assert_lt((w.done_ns - start_ns) / DLT_NS_PER_MS, 500, "nobody has told the waiter");
+    cr_assert_gt(two.grant.fence, counter);
+    cr_assert(two.grant.lease_ms > 0 && two.grant.lease_ms <= 3000, "%lld",
+              (long long)two.grant.lease_ms);
+    cr_assert_eq(dlt_inspect(&one, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holder.owner, "62626262626262626262626262626262");
+    cr_assert_eq(holder.fence, two.grant.fence);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+}
+
+Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
+{
+    struct watcher w = {.session = &two, .request = &b, .timeout_ms = 20000};
+    struct watcher v = {.session = &also, .request = &c, .timeout_ms = 20000};
+
+    b.req.mode = c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    queue_up(&two, &b);
+    enqueue(&also, &c);
+    watcher_start(&w);
+    watcher_start(&v);
+    dlt_sleep_ms(100);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
+    cr_assert_eq(watcher_join(&v), DLOCK_OK, "%s", also.err.message);
+    cr_assert_eq(logged("SELECT pg_notify("), 1, "one message statement for both");
+}
+
+Test(pg_wait, WAT_2_a_grant_that_came_before_the_client_listened)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    enqueue(&two, &b);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_BUSY, "it asks again when it listens");
+    cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
+}
+
+/* The message is in the socket before the watch begins, and even before the answer QUEUED. */
+Test(pg_wait, WAT_2_a_grant_that_came_before_the_watch)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    enqueue(&also, &c); /* the client listens already */
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    dlt_sleep_ms(50);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+    cr_assert_eq(watch(&also, &c, 5000), DLOCK_OK, "%s", also.err.message);
+}
+
+Test(pg_wait, WAT_3_nothing_happens_and_the_wait_lasts)
+{
+    const int64_t start_ns = dlt_host_now(&one.host);
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    cr_assert_eq(watch(&two, &b, 700), DLOCK_TIMEOUT, "%s", two.err.message);
+    cr_assert_geq(ms_since(start_ns), 690);
+}
+
+Test(pg_wait, WAT_4_a_grant_that_has_run_out_counts_no_more)
+{
+    b.req.ttl_ms = 300; /* and so the grant lasts no longer */
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    enqueue(&also, &c);
+    cr_assert_eq(dequeue(&also, &c), DLOCK_OK, "%s", also.err.message);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    dlt_sleep_ms(400);
+    dlt_request(&one, &a, "job", 'z', 60000);
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    enqueue(&two, &b);
+    cr_assert_eq(watch(&two, &b, 300), DLOCK_TIMEOUT, "an old grant");
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
+}
+
+Test(pg_wait, WAT_5_any_session_of_the_client_may_watch)
+{
+    struct watcher w = {.session = &also, .request = &b, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    watcher_start(&w);
+    dlt_sleep_ms(50);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", also.err.message);
+}
+
+Test(pg_wait, WAT_1_without_a_queue_entry_core_has_to_poll)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_UNAVAILABLE);
+    cr_assert_eq(logged("LISTEN"), 0);
+}
+
+/* One of the two reads for both: each of them is interrupted once, in either order. */
+Test(pg_wait, INT_1_2_an_interrupt_ends_the_watch_of_one_waiter)
+{
+    struct watcher w[2] = {{.session = &two, .request = &b, .timeout_ms = 20000},
+                           {.session = &also, .request = &c, .timeout_ms = 20000}};
+    int64_t start_ns = 0;
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    enqueue(&also, &c);
+    for (int first = 0; first < 2; first++) {
+        watcher_start(&w[0]);
+        dlt_sleep_ms(100);
+        watcher_start(&w[1]);
+        dlt_sleep_ms(200);
+        start_ns = dlt_host_now(&one.host);
+        w[first].session->ops->interrupt(w[first].session->self, &w[first].request->req);
+        cr_assert_eq(watcher_join(&w[first]), DLOCK_CANCELED);
+        cr_assert_lt((w[first].done_ns - start_ns) / DLT_NS_PER_MS, 500);
+        cr_assert_eq(watch(w[first].session, w[first].request, 5000), DLOCK_CANCELED, "sticky");
+        w[!first].session->ops->interrupt(w[!first].session->self, &w[!first].request->req);
+        cr_assert_eq(watcher_join(&w[!first]), DLOCK_CANCELED);
+        for (int i = 0; i < 2; i++)
+            cr_assert_eq(dequeue(w[i].session, w[i].request), DLOCK_OK);
+        dlt_request(&two, &b, "job", (unsigned char)('m' + first), 60000);
+        dlt_request(&also, &c, "job", (unsigned char)('x' + first), 60000);
+        enqueue(&two, &b);
+        enqueue(&also, &c);
+    }
+}
+
+Test(pg_wait, INT_2_an_interrupt_before_the_watch_and_before_the_queue_entry)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    two.ops->interrupt(two.self, &b.req);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
+    enqueue(&two, &b);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
+    cr_assert_eq(dequeue(&two, &b), DLOCK_OK);
+}
+
+Test(pg_wait, INT_2_a_grant_that_came_before_the_interrupt)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    enqueue(&also, &c);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    dlt_sleep_ms(50);
+    cr_assert_eq(watch(&also, &c, 50), DLOCK_TIMEOUT, "it reads for the other one, too");
+    two.ops->interrupt(two.self, &b.req);
+    cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
+}
+
+/* The administrator's release sends no message: the one that was sent is lost. */
+Test(pg_wait, C13_a_lost_message_costs_time_and_no_lock)
+{
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+    queue_up(&two, &b);
+    (void)dlt_postgres_ask(&server, "SELECT result FROM w_release('job', '%s', false, false, 1000)",
+                           "\\x61616161616161616161616161616161");
+    cr_assert_eq(watch(&two, &b, 300), DLOCK_TIMEOUT, "%s", two.err.message);
+    cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+}
+
+Test(pg_wait, NOTIFY_is_sent_only_for_a_waiter_of_another_client)
+{
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
+        cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
+        cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+        cr_assert_eq(flagged_try(&two, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+    }
+    cr_assert_eq(logged("pg_notify"), 0, "nobody waits");
+    cr_assert_eq(logged("LISTEN"), 0, "nobody waits");
+    cr_assert_eq(dlt_try(&two, &b), DLOCK_OK);
+    queue_up(&also, &c);
+    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+    cr_assert_eq(watch(&also, &c, 5000), DLOCK_OK, "%s", also.err.message);
+    cr_assert_eq(logged("pg_notify"), 0, "the waiter is of the same client");
+    queue_up(&one, &a);
+    cr_assert_eq(dlt_unlock(&also, &c), DLOCK_OK);
+    cr_assert_eq(watch(&one, &a, 5000), DLOCK_OK, "%s", one.err.message);
+    cr_assert_eq(logged("pg_notify"), 1);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
+    cr_assert_eq(logged("pg_notify"), 1);
+}
+
+/* The unlock is answered, and its message is not: the unlock stays OK, and the log says it once. */
+Test(pg_wait, UNL_1_a_message_that_cannot_be_sent_fails_no_unlock)
+{
+    (void)dlt_postgres_ask(&server, "REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC");
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+        enqueue(&two, &b);
+        cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
+        cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
+        cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
+    }
+    cr_assert_eq(one.host.logs, 1, "%s", one.host.logged);
+    cr_assert_not_null(strstr(one.host.logged, "pg_notify"), "%s", one.host.logged);
+}
