@@ -1,6 +1,6 @@
 #!/bin/bash
 # Does dlock-bench measure stores with servers side by side, with their limits and what servers say of
-# themselves? Beside a MariaDB; starts a Redis.
+# themselves? Beside a MariaDB and a PostgreSQL; starts a Redis.
 #
 #     test_servers.sh WITH_SERVER PROGRAM
 set -u
@@ -21,6 +21,8 @@ run() {
         --uri "nodes=redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0" \
         --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
         --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
+        --uri "pg=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks" \
+        --uri "pgs=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?strategy=session&table_prefix=s_" \
         --limits --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \
         --workload waiters --workload leases
@@ -28,10 +30,11 @@ run() {
 
 check "it runs" run
 check "every case ran" says 'all(.cases[]; .rounds == 1)'
-check "limits of all four, and ratios to them" says \
+check "limits of all six, and ratios to them" says \
     'all(.cases[] | select(.workload == "alone" and .role == "dlock"); .rate_over_limit.median > 0)'
-check "commands and processor time of servers" says \
-    'all(.cases[] | select(.workload == "alone"); .commands.median >= 2 and .server_cpu_us.median > 0)'
+check "commands and processor time of servers, but PostgreSQL" says \
+    'all(.cases[] | select(.workload == "alone" and (.subject | test("pg|plpgsql|prepared|advisory") | not));
+        .commands.median >= 2 and .server_cpu_us.median > 0)'
 check "two calls of scripts are a pair on Redis" says \
     '.cases[] | select(.workload == "alone" and .subject == "redis") |
      .script_calls.median >= 1.9 and .script_calls.median < 2.5'

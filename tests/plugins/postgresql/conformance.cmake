@@ -43,12 +43,29 @@ add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
   "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_")
 set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
 
+# Many threads on few names, on bad days: under the sanitizers, too.
+add_executable(test_pg_storm test_pg_storm.c)
+target_include_directories(test_pg_storm PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
+target_link_libraries(test_pg_storm PRIVATE dlock_flags dlock_storm dlock_servers)
+foreach(strategy row session)
+  set(brief brief)
+  if(DLT_EVERYTHING)
+    set(brief)
+  endif()
+  if(DLT_EVERYTHING OR DLOCK_SANITIZE)
+    add_test(NAME postgresql_storm_${strategy} COMMAND test_pg_storm ${strategy} ${brief})
+    set_tests_properties(postgresql_storm_${strategy} PROPERTIES
+      TIMEOUT 300 PROCESSORS 2 LABELS "postgresql;faults")
+  endif()
+endforeach()
+
 # Processes, seconds, and what each of them has to get at least.
 set(DLT_POSTGRES_CONTEND 64 5 0)
 if(DLOCK_LONG_TESTS)
   set(DLT_POSTGRES_CONTEND 64 60 20)
 endif()
-add_test(NAME postgresql_contend COMMAND with_server postgres -c max_connections=300 --
+add_test(NAME postgresql_contend COMMAND with_server postgres -c max_connections=300
+  -c shared_preload_libraries=pg_stat_statements --
   ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
   "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
 set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS postgresql)

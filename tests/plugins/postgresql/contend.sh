@@ -11,16 +11,27 @@ ask() {
     psql -X -q -A -t -h "$socket_dir" -p "$port" -U postgres -c "$1" locks
 }
 
+# Statements of the library that tell others of a grant.
+messages() {
+    ask "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query ILIKE '%pg_notify%'"
+}
+
 # rollbacks: errors of any kind, a serialization failure among them, roll back.
 counts() {
     ask "SELECT deadlocks, xact_rollback FROM pg_stat_database WHERE datname = 'locks'"
 }
 
-# A role that may not see the statistics reads none: fails if the counts are not two numbers.
-is_zero() {
-    counts >"$tap_tmp/counts"
-    cat "$tap_tmp/counts"
-    [ "$(cat "$tap_tmp/counts")" = "$1" ]
+# says EXPECTED COMMAND: what the server counts.
+says() {
+    local said
+    said=$("$2")
+    echo "$said"
+    [ "$said" = "$1" ]
+}
+
+# some COMMAND: the count sees what it counts.
+some() {
+    [ "$("$1")" -gt 0 ]
 }
 
 # contend NAMES: one name or a name each.
@@ -35,9 +46,11 @@ contend() {
 
 # The tables are made before, when sessions may meet.
 "$bin/dlock" run --uri "$uri" warm -- true
-ask "SELECT pg_stat_reset()" >/dev/null
-contend one
+ask 'SELECT pg_stat_reset(); CREATE EXTENSION pg_stat_statements' >/dev/null
 contend each
+check 'where nobody waits, nobody is told' says 0 messages
+contend one
+check 'where processes wait, they are told' some messages
 sleep 1.5 # sessions report when they end, or once a second
-check 'no deadlock, and no transaction that the server rolled back' is_zero '0|0'
+check 'no deadlock, and no transaction that the server rolled back' says '0|0' counts
 tap_end
