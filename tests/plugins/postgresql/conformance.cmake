@@ -9,7 +9,7 @@ endif()
 # [BESIDE <command>...]): all cases, beside a server of its own.
 function(dlt_add_postgresql_conformance name)
   cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS;BESIDE" ${ARGN})
-  add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres ${ARG_SERVER} --
+  add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres -c max_connections=400 ${ARG_SERVER} --
     ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${ARG_OPTIONS}
     "${ARG_URI}")
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
