@@ -167,12 +167,12 @@ static bool concerns(const struct plan *plan, const char *uri)
 }
 
 /* OpenSSL sets itself up at its first use, and what fails then fails for good: it is set up here.
- */
+ * libpq needs it for passwords, and brings Kerberos and LDAP, which do the same. */
 static void warm_up(const char *uri)
 {
     struct dlock_client *client = NULL;
 
-    if (is_tls(uri))
+    if (is_tls(uri) || strncmp(uri, "postgresql:", strlen("postgresql:")) == 0)
         dlt_ok(dlock_client_open(uri, NULL, &client, NULL) == DLOCK_OK, "%s: works", uri);
     dlock_client_close(client);
 }
