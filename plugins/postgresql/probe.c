@@ -44,7 +44,8 @@ static const struct variable variables[] = {
      "the tables",
      0},
     {"synchronous_commit", "current_setting('synchronous_commit')", NULL, NULL, 0},
-    {"synchronous_standby_names", "current_setting('synchronous_standby_names')", NULL, NULL, 0},
+    {"synchronous_standby_names",
+     "coalesce(nullif(current_setting('synchronous_standby_names'), ''), 'none')", NULL, NULL, 0},
     {"standbys", "(SELECT count(*) FROM pg_stat_replication)::text", "0",
      "a standby that is promoted may know less than this server did: none may take over while "
      "locks are held, unless it is synchronous",
