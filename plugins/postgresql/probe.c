@@ -99,7 +99,9 @@ static enum dlock_status report_variables(struct pg_connection *conn, dlock_chec
     for (size_t i = 0; status == DLOCK_OK && i < VARIABLES; i++) {
         const char *found = pg_query_text(result, 0, (int)i);
 
-        report(fn, arg, &variables[i], found != NULL ? found : "not known");
+        if (found == NULL)
+            found = "not known";
+        report(fn, arg, &variables[i], found[0] != '\0' ? found : "none");
     }
     PQclear(result);
     return status;

@@ -26,3 +26,10 @@ if(DLOCK_LONG_TESTS OR PROJECT_BINARY_DIR STREQUAL "${PROJECT_SOURCE_DIR}/build/
     set_tests_properties(test_pg_network PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
   endif()
 endif()
+
+add_executable(test_pg_rotate test_pg_rotate.c)
+target_include_directories(test_pg_rotate PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
+target_link_libraries(test_pg_rotate PRIVATE
+  dlock_flags dlock_rotation dlock_servers dlock Threads::Threads)
+add_test(NAME test_pg_rotate COMMAND test_pg_rotate)
+set_tests_properties(test_pg_rotate PROPERTIES TIMEOUT 180 LABELS "postgresql;faults")

@@ -64,7 +64,7 @@ Test(settings, C16_probe_tells_what_is_in_force)
     has("|full_page_writes=on|");
     has("|standby=false|");
     has("|standbys=0|");
-    has("|synchronous_standby_names=|");
+    has("|synchronous_standby_names=none|");
     has("|transaction_isolation=read committed|");
     has("|pooler=none|");
     has("|idle_session_timeout=0|");
