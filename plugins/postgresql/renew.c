@@ -105,13 +105,14 @@ static void op_read(const PGresult *result, int row, struct dlock_lease_op *op)
     op->grant.waiters = (uint32_t)pg_query_number(result, row, 2);
 }
 
-/* An element whose row is locked stays BUSY. */
+/* skip: leases whose rows are locked stay BUSY, and all do if another transaction is in the way. */
 static enum dlock_status renew_some(struct pg_connection *conn, struct dlock_lease_op *const *ops,
-                                    size_t n, int64_t patience_ms, struct dlock_error *err)
+                                    size_t n, bool skip, struct dlock_error *err)
 {
     struct columns columns;
     struct pg_params params = {0};
     PGresult *result = NULL;
+    const int64_t patience_ms = pg_statements_patience_ms(conn);
     enum dlock_status status = DLOCK_NOMEM;
 
     if (columns_make(&columns, ops, n)) {
@@ -119,12 +120,14 @@ static enum dlock_status renew_some(struct pg_connection *conn, struct dlock_lea
         pg_params_literal(&params, columns.tokens);
         pg_params_literal(&params, columns.ttls);
         pg_params_literal(&params, columns.downgrades);
-        pg_params_number(&params, patience_ms);
+        pg_params_number(&params, skip ? -(patience_ms + 3) / 4 : patience_ms);
         status = pg_statements_run(conn, PG_RENEW, &params, (int)n, &result, err);
     } else {
         (void)dlock_fail(err, PG_ORIGIN, status, 0, "no memory for renewals");
     }
     columns_free(&columns);
+    if (skip && status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
+        return DLOCK_BUSY;
     for (size_t i = 0; i < n && status != DLOCK_OK; i++)
         ops[i]->status = status;
     if (status != DLOCK_OK)
@@ -151,12 +154,12 @@ enum dlock_status pg_renew(struct pg_session *session, struct dlock_lease_op *co
     if (status != DLOCK_OK)
         return status;
     for (size_t i = 0; i < n && n > 1 && !conn->dead; i += BATCH)
-        (void)renew_some(conn, ops + i, n - i < BATCH ? n - i : BATCH, 0, err);
+        (void)renew_some(conn, ops + i, n - i < BATCH ? n - i : BATCH, true, err);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status == DLOCK_BUSY && conn->dead)
             ops[i]->status = DLOCK_UNAVAILABLE; /* not sent */
         else if (ops[i]->status == DLOCK_BUSY)
-            (void)renew_some(conn, ops + i, 1, pg_statements_patience_ms(conn), err);
+            (void)renew_some(conn, ops + i, 1, false, err);
     }
     return DLOCK_OK;
 }

@@ -338,7 +338,7 @@ BEGIN
 END $$;
 
 -- Extends leases, each by itself, in the order of the names. down: the exclusive holder becomes a
--- reader. patience 0: a row that another transaction has locked is left out.
+-- reader. patience below 0: a row that another transaction has locked is left out.
 -- result of each: 1: extended; 0: the token does not hold the name; 2: left out.
 CREATE OR REPLACE FUNCTION public.dlock_renew(names bytea[], tokens bytea[], ttls bigint[],
   downs boolean[], patience bigint)
@@ -347,7 +347,7 @@ DECLARE -- dlock version 1
   r public.dlock_lease;
   o record;
   ends timestamptz;
-  note text := set_config('lock_timeout', patience::text, true);
+  note text := set_config('lock_timeout', abs(patience)::text, true);
 BEGIN
   note := set_config('synchronous_commit', 'on', true);
   FOR o IN SELECT * FROM unnest(names, tokens, ttls, downs) WITH ORDINALITY
@@ -362,7 +362,7 @@ BEGIN
     others := 0;
     wake := NULL;
     IF NOT FOUND THEN
-      IF patience = 0 THEN
+      IF patience < 0 THEN
         result := 2 * count(*) FROM public.dlock_lease l WHERE l.name = o.name;
       END IF;
       RETURN NEXT;

@@ -51,9 +51,6 @@ static const struct {
                  " FROM (SELECT 1) one LEFT JOIN public.dlock_lease l ON l.name = $1"
                  " LEFT JOIN public.dlock_queue m ON m.name = $1 AND m.token = $2",
                  2, true},
-    [PG_NOTIFY] = {"SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1))"
-                   " FROM unnest(string_to_array($1, E'\\n')) w",
-                   1, false},
     [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"
                          " public.dlock_session_take($1, $2::bigint, $3, $4 <> 0::bigint, $5, $6)",
                          4, false},

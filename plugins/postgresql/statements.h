@@ -15,14 +15,14 @@ enum pg_statement {
                    label, patience: result, fence, ms, ahead, others, wake */
     PG_RELEASE, /* name, token, shared, 1 for the queue entry, too, patience: result, wake */
     PG_BREAK,   /* name, token or null, patience: result, wake */
-    PG_RENEW,   /* names, tokens, ttls, downgrades, patience: index from 1, result, others, wake */
+    PG_RENEW, /* names, tokens, ttls, downgrades, patience (below 0: leaves locked rows out): index
+                 from 1, result, others, wake */
     PG_INSPECT, /* name: the columns of PG_LIST */
     PG_LIST,    /* prefix, the first name after all that begin with it, the last name that was
                    listed, how many: shared, fence, remaining ms, held ms, waiters, name, token,
                    label */
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
-    PG_NOTIFY,  /* wake, of an answer: tells the waiters that were granted the name */
     PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
                         fence, pid, number */
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */

@@ -3,7 +3,6 @@
 #ifndef DLT_ROW_KIT_H
 #define DLT_ROW_KIT_H
 
-#include "lease.h"
 #include "pg_kit.h"
 
 #include <criterion/criterion.h>
@@ -72,8 +71,8 @@ static inline enum dlock_status refresh(struct dlt_session *session, struct dlt_
 
 static inline enum dlock_status dequeue(struct dlt_session *session, struct dlt_request *request)
 {
-    return pg_lease_dequeue(session->self, dlt_due(session, request, session->call_ms),
-                            &session->err);
+    return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),
+                                 &session->err);
 }
 
 static inline enum dlock_status downgrade(struct dlt_session *session, struct dlt_request *request)

@@ -13,24 +13,24 @@
 
 static void *sit_run(void *arg)
 {
-    return (void *)dlt_postgres_ask(&server,
-                                    "BEGIN; SELECT 1 FROM row_%s_lease WHERE name = 'job'"
-                                    " FOR UPDATE; SELECT pg_sleep(2); COMMIT",
-                                    (const char *)arg);
+    return (void *)dlt_postgres_ask(
+        &server,
+        "BEGIN; SELECT 1 FROM row_%s WHERE name = 'job' FOR UPDATE; SELECT pg_sleep(2);"
+        " COMMIT",
+        (const char *)arg);
 }
 
-/* A transaction locks the row of "job" for two seconds. */
-static pthread_t sit(const char *test)
+/* A transaction locks the row of "job" in this table for two seconds. */
+static pthread_t sit(const char *table)
 {
     pthread_t thread;
 
-    cr_assert_eq(pthread_create(&thread, NULL, sit_run, (void *)test), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, sit_run, (void *)table), 0);
     for (int i = 0; i < 500; i++) {
         if (strcmp(dlt_postgres_ask(&server,
                                     "SELECT count(*) FROM pg_locks WHERE mode ="
-                                    " 'RowShareLock' AND relation ="
-                                    " 'row_%s_lease'::regclass",
-                                    test),
+                                    " 'RowShareLock' AND relation = 'row_%s'::regclass",
+                                    table),
                    "0") != 0)
             return thread;
         dlt_sleep_ms(5);
@@ -46,7 +46,7 @@ Test(hostile, C4_C8_somebody_sits_on_the_row)
 
     open_all("sit");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    sitter = sit("sit");
+    sitter = sit("sit_lease");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "a held name is read without a lock");
     cr_assert_gt(t.grant.holder_ms, 50000);
     start = dlt_host_now(&s.host);
@@ -56,7 +56,7 @@ Test(hostile, C4_C8_somebody_sits_on_the_row)
     cr_assert_lt(dlt_host_now(&s.host) - start, 1900 * DLT_NS_PER_MS);
     cr_assert_eq(pthread_join(sitter, NULL), 0);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    sitter = sit("sit");
+    sitter = sit("sit_lease");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "a free name that cannot be had now");
     cr_assert_not_null(strstr(t.err.message, "lock timeout"), "%s", t.err.message);
     cr_assert_eq(pthread_join(sitter, NULL), 0);
@@ -64,7 +64,7 @@ Test(hostile, C4_C8_somebody_sits_on_the_row)
     close_all();
 }
 
-Test(hostile, REN_1_C14_somebody_sits_on_the_row_of_another_name)
+static void renew_beside(const char *table, uint32_t mode)
 {
     struct dlt_request requests[3];
     struct dlock_lease_op ops[3];
@@ -73,16 +73,16 @@ Test(hostile, REN_1_C14_somebody_sits_on_the_row_of_another_name)
     size_t count = 1;
     pthread_t sitter;
 
-    open_all("others");
     for (int i = 0; i < 3; i++) {
         dlt_request(&s, &requests[i], names[i], (unsigned char)(i + 1), 10000);
+        requests[i].req.mode = mode;
         cr_assert_eq(dlt_try(&s, &requests[i]), DLOCK_OK);
         requests[i].req.ttl_ms = 60000;
         requests[i].req.deadline_ns = dlt_host_in(&s.host, 5000);
         ops[i].req = &requests[i].req;
     }
-    sitter = sit("others");
-    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 600), &s.err),
+    sitter = sit(table);
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 1000), &s.err),
                  DLOCK_OK);
     cr_assert_eq(ops[0].status, DLOCK_OK);
     cr_assert_eq(ops[1].status, DLOCK_UNAVAILABLE);
@@ -93,6 +93,19 @@ Test(hostile, REN_1_C14_somebody_sits_on_the_row_of_another_name)
     cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, dlt_host_in(&s.host, 5000), &s.err),
                  DLOCK_OK);
     cr_assert_eq(ops[1].status, DLOCK_OK);
+}
+
+Test(hostile, REN_1_C14_somebody_sits_on_the_row_of_another_name)
+{
+    open_all("others");
+    renew_beside("others_lease", DLOCK_EXCLUSIVE);
+    close_all();
+}
+
+Test(hostile, REN_1_C14_somebody_sits_on_the_row_of_a_reader)
+{
+    open_all("shares");
+    renew_beside("shares_reader", DLOCK_SHARED);
     close_all();
 }
 

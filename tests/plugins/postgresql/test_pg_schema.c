@@ -156,6 +156,32 @@ Test(schema, an_administrator_makes_it_with_the_same_file)
     end();
 }
 
+Test(schema, AUTH_a_role_that_only_inspects)
+{
+    struct dlt_request request;
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    begin("reads");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &request, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&s);
+    ask("GRANT SELECT ON reads_meta, reads_lease, reads_reader, reads_queue TO least", "");
+    s.target.user = "least";
+    s.target.password = "least";
+    dlt_session_option(&s, "create", "0");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_inspect(&s, "job", &holder, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(dlt_list(&s, "", &holder, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    request.req.token[0]++;
+    cr_assert_eq(dlt_try(&s, &request), DLOCK_AUTH);
+    cr_assert_eq(dlt_renew(&s, &request), DLOCK_AUTH);
+    end();
+}
+
 Test(schema, OPN_1_tables_that_cannot_keep_a_lock)
 {
     static const char *const bad[][3] = {
