@@ -185,7 +185,9 @@ static enum dlock_status refused(struct pg_connection *conn, const PGresult *err
     conn->dead |= fatal || PQstatus(conn->pq) != CONNECTION_OK;
     if (status == DLOCK_CONFIG)
         atomic_store(&conn->shared->checked_ns, 0);
-    if (pg_errmap_code(state) == pg_errmap_code("40001"))
+    /* A pooler's server may have got other defaults from another client. */
+    if (pg_errmap_code(state) == pg_errmap_code("40001") ||
+        pg_errmap_code(state) == pg_errmap_code("25006"))
         conn->isolate = true;
     if (text == NULL)
         text = PQresultErrorMessage(error);

@@ -150,6 +150,10 @@ Test(query, an_error_of_contention_is_told_apart)
     cr_assert(pg_errmap_contention(err.code));
     cr_assert(conn.isolate, "the default isolation was changed under us");
     cr_assert_not(conn.dead);
+    conn.isolate = false;
+    want(DLOCK_OK, "SET default_transaction_read_only = on");
+    want(DLOCK_UNAVAILABLE, "CREATE TABLE not_made (a int)");
+    want(DLOCK_OK, "CREATE TEMP TABLE made (a int)");
 }
 
 Test(query, FAI_1_a_session_that_the_server_ends)
