@@ -34,7 +34,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
         resp_command_add(&call->command, keys[i].raw, keys[i].raw_len);
 }
 
-/* A script that the server does not know has not been run: there is nothing to be unsure about. */
+/* A script that the server does not know has not run: to send it again is safe. */
 static void send_body(struct redis_call *call)
 {
     call->command.words[0] = "EVAL";

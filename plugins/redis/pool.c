@@ -10,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_NS                                                                    \
-    (DL_NS_PER_S / 2) /* after a further connection was refused, and by chance more \
-                       */
+#define RETRY_NS       (DL_NS_PER_S / 2) /* the first pause; chance adds as much at most */
 #define RETRY_MOST_NS  (32 * DL_NS_PER_S)
 #define ROLE_LASTS_NS  DL_NS_PER_S
 #define ROLE_MAX_BYTES ((size_t)64 * 1024)
 #define NOT_KNOWN      UINT32_MAX        /* capabilities before the first connection */
-#define FURTHER_NS     (DL_NS_PER_S / 2) /* for a further connection, at most */
+#define FURTHER_NS     (DL_NS_PER_S / 2) /* the most time for a further connection */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -73,8 +71,9 @@ int64_t redis_pool_guard_ms(const struct redis_pool *pool)
     return durable ? 0 : pool->config->restart_guard_ms;
 }
 
-/* Once a connection is enough: a restart ends it. After the capabilities: a server that is durable
- * now may have forgotten what it kept before, which its file that began empty tells new clients. */
+/* Set once a connection, as a restart ends the connection; after caps_check, which
+ * redis_pool_guard_ms reads. A server that is durable now may have forgotten the locks from before
+ * its start: a client sees that by the file that began empty. */
 static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                       const struct resp_info *info)
 {
@@ -85,7 +84,7 @@ static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipe
     pipeline->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
 
-/* Core has what the first connection found [C16]. */
+/* Core knows the capabilities of the first connection [C16]. */
 static void caps_check(struct redis_pool *pool, uint32_t caps)
 {
     uint32_t known = atomic_fetch_and(&pool->caps, caps), gone = known & ~caps;
@@ -124,7 +123,7 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
     return DLOCK_OK;
 }
 
-/* With the mutex held, as all below that does not connect. */
+/* With the mutex held, as in the other functions below that do not connect. */
 static void pipeline_list(struct redis_pool *pool, struct redis_pipeline *pipeline, unsigned users)
 {
     struct redis_pipeline **at = &pool->pipelines;
@@ -157,7 +156,7 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
 
 /* ---- choosing ---- */
 
-/* The one with the fewest requests; NULL: there is none that may be asked. */
+/* The live connection with the fewest users; NULL: there is none. */
 static struct redis_pipeline *pipeline_find(const struct redis_pool *pool, unsigned *count)
 {
     struct redis_pipeline *found = NULL;
@@ -174,7 +173,7 @@ static struct redis_pipeline *pipeline_find(const struct redis_pool *pool, unsig
     return found;
 }
 
-/* Each time that none could be had the next one is tried later. With the mutex held. */
+/* The pause doubles with each failure in a row. With the mutex held. */
 static void retry_later(struct redis_pool *pool)
 {
     uint32_t chance = 0;
@@ -186,7 +185,8 @@ static void retry_later(struct redis_pool *pool)
     pool->retry_ns = now(pool) + pool->pause_ns + chance % RETRY_NS;
 }
 
-/* Of the time of whoever asks, who could have asked on one that there is. */
+/* The deadline of a further connection: a part of the time of the request, which could use another
+ * connection. */
 static int64_t further_by(const struct redis_pool *pool, int64_t deadline_ns)
 {
     int64_t now_ns = now(pool), quarter_ns = (deadline_ns - now_ns) / 4;
@@ -196,7 +196,7 @@ static int64_t further_by(const struct redis_pool *pool, int64_t deadline_ns)
     return now_ns + (quarter_ns < FURTHER_NS ? quarter_ns : FURTHER_NS);
 }
 
-/* A further connection that cannot be had soon is done without for a while. */
+/* If a further connection fails, or is not there soon, none is tried for a while. */
 static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_ns,
                                      struct redis_pipeline **out, struct dlock_error *err)
 {
@@ -226,7 +226,7 @@ static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_n
     return DLOCK_OK;
 }
 
-/* *fresh: it was made here. */
+/* *fresh: the connection was made here. */
 static enum dlock_status pipeline_take(struct redis_pool *pool, int64_t deadline_ns,
                                        struct redis_pipeline **out, bool *fresh,
                                        struct dlock_error *err)
@@ -263,8 +263,7 @@ static enum dlock_status pipeline_take(struct redis_pool *pool, int64_t deadline
     return status;
 }
 
-/* When one has died, those that idle may be as dead without knowing: nobody uses them, and they go.
- */
+/* When a connection has died, unused ones may be dead, too, without a sign: they are closed. */
 static void pipeline_put(struct redis_pool *pool, struct redis_pipeline *pipeline)
 {
     struct redis_pipeline **at = &pool->pipelines, *unused = NULL;
@@ -288,7 +287,7 @@ static void pipeline_put(struct redis_pool *pool, struct redis_pipeline *pipelin
 
 /* ---- asking ---- */
 
-/* A server that became a replica, or forgot us, is checked afresh. */
+/* After READONLY or NOAUTH the next connection judges the server again. */
 static bool is_over(const struct redis_exchange *exchange)
 {
     return exchange->status == DLOCK_OK &&
@@ -353,7 +352,7 @@ static bool validate(const void *asked, redisReply *reply)
     return request->validate(request, reply);
 }
 
-/* A server that was started a moment ago may have forgotten what it granted. */
+/* A server that started a moment ago may have forgotten its grants. */
 static enum dlock_status guard_check(const struct redis_pool *pool,
                                      const struct redis_pipeline *pipeline,
                                      const struct redis_request *request, struct dlock_error *err)
@@ -378,7 +377,7 @@ static bool role_validate(const void *asked, redisReply *reply)
             memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL);
 }
 
-/* Who is no master, or does not say so, is checked afresh by the next connection. */
+/* If the server is no master, or does not say that it is, the next connection judges it again. */
 static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     const redisReply *reply, struct dlock_error *err)
 {
@@ -397,8 +396,8 @@ static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_
                : err->status;
 }
 
-/* A master that became a replica keeps its connections, and may be writable: what it grants the new
- * master knows nothing of. OK also where the connection is dead, which asking on it shows. */
+/* A master that became a replica keeps its connections and may be writable: the new master knows
+ * nothing of its grants. OK also if the connection is dead, which the request itself will find. */
 static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     int64_t deadline_ns, struct dlock_error *err)
 {
@@ -422,7 +421,7 @@ static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeli
     return status;
 }
 
-/* *asked: it was, and the exchange says what became of it. */
+/* *asked: the request was sent, and the exchange has its outcome. */
 static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                 const struct redis_request *request,
                                 struct redis_exchange *exchange, bool *asked,
@@ -448,7 +447,7 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     return DLOCK_OK;
 }
 
-/* OK: the exchange says what became of it. */
+/* OK: the exchange has the outcome. */
 static enum dlock_status ask_on_any(struct redis_pool *pool, const struct redis_request *request,
                                     struct redis_exchange *exchange, struct dlock_error *err)
 {

@@ -25,8 +25,8 @@ struct resp_subscription;
 /* One attempt that may wait. Zeroed before resp_subscriber_add_locked; guarded by the mutex of the
  * subscriber. */
 struct resp_waiter {
-    struct resp_subscriber *subscriber; /* that lists it; NULL: none, or it is closed */
-    struct resp_waiter *next, **at;     /* at: what points to it */
+    struct resp_subscriber *subscriber; /* its list; NULL: not listed, or closed */
+    struct resp_waiter *next, **at;     /* at: the pointer to it */
     char token[RESP_HEX_SIZE];
     bool interrupted; /* sticky [INT-2] */
     bool watching;    /* in slot watch */
@@ -35,7 +35,7 @@ struct resp_waiter {
     pthread_cond_t wake; /* exists while the waiter is listed */
 };
 
-/* What a plugin does for its subscriber. */
+/* The plugin provides these. */
 struct resp_subscriber_user {
     /* The present password of a server, to be freed by dl_secret_free; called by the leader,
      * without the mutex. */
@@ -51,7 +51,7 @@ struct resp_subscriber {
     void *owner;                       /* for the user */
     const struct dlock_target *target; /* of the leader, for read_secret */
     char channel[RESP_PREFIX_MAX + RESP_HEX_SIZE];
-    int wake_fd; /* eventfd: the leader has something else to do */
+    int wake_fd; /* eventfd: wakes the leader */
     unsigned count;
     struct resp_subscription *subscriptions; /* one a server; the leader's */
 
