@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dlock inspect and dlock list: who holds what. */
+/* dlock inspect and dlock list: names and their holders. */
 #include "args.h"
 #include "client.h"
 #include "exitcode.h"

@@ -355,14 +355,14 @@ static void step_sleep(struct acquire *a)
         dl_acquire_fsm_slept(&a->attempt, now(a));
 }
 
-/* One try, whatever the answer: the store ends the lease by itself (C4). */
+/* Tries once: if the try fails, the store ends the lease by itself (C4). */
 static void step_return(struct acquire *a)
 {
     dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
     entry_set(a, false);
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_held_uncount_locked(a->lock); /* the lease may be one that was handed to us */
+    dl_held_uncount_locked(a->lock); /* the lease may have come by a hand-off */
     (void)pthread_mutex_unlock(&a->client->mutex);
     dl_acquire_fsm_returned(&a->attempt, now(a));
 }
