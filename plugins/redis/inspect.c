@@ -57,10 +57,10 @@ static bool name_validate(const redisReply *reply)
     return true;
 }
 
-/* request->expects: the number of names. */
-static bool names_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: the number of names. */
+static bool names_validate(const struct redis_call *call, const redisReply *reply)
 {
-    if (!resp_reply_array(reply, request->expects))
+    if (!resp_reply_array(reply, call->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++)
         if (!name_validate(reply->element[i]))

@@ -50,13 +50,13 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
     return *at == '\0';
 }
 
-/* request->expects: 1 if a queue entry was asked for. */
-static bool try_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: 1 if a queue entry was asked for. */
+static bool try_validate(const struct redis_call *call, const redisReply *reply)
 {
     const struct bounds grant[GRANT_ELEMENTS] = {
         {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
     const struct bounds busy[BUSY_ELEMENTS] = {
-        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)request->expects},
+        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)call->expects},
         {0, UINT32_MAX}, {0, INT64_MAX}};
     int64_t fence = 0;
 
@@ -177,11 +177,11 @@ enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *re
 
 /* ---- unlock, break ---- */
 
-static bool release_validate(const struct redis_request *request, const redisReply *reply)
+static bool release_validate(const struct redis_call *call, const redisReply *reply)
 {
     int64_t freed = 0;
 
-    (void)request;
+    (void)call;
     if (reply->type == REDIS_REPLY_INTEGER)
         return true;
     return resp_reply_array(reply, 2) && resp_reply_int(reply, 0, 0, 1, &freed) &&

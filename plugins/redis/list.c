@@ -5,6 +5,7 @@
  * before.
  */
 #include "list.h"
+#include "call.h"
 #include "inspect.h"
 #include "resp/error.h"
 #include "resp/keys.h"
@@ -155,11 +156,11 @@ static enum dlock_status key_take(struct listing *listing, const redisReply *key
     return listing->name_count == REDIS_INSPECT_MOST ? names_tell(listing, err) : DLOCK_OK;
 }
 
-static bool page_validate(const struct redis_request *request, const redisReply *reply)
+static bool page_validate(const struct redis_call *call, const redisReply *reply)
 {
     const redisReply *cursor = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
-    (void)request;
+    (void)call;
     return cursor != NULL && cursor->len < CURSOR_SIZE &&
            reply->element[1]->type == REDIS_REPLY_ARRAY;
 }
@@ -184,26 +185,19 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
 static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
-    struct resp_command command;
-    const struct redis_request request = {
-        .command = &command,
-        .reply_max = ANSWER_MAX_BYTES,
-        .deadline_ns = due_ns(listing),
-        .validate = page_validate,
-    };
+    struct redis_call call;
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_command_begin(&command);
-    resp_command_text(&command, "SCAN");
-    resp_command_text(&command, listing->cursor);
-    resp_command_text(&command, "MATCH");
-    resp_command_add(&command, listing->pattern, listing->pattern_len);
-    resp_command_text(&command, "COUNT");
-    resp_command_text(&command, PAGE);
-    status = redis_pool_send_request(&session->pool, &request, &reply, err);
-    if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
-        status = resp_error_take(&session->config, reply, err);
+    redis_call_begin_plain(&call, page_validate);
+    call.reply_max = ANSWER_MAX_BYTES;
+    resp_command_text(&call.command, "SCAN");
+    resp_command_text(&call.command, listing->cursor);
+    resp_command_text(&call.command, "MATCH");
+    resp_command_add(&call.command, listing->pattern, listing->pattern_len);
+    resp_command_text(&call.command, "COUNT");
+    resp_command_text(&call.command, PAGE);
+    status = redis_call_run(&session->pool, &call, due_ns(listing), &reply, err);
     if (status == DLOCK_OK)
         status = page_tell(listing, reply, err);
     freeReplyObject(reply);

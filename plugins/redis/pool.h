@@ -10,9 +10,7 @@
 #ifndef REDIS_POOL_H
 #define REDIS_POOL_H
 
-#include "resp/command.h"
 #include "resp/info.h"
-#include "resp/reader.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,11 +24,10 @@ struct redis_pool {
     const struct tls *tls;
     unsigned limit;           /* of connections */
     unsigned processors;      /* to spin on; 0: the pool never spins */
-    _Atomic uint32_t numbers; /* counts the requests */
-    _Atomic unsigned asking;  /* threads in redis_pool_send_request */
+    _Atomic uint32_t numbers; /* the last number of a request */
+    _Atomic unsigned asking;  /* threads in redis_call_run */
     _Atomic uint32_t caps;    /* in force on every connection */
-    _Atomic bool
-        contended; /* others want the same names: spinning would take the processor from them */
+    _Atomic bool contended;   /* others want the same names: spinning takes their processor */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */
     pthread_cond_t changed;
@@ -52,42 +49,13 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
                                      struct resp_info *server_info, uint32_t *caps,
                                      struct dlock_error *err);
 
-/* A number for a request, never 0. */
-uint32_t redis_pool_number(struct redis_pool *pool);
-
 /* The restart guard that applies: 0 if the server was durable on every connection. */
 int64_t redis_pool_guard_ms(const struct redis_pool *pool);
 
-struct redis_request;
-typedef bool redis_validate_fn(const struct redis_request *request, const redisReply *reply);
-
-/*
- * While the server of a connection has been up for less than restart_guard, a request that `grants`
- * is not sent on it (BUSY, with a text). In other requests `guarded`, a word of the command, is "1"
- * then, and the script passes nothing on; else it is "0".
- */
-struct redis_request {
-    const struct resp_command *command;
-    uint32_t number;  /* the answer is it or ends with it, else PROTOCOL; 0: no number */
-    size_t reply_max; /* bytes of the answer */
-    int64_t deadline_ns;
-    bool grants;
-    bool keeps;             /* a renewal: as for `grants`, the server has to be a master still */
-    char *guarded;          /* NULL: the command has no such word */
-    int64_t *guard_left_ms; /* set with BUSY; NULL unless `grants` */
-    /* True: an answer that is no error, without its number, has the right form. False: answers may
-     * belong to other requests: PROTOCOL, and no request is answered on that connection any more.
-     */
-    redis_validate_fn *validate;
-    size_t expects; /* for validate */
-};
-
-/*
- * Sends one command and waits for its answer, to be freed by freeReplyObject. UNAVAILABLE, BUSY, or
- * a status of redis_pool_connect: no byte was sent; UNKNOWN; PROTOCOL; NOMEM.
- */
-enum dlock_status redis_pool_send_request(struct redis_pool *pool,
-                                          const struct redis_request *request, redisReply **out,
-                                          struct dlock_error *err);
+/* A connection for one request, until redis_pool_put. *fresh: it was made for this request. */
+enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,
+                                  struct redis_pipeline **out, bool *fresh,
+                                  struct dlock_error *err);
+void redis_pool_put(struct redis_pool *pool, struct redis_pipeline *pipeline);
 
 #endif

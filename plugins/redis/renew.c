@@ -18,12 +18,12 @@ static enum dlock_status renew_error(enum dlock_status status)
     return status == DLOCK_CONFIG ? DLOCK_UNAVAILABLE : status;
 }
 
-/* request->expects: the number of names. */
-static bool renew_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: the number of names. */
+static bool renew_validate(const struct redis_call *call, const redisReply *reply)
 {
     int64_t number = 0;
 
-    if (!resp_reply_array(reply, request->expects))
+    if (!resp_reply_array(reply, call->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
