@@ -242,6 +242,7 @@ static enum dlock_status ask_on_any(struct redis_pool *pool, struct redis_call *
     return DLOCK_OK;
 }
 
+/* *out: NULL unless OK. */
 static enum dlock_status send_once(struct redis_pool *pool, struct redis_call *call,
                                    int64_t deadline_ns, redisReply **out, struct dlock_error *err)
 {
@@ -295,12 +296,12 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
         resp_command_text(&call->command, resp_command_number(call->digits, call->number));
     }
     status = send_once(pool, call, deadline_ns, out, err);
-    if (status == DLOCK_OK && call->script != NULL && resp_error_is(*out, "NOSCRIPT")) {
+    if (*out != NULL && call->script != NULL && resp_error_is(*out, "NOSCRIPT")) {
         freeReplyObject(*out);
         body_set(call);
         status = send_once(pool, call, deadline_ns, out, err);
     }
-    if (status == DLOCK_OK && (*out)->type == REDIS_REPLY_ERROR) {
+    if (*out != NULL && (*out)->type == REDIS_REPLY_ERROR) {
         status = call_error(pool->config, call, *out, err);
         freeReplyObject(*out);
         *out = NULL;
