@@ -9,7 +9,7 @@
 #define MYSQL_PORT      3306
 #define POSTGRESQL_PORT 5432
 
-/* Copies up to length bytes and undoes percent signs. What does not fit is left out. */
+/* Copies up to length bytes and decodes percent signs. The rest that does not fit is left out. */
 static void decode(char *out, size_t size, const char *text, size_t length)
 {
     size_t used = 0;
@@ -170,11 +170,11 @@ int bench_address_parse(const char *uri, struct bench_address *address)
     return 0;
 }
 
-void *bench_address_open(const struct bench_place *place, char *why)
+void *bench_address_open(const struct bench_config *config, char *why)
 {
     struct bench_address *address = calloc(1, sizeof *address);
 
-    if (address != NULL && bench_address_parse(place->uri, address) == 0)
+    if (address != NULL && bench_address_parse(config->uri, address) == 0)
         return address;
     (void)snprintf(why, BENCH_WHY_SIZE, address != NULL ? "not a URI" : "no memory");
     free(address);

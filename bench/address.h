@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * address.h - where a URI's store is, for those who go there without dlock. Knows what it needs of
- * the grammar of docs/uri.md; whether a URI is right is for dlock to say.
+ * address.h - the address of a URI's store, for measurements without dlock. It reads the needed
+ * part of the grammar of docs/uri.md; dlock judges whether a URI is right.
  */
 #ifndef BENCH_ADDRESS_H
 #define BENCH_ADDRESS_H
@@ -31,8 +31,8 @@ struct bench_host {
 
 struct bench_address {
     enum bench_kind kind;
-    int plain;        /* zero: over TLS, where the bare connections do not go */
-    int nodes, hosts; /* how many hosts there are, and how many of them fit in here */
+    int plain;        /* zero: over TLS, which the bare connections do not use */
+    int nodes, hosts; /* the number of hosts, and the number of elements of host */
     struct bench_host host[BENCH_HOSTS_MAX];
     char user[64], password[128];
     char path[256];   /* of a file, or a socket */
@@ -40,11 +40,11 @@ struct bench_address {
     char database[64];
 };
 
-/* 0, or -1: it is not like a URI. */
+/* 0, or -1: the text is not like a URI. */
 int bench_address_parse(const char *uri, struct bench_address *address);
 
-/* An address of its own, to be freed. As bench_work.open. */
-void *bench_address_open(const struct bench_place *place, char *why);
+/* A new address, to be freed; the bench_work.open of the stores. */
+void *bench_address_open(const struct bench_config *config, char *why);
 
 /* The URI without user, password and options, for people. */
 const char *bench_address_show(const char *uri, char *text, size_t size);

@@ -20,7 +20,7 @@ int64_t bench_allocations(void)
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* glibc's own names for its functions. */
+/* The names of these functions inside glibc. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -45,7 +45,7 @@ int64_t bench_allocations(void)
     return atomic_load_explicit(&allocations, memory_order_relaxed);
 }
 
-/* It has been counted once. */
+/* The allocation was counted before. */
 static void *uncounted(void *memory)
 {
     if (memory != NULL)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocations.h - how often this process allocated memory, all its libraries included. The program
- * has malloc and its kin of its own for that, which count and call the C library's.
+ * allocations.h - the number of allocations of this process, with all its libraries. The program
+ * has its own malloc, calloc and realloc, which count and call the C library's.
  */
 #ifndef BENCH_ALLOCATIONS_H
 #define BENCH_ALLOCATIONS_H
 
 #include <stdint.h>
 
-/* Before SQLite is used: what it allocates is not counted from here on. How often it does is its
- * own affair, and depends on how it was built. */
+/* Call it before SQLite is used: from then on SQLite's allocations are not counted. Their number
+ * depends on how SQLite was built. */
 void bench_allocations_without_sqlite(void);
 
-/* Negative: not known, in a build with a sanitizer, which has its own malloc. */
+/* Negative: unknown, in a build with a sanitizer, which has its own malloc. */
 int64_t bench_allocations(void);
 
 #endif

@@ -14,7 +14,7 @@ int bench_maria_failed(MYSQL *maria, char *why)
     return -1;
 }
 
-MYSQL *bench_maria_dial(const struct bench_address *address, char *why)
+MYSQL *bench_maria_connect(const struct bench_address *address, char *why)
 {
     MYSQL *maria = mysql_init(NULL);
     const char *socket = address->socket[0] != '\0' ? address->socket : NULL;
@@ -90,7 +90,7 @@ int bench_statement_run(struct bench_statement *statement, char *why)
     (void)mysql_stmt_free_result(it);
     if (statement->number == 1)
         return 0;
-    (void)snprintf(why, BENCH_WHY_SIZE, "MariaDB: %lld in place of 1", statement->number);
+    (void)snprintf(why, BENCH_WHY_SIZE, "MariaDB: %lld instead of 1", statement->number);
     return -1;
 }
 

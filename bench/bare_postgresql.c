@@ -22,7 +22,7 @@ static void socket_split(const char *socket, char *directory, size_t size, char 
     (void)snprintf(port, port_size, "%s", file != NULL ? file + strlen("/.s.PGSQL.") : "5432");
 }
 
-PGconn *bench_postgresql_dial(const struct bench_address *address, char *why)
+PGconn *bench_postgresql_connect(const struct bench_address *address, char *why)
 {
     char host[256], port[16];
     const char *const keys[] = {"host", "port", "user", "password", "dbname", "gssencmode", NULL};

@@ -8,7 +8,7 @@
 #include <libpq-fe.h>
 
 /* NULL: why. */
-PGconn *bench_postgresql_dial(const struct bench_address *address, char *why);
+PGconn *bench_postgresql_connect(const struct bench_address *address, char *why);
 
 /* -1 and why, always. NULL: no memory. */
 int bench_postgresql_failed(const PGconn *conn, char *why);

@@ -45,7 +45,7 @@ static int log_in(redisContext *context, const struct bench_address *address, ch
                             REDIS_REPLY_STATUS, NULL, why);
 }
 
-redisContext *bench_bare_dial(const struct bench_address *address, int number, char *why)
+redisContext *bench_bare_connect(const struct bench_address *address, int number, char *why)
 {
     const struct bench_host *host = &address->host[number];
     redisContext *context = address->socket[0] != '\0' ? redisConnectUnix(address->socket)

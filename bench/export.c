@@ -29,7 +29,7 @@ static json_t *json_target(const struct bench_report *report, const struct bench
     return object;
 }
 
-/* Pairs of a share of all and microseconds, dense where there are few. */
+/* Pairs of a quantile and microseconds, denser towards the largest. */
 static json_t *json_percentiles(const struct bench_histogram *times)
 {
     json_t *list = json_array();
@@ -115,7 +115,7 @@ int bench_report_json(const struct bench_report *report, FILE *out)
     return rc;
 }
 
-/* In quotes, without those that it has. */
+/* Writes the text in quotes, without the quotes that it contains. */
 static void csv_text(const char *text, FILE *out)
 {
     (void)fputc('"', out);

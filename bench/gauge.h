@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gauge.h - what processes take of the machine, read from outside of them. */
+/* gauge.h - processor time, memory and sockets of processes, read from outside of them. */
 #ifndef BENCH_GAUGE_H
 #define BENCH_GAUGE_H
 
@@ -8,11 +8,11 @@
 
 struct bench_gauge {
     int64_t cpu_ns;    /* user and system, of all of them */
-    int64_t memory_kb; /* resident, of the one that has most */
-    int sockets;       /* of the one that has most */
+    int64_t memory_kb; /* resident, of the process with the most */
+    int sockets;       /* of the process with the most */
 };
 
-/* What cannot be read counts as nothing: a process may be gone. */
+/* A process that cannot be read counts as 0: it may be gone. */
 void bench_gauge_read(const pid_t *pids, int count, struct bench_gauge *gauge);
 
 /* The number-th of the numbers in a file's first line, from 0; 0: there is none. */

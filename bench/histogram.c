@@ -3,7 +3,7 @@
 
 #define SUB_BUCKETS (1u << BENCH_SUB_BITS)
 
-/* What is shifted away is less than a sub-bucket; nothing of the values below two rows of them. */
+/* The bits shifted away are less than a sub-bucket; a value below two rows of them loses none. */
 static uint32_t bucket_of(uint64_t value)
 {
     uint32_t shift = 0;

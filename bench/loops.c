@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocations.h"
 #include "gauge.h"
-#include "hall.h"
+#include "shared.h"
 #include "stopwatch.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define GLANCE_NS (50 * BENCH_NS_PER_US)
-#define LEAVE_NS  (5 * BENCH_NS_PER_S)
+#define END_NS    (5 * BENCH_NS_PER_S)
 
 static int taken(struct bench_worker *worker, int (*lock)(void *, char *))
 {
@@ -33,31 +33,31 @@ static int give(struct bench_worker *worker)
     return taken(worker, worker->work->unlock);
 }
 
-static int64_t deadline(const struct bench_hall *hall)
+static int64_t deadline(const struct bench_shared *shared)
 {
-    return atomic_load(&hall->start_ns) + hall->duration_ns;
+    return atomic_load(&shared->start_ns) + shared->duration_ns;
 }
 
-/* Non-zero: nobody failed, and the time is not over or nobody has done anything in it. */
+/* Non-zero: no worker failed, and the time is not over or no pair was done in it. */
 static int goes_on(const struct bench_worker *worker)
 {
-    const struct bench_hall *hall = worker->hall;
+    const struct bench_shared *shared = worker->shared;
 
-    return !atomic_load(&hall->failed) &&
-           (bench_now_ns() < deadline(hall) || !atomic_load(&hall->done));
+    return !atomic_load(&shared->failed) &&
+           (bench_now_ns() < deadline(shared) || !atomic_load(&shared->done));
 }
 
 static void count(struct bench_worker *worker, int64_t ns)
 {
-    struct bench_seat *seat = &worker->hall->seats[worker->index];
+    struct bench_worker_slot *slot = &worker->shared->slots[worker->index];
 
-    seat->pairs += worker->work->weight > 1 ? (uint64_t)worker->work->weight : 1;
-    bench_histogram_add(&seat->times, (uint64_t)ns);
-    if (!atomic_load(&worker->hall->done))
-        atomic_store(&worker->hall->done, 1);
+    slot->pairs += worker->work->weight > 1 ? (uint64_t)worker->work->weight : 1;
+    bench_histogram_add(&slot->times, (uint64_t)ns);
+    if (!atomic_load(&worker->shared->done))
+        atomic_store(&worker->shared->done, 1);
 }
 
-/* Which of its locks are shared is the same in each run. */
+/* The choice of shared locks is the same in each run. */
 static int reads(const struct bench_worker *worker, uint32_t *chance)
 {
     *chance = *chance * 1664525u + 1013904223u;
@@ -87,7 +87,7 @@ static void loop_pairs(struct bench_worker *worker)
 
 static void loop_handoff(struct bench_worker *worker)
 {
-    struct bench_hall *hall = worker->hall;
+    struct bench_shared *shared = worker->shared;
 
     while (goes_on(worker)) {
         int64_t now_ns = 0;
@@ -95,14 +95,15 @@ static void loop_handoff(struct bench_worker *worker)
         if (take(worker) != 0)
             return;
         now_ns = bench_now_ns();
-        if (atomic_load(&hall->last) != BENCH_NOBODY && atomic_load(&hall->last) != worker->index)
-            count(worker, now_ns - atomic_load(&hall->released_ns));
-        atomic_store(&hall->last, worker->index);
+        if (atomic_load(&shared->last) != BENCH_NOBODY &&
+            atomic_load(&shared->last) != worker->index)
+            count(worker, now_ns - atomic_load(&shared->released_ns));
+        atomic_store(&shared->last, worker->index);
         bench_sleep_exactly_ns(worker->load->held_ns);
-        atomic_store(&hall->released_ns, bench_now_ns());
+        atomic_store(&shared->released_ns, bench_now_ns());
         if (give(worker) != 0)
             return;
-        while (goes_on(worker) && atomic_load(&hall->last) == worker->index)
+        while (goes_on(worker) && atomic_load(&shared->last) == worker->index)
             bench_sleep_ns(GLANCE_NS);
     }
 }
@@ -116,50 +117,51 @@ static void loop(struct bench_worker *worker)
     else
         loop_pairs(worker);
     if (worker->index == 0 && before >= 0)
-        atomic_store(&worker->hall->allocations, bench_allocations() - before);
+        atomic_store(&worker->shared->allocations, bench_allocations() - before);
 }
 
-static void finished(struct bench_hall *hall)
+static void finished(struct bench_shared *shared)
 {
-    int64_t ended_ns = bench_now_ns(), last_ns = atomic_load(&hall->ended_ns);
+    int64_t ended_ns = bench_now_ns(), last_ns = atomic_load(&shared->ended_ns);
 
-    while (ended_ns > last_ns && !atomic_compare_exchange_weak(&hall->ended_ns, &last_ns, ended_ns))
+    while (ended_ns > last_ns &&
+           !atomic_compare_exchange_weak(&shared->ended_ns, &last_ns, ended_ns))
         continue;
-    (void)atomic_fetch_add(&hall->finished, 1);
-    bench_door_wait(&hall->leave, hall);
+    (void)atomic_fetch_add(&shared->finished, 1);
+    bench_gate_wait(&shared->end_gate, shared);
 }
 
-static void ready(struct bench_hall *hall)
+static void ready(struct bench_shared *shared)
 {
-    (void)atomic_fetch_add(&hall->ready, 1);
-    bench_door_wait(&hall->start, hall);
-    bench_sleep_ns(atomic_load(&hall->start_ns) - bench_now_ns());
+    (void)atomic_fetch_add(&shared->ready, 1);
+    bench_gate_wait(&shared->start_gate, shared);
+    bench_sleep_ns(atomic_load(&shared->start_ns) - bench_now_ns());
 }
 
 static void run_pairs(struct bench_worker *worker)
 {
     if (take(worker) != 0 || give(worker) != 0)
         return;
-    ready(worker->hall);
+    ready(worker->shared);
     loop(worker);
-    finished(worker->hall);
+    finished(worker->shared);
 }
 
 static void run_waiting(struct bench_worker *worker)
 {
-    struct bench_hall *hall = worker->hall;
+    struct bench_shared *shared = worker->shared;
 
     if (worker->index == 0) {
         if (take(worker) != 0)
             return;
-        atomic_store(&hall->last, 0);
-        ready(hall);
-        bench_sleep_ns(deadline(hall) - bench_now_ns());
-        finished(hall);
+        atomic_store(&shared->last, 0);
+        ready(shared);
+        bench_sleep_ns(deadline(shared) - bench_now_ns());
+        finished(shared);
     } else {
-        while (atomic_load(&hall->last) == BENCH_NOBODY && !atomic_load(&hall->failed))
+        while (atomic_load(&shared->last) == BENCH_NOBODY && !atomic_load(&shared->failed))
             bench_sleep_ns(GLANCE_NS);
-        (void)atomic_fetch_add(&hall->ready, 1);
+        (void)atomic_fetch_add(&shared->ready, 1);
         if (take(worker) != 0)
             return;
     }
@@ -173,7 +175,8 @@ static int leases_take(struct bench_worker *worker, void **leases, int wanted)
     for (; got < wanted; got++) {
         int64_t before_ns = bench_now_ns();
 
-        leases[got] = worker->work->join(worker->process, &worker->place, first + got, worker->why);
+        leases[got] =
+            worker->work->begin(worker->process, &worker->config, first + got, worker->why);
         worker->self = leases[got];
         if (leases[got] == NULL) {
             bench_worker_give_up(worker);
@@ -196,22 +199,22 @@ static int leases_lost(const struct bench_worker *worker, void *const *leases, i
     return lost;
 }
 
-/* Not for ever: the store forgets who does not come back. */
-static void leases_leave(struct bench_worker *worker, void **leases, int count)
+/* Stops after END_NS: the store ends the other leases. */
+static void leases_end(struct bench_worker *worker, void **leases, int count)
 {
-    int64_t until_ns = bench_now_ns() + LEAVE_NS;
+    int64_t until_ns = bench_now_ns() + END_NS;
 
     for (int i = 0; i < count; i++) {
         if (bench_now_ns() > until_ns)
             _exit(0);
         (void)worker->work->unlock(leases[i], worker->why);
-        worker->work->leave(leases[i]);
+        worker->work->end(leases[i]);
     }
 }
 
 static void run_leases(struct bench_worker *worker)
 {
-    struct bench_hall *hall = worker->hall;
+    struct bench_shared *shared = worker->shared;
     int wanted = worker->load->leases / (worker->load->processes * worker->load->threads);
     void **leases = calloc((size_t)wanted + 1, sizeof *leases);
     int64_t resident = bench_gauge_resident();
@@ -224,14 +227,14 @@ static void run_leases(struct bench_worker *worker)
     }
     got = leases_take(worker, leases, wanted);
     if (got == wanted) {
-        ready(hall);
+        ready(shared);
         if (worker->index == 0)
-            atomic_store(&hall->lease_bytes, bench_gauge_resident() - resident);
-        bench_sleep_ns(deadline(hall) - bench_now_ns());
-        (void)atomic_fetch_add(&hall->lost, leases_lost(worker, leases, got));
-        finished(hall);
+            atomic_store(&shared->lease_bytes, bench_gauge_resident() - resident);
+        bench_sleep_ns(deadline(shared) - bench_now_ns());
+        (void)atomic_fetch_add(&shared->lost, leases_lost(worker, leases, got));
+        finished(shared);
     }
-    leases_leave(worker, leases, got);
+    leases_end(worker, leases, got);
     free(leases);
 }
 
@@ -241,7 +244,8 @@ void bench_worker_run(struct bench_worker *worker)
         run_leases(worker);
         return;
     }
-    worker->self = worker->work->join(worker->process, &worker->place, worker->index, worker->why);
+    worker->self =
+        worker->work->begin(worker->process, &worker->config, worker->index, worker->why);
     if (worker->self == NULL) {
         bench_worker_give_up(worker);
         return;
@@ -250,7 +254,7 @@ void bench_worker_run(struct bench_worker *worker)
         run_waiting(worker);
     else
         run_pairs(worker);
-    worker->work->leave(worker->self);
+    worker->work->end(worker->self);
 }
 
 static int open_and_close(struct bench_worker *worker)
@@ -258,21 +262,21 @@ static int open_and_close(struct bench_worker *worker)
     const struct bench_work *work = worker->work;
     int rc = -1;
 
-    worker->process = work->open(&worker->place, worker->why);
+    worker->process = work->open(&worker->config, worker->why);
     if (worker->process == NULL)
         return -1;
-    worker->self = work->join(worker->process, &worker->place, worker->index, worker->why);
+    worker->self = work->begin(worker->process, &worker->config, worker->index, worker->why);
     if (worker->self != NULL) {
         rc = work->lock(worker->self, worker->why);
         if (rc == 0)
             rc = work->unlock(worker->self, worker->why);
-        work->leave(worker->self);
+        work->end(worker->self);
     }
     work->close(worker->process);
     return rc;
 }
 
-/* In a process that has loaded nothing yet. */
+/* Runs one pair in a process that has loaded nothing yet. */
 static int once_in_a_child(struct bench_worker *worker)
 {
     int status = -1;
@@ -299,13 +303,13 @@ void bench_worker_open_and_close(struct bench_worker *worker)
 {
     if (once_in_a_child(worker) != 0)
         return;
-    memset(&worker->hall->seats[worker->index], 0, sizeof worker->hall->seats[0]);
-    atomic_store(&worker->hall->done, 0);
-    ready(worker->hall);
+    memset(&worker->shared->slots[worker->index], 0, sizeof worker->shared->slots[0]);
+    atomic_store(&worker->shared->done, 0);
+    ready(worker->shared);
     while (goes_on(worker))
         if (once_in_a_child(worker) != 0)
             return;
-    finished(worker->hall);
+    finished(worker->shared);
 }
 
 int bench_load_ready(const struct bench_load *load)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dlock-bench: stores side by side, against what they are made of and against others. */
+/* dlock-bench: measures stores beside their limits and beside other libraries. */
 #include "allocations.h"
 #include "report.h"
 #include "stopwatch.h"
@@ -199,7 +199,7 @@ static error_t argument_take(int key, char *text, struct argp_state *state)
     }
 }
 
-/* On a terminal, one line that changes; elsewhere, a line now and then. */
+/* Writes one line that changes on a terminal, and a line from time to time elsewhere. */
 static void show_progress(const struct bench_case *which, int done, int all, int64_t left_ns)
 {
     static int64_t next_ns;
@@ -252,7 +252,7 @@ static int show(const struct arguments *arguments, const struct bench_plan *plan
     return fflush(stdout) == 0 && rc == 0 ? 0 : -1;
 }
 
-/* What was asked for, or all. */
+/* The workloads that were asked for, or all. */
 static int workloads_make(const struct arguments *arguments, struct bench_workload *workloads)
 {
     const char *name = NULL, *meaning = NULL;
@@ -295,7 +295,7 @@ static int run(struct arguments *arguments)
     return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The stores that need nothing. */
+/* The stores that need no server. */
 static void stores_default(struct bench_subjects *subjects, const char *directory)
 {
     char text[512], why[BENCH_WHY_SIZE];
@@ -305,7 +305,7 @@ static void stores_default(struct bench_subjects *subjects, const char *director
     (void)bench_subjects_add(subjects, text, why);
 }
 
-/* The names of the workloads, after the options. */
+/* Prints the names of the workloads after the options. */
 static char *help(int key, const char *text, void *input)
 {
     char *all = NULL;

@@ -15,11 +15,11 @@ struct bench_meter {
     redisContext *nodes[BENCH_HOSTS_MAX];
     int count; /* of nodes */
     MYSQL *maria;
-    pid_t server; /* of MariaDB; 0: not on this machine, or not to be found */
-    int64_t own;  /* questions that the meter asked */
+    pid_t server; /* of MariaDB; 0: not found on this machine */
+    int64_t own;  /* the meter's own commands */
 };
 
-/* The number after a word of an INFO; 0: it is not in there. */
+/* The number after a word of an INFO; 0: the word is not there. */
 static double after(const char *text, const char *word)
 {
     const char *at = strstr(text, word);
@@ -32,7 +32,7 @@ static int is_script(const char *name)
     return strncmp(name, "eval", 4) == 0 || strncmp(name, "fcall", 5) == 0;
 }
 
-/* Lines like "cmdstat_evalsha:calls=12,usec=...". */
+/* Reads lines like "cmdstat_evalsha:calls=12,usec=...". */
 static void commands_count(const char *text, struct bench_tally *tally)
 {
     while ((text = strstr(text, "cmdstat_")) != NULL) {
@@ -53,9 +53,9 @@ static void commands_count(const char *text, struct bench_tally *tally)
 static int node_read(redisContext *node, struct bench_tally *tally)
 {
     redisReply *reply = redisCommand(node, "INFO commandstats cpu");
-    int told = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    int answered = reply != NULL && reply->type == REDIS_REPLY_STRING;
 
-    if (told) {
+    if (answered) {
         commands_count(reply->str, tally);
         tally->cpu_ns +=
             (int64_t)((after(reply->str, "used_cpu_user:") + after(reply->str, "used_cpu_sys:")) *
@@ -63,7 +63,7 @@ static int node_read(redisContext *node, struct bench_tally *tally)
     }
     if (reply != NULL)
         freeReplyObject(reply);
-    return told;
+    return answered;
 }
 
 /* The first value of a result, as text; "": there is none. */
@@ -86,7 +86,7 @@ static void maria_ask(struct bench_meter *meter, const char *question, int colum
     mysql_free_result(result);
 }
 
-/* The server has no word for its processor time; on this machine the kernel has one. */
+/* The server does not report its processor time; the kernel of this machine does. */
 static pid_t server_find(struct bench_meter *meter)
 {
     char text[512], path[64];
@@ -125,7 +125,7 @@ static int redis_open(struct bench_meter *meter, char *why)
     int hosts = meter->address.socket[0] != '\0' ? 1 : meter->address.hosts;
 
     for (int i = 0; i < hosts; i++) {
-        meter->nodes[i] = bench_bare_dial(&meter->address, i, why);
+        meter->nodes[i] = bench_bare_connect(&meter->address, i, why);
         if (meter->nodes[i] == NULL)
             return -1;
         meter->count++;
@@ -135,7 +135,7 @@ static int redis_open(struct bench_meter *meter, char *why)
 
 static int maria_open(struct bench_meter *meter, char *why)
 {
-    meter->maria = bench_maria_dial(&meter->address, why);
+    meter->maria = bench_maria_connect(&meter->address, why);
     if (meter->maria == NULL)
         return -1;
     meter->server = server_find(meter);

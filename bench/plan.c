@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_NS (300 * BENCH_NS_PER_MS) /* around the time that is measured; a first guess */
+#define RUN_NS (300 * BENCH_NS_PER_MS) /* beside the measured time; a first estimate */
 
 const char *const bench_metric_names[BENCH_METRICS] = {
     [BENCH_RATE] = "pairs_per_s",
@@ -46,7 +46,7 @@ static unsigned needed(const struct bench_load *load)
         return BENCH_FITS_ALONE;
     if (!load->one_name)
         return BENCH_FITS_OWN;
-    return load->processes == 1 ? BENCH_FITS_CREW | BENCH_FITS_ONE : BENCH_FITS_ONE;
+    return load->processes == 1 ? BENCH_FITS_THREADS | BENCH_FITS_ONE : BENCH_FITS_ONE;
 }
 
 static int fits(const struct bench_plan *plan, const struct bench_subject *subject,
@@ -161,15 +161,15 @@ static void case_run(struct bench_case *which, const struct bench_options *optio
     static struct bench_result result; /* large */
     const struct bench_subject *subject = which->subject;
     const struct bench_load *load = &which->workload->load;
-    struct bench_place place = {subject->uri, load->one_name, number};
+    struct bench_config config = {subject->uri, load->one_name, number};
     struct bench_figures *figures = &which->figures;
 
     if (subject->rival != NULL) {
         bench_rival_run(subject, options->rivals, load, nominal_ns(which, options), figures);
         return;
     }
-    if (bench_crew_run(subject->work, &place, load, options->duration_ns, subject->meter,
-                       &result) == 0)
+    if (bench_workers_run(subject->work, &config, load, options->duration_ns, subject->meter,
+                          &result) == 0)
         figures_add(figures, &result, load);
     else
         (void)snprintf(figures->why, sizeof figures->why, "%s", result.why);
@@ -180,7 +180,7 @@ static int due(const struct bench_case *which, int round)
     return which->figures.why[0] == '\0' && (round == 0 || !which->workload->once);
 }
 
-/* What is to come takes as much longer than it says as what was took. */
+/* The rest takes longer than nominal by the same factor as the runs so far. */
 struct outlook {
     int done, all;
     int64_t began_ns, done_ns, all_ns; /* nominal, the latter two */
@@ -215,7 +215,7 @@ static struct outlook outlook_of(const struct bench_plan *plan, const struct ben
     return outlook;
 }
 
-/* The cases of one workload, beginning with another one in each round. */
+/* Runs the cases of one workload; each round begins with another case. */
 static void group_run(struct bench_case *cases, int count, int round,
                       const struct bench_options *options, struct outlook *outlook)
 {

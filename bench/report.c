@@ -25,7 +25,7 @@ const char *bench_machine_kernel(void)
     return uname(&name) == 0 ? name.release : "unknown";
 }
 
-/* As many digits as say something. */
+/* Writes as many digits as have a meaning. */
 static const char *number(char *text, double value)
 {
     (void)snprintf(text, TEXT_SIZE, "%.*f", value >= 100 ? 0 : value >= 10 ? 1 : 2, value);
@@ -66,7 +66,7 @@ static void print_targets(const struct bench_report *report, FILE *out)
         print_target(report, &bench_targets[i], out);
 }
 
-/* " %8s" of the median, or of a dash. */
+/* Prints the median, or a dash, as " %8s". */
 static void print_median(const struct bench_figures *figures, enum bench_metric metric, int width,
                          FILE *out)
 {
@@ -79,7 +79,7 @@ static void print_median(const struct bench_figures *figures, enum bench_metric 
         (void)fprintf(out, " %*s", width, "-");
 }
 
-/* By how much better than the limit of the same store: by rate, or by the time of a hand-off. */
+/* The ratio to the limit of the same store: of the rates, or of the times of a hand-off. */
 static int ratio_of(const struct bench_report *report, const struct bench_case *which,
                     struct bench_spread *spread)
 {
@@ -138,7 +138,7 @@ static void print_cost(const struct bench_case *which, FILE *out)
     (void)fputc('\n', out);
 }
 
-/* What a time is, and an operation, of which costs are told. */
+/* Says what the times and the costs of an operation mean. */
 static const char *meaning(const struct bench_load *load)
 {
     switch (load->loop) {

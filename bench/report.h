@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report.h - what was measured, for people and for programs. */
+/* report.h - the figures as tables, JSON and CSV. */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
@@ -14,11 +14,11 @@ struct bench_report {
     int with_targets;
 };
 
-/* How many cores this process may use, and the kernel's version. */
+/* The number of cores that this process may use, and the kernel's version. */
 int bench_machine_cores(void);
 const char *bench_machine_kernel(void);
 
-/* Targets, if there are any; then two tables for each workload: how fast, and what it takes. */
+/* Prints targets, if there are any, and two tables for each workload: times, and costs. */
 void bench_report_print(const struct bench_report *report, FILE *out);
 
 /* One JSON object: medians with their range, and percentiles. One line a round, comma-separated.

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ABSENT    69 /* its exit status when what it needs is not installed */
+#define ABSENT    69 /* the exit status of a rival that is not installed */
 #define START_NS  (30 * BENCH_NS_PER_S)
 #define WORDS_MAX 16
 
@@ -54,7 +54,7 @@ const int bench_rival_count = (int)(sizeof bench_rivals / sizeof bench_rivals[0]
 struct run {
     pid_t pid;
     int out;
-    char said[4096]; /* its output and its complaints, the end of it */
+    char said[4096]; /* the end of its output and of its error output */
     size_t length;
 };
 
@@ -63,7 +63,7 @@ static void set(const char *name, const char *value)
     (void)setenv(name, value, 1);
 }
 
-/* Where its store is. */
+/* The address of its store. */
 static void environment_make(const struct bench_subject *subject)
 {
     struct bench_address address;
@@ -128,7 +128,7 @@ static int run_start(struct run *run, const struct bench_subject *subject, const
     run->pid = fork();
     if (run->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)prctl(PR_SET_TIMERSLACK, 1); /* bench_sleep_exactly_ns, in other languages */
+        (void)prctl(PR_SET_TIMERSLACK, 1); /* as bench_sleep_exactly_ns, for other languages */
         (void)setpgid(0, 0);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)dup2(ends[1], STDERR_FILENO);
@@ -143,7 +143,7 @@ static int run_start(struct run *run, const struct bench_subject *subject, const
     return -1;
 }
 
-/* Zero: it did not end in time. */
+/* Zero: the program did not end in time. */
 static int run_listen(struct run *run, int64_t until_ns)
 {
     for (;;) {
@@ -164,7 +164,7 @@ static int run_listen(struct run *run, int64_t until_ns)
     }
 }
 
-/* Its exit status; its whole group is gone. */
+/* Ends its whole process group. Returns its exit status. */
 static int run_end(struct run *run, int in_time)
 {
     int status = -1;
@@ -198,16 +198,16 @@ static double field(const json_t *object, const char *name)
 static void figures_take(struct bench_figures *figures, const json_t *object,
                          const struct bench_tally *tally)
 {
-    static const enum bench_metric told[] = {BENCH_RATE,    BENCH_SHARE,   BENCH_JAIN,
-                                             BENCH_P50_US,  BENCH_P90_US,  BENCH_P99_US,
-                                             BENCH_P999_US, BENCH_WORST_MS};
+    static const enum bench_metric metrics[] = {BENCH_RATE,    BENCH_SHARE,   BENCH_JAIN,
+                                                BENCH_P50_US,  BENCH_P90_US,  BENCH_P99_US,
+                                                BENCH_P999_US, BENCH_WORST_MS};
     double pairs = field(object, "pairs");
     int round = figures->rounds++;
 
     for (int metric = 0; metric < BENCH_METRICS; metric++)
         figures->values[metric][round] = -1;
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        figures->values[told[i]][round] = field(object, bench_metric_names[told[i]]);
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
+        figures->values[metrics[i]][round] = field(object, bench_metric_names[metrics[i]]);
     if (pairs > 0 && tally->commands >= 0)
         figures->values[BENCH_COMMANDS][round] = (double)tally->commands / pairs;
     if (pairs > 0 && tally->cpu_ns >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "spread.h"
 
-/* The number-th smallest, from 0. Rounds are few. */
+/* The number-th smallest value, from 0. There are few values. */
 static double smallest(const double *values, int count, int number)
 {
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spread.h - what several rounds say: the median, and how far they are apart. */
+/* spread.h - the median and the range of several rounds. */
 #ifndef BENCH_SPREAD_H
 #define BENCH_SPREAD_H
 
@@ -7,7 +7,7 @@ struct bench_spread {
     double median, min, max;
 };
 
-/* Of count values, at least one. */
+/* count: at least 1. */
 struct bench_spread bench_spread_of(const double *values, int count);
 
 #endif

@@ -27,5 +27,5 @@ void bench_sleep_exactly_ns(int64_t ns)
         return;
     (void)prctl(PR_SET_TIMERSLACK, 1);
     bench_sleep_ns(ns);
-    (void)prctl(PR_SET_TIMERSLACK, 0); /* what is measured waits as in any program */
+    (void)prctl(PR_SET_TIMERSLACK, 0); /* the measured code sleeps as in any program */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stopwatch.h - CLOCK_MONOTONIC, the same in all processes of a run. */
+/* stopwatch.h - CLOCK_MONOTONIC, which is the same in all processes of a run. */
 #ifndef BENCH_STOPWATCH_H
 #define BENCH_STOPWATCH_H
 
@@ -12,7 +12,7 @@
 int64_t bench_now_ns(void);
 void bench_sleep_ns(int64_t ns);
 
-/* Without the 50 us by which the kernel may let a timer be late. */
+/* Sleeps without the 50 us by which the kernel may delay a timer. */
 void bench_sleep_exactly_ns(int64_t ns);
 
 #endif

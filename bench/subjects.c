@@ -9,14 +9,14 @@
 #define MANY (BENCH_FITS_ALONE | BENCH_FITS_OWN)
 #define ONE  (BENCH_FITS_ONE)
 
-/* The first of a store that fits a workload is what the store's figures are divided by. */
+/* The store's figures are divided by the figures of its first limit that fits the workload. */
 static const struct {
     enum bench_kind kind;
-    const char *label; /* "%d": so many nodes */
+    const char *label; /* "%d": the number of nodes */
     const struct bench_work *work;
     unsigned fits;
 } limits[] = {
-    {BENCH_MEMORY, "condition variables", &bench_work_fifo, BENCH_FITS_CREW},
+    {BENCH_MEMORY, "condition variables", &bench_work_fifo, BENCH_FITS_THREADS},
     {BENCH_SQLITE, "bare SQLite", &bench_work_sqlite, MANY | BENCH_FITS_OPEN},
     {BENCH_REDIS, "bare hiredis", &bench_work_redis, MANY},
     {BENCH_REDIS, "bare hiredis, with a fence", &bench_work_redis_fence, MANY},
@@ -40,7 +40,7 @@ static const struct {
      BENCH_FITS_ALONE | ONE},
 };
 
-static int same_place(const struct bench_subject *one, const struct bench_subject *other)
+static int same_address(const struct bench_subject *one, const struct bench_subject *other)
 {
     struct bench_address a, b;
 
@@ -88,13 +88,13 @@ int bench_subjects_add(struct bench_subjects *subjects, const char *text, char *
         return -1;
     }
     for (int i = subjects->count - 1; i >= 0; i--)
-        if (same_place(&subjects->all[i], subject))
+        if (same_address(&subjects->all[i], subject))
             subject->group = subjects->all[i].group;
     subjects->count++;
     return 0;
 }
 
-/* A new one for the place of a store; NULL: there is no room. */
+/* A new subject at the address of a store; NULL: there is no room. */
 static struct bench_subject *beside(struct bench_subjects *subjects,
                                     const struct bench_subject *store, enum bench_role role,
                                     const char *label)
@@ -113,8 +113,8 @@ static struct bench_subject *beside(struct bench_subjects *subjects,
     return subject;
 }
 
-/* Stores that are the first at their address, and that a bare connection can speak with. */
-static int is_a_place(const struct bench_subjects *subjects, int i)
+/* True for the first store at an address, if a bare connection can use it. */
+static int is_compared(const struct bench_subjects *subjects, int i)
 {
     struct bench_address address;
 
@@ -129,7 +129,7 @@ void bench_subjects_add_limits(struct bench_subjects *subjects)
     for (int i = 0; i < stores; i++) {
         const struct bench_subject *store = &subjects->all[i];
 
-        for (size_t k = 0; is_a_place(subjects, i) && k < sizeof limits / sizeof limits[0]; k++) {
+        for (size_t k = 0; is_compared(subjects, i) && k < sizeof limits / sizeof limits[0]; k++) {
             struct bench_address address;
             struct bench_subject *limit = NULL;
             char label[BENCH_LABEL_SIZE];
@@ -156,7 +156,7 @@ void bench_subjects_add_rivals(struct bench_subjects *subjects)
     int stores = subjects->count;
 
     for (int i = 0; i < stores; i++) {
-        for (int k = 0; is_a_place(subjects, i) && k < bench_rival_count; k++) {
+        for (int k = 0; is_compared(subjects, i) && k < bench_rival_count; k++) {
             const struct bench_rival *rival = &bench_rivals[k];
             struct bench_subject *subject = NULL;
             struct bench_address address;

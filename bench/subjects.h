@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* subjects.h - who is measured: the stores that were asked for, their limits and their rivals. */
+/* subjects.h - the stores that were asked for, their limits and their rivals. */
 #ifndef BENCH_SUBJECTS_H
 #define BENCH_SUBJECTS_H
 
@@ -15,7 +15,7 @@ struct bench_subjects {
 /* "URI" or "LABEL=URI". 0, or -1 and why of BENCH_WHY_SIZE: no URI, or too many. */
 int bench_subjects_add(struct bench_subjects *subjects, const char *text, char *why);
 
-/* What the stores that are there are made of; other libraries on the same stores. */
+/* Add limits, which are the bare parts of these stores, and other libraries on the same stores. */
 void bench_subjects_add_limits(struct bench_subjects *subjects);
 void bench_subjects_add_rivals(struct bench_subjects *subjects);
 

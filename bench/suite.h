@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suite.h - workloads with names, and targets: which figure of which case is to be at least, or at
- * most, how much, or how much of another case's figure of the same round.
+ * suite.h - named workloads, and targets. A target is a bound for the figure of a case, or for its
+ * ratio to another case's figure of the same round.
  */
 #ifndef BENCH_SUITE_H
 #define BENCH_SUITE_H
 
 #include "plan.h"
 
-/* What --threads and its kin say. */
+/* The values of --threads and similar options. */
 struct bench_size {
     int threads, processes, readers, leases;
     int64_t held_ns, pause_ns;
@@ -16,16 +16,16 @@ struct bench_size {
 
 extern const struct bench_size bench_size_default;
 
-/* The workload of that name in this size, with no more workers than a crew has. 0, or -1: there is
- * none. */
+/* The workload with this name in this size, with at most BENCH_WORKERS_MAX workers. 0, or -1: there
+ * is none. */
 int bench_workload_named(const char *name, const struct bench_size *size,
                          struct bench_workload *workload);
 
-/* The number-th name, with what it means; NULL: there are no more. */
+/* The number-th name and its meaning; NULL: there are no more. */
 const char *bench_workload_name(int number, const char **meaning);
 
-/* Everything that the targets and the plots of docs/benchmarks.md need, for stores with the labels
- * that scripts/bench gives them. */
+/* Adds all cases for the targets and the plots of docs/benchmarks.md, for stores with the labels of
+ * scripts/bench. */
 extern const struct bench_workload bench_suite[];
 extern const int bench_suite_count;
 
@@ -46,11 +46,11 @@ struct bench_target {
 extern const struct bench_target bench_targets[];
 extern const int bench_target_count;
 
-/* Zero: the cases that it takes were left out, or it could not be measured. */
+/* Zero: its cases were left out, or could not be measured. */
 int bench_target_spread(const struct bench_target *target, const struct bench_plan *plan,
                         struct bench_spread *spread);
 
-/* By the median. */
+/* Judges the median. */
 int bench_target_met(const struct bench_target *target, const struct bench_spread *spread);
 
 #endif

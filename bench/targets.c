@@ -20,8 +20,9 @@
 #define PGROWS    (1u << BENCH_POSTGRESQL)
 #define PGSESSION (1u << BENCH_POSTGRESQL_SESSION)
 #define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS)
-#define SERVED \
-    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | PGSESSION) /* to several processes */
+#define SERVED                                            \
+    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | \
+     PGSESSION) /* stores of several processes */
 
 /* Names of workloads. */
 #define ALONE    "1 thread"
@@ -29,7 +30,7 @@
 #define APART    "8 processes, 8 names"
 #define PASSING  "hand-off to another process"
 #define PUSHING  "8 processes, 1 name, 1 ms + 1 ms"
-#define TURNS    "8 threads, 1 name, 1 ms + 1 ms"
+#define PAUSING  "8 threads, 1 name, 1 ms + 1 ms"
 #define EMPTY    "8 threads, 1 name, empty"
 #define HUNDRED  "100 waiters in 20 processes, 5 ms"
 #define ASLEEP   "99 waiters asleep in 20 processes"
@@ -76,7 +77,7 @@ const struct bench_workload bench_suite[] = {
      .load = {.processes = 2, .threads = 1, .one_name = 1, .loop = BENCH_HANDOFF, .held_ns = MS},
      .kinds = SERVED,
      .rivals = 1},
-    {.name = PUSHING, /* long enough for shares to mean something */
+    {.name = PUSHING, /* so long that shares have a meaning */
      .load = {.processes = 8,
               .threads = 1,
               .one_name = 1,
@@ -85,7 +86,7 @@ const struct bench_workload bench_suite[] = {
               .duration_ns = S},
      .kinds = SERVED,
      .rivals = 1},
-    {.name = TURNS,
+    {.name = PAUSING,
      .load = {.processes = 1, .threads = 8, .one_name = 1, .held_ns = MS, .pause_ns = MS}},
     {.name = EMPTY, .load = {.processes = 1, .threads = 8, .one_name = 1}},
     {.name = MIX,
@@ -129,7 +130,7 @@ const int bench_suite_count = (int)(sizeof bench_suite / sizeof bench_suite[0]);
     {                                                                           \
         id, text, unit, 0, bound, {subject, workload, metric}, NOTHING, NOTHING \
     }
-/* Of a limit under the same workload. */
+/* The bound is a part of a limit under the same workload. */
 #define LEAST_OF(id, text, bound, subject, limit, workload, metric)                              \
     {                                                                                            \
         id, text, "x", 1, bound, {subject, workload, metric}, {limit, workload, metric}, NOTHING \
@@ -169,10 +170,10 @@ const struct bench_target bench_targets[] = {
     LEAST("P6", "MariaDB sessions, the same load", "/s", 840, "mysql, sessions", PUSHING,
           BENCH_RATE),
     LEAST("P6", "SQLite, the same load", "/s", 840, "sqlite", PUSHING, BENCH_RATE),
-    LEAST("P7", "Redis, 8 threads, 1 ms + 1 ms", "/s", 890, "redis", TURNS, BENCH_RATE),
-    LEAST("P7", "memory, 8 threads, 1 ms + 1 ms", "/s", 890, "memory", TURNS, BENCH_RATE),
-    LEAST("P7", "SQLite, 8 threads, 1 ms + 1 ms", "/s", 890, "sqlite", TURNS, BENCH_RATE),
-    LEAST("P7", "MariaDB rows, 8 threads, 1 ms + 1 ms", "/s", 890, "mysql", TURNS, BENCH_RATE),
+    LEAST("P7", "Redis, 8 threads, 1 ms + 1 ms", "/s", 890, "redis", PAUSING, BENCH_RATE),
+    LEAST("P7", "memory, 8 threads, 1 ms + 1 ms", "/s", 890, "memory", PAUSING, BENCH_RATE),
+    LEAST("P7", "SQLite, 8 threads, 1 ms + 1 ms", "/s", 890, "sqlite", PAUSING, BENCH_RATE),
+    LEAST("P7", "MariaDB rows, 8 threads, 1 ms + 1 ms", "/s", 890, "mysql", PAUSING, BENCH_RATE),
     LEAST("P7", "Redis, 8 threads, empty", "/s", 50000, "redis", EMPTY, BENCH_RATE),
     LEAST("P7", "memory, 8 threads, empty", "/s", 70000, "memory", EMPTY, BENCH_RATE),
     LEAST("P7", "SQLite, 8 threads, empty", "/s", 70000, "sqlite", EMPTY, BENCH_RATE),
@@ -230,7 +231,7 @@ const struct bench_target bench_targets[] = {
 };
 const int bench_target_count = (int)(sizeof bench_targets / sizeof bench_targets[0]);
 
-/* Of the file that the library was loaded from, in KB; negative: not known. */
+/* The size of the library's file in KB; negative: unknown. */
 static double library_kb(void)
 {
     Dl_info info;

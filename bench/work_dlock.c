@@ -5,19 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAIT_MS 30000 /* longer than anything takes that works */
+#define WAIT_MS 30000 /* longer than any step of a working run */
 
 static void why_fill(char *why, const char *what, const struct dlock_error *err)
 {
     (void)snprintf(why, BENCH_WHY_SIZE, "%s: %.200s", what, err->message);
 }
 
-static void *dlock_process_open(const struct bench_place *place, char *why)
+static void *dlock_process_open(const struct bench_config *config, char *why)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
 
-    if (dlock_client_open(place->uri, NULL, &client, &err) == DLOCK_OK)
+    if (dlock_client_open(config->uri, NULL, &client, &err) == DLOCK_OK)
         return client;
     why_fill(why, "open", &err);
     return NULL;
@@ -28,20 +28,20 @@ static void dlock_process_close(void *process)
     dlock_client_close(process);
 }
 
-static void *dlock_join(void *process, const struct bench_place *place, int index, char *why)
+static void *dlock_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock *lock = NULL;
     char name[48];
 
-    (void)snprintf(name, sizeof name, "bench-%d-%d", place->run, place->one_name ? 0 : index);
+    (void)snprintf(name, sizeof name, "bench-%d-%d", config->run, config->one_name ? 0 : index);
     if (dlock_new(process, name, strlen(name), NULL, &lock, &err) == DLOCK_OK)
         return lock;
     why_fill(why, "new", &err);
     return NULL;
 }
 
-static void dlock_leave(void *worker)
+static void dlock_end(void *worker)
 {
     dlock_free(worker);
 }
@@ -84,8 +84,8 @@ static int dlock_holds(const void *worker)
 const struct bench_work bench_work_dlock = {
     .open = dlock_process_open,
     .close = dlock_process_close,
-    .join = dlock_join,
-    .leave = dlock_leave,
+    .begin = dlock_begin,
+    .end = dlock_end,
     .lock = dlock_take,
     .rdlock = dlock_take_shared,
     .unlock = dlock_give,

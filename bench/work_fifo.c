@@ -6,25 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SEATS 64 /* a condition variable for each, so that nobody is woken in vain */
+#define SLOTS 64 /* condition variables, one a waiter: no thread is woken in vain */
 
 struct fifo {
     pthread_mutex_t mutex;
-    pthread_cond_t called[SEATS];
-    uint64_t next, turn;
+    pthread_cond_t called[SLOTS];
+    uint64_t next, holder;
 };
 
-static void *fifo_open(const struct bench_place *place, char *why)
+static void *fifo_open(const struct bench_config *config, char *why)
 {
     struct fifo *fifo = calloc(1, sizeof *fifo);
 
-    (void)place;
+    (void)config;
     if (fifo == NULL) {
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
     (void)pthread_mutex_init(&fifo->mutex, NULL);
-    for (int i = 0; i < SEATS; i++)
+    for (int i = 0; i < SLOTS; i++)
         (void)pthread_cond_init(&fifo->called[i], NULL);
     return fifo;
 }
@@ -33,21 +33,21 @@ static void fifo_close(void *process)
 {
     struct fifo *fifo = process;
 
-    for (int i = 0; i < SEATS; i++)
+    for (int i = 0; i < SLOTS; i++)
         (void)pthread_cond_destroy(&fifo->called[i]);
     (void)pthread_mutex_destroy(&fifo->mutex);
     free(fifo);
 }
 
-static void *fifo_join(void *process, const struct bench_place *place, int index, char *why)
+static void *fifo_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    (void)place;
+    (void)config;
     (void)index;
     (void)why;
     return process;
 }
 
-static void fifo_leave(void *worker)
+static void fifo_end(void *worker)
 {
     (void)worker;
 }
@@ -60,8 +60,8 @@ static int fifo_lock(void *worker, char *why)
     (void)why;
     (void)pthread_mutex_lock(&fifo->mutex);
     ticket = fifo->next++;
-    while (fifo->turn != ticket)
-        (void)pthread_cond_wait(&fifo->called[ticket % SEATS], &fifo->mutex);
+    while (fifo->holder != ticket)
+        (void)pthread_cond_wait(&fifo->called[ticket % SLOTS], &fifo->mutex);
     (void)pthread_mutex_unlock(&fifo->mutex);
     return 0;
 }
@@ -72,8 +72,8 @@ static int fifo_unlock(void *worker, char *why)
 
     (void)why;
     (void)pthread_mutex_lock(&fifo->mutex);
-    fifo->turn++;
-    (void)pthread_cond_broadcast(&fifo->called[fifo->turn % SEATS]);
+    fifo->holder++;
+    (void)pthread_cond_broadcast(&fifo->called[fifo->holder % SLOTS]);
     (void)pthread_mutex_unlock(&fifo->mutex);
     return 0;
 }
@@ -81,8 +81,8 @@ static int fifo_unlock(void *worker, char *why)
 const struct bench_work bench_work_fifo = {
     .open = fifo_open,
     .close = fifo_close,
-    .join = fifo_join,
-    .leave = fifo_leave,
+    .begin = fifo_begin,
+    .end = fifo_end,
     .lock = fifo_lock,
     .unlock = fifo_unlock,
 };

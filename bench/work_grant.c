@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys: the lock, its queue. Argument: who asks. */
+/* Keys: the lock, its queue. Argument: the owner. */
 static const char acquire_script[] =
     "if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 30000) then return 1 end "
     "redis.call('rpush', KEYS[2], ARGV[1]) return 0";
@@ -23,7 +23,7 @@ struct worker {
     char acquire[41], release[41];
 };
 
-static void grant_leave(void *arg)
+static void grant_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -34,22 +34,22 @@ static void grant_leave(void *arg)
     free(worker);
 }
 
-static void *grant_join(void *process, const struct bench_place *place, int index, char *why)
+static void *grant_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
-    int name = place->one_name ? 0 : index;
+    int name = config->one_name ? 0 : index;
 
     if (worker == NULL) {
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
-    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", place->run, name);
-    (void)snprintf(worker->queue, sizeof worker->queue, "bench-%d-%d-queue", place->run, name);
-    (void)snprintf(worker->channel, sizeof worker->channel, "bench-%d-%d-for-%d", place->run, name,
+    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", config->run, name);
+    (void)snprintf(worker->queue, sizeof worker->queue, "bench-%d-%d-queue", config->run, name);
+    (void)snprintf(worker->channel, sizeof worker->channel, "bench-%d-%d-for-%d", config->run, name,
                    index);
-    worker->context = bench_bare_dial(process, 0, why);
+    worker->context = bench_bare_connect(process, 0, why);
     if (worker->context != NULL)
-        worker->subscriber = bench_bare_dial(process, 0, why);
+        worker->subscriber = bench_bare_connect(process, 0, why);
     if (worker->subscriber != NULL &&
         bench_bare_load(worker->context, acquire_script, worker->acquire, why) &&
         bench_bare_load(worker->context, release_script, worker->release, why) &&
@@ -57,7 +57,7 @@ static void *grant_join(void *process, const struct bench_place *place, int inde
                          redisCommand(worker->subscriber, "SUBSCRIBE %s", worker->channel),
                          REDIS_REPLY_ARRAY, NULL, why))
         return worker;
-    grant_leave(worker);
+    grant_end(worker);
     return NULL;
 }
 
@@ -98,8 +98,8 @@ static int grant_unlock(void *arg, char *why)
 const struct bench_work bench_work_grant = {
     .open = bench_address_open,
     .close = free,
-    .join = grant_join,
-    .leave = grant_leave,
+    .begin = grant_begin,
+    .end = grant_end,
     .lock = grant_lock,
     .unlock = grant_unlock,
 };

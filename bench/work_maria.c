@@ -15,10 +15,10 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS " TABLE " (name VARBINARY(255) PRIMARY KEY, fence BIGINT NOT NULL,"
     " token VARBINARY(40) NOT NULL, until_us BIGINT NOT NULL) ENGINE=InnoDB";
 
-/* What is made of a pair: up to three statements for a lock, and two for an unlock. */
+/* The statements of a pair: up to three for a lock, and two for an unlock. */
 struct recipe {
     const char *lock[3], *unlock[2];
-    int second; /* of those of lock, which goes over a second connection; 0: none */
+    int second; /* the index of the statement of lock for the second connection; 0: none */
 };
 
 static const struct recipe update_recipe = {
@@ -47,9 +47,9 @@ struct worker {
     struct bench_statement lock[3], unlock[2];
 };
 
-static int name_of(char *name, size_t size, const struct bench_place *place, int index)
+static int name_of(char *name, size_t size, const struct bench_config *config, int index)
 {
-    return snprintf(name, size, "bench-%d-%d", place->run, place->one_name ? 0 : index);
+    return snprintf(name, size, "bench-%d-%d", config->run, config->one_name ? 0 : index);
 }
 
 static int row_make(MYSQL *maria, const char *name, char *why)
@@ -62,20 +62,20 @@ static int row_make(MYSQL *maria, const char *name, char *why)
     return bench_maria_do(maria, text, why);
 }
 
-/* The table, and the rows of a name that all take or of the first worker. */
-static int maria_prepare(const struct bench_place *place, char *why)
+/* Makes the table, and the rows of the common name or of the first worker. */
+static int maria_prepare(const struct bench_config *config, char *why)
 {
     struct bench_address address;
     char name[64];
     MYSQL *maria = NULL;
     int rc = -1;
 
-    if (bench_address_parse(place->uri, &address) != 0)
+    if (bench_address_parse(config->uri, &address) != 0)
         return -1;
-    maria = bench_maria_dial(&address, why);
+    maria = bench_maria_connect(&address, why);
     if (maria == NULL)
         return -1;
-    (void)name_of(name, sizeof name, place, 0);
+    (void)name_of(name, sizeof name, config, 0);
     rc = bench_maria_do(maria, schema, why);
     if (rc == 0)
         rc = bench_maria_do(maria, "DELETE FROM " TABLE, why);
@@ -85,7 +85,7 @@ static int maria_prepare(const struct bench_place *place, char *why)
     return rc;
 }
 
-static void maria_leave(void *arg)
+static void maria_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -114,7 +114,7 @@ static int recipe_open(struct worker *worker, const struct recipe *recipe, char 
 }
 
 static struct worker *worker_new(const struct bench_address *address,
-                                 const struct bench_place *place, int index, char *why)
+                                 const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
 
@@ -122,49 +122,49 @@ static struct worker *worker_new(const struct bench_address *address,
         (void)bench_maria_failed(NULL, why);
         return NULL;
     }
-    (void)name_of(worker->name, sizeof worker->name, place, index);
+    (void)name_of(worker->name, sizeof worker->name, config, index);
     worker->texts[0] = worker->name;
-    worker->maria = bench_maria_dial(address, why);
+    worker->maria = bench_maria_connect(address, why);
     if (worker->maria != NULL)
         return worker;
     free(worker);
     return NULL;
 }
 
-static void *recipe_join(const struct recipe *recipe, void *process,
-                         const struct bench_place *place, int index, char *why)
+static void *recipe_begin(const struct recipe *recipe, void *process,
+                          const struct bench_config *config, int index, char *why)
 {
-    struct worker *worker = worker_new(process, place, index, why);
+    struct worker *worker = worker_new(process, config, index, why);
 
     if (worker == NULL)
         return NULL;
     if (recipe->second != 0)
-        worker->second = bench_maria_dial(process, why);
+        worker->second = bench_maria_connect(process, why);
     if ((recipe->second == 0 || worker->second != NULL) &&
         row_make(worker->maria, worker->name, why) == 0 && recipe_open(worker, recipe, why) == 0)
         return worker;
-    maria_leave(worker);
+    maria_end(worker);
     return NULL;
 }
 
-static void *update_join(void *process, const struct bench_place *place, int index, char *why)
+static void *update_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&update_recipe, process, place, index, why);
+    return recipe_begin(&update_recipe, process, config, index, why);
 }
 
-static void *getlock_join(void *process, const struct bench_place *place, int index, char *why)
+static void *getlock_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&getlock_recipe, process, place, index, why);
+    return recipe_begin(&getlock_recipe, process, config, index, why);
 }
 
-static void *session_join(void *process, const struct bench_place *place, int index, char *why)
+static void *session_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&session_recipe, process, place, index, why);
+    return recipe_begin(&session_recipe, process, config, index, why);
 }
 
-static void *text_join(void *process, const struct bench_place *place, int index, char *why)
+static void *text_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return worker_new(process, place, index, why);
+    return worker_new(process, config, index, why);
 }
 
 static int maria_lock(void *arg, char *why)
@@ -209,13 +209,13 @@ static int text_unlock(void *arg, char *why)
                     " AND token = '" TOKEN "'", why);
 }
 
-#define MARIA(join_, lock_, unlock_)                                                          \
-    {                                                                                         \
-        .prepare = maria_prepare, .open = bench_address_open, .close = free, .join = (join_), \
-        .leave = maria_leave, .lock = (lock_), .unlock = (unlock_),                           \
+#define MARIA(begin_, lock_, unlock_)                                                           \
+    {                                                                                           \
+        .prepare = maria_prepare, .open = bench_address_open, .close = free, .begin = (begin_), \
+        .end = maria_end, .lock = (lock_), .unlock = (unlock_),                                 \
     }
 
-const struct bench_work bench_work_maria_update = MARIA(update_join, maria_lock, maria_unlock);
-const struct bench_work bench_work_maria_getlock = MARIA(getlock_join, maria_lock, maria_unlock);
-const struct bench_work bench_work_maria_session = MARIA(session_join, maria_lock, maria_unlock);
-const struct bench_work bench_work_maria_text = MARIA(text_join, text_lock, text_unlock);
+const struct bench_work bench_work_maria_update = MARIA(update_begin, maria_lock, maria_unlock);
+const struct bench_work bench_work_maria_getlock = MARIA(getlock_begin, maria_lock, maria_unlock);
+const struct bench_work bench_work_maria_session = MARIA(session_begin, maria_lock, maria_unlock);
+const struct bench_work bench_work_maria_text = MARIA(text_begin, text_lock, text_unlock);

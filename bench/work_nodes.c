@@ -15,7 +15,7 @@ struct worker {
     char key[48], sha[41];
 };
 
-static void nodes_leave(void *arg)
+static void nodes_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -24,7 +24,7 @@ static void nodes_leave(void *arg)
     free(worker);
 }
 
-static void *nodes_join(void *process, const struct bench_place *place, int index, char *why)
+static void *nodes_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     const struct bench_address *address = process;
     struct worker *worker = calloc(1, sizeof *worker);
@@ -33,10 +33,10 @@ static void *nodes_join(void *process, const struct bench_place *place, int inde
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
-    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", place->run,
-                   place->one_name ? 0 : index);
+    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", config->run,
+                   config->one_name ? 0 : index);
     for (int i = 0; i < address->hosts; i++) {
-        redisContext *node = bench_bare_dial(address, i, why);
+        redisContext *node = bench_bare_connect(address, i, why);
 
         if (node == NULL)
             break;
@@ -46,11 +46,11 @@ static void *nodes_join(void *process, const struct bench_place *place, int inde
     }
     if (worker->count == address->hosts && worker->sha[0] != '\0')
         return worker;
-    nodes_leave(worker);
+    nodes_end(worker);
     return NULL;
 }
 
-/* Of one node that has something to read. 1: it said yes; 0: not all is there; -1: no. */
+/* Reads the answer of one node. 1: yes; 0: the answer is incomplete; -1: no. */
 static int answer(redisContext *node, int type, char *why)
 {
     void *reply = NULL;
@@ -120,8 +120,8 @@ static int nodes_unlock(void *arg, char *why)
 const struct bench_work bench_work_nodes = {
     .open = bench_address_open,
     .close = free,
-    .join = nodes_join,
-    .leave = nodes_leave,
+    .begin = nodes_begin,
+    .end = nodes_end,
     .lock = nodes_lock,
     .unlock = nodes_unlock,
 };

@@ -104,15 +104,15 @@ static int row_make(PGconn *conn, const char *name, char *why)
 }
 
 /* The tables and functions, once for all workers. */
-static int postgresql_prepare(const struct bench_place *place, char *why)
+static int postgresql_prepare(const struct bench_config *config, char *why)
 {
     struct bench_address address;
     PGconn *conn = NULL;
     int rc = -1;
 
-    if (bench_address_parse(place->uri, &address) != 0)
+    if (bench_address_parse(config->uri, &address) != 0)
         return -1;
-    conn = bench_postgresql_dial(&address, why);
+    conn = bench_postgresql_connect(&address, why);
     if (conn == NULL)
         return -1;
     rc = bench_postgresql_do(conn, "SET client_min_messages = warning", why);
@@ -124,7 +124,7 @@ static int postgresql_prepare(const struct bench_place *place, char *why)
     return rc;
 }
 
-static void postgresql_leave(void *arg)
+static void postgresql_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -134,7 +134,7 @@ static void postgresql_leave(void *arg)
 }
 
 static struct worker *worker_new(const struct bench_address *address,
-                                 const struct bench_place *place, int index, char *why)
+                                 const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
 
@@ -142,67 +142,67 @@ static struct worker *worker_new(const struct bench_address *address,
         (void)bench_postgresql_failed(NULL, why);
         return NULL;
     }
-    (void)snprintf(worker->name, sizeof worker->name, "bench-%d-%d", place->run,
-                   place->one_name ? 0 : index);
-    (void)snprintf(worker->token, sizeof worker->token, "bench_%d_%d", place->run, index);
-    worker->conn = bench_postgresql_dial(address, why);
+    (void)snprintf(worker->name, sizeof worker->name, "bench-%d-%d", config->run,
+                   config->one_name ? 0 : index);
+    (void)snprintf(worker->token, sizeof worker->token, "bench_%d_%d", config->run, index);
+    worker->conn = bench_postgresql_connect(address, why);
     if (worker->conn != NULL && row_make(worker->conn, worker->name, why) == 0)
         return worker;
-    postgresql_leave(worker);
+    postgresql_end(worker);
     return NULL;
 }
 
-static struct worker *recipe_join(const struct recipe *recipe, const struct bench_address *address,
-                                  const struct bench_place *place, int index, char *why)
+static struct worker *recipe_begin(const struct recipe *recipe, const struct bench_address *address,
+                                   const struct bench_config *config, int index, char *why)
 {
-    struct worker *worker = worker_new(address, place, index, why);
+    struct worker *worker = worker_new(address, config, index, why);
 
     if (worker == NULL)
         return NULL;
     if (bench_postgresql_prepare(worker->conn, "lock", recipe->lock, why) == 0 &&
         bench_postgresql_prepare(worker->conn, "unlock", recipe->unlock, why) == 0)
         return worker;
-    postgresql_leave(worker);
+    postgresql_end(worker);
     return NULL;
 }
 
-static void *update_join(void *process, const struct bench_place *place, int index, char *why)
+static void *update_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&update_recipe, process, place, index, why);
+    return recipe_begin(&update_recipe, process, config, index, why);
 }
 
-static void *function_join(void *process, const struct bench_place *place, int index, char *why)
+static void *function_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&function_recipe, process, place, index, why);
+    return recipe_begin(&function_recipe, process, config, index, why);
 }
 
-static void *advisory_join(void *process, const struct bench_place *place, int index, char *why)
+static void *advisory_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&advisory_recipe, process, place, index, why);
+    return recipe_begin(&advisory_recipe, process, config, index, why);
 }
 
-static void *fence_join(void *process, const struct bench_place *place, int index, char *why)
+static void *fence_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return recipe_join(&fence_recipe, process, place, index, why);
+    return recipe_begin(&fence_recipe, process, config, index, why);
 }
 
-static void *text_join(void *process, const struct bench_place *place, int index, char *why)
+static void *text_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    return worker_new(process, place, index, why);
+    return worker_new(process, config, index, why);
 }
 
-static void *grant_join(void *process, const struct bench_place *place, int index, char *why)
+static void *grant_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    struct worker *worker = recipe_join(&grant_recipe, process, place, index, why);
+    struct worker *worker = recipe_begin(&grant_recipe, process, config, index, why);
     char text[80];
 
     if (worker == NULL)
         return NULL;
     (void)snprintf(text, sizeof text, "LISTEN %s", worker->token);
-    worker->listener = bench_postgresql_dial(process, why);
+    worker->listener = bench_postgresql_connect(process, why);
     if (worker->listener != NULL && bench_postgresql_do(worker->listener, text, why) == 0)
         return worker;
-    postgresql_leave(worker);
+    postgresql_end(worker);
     return NULL;
 }
 
@@ -282,20 +282,20 @@ static int grant_unlock(void *arg, char *why)
     return next[0] == '\0' ? 0 : bench_postgresql_do(worker->conn, text, why);
 }
 
-#define POSTGRESQL(join_, lock_, unlock_)                                                          \
-    {                                                                                              \
-        .prepare = postgresql_prepare, .open = bench_address_open, .close = free, .join = (join_), \
-        .leave = postgresql_leave, .lock = (lock_), .unlock = (unlock_),                           \
+#define POSTGRESQL(begin_, lock_, unlock_)                                              \
+    {                                                                                   \
+        .prepare = postgresql_prepare, .open = bench_address_open, .close = free,       \
+        .begin = (begin_), .end = postgresql_end, .lock = (lock_), .unlock = (unlock_), \
     }
 
 const struct bench_work bench_work_postgresql_update =
-    POSTGRESQL(update_join, postgresql_lock, postgresql_unlock);
+    POSTGRESQL(update_begin, postgresql_lock, postgresql_unlock);
 const struct bench_work bench_work_postgresql_function =
-    POSTGRESQL(function_join, postgresql_lock, postgresql_unlock);
+    POSTGRESQL(function_begin, postgresql_lock, postgresql_unlock);
 const struct bench_work bench_work_postgresql_advisory =
-    POSTGRESQL(advisory_join, postgresql_lock, postgresql_unlock);
+    POSTGRESQL(advisory_begin, postgresql_lock, postgresql_unlock);
 const struct bench_work bench_work_postgresql_fence =
-    POSTGRESQL(fence_join, postgresql_lock, postgresql_unlock);
-const struct bench_work bench_work_postgresql_text = POSTGRESQL(text_join, text_lock, text_unlock);
+    POSTGRESQL(fence_begin, postgresql_lock, postgresql_unlock);
+const struct bench_work bench_work_postgresql_text = POSTGRESQL(text_begin, text_lock, text_unlock);
 const struct bench_work bench_work_postgresql_grant =
-    POSTGRESQL(grant_join, grant_lock, grant_unlock);
+    POSTGRESQL(grant_begin, grant_lock, grant_unlock);

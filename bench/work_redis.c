@@ -14,7 +14,7 @@
 #define SPIN_NS (50 * BENCH_NS_PER_US)
 #define DEPTH   64
 
-/* The least that gives a number with a lock: later ones are greater. */
+/* The shortest script for a lock with a fence, a number that rises. */
 #define TAKE                                                                           \
     "local fence = redis.call('incr', KEYS[2])"                                        \
     " if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 30000) then return fence end" \
@@ -27,7 +27,7 @@ struct worker {
     char take[41]; /* of TAKE */
 };
 
-static void *redis_join(void *process, const struct bench_place *place, int index, char *why)
+static void *redis_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
 
@@ -35,16 +35,16 @@ static void *redis_join(void *process, const struct bench_place *place, int inde
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
-    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", place->run,
-                   place->one_name ? 0 : index);
-    worker->context = bench_bare_dial(process, 0, why);
+    (void)snprintf(worker->key, sizeof worker->key, "bench-%d-%d", config->run,
+                   config->one_name ? 0 : index);
+    worker->context = bench_bare_connect(process, 0, why);
     if (worker->context != NULL)
         return worker;
     free(worker);
     return NULL;
 }
 
-static void redis_leave(void *arg)
+static void redis_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -89,23 +89,23 @@ static int once_unlock(void *arg, char *why)
         redisCommand(worker->context, "EVAL %s 1 %s " TOKEN, bench_bare_delete, worker->key), why);
 }
 
-static void *loaded_join(void *process, const struct bench_place *place, int index, char *why)
+static void *loaded_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    struct worker *worker = redis_join(process, place, index, why);
+    struct worker *worker = redis_begin(process, config, index, why);
 
     if (worker == NULL || bench_bare_load(worker->context, bench_bare_delete, worker->sha, why))
         return worker;
-    redis_leave(worker);
+    redis_end(worker);
     return NULL;
 }
 
-static void *fence_join(void *process, const struct bench_place *place, int index, char *why)
+static void *fence_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    struct worker *worker = loaded_join(process, place, index, why);
+    struct worker *worker = loaded_begin(process, config, index, why);
 
     if (worker == NULL || bench_bare_load(worker->context, TAKE, worker->take, why))
         return worker;
-    redis_leave(worker);
+    redis_end(worker);
     return NULL;
 }
 
@@ -123,7 +123,7 @@ static int fence_lock(void *arg, char *why)
     return fence > 0 ? 0 : -1;
 }
 
-/* Sends what was appended and looks for the answer, yielding the processor, before it blocks. */
+/* Sends the appended commands and polls for the answer, with sched_yield, before it blocks. */
 static redisReply *spin(redisContext *context)
 {
     int64_t until_ns = bench_now_ns() + SPIN_NS;
@@ -200,8 +200,8 @@ static int pipe_unlock(void *arg, char *why)
 const struct bench_work bench_work_redis = {
     .open = bench_address_open,
     .close = free,
-    .join = loaded_join,
-    .leave = redis_leave,
+    .begin = loaded_begin,
+    .end = redis_end,
     .lock = redis_lock,
     .unlock = redis_unlock,
 };
@@ -209,8 +209,8 @@ const struct bench_work bench_work_redis = {
 const struct bench_work bench_work_redis_fence = {
     .open = bench_address_open,
     .close = free,
-    .join = fence_join,
-    .leave = redis_leave,
+    .begin = fence_begin,
+    .end = redis_end,
     .lock = fence_lock,
     .unlock = redis_unlock,
 };
@@ -218,8 +218,8 @@ const struct bench_work bench_work_redis_fence = {
 const struct bench_work bench_work_redis_once = {
     .open = bench_address_open,
     .close = free,
-    .join = redis_join,
-    .leave = redis_leave,
+    .begin = redis_begin,
+    .end = redis_end,
     .lock = redis_lock,
     .unlock = once_unlock,
 };
@@ -227,8 +227,8 @@ const struct bench_work bench_work_redis_once = {
 const struct bench_work bench_work_redis_spin = {
     .open = bench_address_open,
     .close = free,
-    .join = loaded_join,
-    .leave = redis_leave,
+    .begin = loaded_begin,
+    .end = redis_end,
     .lock = spin_lock,
     .unlock = spin_unlock,
 };
@@ -236,8 +236,8 @@ const struct bench_work bench_work_redis_spin = {
 const struct bench_work bench_work_redis_pipe = {
     .open = bench_address_open,
     .close = free,
-    .join = loaded_join,
-    .leave = redis_leave,
+    .begin = loaded_begin,
+    .end = redis_end,
     .lock = pipe_lock,
     .unlock = pipe_unlock,
     .weight = DEPTH,

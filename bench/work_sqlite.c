@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* As many statements as the sqlite store has in a lock and an unlock that nobody disputes, with the
- * same settings; each of the two changes one page. The row has the least that a lease with a fence
- * needs. */
+/* As many statements as the sqlite store has in an uncontended lock and unlock, with the same
+ * settings; each of the two changes one page. The row has only the columns that a lease with a
+ * fence needs. */
 #include "stopwatch.h"
 #include "work.h"
 
@@ -27,7 +27,7 @@ static const char *const texts[STATEMENTS] = {
     [COMMIT] = "COMMIT",
 };
 
-/* Those of layout.c and db.c in plugins/sqlite. */
+/* As in layout.c and db.c of plugins/sqlite. */
 static const char schema[] =
     "PRAGMA page_size = 1024;"
     "PRAGMA mmap_size = 0;"
@@ -51,17 +51,17 @@ static int failed(const struct worker *worker, const char *what, char *why)
     return -1;
 }
 
-/* The process has nothing of its own; its path is what the workers need. */
-static void *sqlite_open(const struct bench_place *place, char *why)
+/* The process has only the path, for its workers. */
+static void *sqlite_open(const struct bench_config *config, char *why)
 {
-    char *path = strdup(place->uri);
+    char *path = strdup(config->uri);
 
     if (path == NULL)
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
     return path;
 }
 
-static void sqlite_leave(void *arg)
+static void sqlite_end(void *arg)
 {
     struct worker *worker = arg;
 
@@ -71,7 +71,7 @@ static void sqlite_leave(void *arg)
     free(worker);
 }
 
-/* Who changes the journal's mode at the same time as others is not made to wait, but refused. */
+/* SQLite refuses a change of the journal's mode while another one runs, without a wait. */
 static int schema_make(sqlite3 *handle)
 {
     int64_t until_ns = bench_now_ns() + BUSY_MS * BENCH_NS_PER_MS;
@@ -102,7 +102,7 @@ static int connect_to(struct worker *worker, const char *path)
     return rc;
 }
 
-static void *sqlite_join(void *process, const struct bench_place *place, int index, char *why)
+static void *sqlite_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
 
@@ -110,12 +110,12 @@ static void *sqlite_join(void *process, const struct bench_place *place, int ind
         (void)snprintf(why, BENCH_WHY_SIZE, "no memory");
         return NULL;
     }
-    (void)snprintf(worker->name, sizeof worker->name, "bench-%d-%d", place->run,
-                   place->one_name ? 0 : index);
+    (void)snprintf(worker->name, sizeof worker->name, "bench-%d-%d", config->run,
+                   config->one_name ? 0 : index);
     if (connect_to(worker, process) == SQLITE_OK)
         return worker;
     (void)failed(worker, "open", why);
-    sqlite_leave(worker);
+    sqlite_end(worker);
     return NULL;
 }
 
@@ -172,8 +172,8 @@ static int sqlite_unlock(void *arg, char *why)
 const struct bench_work bench_work_sqlite = {
     .open = sqlite_open,
     .close = free,
-    .join = sqlite_join,
-    .leave = sqlite_leave,
+    .begin = sqlite_begin,
+    .end = sqlite_end,
     .lock = sqlite_lock,
     .unlock = sqlite_unlock,
 };

@@ -27,7 +27,7 @@ struct acquire {
     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* of err */
     uint32_t node_count;
     bool nested;              /* INVALID because an enclosing run holds the name */
-    char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: who held the name; "": not known */
+    char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: the holder of the name; "": not known */
     struct dlock_client *client;
     struct dlock *lock;
 
@@ -35,8 +35,8 @@ struct acquire {
     int done; /* an eventfd */
     atomic_bool canceled;
     _Atomic(struct dlock *) waiting; /* for dlock_cancel */
-    pthread_t asker;                 /* of --verbose: prints the holder during the wait */
-    bool asked;                      /* there is an asker */
+    pthread_t asker;                 /* thread of --verbose: prints the holder during the wait */
+    bool asked;                      /* asker was started */
     atomic_bool asker_done;
 };
 

@@ -34,7 +34,7 @@ static const char help[] =
     "      --skip-quietly     exit 0 and print nothing if another owner holds the lock\n"
     "      --status-fd N      write the events of the lock and of CMD to descriptor N\n"
     "      --outcome FILE     write them to a file\n"
-    "  inspect NAME           who holds NAME; exits 0: held, 1: free\n"
+    "  inspect NAME           the holders of NAME; exits 0: held, 1: free\n"
     "  list [PREFIX]          the locks that are held\n"
     "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
     "  backends               the plugins that are installed\n"

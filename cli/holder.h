@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* holder.h - who holds a name, in words for a message. */
+/* holder.h - the holder of a name, as text for a message. */
 #ifndef CLI_HOLDER_H
 #define CLI_HOLDER_H
 

@@ -4,7 +4,8 @@
 #
 # EXCEPTIONS: lines "RULE WHAT..." that are not reported; see house.except. OLD-WORDS: a word a line.
 # TESTS: the files that tests name, one a line. FILE: C files of core, lib, plugins, cli and include,
-# after bare-code.awk and in the layout of clang-format. Prints "RULE<tab>WHAT<tab>complaint" lines.
+# after bare-code.awk and in the layout of clang-format; of files of bench and of Lua scripts, also
+# without comments and strings, only the words are checked. Prints "RULE<tab>WHAT<tab>complaint" lines.
 # The rule "includes" is no complaint: the line says that a folder includes files of another one.
 FILENAME == ARGV[1] { sub(/ *#.*/, ""); excepted[$0] = 1; next }
 FILENAME == ARGV[2] { old_word[$1] = 1; next }
@@ -13,6 +14,20 @@ FILENAME == ARGV[3] { tested[$1] = 1; next }
 FNR == 1 {
     signature = ""
     body = ""
+    named[++named_count] = FILENAME
+    words_only = FILENAME ~ /^bench\/|\.lua$/
+}
+
+{
+    count = split($0, word, /[^A-Za-z0-9_]+/)
+    for (i = 1; i <= count; i++)
+        if (word[i] ~ /^[A-Za-z_]/ && !/^#include/ && !(word[i] in word_file))
+            word_file[word[i]] = FILENAME
+}
+
+words_only { next }
+
+FNR == 1 {
     files[++file_count] = FILENAME
     is_file[FILENAME] = 1
     unit = stem(FILENAME)
@@ -62,7 +77,7 @@ END {
             complain("tested", name, name ": a test says that it tests it, and it is not there")
 }
 
-function stem(path) { sub(/\.[ch]$/, "", path); return path }
+function stem(path) { sub(/\.([ch]|lua)$/, "", path); return path }
 function folder_of(path) { return sub(/\/[^\/]*$/, "", path) ? path : "." }
 function base(path) { sub(/.*\//, "", path); return path }
 
@@ -242,25 +257,21 @@ function check_locked(   i, locks, name, count, word, k, text) {
     }
 }
 
-function check_words(   i, count, part, k, plain) {
-    for (i = 1; i <= use_count; i++) {
-        count = split(tolower(used[i]), part, "_")
-        for (k = 1; k <= count; k++) {
-            plain = part[k]
-            sub(/[0-9]+$/, "", plain)
-            if (!(plain in old_word))
-                sub(/s$/, "", plain)
-            if (plain in old_word && !((plain, used[i]) in said) &&
-                !(("word " plain " " used[i]) in excepted)) {
-                said[plain, used[i]] = 1
-                complain("word", plain, user[i] ": " used[i] ": \"" plain "\" is an old word of docs/glossary.md")
-            }
-        }
-    }
-    for (i = 1; i <= file_count; i++) {
-        count = split(base(stem(files[i])), part, "_")
-        for (k = 1; k <= count; k++)
-            if (part[k] in old_word && !(("word " part[k] " " files[i]) in excepted))
-                complain("word", part[k], files[i] ": \"" part[k] "\" is an old word of docs/glossary.md")
+function check_words(   i, name) {
+    for (name in word_file)
+        check_name(name, name, word_file[name] ": " name)
+    for (i = 1; i <= named_count; i++)
+        check_name(base(stem(named[i])), named[i], named[i])
+}
+
+function check_name(name, what, where,   count, part, k, plain) {
+    count = split(tolower(name), part, "_")
+    for (k = 1; k <= count; k++) {
+        plain = part[k]
+        sub(/[0-9]+$/, "", plain)
+        if (!(plain in old_word))
+            sub(/s$/, "", plain)
+        if (plain in old_word)
+            complain("word", plain " " what, where ": \"" plain "\" is an old word of docs/glossary.md")
     }
 }

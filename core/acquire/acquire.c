@@ -155,14 +155,6 @@ static enum dlock_status fence_check(struct acquire *a)
     return dl_error(a->err, DLOCK_INTERNAL, "fence=on: the store granted without a token");
 }
 
-static enum dlock_status call_trylock(struct acquire *a, struct dl_session *session)
-{
-    enum dlock_status status = dl_dispatch_trylock(a->client->plugin, session->self, session->caps,
-                                                   &a->lock->claim->req, &a->grant, a->err);
-
-    return status == DLOCK_OK ? fence_check(a) : status;
-}
-
 static enum dlock_status call_lock(struct acquire *a, struct dl_session *session)
 {
     enum dlock_status status = watched_set(a, session);
@@ -172,7 +164,7 @@ static enum dlock_status call_lock(struct acquire *a, struct dl_session *session
     status = dl_dispatch_lock(a->client->plugin, session->self, session->caps, &a->lock->claim->req,
                               &a->grant, a->err);
     (void)watched_set(a, NULL);
-    return status == DLOCK_OK ? fence_check(a) : status;
+    return status;
 }
 
 /* Ends the attempt without an unlock. */
@@ -201,7 +193,11 @@ static enum dlock_status try_call(struct acquire *a, struct dl_session *session,
         a->lock->claim->enqueued = true;
     req->deadline_ns =
         blocks ? a->attempt.until_ns : dl_acquire_fsm_answer_until(&a->attempt, sent_ns);
-    status = blocks ? call_lock(a, session) : call_trylock(a, session);
+    status = blocks ? call_lock(a, session)
+                    : dl_dispatch_trylock(a->client->plugin, session->self, session->caps, req,
+                                          &a->grant, a->err);
+    if (status == DLOCK_OK)
+        status = fence_check(a);
     dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
     cancel = status == DLOCK_CANCELED ? watched_set(a, NULL) : DLOCK_OK;
     if (cancel != DLOCK_OK)
@@ -355,14 +351,14 @@ static void step_sleep(struct acquire *a)
         dl_acquire_fsm_slept(&a->attempt, now(a));
 }
 
-/* One try, whatever the answer: the store ends the lease by itself (C4). */
+/* Tries once: if the try fails, the store ends the lease by itself (C4). */
 static void step_return(struct acquire *a)
 {
     dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, a->attempt.until_ns);
     a->begun = false;
     entry_set(a, false);
     (void)pthread_mutex_lock(&a->client->mutex);
-    dl_held_uncount_locked(a->lock); /* the lease may be one that was handed to us */
+    dl_held_uncount_locked(a->lock); /* the lease may have come by a hand-off */
     (void)pthread_mutex_unlock(&a->client->mutex);
     dl_acquire_fsm_returned(&a->attempt, now(a));
 }

@@ -46,12 +46,12 @@ struct dlock_client {
     unsigned calls;                       /* in progress, other than on handles */
     unsigned acquiring;                   /* handles that are being acquired */
     bool shutdown, closed;
-    _Atomic bool unfit; /* the last probe found that the store keeps no lock safely (C16) */
+    _Atomic bool unfit; /* the last probe found that locks in the store are not safe (C16) */
     uint64_t jitter;
 };
 
-/* Whether the store has the capability, one of those that are the same in all sessions [OPN-5].
- * false before the first session. */
+/* True if the store has the capability; false before the first session. Only for a capability that
+ * is the same in all sessions [OPN-5]. */
 static inline bool dl_client_has(const struct dlock_client *client, uint32_t cap)
 {
     const struct dlock_session_info *first = dl_session_pool_first(&client->pool);

@@ -135,7 +135,7 @@ static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
         return status;
     if (lock->claim->req.mode == DLOCK_EXCLUSIVE) {
         if (lock->depth > 0)
-            status = dl_error(err, DLOCK_INVALID, "acquired %u times, by callers who rely on it",
+            status = dl_error(err, DLOCK_INVALID, "acquired %u times, by callers that rely on it",
                               lock->depth + 1);
         else
             dl_held_downgrade_locked(lock);

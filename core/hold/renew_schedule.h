@@ -17,14 +17,14 @@
 
 #define DL_RENEW_BATCH 128
 
-/* An exchange gets at least this time, whatever lease ends meanwhile, and whatever ttl a handle has
- * that holds nothing; the report of a loss may be as much later. */
+/* An exchange has at least this time, even if a lease ends during it, or a handle that holds
+ * nothing has a shorter ttl. So the report of a loss may be late by as much. */
 #define DL_IO_LIMIT_LEAST_NS INT64_C(200000000)
 
 struct dl_renewer {
     struct dl_schedule schedule; /* of handles: the next check of each */
     struct dl_schedule ends;     /* of handles that hold a lease: its end */
-    int64_t io_limit_ns;         /* no handle needs exchanges of others to be shorter */
+    int64_t io_limit_ns;         /* the longest exchange that delays no handle too much */
     int64_t io_limit_set_ns;     /* when io_limit_ns was computed from all handles */
     pthread_t thread;
     bool running, stop;

@@ -166,7 +166,7 @@ static enum dlock_status query_apply(const struct context *ctx, const struct dl_
     return status;
 }
 
-/* The plugin's own option `create`, if it has one, whatever URI and defaults say. */
+/* Sets the plugin's own option `create`, if it has one. It overrides the URI and the defaults. */
 static enum dlock_status create_apply(const struct context *ctx, enum dlock_tri create)
 {
     static char name[] = "create", on[] = "on", off[] = "off";

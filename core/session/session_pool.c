@@ -247,8 +247,8 @@ static void may_ask_locked(struct dl_pool *pool, int64_t now_ns)
         pool->refused_until_ns = now_ns;
 }
 
-/* Notes the result of opening a session. true: the store refuses more sessions, and the caller
- * should wait for one of those that are lent. */
+/* Records the result of opening a session. true: the store refuses more sessions, and the caller
+ * should wait for a session that is lent now. */
 static bool session_opened(struct dl_pool *pool, enum dl_use use, enum dlock_status status,
                            int64_t deadline_ns, const struct dlock_error *err, bool *waited)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each request first removes what has expired, and lets the head of the queue have what is free,
- * whoever asks. */
+/* Each request first removes expired leases and queue entries, and grants a free name to the head
+ * of the queue, also when another handle asks. */
 #include "lib/hex.h"
 #include "lib/time.h"
 #include "queue.h"

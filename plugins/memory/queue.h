@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* queue.h - who holds a name, who waits for it, and who is next. All needs the store's mutex. */
+/* queue.h - the holders of a name, its waiters, and the next of them. All functions need the
+ * store's mutex. */
 #ifndef MEMORY_QUEUE_H
 #define MEMORY_QUEUE_H
 

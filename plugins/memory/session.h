@@ -4,12 +4,12 @@
  *
  *   plugin    the slots, in the order of plugin.h
  *   lease     try, unlock, dequeue, break        renew    extending leases
- *   watch     sleeping until a grant             inspect  who holds what
- *   queue     who holds a name, and who is next  config   the settings of a URI
+ *   watch     sleeping until a grant             inspect  names and holders
+ *   queue     holders and the next waiter        config   the settings of a URI
  *   registry  the stores of this process         store    the names of one store
  *   entry     a queue entry or a lease           waiter   a thread that sleeps
  *
- * A file calls those below it only.
+ * A file calls only files below it.
  */
 #ifndef MEMORY_SESSION_H
 #define MEMORY_SESSION_H

@@ -1,32 +1,32 @@
 -- One attempt to take a name.
 --
 -- KEYS   lock, meta
--- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), lease of a place, channel
---        ('-': none), label, question
--- Returns "fence question": nobody waits
---     or  1, fence, lease, waiters, question
---     or  0, what the holder has left (-1: not known), waiters, 1 if queued, waiters before me,
---         the last fence, question
+-- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), how long a queue entry lasts, channel
+--        ('-': none), label, number of the request
+-- Returns "fence number": granted, and no waiter is queued
+--     or  1, fence, lease, waiters, number
+--     or  0, the time that the holder has left (-1: not known), waiters, 1 if queued, waiters before this one,
+--         the last fence, number
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local place, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local lease = math.min(place, ttl) -- that a grant to the place lasts
-local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms that a queue lasts longer than its places
+local waiter_ttl, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local lease = math.min(waiter_ttl, ttl) -- of a grant to the queue entry
+local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms by which a queue outlives its entries: at least, and when set
 local name = name_at(1)
 local owner = call('GET', name.lock)
 local last_fence = call('HGET', name.meta, 'f')
 
--- Of a lease that is there, though what was kept of it is lost. first: what the entry begins with;
--- nil: the fence.
+-- A new fence for a lease whose record in meta is lost. first: the beginning of the record; nil: the record
+-- begins with the fence.
 local function fence_anew(field, first)
     local fence = fence_next(name.meta)
-    call('HDEL', name.meta, '-') -- lets the rest be written without memory to spare
+    call('HDEL', name.meta, '-') -- a first write that needs no memory: then no later one is refused
     call('HSET', name.meta, 'f', fence, field,
          (first or fence) .. ' ' .. moment .. ' ' .. label)
     meta_keep(name.meta, ttl, true)
     return tonumber(fence)
 end
 
--- Nothing shortens a lease that somebody may rely on.
+-- Nothing shortens a lease: its holder may rely on it.
 local function held_by_me(owner)
     if owner == token then
         local left = call('PTTL', name.lock)
@@ -37,7 +37,7 @@ local function held_by_me(owner)
     end
     local ends = not owner and tonumber(call('ZSCORE', name.readers, token) or 0)
     if ends and ends > now then
-        call('ZREM', name.readers, '-') -- lets the rest be written without memory to spare
+        call('ZREM', name.readers, '-') -- a first write that needs no memory, as above
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token) or fence_anew('r' .. token),
                  math.max(ends - now, ttl) }
@@ -57,7 +57,7 @@ local function take(queued)
     return { 1, tonumber(fence), ttl }
 end
 
--- Nobody passes a live waiter: the first of them gets a free name, whoever asks.
+-- A live waiter is never passed: the first waiter gets a free name, also when another client asks.
 local function try()
     local held = held_by_me(owner)
     if held or owner then
@@ -66,7 +66,7 @@ local function try()
     local head = queue_head(name)
     if head and head ~= token then
         pass_on(name)
-        held = held_by_me() -- among other readers
+        held = held_by_me() -- pass_on grants to several readers
         if held or call('EXISTS', name.lock) == 1 then
             return held
         end
@@ -80,9 +80,10 @@ local function try()
     return nil
 end
 
--- The end of queue and hash is not set anew each time, but that of a queue that has just begun.
+-- Sets when queue and waiters expire: so far ahead that few calls have to. fresh: the queue's key is new, and
+-- has no expiry yet.
 local function queue_keep(ends, fresh)
-    local least, far = now + place + QUEUE_LEAST, now + place + QUEUE_TTL
+    local least, far = now + waiter_ttl + QUEUE_LEAST, now + waiter_ttl + QUEUE_TTL
     ends = fence_read(ends) or 0
     if ends < least then
         call('HSET', name.waiters, 'x', far)
@@ -93,14 +94,15 @@ local function queue_keep(ends, fresh)
     end
 end
 
--- Returns how many wait, and how many of them before me; nil: REFRESH of what has no place.
-local function keep_place()
+-- Adds or refreshes the queue entry. Returns the number of waiters, and of the waiters before this one; nil:
+-- REFRESH without a queue entry.
+local function enqueue()
     local known = call('HMGET', name.waiters, token, 'n', 'x')
     local rank = waiter_read(known[1]) and call('ZRANK', name.queue, token)
     local number = fence_read(known[2]) or
         fence_read(call('ZRANGE', name.queue, -1, -1, 'WITHSCORES')[2]) or 0
     if rank then
-        call('HDEL', name.waiters, '-') -- lets the rest be written without memory to spare
+        call('HDEL', name.waiters, '-') -- a first write that needs no memory, as above
     elseif what == 'REFRESH' then
         waiter_drop(name, token)
         return nil
@@ -108,9 +110,9 @@ local function keep_place()
         number = number + 1
         call('ZADD', name.queue, number, token)
     end
-    meta_keep(name.meta, place)
+    meta_keep(name.meta, waiter_ttl)
     local count = call('ZCARD', name.queue)
-    call('HSET', name.waiters, 'n', number, token, now + place .. ' ' .. mode .. ' ' ..
+    call('HSET', name.waiters, 'n', number, token, now + waiter_ttl .. ' ' .. mode .. ' ' ..
                lease .. ' ' .. #channel .. ' ' .. channel .. ' ' .. label)
     queue_keep(known[3], count == 1)
     rank = rank or count - 1
@@ -121,7 +123,7 @@ local function keep_place()
     return count, rank
 end
 
--- What the present holder has left; of readers the last one counts.
+-- The time that the holder has left; of several readers, the last one's.
 local function holder_left()
     local left = call('PTTL', name.lock)
     if left == -2 then
@@ -133,12 +135,12 @@ end
 
 local result = try()
 if result then
-    local waiting = redis.pcall('ZCARD', name.queue) -- it is held, whatever the queue is
+    local waiting = redis.pcall('ZCARD', name.queue) -- granted, even if the queue's key is foreign
     result[4] = type(waiting) == 'number' and waiting or 0
 else
     local waiting, rank
     if what ~= 'TRY' then
-        waiting, rank = keep_place()
+        waiting, rank = enqueue()
     end
     if waiting then
         result = { 0, holder_left(), waiting - 1, 1, rank, fence_read(last_fence) or 0 }

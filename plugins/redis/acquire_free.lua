@@ -1,5 +1,5 @@
--- Nobody holds the name, and nobody waits for it. The answer is fence and question in one string: a
--- table takes the server longer.
+-- The name has no holder and no waiter. The answer is fence and number in one string: a table takes the
+-- server longer.
 local others = string.sub(KEYS[2], 1, -2) -- see name_at in queue.lua
 if ARGV[2] == 'x' and ARGV[4] ~= 'REFRESH' and
         call('EXISTS', KEYS[1], others .. 'r', others .. 'q') == 0 then

@@ -1,34 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* call.h - one script, run in the server. */
+/* call.h - one command on one of the pool's connections. */
 #ifndef REDIS_CALL_H
 #define REDIS_CALL_H
 
 #include "pool.h"
+#include "resp/command.h"
 #include "resp/keys.h"
+#include "resp/reader.h"
 #include "script.h"
 
-/* Begins a command that runs a script on n names, whose keys must stay where they are, or its twin
- * for key=raw; arguments are added by resp_command_add. */
-struct redis_call {
-    const struct resp_script *script;
-    char count[RESP_DIGITS];
-    char number[RESP_DIGITS];    /* of the request: the last argument, added by redis_call_run */
-    char guarded[2];             /* see pool.h: an argument of those that pass on */
-    bool grants, keeps;          /* see pool.h */
-    int64_t guard_left_ms;       /* set by redis_call_run with BUSY, of what grants */
-    size_t shown;                /* the word of the command that errors call the key */
-    size_t reply_max;            /* bytes of the answer; RESP_REPLY_MAX */
-    redis_validate_fn *validate; /* of the answer, see pool.h */
-    size_t expects;              /* ... */
-    bool foreign;                /* set by redis_call_run: a key is something else than ours */
-    struct resp_command command;
-};
-void redis_call_begin(struct redis_call *call, enum redis_script_id script,
-                      const struct resp_keys *keys, size_t n, redis_validate_fn *validate);
+struct redis_call;
+typedef bool redis_validate_fn(const struct redis_call *call, const redisReply *reply);
 
 /*
- * Runs it. OK and an answer that is no error; UNKNOWN, UNAVAILABLE, BUSY or PROTOCOL of the
- * connection; or what the server's error means. A server that does not know the script is given it.
+ * One command and its answer. A begin function begins the command, the caller adds the arguments
+ * with resp_command_add, redis_call_run runs it.
+ *
+ * While the server of a connection has been up for less than restart_guard, a call that `grants` is
+ * not sent on it (BUSY, with a text). In other calls `guarded`, a word of the command, is "1" then,
+ * and the script passes nothing on; else it is "0".
+ */
+struct redis_call {
+    struct resp_command command;
+    const struct resp_script *script; /* NULL: the command runs no script */
+    char count[RESP_DIGITS];
+    uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
+    char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
+    char guarded[2];
+    bool grants;
+    bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
+    int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` */
+    size_t shown;          /* the word of the command that errors name as the key */
+    size_t reply_max;      /* bytes of the answer; RESP_REPLY_MAX */
+    /* True: an answer that is no error, without its number, has the right form. False: answers may
+     * belong to other requests: PROTOCOL, and no request is answered on that connection any more.
+     */
+    redis_validate_fn *validate;
+    size_t expects; /* for validate */
+    bool foreign;   /* set by redis_call_run: a key has another type */
+};
+
+/* A script on n names, or its variant for key=raw. The keys must not move until redis_call_run. */
+void redis_call_begin(struct redis_call *call, enum redis_script_id script,
+                      const struct resp_keys *keys, size_t n, redis_validate_fn *validate);
+/* A command that runs no script. */
+void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate);
+
+/*
+ * Sends the command and waits for the answer. OK: *out is an answer that is no error, to be freed
+ * by freeReplyObject. UNAVAILABLE, BUSY, or a status of redis_pool_connect: no byte was sent;
+ * UNKNOWN; PROTOCOL; NOMEM; or the status that the server's error means. If the server does not
+ * know the script, the script is sent.
  */
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);

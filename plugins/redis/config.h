@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* config.h - what the URI says; borrows from the target. */
+/* config.h - the settings of the URI; borrows from the target. */
 #ifndef REDIS_CONFIG_H
 #define REDIS_CONFIG_H
 

@@ -4,26 +4,25 @@ local call = redis.call
 local time = call('TIME')
 local moment = time[1] .. string.sub('00000' .. time[2], -6) -- microseconds since 1970, as text
 
-local FENCE_STEP = 32 -- a grant has a number and as many more as are left until the next
-local META_TTL = 86400000 -- ms after the last lease; later the clock keeps the fence rising
-local META_LEAST = 3600000 -- ms; the end is not set anew each time
-local FENCE_END = 2 ^ 53 -- larger ones would not be exact
+local FENCE_STEP = 32 -- a grant has its number, and the numbers up to the next step for hand-offs
+local META_TTL = 86400000 -- ms by which meta outlives a lease; later the clock keeps the fence rising
+local META_LEAST = 3600000 -- ms; only when less is left, the expiry is set again
+local FENCE_END = 2 ^ 53 -- larger numbers are not exact
 
--- The number that a text is; nil: none that we wrote, and as good as lost.
+-- The number in a text; nil: no number that we wrote, which counts as lost.
 local function fence_read(kept)
     local fence = tonumber(kept or '')
     return fence and fence >= 0 and fence < FENCE_END and fence or nil
 end
 
--- The next number, as text, and whether there was none before.
+-- The next fence, as text, and whether there was none before.
 local function fence_next(meta)
     local last = call('HGET', meta, 'f')
     local fence = (fence_read(last) or 0) + FENCE_STEP
     return fence > tonumber(moment) and string.format('%.0f', fence) or moment, not last
 end
 
--- What is known of a name lasts longer than a lease, and than a place in the queue. fresh: it has no
--- end yet.
+-- meta outlives the lease or the queue entry of this length. fresh: meta has no expiry yet.
 local function meta_keep(meta, lease, fresh)
     local left = fresh and 0 or call('PTTL', meta)
     if left < lease + META_LEAST then
@@ -31,8 +30,8 @@ local function meta_keep(meta, lease, fresh)
     end
 end
 
--- The fence is written first, and what makes the holder last: a script that is refused or ends
--- half-way has burned a number at most. kept: meta_keep was called for its place in the queue.
+-- The fence is written first, and the lock last: a script that is refused or ends half-way has used up a
+-- number at most. kept: meta_keep was called for the queue entry.
 local function become_owner(lock, meta, token, lease, label, kept)
     local fence, fresh = fence_next(meta)
     call('HSET', meta, 'f', fence, 'h', token .. ' ' .. moment .. ' ' .. label)

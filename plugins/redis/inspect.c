@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at one name. */
+/* The holders of one name, or of several. */
 #include "inspect.h"
 #include "call.h"
 #include "config.h"
@@ -8,12 +8,12 @@
 
 #include <stdlib.h>
 
-#define PAGE             200 /* readers that one answer tells of */
-#define FEW              8   /* with so many readers a name of several is inspected alone */
+#define PAGE             200 /* readers in one answer */
+#define FEW              8   /* one of several names is inspected alone if it has so many readers */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
-/* The i-th holder of an answer of inspect.lua. False: it makes no sense. */
+/* The i-th holder of an answer of inspect.lua. False: it is malformed. */
 static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *lease)
 {
     size_t at = 1 + i * HOLDER_ELEMENTS;
@@ -57,10 +57,10 @@ static bool name_validate(const redisReply *reply)
     return true;
 }
 
-/* Expects as many as there are names. */
-static bool names_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: the number of names. */
+static bool names_validate(const struct redis_call *call, const redisReply *reply)
 {
-    if (!resp_reply_array(reply, request->expects))
+    if (!resp_reply_array(reply, call->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++)
         if (!name_validate(reply->element[i]))
@@ -78,7 +78,7 @@ static void holders_tell(const redisReply *reply, struct dlock_holder *lease, dl
     }
 }
 
-/* Which of the readers of each name. */
+/* A page of the readers of each name. */
 struct page {
     int64_t most, passed;
 };
@@ -151,7 +151,7 @@ enum dlock_status redis_inspect_names(struct redis_session *session,
             status = redis_inspect_name(session, lease.name, lease.name_len, deadline_ns, fn, arg,
                                         inspected, err);
     }
-    if (reply != NULL) /* what came after it is for names alone */
+    if (reply != NULL) /* set since then by the inspection of a name alone */
         inspected->foreign = false;
     freeReplyObject(reply);
     return status;

@@ -1,13 +1,13 @@
--- The live holders of names, some at a time; changes nothing.
+-- The live holders of names, a page of readers at a time; changes nothing.
 --
 -- KEYS   lock, meta of each
--- ARGV   most readers of a name to be told, how many to pass over, question
--- Returns for each: waiters, and for each holder: mode (x or s), token, left (-1: no end), fence,
--- held for (-1: not known), label; question.
-local OWNER_MAX = 255 -- bytes: with key=raw it may be another program's, and anything
+-- ARGV   the most readers of a name in the answer, how many readers to skip, number of the request
+-- Returns for each name: the number of waiters, and for each holder: mode (x or s), token, time left (-1: no
+-- end), fence, held for (-1: not known), label; then the number
+local OWNER_MAX = 255 -- bytes: with key=raw another program may have written any text
 local PAGE = 500
 
-local function look(name)
+local function inspect(name)
     local result = { 0 }
 
     for first = 0, call('ZCARD', name.queue) - 1, PAGE do
@@ -16,7 +16,7 @@ local function look(name)
         end
     end
 
-    -- The label may have any bytes.
+    -- A label may have any bytes.
     local function holder(mode, token, left, fence, since, label)
         since = since and math.floor((tonumber(moment) - tonumber(since)) / 1000) or -1
         for _, value in ipairs({ mode, token, left, fence_read(fence) or 0, since, label or '' }) do
@@ -45,7 +45,7 @@ end
 
 local results = {}
 for first = 1, #KEYS - 1, 2 do -- with key=raw there is one name, and a third key
-    table.insert(results, look(name_at(first)))
+    table.insert(results, inspect(name_at(first)))
 end
 table.insert(results, tonumber(ARGV[3]))
 return results

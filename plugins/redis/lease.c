@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking, keeping and giving back a name: each one script. */
+/* Acquires and releases a name: each call is one script. */
 #include "lease.h"
 #include "call.h"
 #include "config.h"
@@ -11,15 +11,15 @@
 
 #include <string.h>
 
-#define ANY_HOLDER "*"                  /* in place of a token; see release.lua */
-#define FENCE_MOST (INT64_MAX / 10 - 9) /* one more digit would be too many */
+#define ANY_HOLDER "*"                  /* instead of a token; see release.lua */
+#define FENCE_MOST (INT64_MAX / 10 - 9) /* one more digit may overflow */
 
 /* ---- trylock ---- */
 
 enum { GRANT_ELEMENTS = 4, BUSY_ELEMENTS = 6 };
 
-/* The build zeroes what is on the stack, and of these 2 and 8 KB, which a lock has twice, most are
- * never used. */
+/* The build zeroes variables on the stack. These have 2 and 8 KB, stand there twice for each lock,
+ * and are mostly unused. */
 #define NOT_ZEROED __attribute__((uninitialized))
 
 struct bounds {
@@ -38,7 +38,7 @@ static bool numbers_fit(const redisReply *reply, const struct bounds *bounds, si
     return true;
 }
 
-/* What acquire_free.lua answers. */
+/* The answer of acquire_free.lua. */
 static bool fence_read(const redisReply *reply, int64_t *fence)
 {
     const char *at = reply->str;
@@ -50,13 +50,13 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
     return *at == '\0';
 }
 
-/* Expects 1 where a queue entry was asked for. */
-static bool try_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: 1 if a queue entry was asked for. */
+static bool try_validate(const struct redis_call *call, const redisReply *reply)
 {
     const struct bounds grant[GRANT_ELEMENTS] = {
         {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
     const struct bounds busy[BUSY_ELEMENTS] = {
-        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)request->expects},
+        {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)call->expects},
         {0, UINT32_MAX}, {0, INT64_MAX}};
     int64_t fence = 0;
 
@@ -90,7 +90,7 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
     grant->waiters = (uint32_t)number_at(reply, 3);
 }
 
-/* Whether there is a queue entry, and since which number grants to it count. */
+/* Reads whether there is a queue entry, and the fence above which a grant to it counts. */
 static void busy_read(struct redis_session *session, const redisReply *reply,
                       struct redis_slot *slot, struct dlock_grant *grant)
 {
@@ -177,18 +177,18 @@ enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *re
 
 /* ---- unlock, break ---- */
 
-static bool release_validate(const struct redis_request *request, const redisReply *reply)
+static bool release_validate(const struct redis_call *call, const redisReply *reply)
 {
     int64_t freed = 0;
 
-    (void)request;
+    (void)call;
     if (reply->type == REDIS_REPLY_INTEGER)
         return true;
     return resp_reply_array(reply, 2) && resp_reply_int(reply, 0, 0, 1, &freed) &&
            resp_reply_text(reply, 1) != NULL;
 }
 
-/* Those who wait ask by themselves, too, so that one line is enough. */
+/* Waiters ask by themselves, too, so that one line of log is enough. */
 static void passed_on(struct redis_session *session, const redisReply *failure)
 {
     char text[128], line[400];
@@ -197,7 +197,7 @@ static void passed_on(struct redis_session *session, const redisReply *failure)
         return;
     resp_error_text(text, sizeof text, failure);
     (void)snprintf(line, sizeof line,
-                   "%s: a name was given back, and those who wait for it have to ask: %s",
+                   "%s: a name was released, and its waiters have to ask for it: %s",
                    session->config.endpoint, text);
     session->host->log(session->host->ctx, 1, line);
 }
@@ -255,7 +255,7 @@ enum dlock_status redis_lease_dequeue(void *self, const struct dlock_request *re
 
     redis_waiter_free(req->attempt);
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    return release(session, req->name, req->name_len, token, "LEAVE", req->deadline_ns, &freed,
+    return release(session, req->name, req->name_len, token, "DEQUEUE", req->deadline_ns, &freed,
                    err);
 }
 

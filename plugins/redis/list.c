@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The live holders of many names, a page of SCAN at a time: KEYS would stop the server. Each
- * exchange has as long as the caller gave the whole list: how many names there are is nobody's
- * fault.
+ * The live holders of many names, a page of SCAN at a time: KEYS would block the server. Each
+ * exchange may take as long as the caller allowed for the list: the number of names is not known
+ * before.
  */
 #include "list.h"
+#include "call.h"
 #include "inspect.h"
 #include "resp/error.h"
 #include "resp/keys.h"
@@ -18,7 +19,7 @@
 #define CURSOR_SIZE      24
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
-/* SCAN may show a key twice, and a name by two keys. */
+/* SCAN may return a key twice, and two keys of one name. */
 struct seen {
     uint32_t len;
     unsigned char name[];
@@ -75,7 +76,7 @@ static int64_t due_ns(const struct listing *listing)
     return host->now_ns(host->ctx) + listing->timeout_ns;
 }
 
-/* With key=raw every key is met: locks are the strings that end by themselves. */
+/* With key=raw the scan meets every key: the strings that expire are locks. */
 static bool lease_tell(void *arg, const struct dlock_holder *lease)
 {
     struct listing *listing = arg;
@@ -85,7 +86,7 @@ static bool lease_tell(void *arg, const struct dlock_holder *lease)
     return listing->fn(listing->arg, lease);
 }
 
-/* A name that nobody can take, and why; the others are listed all the same. */
+/* Reports a name that cannot be taken, with the reason; the other names are listed, too. */
 static void foreign_tell(struct listing *listing, const struct dlock_holder *name)
 {
     const struct dlock_holder lease = {
@@ -111,7 +112,7 @@ static enum dlock_status name_tell(struct listing *listing, const struct dlock_h
         redis_inspect_name(session, name->name, name->name_len, due_ns(listing), lease_tell,
                            listing, &listing->inspected, err);
 
-    if (session->config.raw) /* another program's key, or not for this user: it meets them all */
+    if (session->config.raw) /* the scan meets foreign keys, and keys that the user may not read */
         return status == DLOCK_CONFIG || status == DLOCK_AUTH ? DLOCK_OK : status;
     if (!listing->inspected.foreign)
         return status;
@@ -119,8 +120,8 @@ static enum dlock_status name_tell(struct listing *listing, const struct dlock_h
     return DLOCK_OK;
 }
 
-/* All in one exchange; one by one if one of them is something else, and with key=raw, where any may
- * be. */
+/* One exchange for all names. One for each name if a key of one is foreign, and with key=raw, where
+ * any key may be. */
 static enum dlock_status names_tell(struct listing *listing, struct dlock_error *err)
 {
     size_t count = listing->name_count;
@@ -155,11 +156,11 @@ static enum dlock_status key_take(struct listing *listing, const redisReply *key
     return listing->name_count == REDIS_INSPECT_MOST ? names_tell(listing, err) : DLOCK_OK;
 }
 
-static bool page_validate(const struct redis_request *request, const redisReply *reply)
+static bool page_validate(const struct redis_call *call, const redisReply *reply)
 {
     const redisReply *cursor = resp_reply_array(reply, 2) ? resp_reply_text(reply, 0) : NULL;
 
-    (void)request;
+    (void)call;
     return cursor != NULL && cursor->len < CURSOR_SIZE &&
            reply->element[1]->type == REDIS_REPLY_ARRAY;
 }
@@ -184,26 +185,19 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
 static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
 {
     struct redis_session *session = listing->session;
-    struct resp_command command;
-    const struct redis_request request = {
-        .command = &command,
-        .reply_max = ANSWER_MAX_BYTES,
-        .deadline_ns = due_ns(listing),
-        .validate = page_validate,
-    };
+    struct redis_call call;
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    resp_command_begin(&command);
-    resp_command_text(&command, "SCAN");
-    resp_command_text(&command, listing->cursor);
-    resp_command_text(&command, "MATCH");
-    resp_command_add(&command, listing->pattern, listing->pattern_len);
-    resp_command_text(&command, "COUNT");
-    resp_command_text(&command, PAGE);
-    status = redis_pool_send_request(&session->pool, &request, &reply, err);
-    if (status == DLOCK_OK && reply->type == REDIS_REPLY_ERROR)
-        status = resp_error_take(&session->config, reply, err);
+    redis_call_begin_plain(&call, page_validate);
+    call.reply_max = ANSWER_MAX_BYTES;
+    resp_command_text(&call.command, "SCAN");
+    resp_command_text(&call.command, listing->cursor);
+    resp_command_text(&call.command, "MATCH");
+    resp_command_add(&call.command, listing->pattern, listing->pattern_len);
+    resp_command_text(&call.command, "COUNT");
+    resp_command_text(&call.command, PAGE);
+    status = redis_call_run(&session->pool, &call, due_ns(listing), &reply, err);
     if (status == DLOCK_OK)
         status = page_tell(listing, reply, err);
     freeReplyObject(reply);
@@ -227,7 +221,7 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
     enum dlock_status status = DLOCK_OK;
 
     if (prefix_len > RESP_NAME_MAX)
-        return DLOCK_OK; /* no name is that long */
+        return DLOCK_OK; /* longer than any name */
     listing.pattern_len = resp_keys_pattern(listing.pattern, &session->config, prefix, prefix_len);
     do
         status = page_next(&listing, err);

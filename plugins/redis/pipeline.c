@@ -17,11 +17,11 @@
 
 #define OUT_FIRST 4096
 
-/* redis_exchange.state: of the owner of a request. */
+/* redis_exchange.state: what the owner of a request does. */
 enum { WAITS, SLEEPS, LEADS, DONE };
 
-/* Owners to be woken when the mutex is released. Their exchanges may be gone by then: a wake-up for
- * an address that somebody else uses is one for no reason, which everybody has to expect. */
+/* Owners to be woken when the mutex is released. An exchange may be gone by then. If its address
+ * has another use, the wake-up there has no cause, as any sleeper on a futex has to expect. */
 struct wakes {
     _Atomic uint32_t *words[64];
     size_t count;
@@ -55,7 +55,7 @@ static void wakes_run(struct wakes *wakes)
     wakes->count = 0;
 }
 
-/* The owner may leave from here on. */
+/* From here on the owner may return, and the exchange end. */
 static void tell(struct redis_exchange *exchange, uint32_t state, struct wakes *wakes)
 {
     _Atomic uint32_t *word = &exchange->state;
@@ -94,7 +94,7 @@ static size_t answer_max(const struct redis_exchange *exchange)
                                                                           : exchange->reply_max;
 }
 
-/* The next one's answer comes after that of who gave up, which may be as long as that one's. */
+/* The answer to `next` comes after the answer to `gone`, which may be as long as `gone` allows. */
 static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone,
                       unsigned answers)
 {
@@ -119,7 +119,7 @@ static void list_cut(struct redis_pipeline *pipeline, struct redis_exchange *exc
         pipeline->last = before;
 }
 
-/* Nothing of it has left, so that nothing will. */
+/* Removes a request of which no byte was sent. */
 static void out_cut(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
 {
     size_t first = exchange->begins - (pipeline->asked - pipeline->out_len);
@@ -137,13 +137,13 @@ static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exch
     bool unsent = exchange->begins >= pipeline->bytes_sent;
 
     list_cut(pipeline, exchange);
-    if (unsent) { /* nor has what was asked later */
+    if (unsent) { /* nor were later requests sent */
         out_cut(pipeline, exchange);
         if (exchange->next != NULL && exchange->skip > 0)
             skip_more(exchange->next, exchange, exchange->skip);
     } else {
         atomic_store(&pipeline->dead, true);
-        if (exchange->next != NULL) /* its answer may come all the same, before that of the next */
+        if (exchange->next != NULL) /* its answer may still come, before the next one */
             skip_more(exchange->next, exchange, exchange->skip + 1);
     }
     exchange->status = unsent ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
@@ -151,7 +151,7 @@ static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exch
                    unsent ? "no time was left" : "no answer in time");
 }
 
-/* The connection is over. status: of the first. */
+/* The connection ends. status: of the first request. */
 static void fail_all(struct redis_pipeline *pipeline, enum dlock_status status, const char *why,
                      struct wakes *wakes)
 {
@@ -198,8 +198,7 @@ static void flush(struct redis_pipeline *pipeline)
         struct stream_step step;
         enum stream_result result = STREAM_FAILED;
 
-        if (pipeline->connection.stream.ssl !=
-            NULL) /* OpenSSL does not say whether a part has left */
+        if (pipeline->connection.stream.ssl != NULL) /* OpenSSL does not tell what it sent */
             pipeline->bytes_sent = pipeline->asked;
         result = stream_try_send(&pipeline->connection.stream, pipeline->out + sent,
                                  pipeline->out_len - sent, &step);
@@ -211,7 +210,7 @@ static void flush(struct redis_pipeline *pipeline)
                 pipeline->bytes_sent = pipeline->asked - (pipeline->out_len - sent);
             continue;
         }
-        pipeline->write_failed = true; /* whoever reads will see the end, and why */
+        pipeline->write_failed = true; /* the reader will find the end and its reason */
         atomic_store(&pipeline->dead, true);
     }
     if (sent > 0 && sent < pipeline->out_len)
@@ -219,7 +218,7 @@ static void flush(struct redis_pipeline *pipeline)
     pipeline->out_len -= sent;
 }
 
-/* ---- reading, which is the leader's ---- */
+/* ---- reading, by the leader ---- */
 
 static enum stream_result receive_now(struct redis_pipeline *pipeline, struct stream_step *step)
 {
@@ -235,7 +234,7 @@ static enum stream_result receive_now(struct redis_pipeline *pipeline, struct st
     return result;
 }
 
-/* Lets others run, and sends what they ask. False: nothing, or nothing that could be sent now. */
+/* Lets other threads run, and sends their requests. False: nothing was sent. */
 static bool gather(struct redis_pipeline *pipeline)
 {
     size_t before = 0;
@@ -250,7 +249,7 @@ static bool gather(struct redis_pipeline *pipeline)
     return gathered;
 }
 
-/* Until there is something to read, or more to send than was known, or the deadline. */
+/* Sleeps until there are bytes to read or new bytes to send, or until the deadline. */
 static void leader_sleep(struct redis_pipeline *pipeline, short events, int64_t left_ns)
 {
     struct pollfd fds[2] = {
@@ -261,7 +260,7 @@ static void leader_sleep(struct redis_pipeline *pipeline, short events, int64_t 
     uint64_t count = 0;
 
     (void)pthread_mutex_lock(&pipeline->mutex);
-    flush(pipeline); /* who asked until now took us to be awake */
+    flush(pipeline); /* threads that asked until now took the leader to be awake */
     pipeline->leader = REDIS_LEADER_ASLEEP;
     if (pipeline->out_len > 0 && !pipeline->write_failed)
         fds[0].events |= POLLOUT;
@@ -274,8 +273,8 @@ static void leader_sleep(struct redis_pipeline *pipeline, short events, int64_t 
     (void)pthread_mutex_unlock(&pipeline->mutex);
 }
 
-/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: others may ask now, and to let
- * them is better than sleeping. */
+/* STREAM_OK: step->done bytes. STREAM_TIMEOUT: the deadline. busy: other threads may be about to
+ * ask, and are let run before the leader sleeps. */
 static enum stream_result receive(struct redis_pipeline *pipeline, struct stream_step *step,
                                   bool busy, const struct redis_exchange *mine)
 {
@@ -301,7 +300,7 @@ static enum stream_result receive(struct redis_pipeline *pipeline, struct stream
     return result;
 }
 
-/* With the mutex held, as in all that follows here. */
+/* With the mutex held, as in the next three functions. */
 static void answer(struct redis_pipeline *pipeline, redisReply *reply, struct wakes *wakes)
 {
     struct redis_exchange *exchange = pipeline->first;
@@ -320,7 +319,7 @@ static void answer(struct redis_pipeline *pipeline, redisReply *reply, struct wa
     (void)list_pop(pipeline);
     exchange->status = DLOCK_OK;
     if (pipeline->first == NULL && resp_reader_pending(&pipeline->connection.reader) &&
-        !atomic_load(&pipeline->dead)) { /* then they may be answers to what was given up */
+        !atomic_load(&pipeline->dead)) { /* they may be answers to requests that were given up */
         freeReplyObject(reply);
         reply = NULL;
         exchange->status = DLOCK_PROTOCOL;
@@ -370,7 +369,7 @@ static void pass_on(struct redis_pipeline *pipeline, struct wakes *wakes)
         tell(pipeline->last, LEADS, wakes);
 }
 
-/* True: it is over for `mine`, and the lead is another one's. */
+/* True: `mine` is done, and the lead was passed on. */
 static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool busy)
 {
     struct stream_step step;
@@ -395,7 +394,7 @@ static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mi
     return over;
 }
 
-/* Those who were answered may have more to ask: what they add goes out in one piece. */
+/* Threads that just got answers may ask again: their requests are gathered and sent together. */
 static void lead(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool at_once)
 {
     if (at_once && lead_once(pipeline, mine, false))
@@ -407,7 +406,7 @@ static void lead(struct redis_pipeline *pipeline, struct redis_exchange *mine, b
 
 /* ---- asking ---- */
 
-/* DONE, also when it was given up, or LEADS. */
+/* DONE, also when the request was given up; or LEADS. */
 static uint32_t follow(struct redis_pipeline *pipeline, struct redis_exchange *mine)
 {
     uint32_t state = WAITS;
@@ -433,7 +432,7 @@ static uint32_t follow(struct redis_pipeline *pipeline, struct redis_exchange *m
     return state;
 }
 
-/* What was asked before is still to be answered, or the stream has to be silent. */
+/* Without a request that waits for an answer, the stream has to be silent. */
 static bool can_ask(struct redis_pipeline *pipeline)
 {
     if (!atomic_load(&pipeline->dead) && pipeline->first == NULL &&

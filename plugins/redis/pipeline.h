@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pipeline.h - one connection that any number of threads ask on at once.
+ * pipeline.h - one connection on which any number of threads send requests at once.
  *
- * The server answers in the order of the requests, so that a list of who asked says whose an
- * answer is. There is no thread for it: of those who wait, one is the leader. It sends what has
- * gathered, reads for all, hands each answer to its owner, and passes the lead on when it has its
- * own. Who asks while the leader is awake only adds its request; while the leader sleeps in poll,
- * it sends, too.
+ * The server answers in the order of the requests, so the list of requests says to which request
+ * an answer belongs. There is no thread of its own: one of the waiting threads is the leader. The
+ * leader sends the requests that have gathered, reads for all threads, gives each answer to its
+ * owner, and passes the lead on when it has its own answer. Another thread only adds its request
+ * while the leader is awake; while the leader sleeps in poll, the thread sends it, too.
  *
- * A request that is given up leaves its place in the list behind: its answer is dropped when it
- * comes. Nothing new is asked on that connection then (C9); what others asked before is still
- * answered, and the last of them to leave closes it.
+ * When a request is given up, its answer is dropped on arrival. The connection takes no new
+ * request then (C9); requests from before are still answered, and the last user closes the
+ * connection.
  *
- * The mutex is a leaf. It is held for calls that wait for nothing, and for TLS whenever OpenSSL is
- * called; never in poll.
+ * The mutex is a leaf. It is held during calls that do not wait, and with TLS during each call of
+ * OpenSSL; never in poll.
  */
 #ifndef REDIS_PIPELINE_H
 #define REDIS_PIPELINE_H
@@ -23,62 +23,62 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A request, on the stack of who asks it. */
+/* A request, on the stack of its thread. */
 struct redis_exchange {
     const char *bytes;
     size_t len, reply_max;
     int64_t deadline_ns;
-    bool spin; /* looking for the answer may be better than sleeping for it */
-    /* False: this is no answer to `asked`, and the connection is over for all who ask on it. */
+    bool spin; /* poll for the answer for a short time before sleeping */
+    /* False: this is no answer to `asked`, and the connection ends for all its requests. */
     bool (*validate)(const void *asked, redisReply *reply);
     const void *asked;
 
-    enum dlock_status status; /* OK; UNAVAILABLE: not a byte has left; UNKNOWN; PROTOCOL; NOMEM */
+    enum dlock_status status; /* OK; UNAVAILABLE: no byte was sent; UNKNOWN; PROTOCOL; NOMEM */
     redisReply *reply;        /* OK: to be freed by freeReplyObject */
     char why[STREAM_WHY_SIZE];
 
     struct redis_exchange *next;
-    uint64_t begins;        /* the byte of the connection that is its first */
-    unsigned skip;          /* answers before its own that nobody wants any more */
-    size_t skip_max;        /* bytes of the longest of them */
+    uint64_t begins;        /* the number of its first byte on the connection */
+    unsigned skip;          /* answers before its own, to requests that were given up */
+    size_t skip_max;        /* bytes of the longest of these answers */
     _Atomic uint32_t state; /* see pipeline.c */
 };
 
 enum redis_leader { REDIS_LEADER_NONE, REDIS_LEADER_AWAKE, REDIS_LEADER_ASLEEP };
 
 struct redis_pipeline {
-    struct redis_pipeline *next; /* both under the pool's mutex */
+    struct redis_pipeline *next; /* next and users: under the pool's mutex */
     unsigned users;
-    _Atomic bool dead;       /* takes no more requests; never set back */
-    _Atomic int64_t role_ns; /* when the server was last asked whether it is a master; the pool's */
+    _Atomic bool dead;       /* takes no more requests; never reset */
+    _Atomic int64_t role_ns; /* the last check that the server is a master; the pool's */
     int64_t guard_until_ns;  /* the server grants nothing before [restart_guard]; the pool's */
 
     pthread_mutex_t mutex;
     struct redis_connection connection;
     int wake_fd;                         /* eventfd: there is more to send than the leader knows */
-    struct redis_exchange *first, *last; /* asked and not answered, in order */
+    struct redis_exchange *first, *last; /* requests without an answer, in order */
     enum redis_leader leader;
-    char *out; /* to be sent: the last out_len bytes of `asked` */
+    char *out; /* to be sent: the last out_len of the `asked` bytes */
     size_t out_len, out_size;
-    uint64_t asked, bytes_sent; /* bytes of all requests, and how many of them may have left */
-    char chunk[8192];           /* the leader's: what was read */
-    bool write_failed;          /* sending failed; what was answered before is still read */
+    uint64_t asked, bytes_sent; /* bytes of all requests; bytes that may have been sent */
+    char chunk[8192];           /* the leader's: bytes just read */
+    bool write_failed;          /* sending failed; answers from before are still read */
 };
 
-/* Connects, and asks what resp_setup asks. The same status; NULL unless OK. */
+/* Connects and sets up, as redis_setup_connect, whose status it returns. *out is NULL unless OK. */
 enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct resp_config *config,
                                       const struct tls *tls, const struct dlock_host *host,
                                       int64_t deadline_ns, struct resp_info *server_info,
                                       struct dlock_error *err);
 
-/* Nobody asks on it any more. */
+/* No thread uses it any more. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
-/* In a forked child: gives descriptors back, and no memory. */
+/* In a forked child: closes descriptors and frees nothing. */
 void redis_pipeline_after_fork(struct redis_pipeline *pipeline);
 
 /*
- * Asks, and waits for the answer until exchange->deadline_ns. False: nothing was done, because the
- * connection is dead, or was found to be: another one may do.
+ * Sends the request, and waits for the answer until exchange->deadline_ns. False: nothing was done,
+ * because the connection is dead, perhaps only since now: another connection may work.
  */
 bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *exchange);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a shared connection begins and ends. */
+/* Opens and closes a shared connection. */
 #include "pipeline.h"
 #include "resp/error.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * redis://host[:port][/db], rediss: with TLS, redis+unix:///path - one Redis or Valkey server,
- * which keeps a lease for each name and ends it by its own clock. README.md says what it has to be
- * set up like, and what can be relied on.
+ * which keeps a lease for each name and ends it by its own clock. README.md says how the server has
+ * to be set up, and what an application can rely on.
  */
 #include "config.h"
 #include "inspect.h"
@@ -124,7 +124,7 @@ static void redis_interrupt(void *self, const struct dlock_request *req)
     redis_waiter_interrupt(&session->subscriber, req->attempt);
 }
 
-/* With a connection of its own, so that it sees what the next one would. */
+/* Makes a connection of its own, so that it finds what the next connection would find. */
 static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
                                      struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
                                      struct dlock_error *err)

@@ -1,18 +1,18 @@
 -- SPDX-License-Identifier: MIT
--- The first who waits for a name, and how it becomes its exclusive holder; name.lua says what is kept
--- of it. What is here is all that most hand-offs need.
+-- The first waiter of a name, and how it becomes the exclusive holder; name.lua says what is stored. Most
+-- releases that pass the name on need no more than this file.
 
 local now = math.floor(tonumber(moment) / 1000)
 
--- Of each name the scripts are given two keys, and make the others of the second: each one that is
--- given takes the server as long as a sixth of a command.
+-- A script gets two keys of each name, and makes the other keys from the second one: a key that is given costs
+-- the server a sixth of a command.
 local function name_at(first)
     local others = string.sub(KEYS[first + 1], 1, -2)
     return { lock = KEYS[first], meta = KEYS[first + 1], readers = others .. 'r',
-             queue = others .. 'q', waiters = others .. 'w', untold = '' }
+             queue = others .. 'q', waiters = others .. 'w', publish_error = '' }
 end
 
--- Mode, lease, channel and label of a waiter; nil if it is not alive.
+-- Mode, lease, channel and label of a waiter; nil: it is dead.
 local function waiter_read(entry)
     local ends, mode, lease, length, rest =
         string.match(entry or '', '^(%d+) (%S+) (%d+) (%d+) (.*)$')
@@ -26,7 +26,8 @@ local function waiter_drop(name, token)
     call('HDEL', name.waiters, token)
 end
 
--- Token, mode, lease, channel and label of the first who is alive; nil: nobody waits.
+-- Token, mode, lease, channel and label of the first live waiter; nil: there is none. Removes dead waiters
+-- before it.
 local function queue_head(name)
     while true do
         local token = call('ZRANGE', name.queue, '0', '0')[1]
@@ -41,20 +42,20 @@ local function queue_head(name)
     end
 end
 
--- Never an error: who is not told finds out by asking, too. untold is why, or ''.
-local function tell(name, channel, token, fence, lease)
+-- Tells a waiter of its grant. Never an error: a waiter asks by itself, too. publish_error: the failure, or ''.
+local function message_publish(name, channel, token, fence, lease)
     if channel ~= '-' then
         local result = redis.pcall('PUBLISH', channel, token .. ' ' .. fence .. ' ' .. lease)
         if type(result) == 'table' and result.err then
-            name.untold = result.err
+            name.publish_error = result.err
         end
     end
 end
 
--- Makes the first waiter the holder, for no longer than its place in the queue was to last. It is
--- dropped first, so that this works in a server without memory to spare.
+-- Makes the first waiter the holder. Its lease is not longer than its queue entry was to last. The entry is
+-- removed first: after that no write is refused for memory.
 local function grant(name, token, lease, channel, label)
     waiter_drop(name, token)
     local fence = become_owner(name.lock, name.meta, token, lease, label, true)
-    tell(name, channel, token, fence, lease)
+    message_publish(name, channel, token, fence, lease)
 end

@@ -1,7 +1,7 @@
--- With key=raw a name has one more key, which is the name itself, as other programs have it. A client
--- with key=raw holds both: the lock's key, so that it and clients without key=raw exclude each other,
--- and the raw key, for other programs. Clients without key=raw know nothing of the raw key.
+-- With key=raw a name has one more key: the name itself, as other programs write it. A client with key=raw
+-- holds both keys: the lock's key, so that it and clients without key=raw exclude each other, and the raw key,
+-- so that it and other programs do. Clients without key=raw do not use the raw key.
 --
 -- KEYS   lock and meta of each name, then the raw key of each
--- What follows is the script for the lock's key; after it comes what is to be done to the raw keys.
+-- The script for the lock's key follows, and after it the script for the raw keys.
 local function lock_key()

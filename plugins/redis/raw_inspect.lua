@@ -1,4 +1,4 @@
--- Another program's holder is told of before ours: who has a queue is not known of it.
+-- Another program's holder comes before ours in the answer. How many wait for it is not known.
 local raw = KEYS[3]
 local owner = raw_owner(raw)
 if type(owner) == 'table' and not ends_by_itself(raw) then

@@ -1,5 +1,5 @@
--- The token held the name if it held both keys; what it held of them is free afterwards.
-local raw, token, what, question = KEYS[3], ARGV[1], ARGV[2], tonumber(ARGV[#ARGV])
+-- The token held the name if it held both keys. If it held one of them, that one is free afterwards.
+local raw, token, what, number = KEYS[3], ARGV[1], ARGV[2], tonumber(ARGV[#ARGV])
 local owner = raw_owner(raw)
 if what == 'BREAK' and type(owner) == 'table' then
     return owner
@@ -10,7 +10,7 @@ if mine then
 end
 local result = lock_key()
 if type(result) == 'number' then
-    result = { 1, '', question }
+    result = { 1, '', number }
 end
 if result.err then
     return result

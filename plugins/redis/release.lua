@@ -1,20 +1,20 @@
--- Gives a name back, or a place in its queue.
+-- Releases a name, or a queue entry.
 --
 -- KEYS   lock, meta
--- ARGV   token ('*': of any holder), what (UNLOCK, LEAVE or BREAK), 1 to pass nothing on, question
--- Returns the question: it was held by the token, and nobody waited
---     or  whether it was held by the token, and why it could not be passed on or a waiter not be
---         told ('': it could), question.
+-- ARGV   token ('*': of any holder), what (UNLOCK, DEQUEUE or BREAK), 1 to pass nothing on, number of the request
+-- Returns the number: the token held the name, and there was no waiter
+--     or  whether the token held the name, why it was not passed on or a waiter got no message ('': no
+--         failure), number
 local token, what = ARGV[1], ARGV[2]
 local freed, failure = 0, ''
 local reads = not mine and redis.pcall('ZSCORE', name.readers, token)
-if type(reads) == 'table' then -- not ours, so that the token does not read
+if type(reads) == 'table' then -- the key is foreign, so that the token is no reader
     if what == 'BREAK' then
         return reads
     end
     reads = nil
 end
-local left = not mine and what == 'LEAVE' and redis.pcall('ZSCORE', name.queue, token)
+local left = not mine and what == 'DEQUEUE' and redis.pcall('ZSCORE', name.queue, token)
 if type(left) == 'table' then
     if not reads then
         return left
@@ -40,14 +40,14 @@ if left then
     waiter_drop(name, token)
 end
 if what == 'BREAK' and freed == 0 then
-    call('ZCARD', name.queue) -- what inspect reads, too: one that is something else is no free name
+    call('ZCARD', name.queue) -- as inspect does: a name with a foreign key is not free
     call('HGET', name.meta, 'f')
 end
--- What is given back is given back, whatever becomes of the rest.
+-- The release stands, even if passing on fails.
 if (freed == 1 or left) and not holder and ARGV[3] == '0' then
     local done, why = pcall(pass_on, name)
     if not done then
         failure = type(why) == 'table' and why.err or tostring(why)
     end
 end
-return { freed, failure ~= '' and failure or name.untold, tonumber(ARGV[4]) }
+return { freed, failure ~= '' and failure or name.publish_error, tonumber(ARGV[4]) }

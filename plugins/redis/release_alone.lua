@@ -1,8 +1,8 @@
--- Nobody waits behind an exclusive holder, who has no readers beside it; or there is nothing at all.
--- The answer to the former is the question alone: a table takes the server longer.
+-- The name has an exclusive holder (so it has no readers) and no waiter; or it has nothing at all. In the first
+-- case the answer is the number alone: a table takes the server longer.
 local call = redis.call
 local others = string.sub(KEYS[2], 1, -2) -- see name_at in queue.lua
-local holder = redis.pcall('GET', KEYS[1]) -- a table: not a string, and nobody's lock
+local holder = redis.pcall('GET', KEYS[1]) -- a table: the key is foreign
 local mine = holder == ARGV[1] or ARGV[1] == '*' and type(holder) == 'string'
 if mine then
     if call('EXISTS', others .. 'q') == 0 then

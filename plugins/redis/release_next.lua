@@ -1,5 +1,5 @@
--- An exclusive holder is followed by the first who waits, who has not come to read. SET replaces the
--- one by the other.
+-- The first waiter follows an exclusive holder, unless the waiter is a reader. SET replaces the holder by the
+-- waiter.
 local name = name_at(1)
 
 local function follow()
@@ -12,8 +12,8 @@ local function follow()
 end
 
 if mine and ARGV[3] == '0' then
-    local done, followed = pcall(follow) -- else it is given back below, whatever went wrong here
+    local done, followed = pcall(follow) -- if it fails, the rest of the script releases the name
     if done and followed then
-        return { 1, name.untold, tonumber(ARGV[4]) }
+        return { 1, name.publish_error, tonumber(ARGV[4]) }
     end
 end

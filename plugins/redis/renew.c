@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeping many names: a script for each RENEW_AT_ONCE of them. */
+/* Renews leases: one script for each RENEW_AT_ONCE of them. */
 #include "renew.h"
 #include "call.h"
 #include "lib/hex.h"
@@ -10,20 +10,20 @@
 
 #include <stdlib.h>
 
-#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait meanwhile */
+#define RENEW_AT_ONCE 60 /* leases in one script, while which other clients wait */
 
-/* Its lease is not ours to end: whatever hinders this renewal, the next one may work. */
+/* A failure ends no lease: the next renewal may work. */
 static enum dlock_status renew_error(enum dlock_status status)
 {
     return status == DLOCK_CONFIG ? DLOCK_UNAVAILABLE : status;
 }
 
-/* Expects as many as there are names. */
-static bool renew_validate(const struct redis_request *request, const redisReply *reply)
+/* call->expects: the number of names. */
+static bool renew_validate(const struct redis_call *call, const redisReply *reply)
 {
     int64_t number = 0;
 
-    if (!resp_reply_array(reply, request->expects))
+    if (!resp_reply_array(reply, call->expects))
         return false;
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *one = reply->element[i];
@@ -36,7 +36,7 @@ static bool renew_validate(const struct redis_request *request, const redisReply
     return true;
 }
 
-/* What may be relied on, whatever an earlier lease has left [restart_guard]. */
+/* The lease that can be relied on, even if more is left of an earlier one [restart_guard]. */
 static int64_t ttl_of(const struct redis_session *session, const struct dlock_request *req)
 {
     return resp_guard_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms);
@@ -63,12 +63,12 @@ static void renewed(const struct redis_session *session, const redisReply *reply
     op->status = DLOCK_OK;
 }
 
-/* What a call needs to stay where it is until it was sent. */
+/* A call, and the texts that it borrows until it was sent. */
 struct batch {
     struct redis_call call;
     char token[RENEW_AT_ONCE][RESP_HEX_SIZE];
     char ttl[RENEW_AT_ONCE][RESP_DIGITS];
-    struct resp_keys keys[]; /* of as many as are renewed at once */
+    struct resp_keys keys[]; /* RENEW_AT_ONCE at most */
 };
 
 static void batch_fill(struct batch *batch, const struct redis_session *session,
@@ -129,7 +129,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
         done += some;
     }
     free(batch);
-    for (size_t i = done; i < n; i++) /* the connection is gone, and these were not sent */
+    for (size_t i = done; i < n; i++) /* the connection failed: these were not sent */
         ops[i]->status = DLOCK_UNAVAILABLE;
     return done <= RENEW_AT_ONCE && status != DLOCK_OK ? status : DLOCK_OK;
 }

@@ -1,9 +1,9 @@
--- Extends leases, each for itself.
+-- Extends leases, one independent of another.
 --
 -- KEYS   lock, meta of each
--- ARGV   token, ttl, D to make a reader of the exclusive holder, else '-', of each;
---        1 to pass nothing on; question
--- Returns for each: lease and waiters; lease 0 if the token does not hold the name, or an error; question.
+-- ARGV   token, ttl, and D to make a reader of the exclusive holder, else '-', of each;
+--        1 to pass nothing on; number of the request
+-- Returns for each: lease (0 if the token does not hold the name) and waiters, or an error; then the number
 local function stay_owner(name, token, ttl)
     local left = call('PTTL', name.lock)
     if left < ttl then
@@ -14,13 +14,13 @@ end
 
 local function stay_reader(name, token, ttl, ends)
     ends = math.max(ends, now + ttl)
-    call('ZREM', name.readers, '-') -- lets the rest be written without memory to spare
+    call('ZREM', name.readers, '-') -- a first write that needs no memory: then no later one is refused
     readers_set(name, token, ends)
     return ends - now
 end
 
--- The deletions come first, so that it works in a server without memory to spare. What is left of
--- readers who died goes, too.
+-- The deletions come first: after them no write is refused for memory. They remove what is left of dead
+-- readers, too.
 local function downgrade(name, token, ttl)
     local left = call('PTTL', name.lock)
     local kept = call('HMGET', name.meta, 'f', 'h')
@@ -32,7 +32,7 @@ local function downgrade(name, token, ttl)
     call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. rest)
     readers_set(name, token, now + math.max(left, ttl))
     if ARGV[#ARGV - 1] == '0' then
-        pcall(pass_on, name) -- we are a reader, whatever becomes of others
+        pcall(pass_on, name) -- the lease is a reader's, even if this fails
     end
     return math.max(left, ttl)
 end
@@ -59,14 +59,14 @@ local function renew(name, token, ttl, becomes)
     if lease == 0 then
         return { 0, 0 }
     end
-    if type(redis.pcall('HGET', name.meta, 'f')) == 'string' then -- else it is not ours, or not there
+    if type(redis.pcall('HGET', name.meta, 'f')) == 'string' then -- else the key is foreign, or gone
         meta_keep(name.meta, lease)
     end
-    local done, waiters = pcall(waiters_reap, name) -- it is renewed, whatever the queue is
+    local done, waiters = pcall(waiters_reap, name) -- renewed, even if the queue's key is foreign
     return { lease, done and waiters or 0 }
 end
 
--- As the server would say it: its own errors begin with a word in capitals.
+-- The text as the server reports it: an error of the server begins with a word in capitals.
 local function error_text(failure)
     local text = type(failure) == 'table' and failure.err or tostring(failure)
     text = string.gsub(text, '^%-', '')

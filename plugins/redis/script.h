@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory,
- * built in by embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
- * says what is stored where.
+ * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory.
+ * CMakeLists.txt names the files of each script, and embed.cmake builds the scripts in. name.lua
+ * says what they store.
  */
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H

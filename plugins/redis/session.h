@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - what the slots of plugin.h are given: a client's side of the server.
+ * session.h - `self` of the slots of plugin.h: a client's side of the server.
  *
  * A client has one session, which all its threads use at once. The session has a few connections
  * for requests (pool.h), which threads share (pipeline.h), and one on which grants arrive
  * (waiter.h). Every operation on a lock is one script in the server (call.h) and one round trip;
- * name.lua says what the scripts store. What is known of a server without talking to it is in
- * plugins/resp.
+ * name.lua says what the scripts store. plugins/resp has the parts that are shared with redlock.
  */
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H

@@ -14,7 +14,7 @@ static enum dlock_status answers(struct redis_connection *connection, struct res
         redisReply *reply = NULL;
         enum dlock_status status = redis_connection_read(connection, deadline_ns, &reply, err);
 
-        if (status == DLOCK_UNKNOWN) /* nothing of it changes the store */
+        if (status == DLOCK_UNKNOWN) /* the set-up changes nothing in the store */
             status = err->status = DLOCK_UNAVAILABLE;
         if (status == DLOCK_OK)
             status = resp_setup_take(setup, reply, err);
@@ -45,7 +45,7 @@ static enum dlock_status run(struct redis_connection *connection, const struct r
     return status == DLOCK_OK ? answers(connection, &setup, deadline_ns, err) : status;
 }
 
-/* secret has SECRET_SIZE bytes. *password: it, or NULL: there is none. */
+/* secret has SECRET_SIZE bytes. *password: the secret, or NULL: there is none. */
 static enum dlock_status secret_read(const struct resp_config *config, char *secret,
                                      const char **password, struct dlock_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* setup.h - makes a connection, and makes it ready. */
+/* setup.h - makes a connection ready for requests. */
 #ifndef REDIS_SETUP_H
 #define REDIS_SETUP_H
 
@@ -12,8 +12,8 @@ struct redis_connect_args {
     const struct dlock_host *host;
 };
 
-/* Connects, authenticates with the present password [SEC-1] and chooses the database. server_info,
- * NULL: does not ask for it. All requests are one round trip. */
+/* Connects, authenticates with the present password [SEC-1] and chooses the database. server_info:
+ * NULL: does not read it. All commands are one round trip. */
 enum dlock_status redis_setup_connect(struct redis_connection *connection,
                                       const struct redis_connect_args *args, int64_t deadline_ns,
                                       struct resp_info *server_info, struct dlock_error *err);

@@ -9,10 +9,10 @@
 
 struct redis_waiter {
     struct resp_waiter base; /* the first member; its mutex guards the rest */
-    bool unheard;            /* not subscribed when the last request left: grants came unheard */
-    uint64_t counter;        /* in the last answer "queued" [WAT-4] */
-    uint64_t fence;          /* of the last grant that arrived; 0: none */
-    int64_t lease_ms;        /* ... */
+    bool unheard;     /* no subscription when the last request was sent: a grant was missed */
+    uint64_t counter; /* the last fence in the last answer "queued" [WAT-4] */
+    uint64_t fence;   /* of the last grant that arrived; 0: none */
+    int64_t lease_ms; /* of the same grant */
 };
 
 /* ---- the leader ---- */
@@ -105,8 +105,9 @@ void redis_waiter_interrupt(struct resp_subscriber *subscriber, struct redis_slo
 
 /* ---- watching ---- */
 
-/* OK, or how the wait ends. INTERNAL: it does not. A request that left while grants came unheard is
- * repeated as soon as they are heard; any other one when they are heard no more, or again. */
+/* The status with which the wait ends. INTERNAL: it goes on. A request that was sent without a
+ * subscription is repeated when the subscription begins; any other request when it ends or begins.
+ */
 static enum dlock_status verdict(const struct resp_subscriber *subscriber,
                                  struct redis_waiter *waiter, struct dlock_grant *grant)
 {

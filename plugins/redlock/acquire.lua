@@ -1,7 +1,7 @@
 -- One node's vote on a name that a plain SET NX did not get.
 --
 -- KEYS   lock
--- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: a majority has it), label
+-- ARGV   token, round, mode (x or s), ttl, what (TRY, or HEAL: the token holds a majority), label
 -- Returns 1, lease
 --     or  0, the time that the holder has left (-1: not known), the owner ('': not one token), the clock
 local token, round, mode, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -88,7 +88,7 @@ static void answer_after_round(struct redlock_session *session, struct redlock_n
         is_in_vain(session, node, sent, &release))
         (void)redlock_release_send(session, node, &release);
     if (!fits)
-        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this question");
+        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this request");
 }
 
 void redlock_deliver(struct redlock_node *node, const struct redlock_sent_request *sent,

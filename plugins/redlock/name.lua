@@ -51,7 +51,7 @@ local function lock_known(name, value)
     name.value = value ~= '~' and value
 end
 
--- The exclusive holder's, or nil.
+-- The value of the exclusive holder, or nil.
 local function lock_value(name)
     if name.value == nil then
         lock_known(name, redis.call('GET', name.lock))
@@ -70,7 +70,7 @@ local function lock_drop(name)
     return redis.call('DEL', name.lock)
 end
 
--- For so long the name cannot be taken by SET NX.
+-- A plain SET NX gets nothing for this time.
 local function mark(name, lasts)
     if name.absent or redis.call('PTTL', name.lock) < lasts then
         lock_put(name, '~', lasts)
@@ -227,8 +227,8 @@ local function pass_on(name, asks)
     end
 end
 
--- What keeps this token from the name: the time left (-1: not known) and the owner ('': not one token);
--- or nil. A reader does not pass a writer that waits since before. queued: reservations and waiters count.
+-- The obstacle between this token and the name: the time that it lasts (-1: not known) and the owner ('': not
+-- one token); or nil. A reader does not pass a writer that came earlier. queued: reservations and waiters count.
 local function blocked(name, token, mode, queued)
     local value = lock_value(name)
     if value then

@@ -207,7 +207,7 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
     answer->state = ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
-        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this question");
+        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this request");
     if (answer->vote == QUORUM_REFUSED) { /* nobody knows what the node did */
         answer->state = ANSWER_SILENT;
         (void)snprintf(answer->why, sizeof answer->why, "%s", node->connection.why);

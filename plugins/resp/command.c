@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_SIZE 24 /* of a number, with what is around it */
+#define NUMBER_SIZE 24 /* of a number, with its mark and line end */
 
 void resp_command_begin(struct resp_command *command)
 {
@@ -28,7 +28,7 @@ void resp_command_text(struct resp_command *command, const char *word)
     resp_command_add(command, word, strlen(word));
 }
 
-/* hiredis' formatter calls sprintf for each word, which is an eighth of what a lock costs us. */
+/* The formatter of hiredis calls sprintf for each word, an eighth of the time of a lock. */
 static char *number_put(char *out, char mark, size_t number)
 {
     char digits[24];
@@ -69,7 +69,7 @@ char *resp_command_format(const struct resp_command *command, size_t *len)
     return bytes;
 }
 
-/* snprintf takes ten times as long, and a lock has a handful of them. */
+/* snprintf takes ten times as long, and a lock writes several numbers. */
 const char *resp_command_number(char *out, int64_t number)
 {
     char text[RESP_DIGITS], *end = text + sizeof text, *at = end;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config.h - where a Redis server is and how to talk to it: what the URI says.
+ * config.h - the address of a Redis server and the settings for it, from the URI.
  *
- * The plugin fills it from its target. All files of resp take it for the prefix of keys, the name
- * of the server in errors, the options of TLS.
+ * The plugin fills it from its target. The files of resp take the prefix of keys, the name of the
+ * server in errors and the options of TLS from it.
  */
 #ifndef RESP_CONFIG_H
 #define RESP_CONFIG_H

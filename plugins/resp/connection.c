@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT_NS       (5 * DL_NS_PER_S) /* to become READY */
+#define LIMIT_NS       (5 * DL_NS_PER_S) /* the most time from DOWN to READY */
 #define RETRY_FIRST_NS (DL_NS_PER_S / 20)
 #define RETRY_MOST_NS  DL_NS_PER_S
-#define RETRY_DOUBLED  5                   /* times at most */
-#define RESOLVING_NS   (DL_NS_PER_S / 200) /* between two polls whether a name is known */
+#define RETRY_DOUBLED  5                   /* at most so many times */
+#define RESOLVING_NS   (DL_NS_PER_S / 200) /* between two polls of a name lookup */
 #define CHUNK          4096
-#define OUT_MAX        ((size_t)1024 * 1024) /* bytes that wait to be sent */
+#define OUT_MAX        ((size_t)1024 * 1024) /* bytes of `out` */
 
 #define NOT_ZEROED __attribute__((uninitialized)) /* the build zeroes what is on the stack */
 
@@ -44,7 +44,7 @@ static void set_up_end(struct resp_connection *connection)
     connection->secret = NULL;
 }
 
-/* Wipes as much as it removes: a password may be among it [C17]. */
+/* Wipes the bytes that it removes: they may have a password [C17]. */
 static void out_remove(struct resp_connection *connection, size_t len)
 {
     if (len == 0)
@@ -182,7 +182,7 @@ bool resp_connection_add(struct resp_connection *connection, const char *bytes, 
 
 /* ---- the set-up ---- */
 
-/* Its password is not the one that the server was told. */
+/* True: the password was changed since it was sent to the server. */
 static bool is_rotated(struct resp_connection *connection)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -225,7 +225,7 @@ static void set_up_take(struct resp_connection *connection, const redisReply *re
     connection->life++;
 }
 
-/* With the password as it is now. */
+/* Uses the present password. */
 static void set_up_begin(struct resp_connection *connection)
 {
     struct resp_config config = *connection->config;
@@ -249,7 +249,7 @@ static void set_up_begin(struct resp_connection *connection)
     (void)resp_connection_flush(connection);
 }
 
-/* ---- connecting: a step each ---- */
+/* ---- connecting: each function is one step ---- */
 
 static const char *certificate_name(const struct resp_config *config)
 {
@@ -275,7 +275,7 @@ static void connected(struct resp_connection *connection)
     }
 }
 
-/* The next address, or the failure of the last one. */
+/* Tries the next address; after the last one, fails with its failure. */
 static void connect_next(struct resp_connection *connection)
 {
     while (connection->at != NULL) {

@@ -30,7 +30,7 @@ enum resp_connection_state {
 
 struct resp_connection;
 
-/* What the owner of a connection does for it. */
+/* The owner of a connection provides these. */
 struct resp_connection_user {
     /* Reads the present password, to be freed by dl_secret_free; NULL: there is none. */
     enum dlock_status (*read_secret)(struct resp_connection *connection, char **secret,
@@ -65,7 +65,7 @@ struct resp_connection {
     struct resp_reader reader;
     short events; /* to poll for: in a handshake, or to send the rest */
     struct resp_setup setup;
-    char *secret; /* the password that the server was told; until READY */
+    char *secret; /* the password that was sent; until READY */
     struct resp_info info;
 
     char *out; /* to be sent */

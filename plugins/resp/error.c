@@ -33,11 +33,11 @@ enum dlock_status resp_error_connect_status(enum stream_result result)
 }
 
 /*
- * Errors with which the server says that nothing was done. Whatever is not here may come from the
+ * Errors that mean that the server did nothing. An error that is not in this list may come from the
  * middle of a script: the outcome is not known.
  */
 static const struct {
-    const char *text; /* the beginning */
+    const char *text; /* the first word or words of the error */
     enum dlock_status status;
 } errors[] = {
     {"NOSCRIPT", DLOCK_UNAVAILABLE},
@@ -100,7 +100,7 @@ static const char *error_advice(const redisReply *reply)
     return "";
 }
 
-/* Without "script: <SHA1>, on @user_script:17.", which is of use to us alone. */
+/* Leaves out "script: <SHA1>, on @user_script:17.", which helps nobody but us. */
 static size_t text_len(const redisReply *reply)
 {
     static const char tail[] = " script: ";

@@ -54,6 +54,7 @@ enum dlock_status resp_guard_judge_ttl(const char *origin, int64_t guard_ms, int
     return dlock_fail(err, origin, DLOCK_CONFIG, 0,
                       "a ttl of %g s is longer than restart_guard (%g s): after a restart the lock "
                       "could be granted again while it is held; add restart_guard=%llds to the URI "
-                      "of all clients",
-                      (double)ttl_ms / 1000, (double)guard_ms / 1000, (long long)seconds(ttl_ms));
+                      "of all clients, or use a ttl of at most %g s",
+                      (double)ttl_ms / 1000, (double)guard_ms / 1000, (long long)seconds(ttl_ms),
+                      (double)guard_ms / 1000);
 }

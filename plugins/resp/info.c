@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_MAJOR 5 /* older ones refuse scripts that look at the clock and then write */
+#define LEAST_MAJOR 5 /* an older server refuses a script that reads the clock and then writes */
 
 /* The value of "name:value" at the beginning of a line; false: there is none. */
 static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
@@ -50,8 +50,8 @@ static void flag(const char *text, size_t len, const char *name, const char *yes
         *out = strcmp(value, yes) == 0;
 }
 
-/* CONFIG SET appendonly yes begins with a rewrite. Until that has succeeded nothing counts that was
- * written to the file, although aof_enabled is 1; the sizes are 0 for so long. */
+/* CONFIG SET appendonly yes begins with a rewrite. Until the rewrite has succeeded, writes to the
+ * file are worth nothing, although aof_enabled is 1; the sizes are 0 until then. */
 static void aof_parse(struct resp_info *info, const char *text, size_t len)
 {
     bool rewriting = false, scheduled = false, fine = true;

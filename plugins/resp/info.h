@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * info.h - what a server says of itself, and what that means for a lock.
+ * info.h - the server's answers to INFO and CONFIG GET, and their meaning for a lock.
  */
 #ifndef RESP_INFO_H
 #define RESP_INFO_H

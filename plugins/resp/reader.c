@@ -49,7 +49,7 @@ bool resp_reader_feed(struct resp_reader *reader, const char *bytes, size_t len)
     return false;
 }
 
-/* The parser names the first byte of what is no answer of Redis. */
+/* The parser's message names the first byte of an answer that is not of Redis. */
 static const char *foreign(const char *errstr)
 {
     if (strstr(errstr, "got \"H\"") != NULL)

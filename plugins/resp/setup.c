@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum question { Q_AUTH, Q_SELECT, Q_SETNAME, Q_INFO, Q_FSYNC };
+enum step { STEP_AUTH, STEP_SELECT, STEP_SETNAME, STEP_INFO, STEP_FSYNC };
 
 /* False: no memory. */
-static bool add(struct resp_setup *setup, enum question question, const char *const *words,
-                size_t count)
+static bool add(struct resp_setup *setup, enum step step, const char *const *words, size_t count)
 {
     struct resp_command command;
     char *one = NULL, *all = NULL;
@@ -30,7 +29,7 @@ static bool add(struct resp_setup *setup, enum question question, const char *co
         memcpy(all + setup->len, one, len);
         setup->bytes = all;
         setup->len += len;
-        setup->questions[setup->count++] = (int)question;
+        setup->steps[setup->count++] = (int)step;
     }
     if (one != NULL)
         explicit_bzero(one, len);
@@ -45,16 +44,16 @@ static bool add_identity(struct resp_setup *setup)
     bool fine = true;
 
     if (config->user != NULL)
-        fine = add(setup, Q_AUTH,
+        fine = add(setup, STEP_AUTH,
                    (const char *[]){"AUTH", config->user,
                                     config->password != NULL ? config->password : ""},
                    3);
     else if (config->password != NULL)
-        fine = add(setup, Q_AUTH, (const char *[]){"AUTH", config->password}, 2);
+        fine = add(setup, STEP_AUTH, (const char *[]){"AUTH", config->password}, 2);
     (void)snprintf(database, sizeof database, "%lld", (long long)config->database);
     if (fine && config->database != 0)
-        fine = add(setup, Q_SELECT, (const char *[]){"SELECT", database}, 2);
-    return fine && add(setup, Q_SETNAME, (const char *[]){"CLIENT", "SETNAME", "dlock"}, 3);
+        fine = add(setup, STEP_SELECT, (const char *[]){"SELECT", database}, 2);
+    return fine && add(setup, STEP_SETNAME, (const char *[]){"CLIENT", "SETNAME", "dlock"}, 3);
 }
 
 static bool add_info(struct resp_setup *setup)
@@ -63,8 +62,8 @@ static bool add_info(struct resp_setup *setup)
     bool fine = true;
 
     for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)
-        fine = add(setup, Q_INFO, (const char *[]){"INFO", sections[i]}, 2);
-    return fine && add(setup, Q_FSYNC, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
+        fine = add(setup, STEP_INFO, (const char *[]){"INFO", sections[i]}, 2);
+    return fine && add(setup, STEP_FSYNC, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
 }
 
 bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
@@ -90,30 +89,29 @@ bool resp_setup_done(const struct resp_setup *setup)
     return setup->answered == setup->count;
 }
 
-/* AUTH: an old or a patched server may repeat the password in its complaint. */
-static enum dlock_status refused(const struct resp_setup *setup, enum question question,
+/* AUTH: an old or a patched server may repeat the password in its error. */
+static enum dlock_status refused(const struct resp_setup *setup, enum step step,
                                  const redisReply *reply, struct dlock_error *err)
 {
     const struct resp_config *config = setup->config;
     enum dlock_status status = DLOCK_OK;
 
-    switch (question) {
-    case Q_AUTH:
+    switch (step) {
+    case STEP_AUTH:
         status = resp_error_take_quietly(config, reply, "user and password are refused", err);
         return status == DLOCK_UNAVAILABLE ? status : (err->status = DLOCK_AUTH);
-    case Q_SELECT:
+    case STEP_SELECT:
         status = resp_error_take(config, reply, err);
         return status == DLOCK_UNKNOWN ? (err->status = DLOCK_CONFIG) : status;
-    case Q_INFO:
+    case STEP_INFO:
         status = resp_error_take(config, reply, err);
         return status == DLOCK_UNKNOWN ? (err->status = DLOCK_PROTOCOL) : status;
-    case Q_SETNAME: /* the first question of many, so that it is answered with why we are sent off
-                     */
+    case STEP_SETNAME: /* often the first command: its answer says why the server rejects us */
         if (resp_error_is(reply, "DENIED") || resp_error_is(reply, "ERR max number of clients"))
             return resp_error_take(config, reply, err);
         break;
-    case Q_FSYNC:
-        break; /* nice to have */
+    case STEP_FSYNC:
+        break; /* not needed */
     }
     return DLOCK_OK;
 }
@@ -122,23 +120,23 @@ enum dlock_status resp_setup_take(struct resp_setup *setup, const redisReply *re
                                   struct dlock_error *err)
 {
     const struct resp_config *config = setup->config;
-    enum question question = (enum question)setup->questions[setup->answered++];
+    enum step step = (enum step)setup->steps[setup->answered++];
 
     if (reply->type == REDIS_REPLY_ERROR)
-        return refused(setup, question, reply, err);
-    switch (question) {
-    case Q_AUTH:
-    case Q_SELECT:
-    case Q_SETNAME:
+        return refused(setup, step, reply, err);
+    switch (step) {
+    case STEP_AUTH:
+    case STEP_SELECT:
+    case STEP_SETNAME:
         if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
             return resp_error_fail(config, err, DLOCK_PROTOCOL, "not the answer of a Redis server");
         break;
-    case Q_INFO:
+    case STEP_INFO:
         if (reply->type != REDIS_REPLY_STRING)
             return resp_error_fail(config, err, DLOCK_PROTOCOL, "not the answer of a Redis server");
         resp_info_parse(setup->info, reply->str, (size_t)reply->len);
         break;
-    case Q_FSYNC:
+    case STEP_FSYNC:
         resp_info_parse_config(setup->info, reply);
         break;
     }

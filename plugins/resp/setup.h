@@ -2,8 +2,8 @@
 /*
  * setup.h - makes a new connection ready: authenticates, chooses the database, reads INFO.
  *
- * All commands are sent in one piece and their answers arrive in one, so that a first lock costs
- * one round trip. setup remembers the commands, to know which answer is which.
+ * All commands are sent together and their answers arrive together, so that the set-up takes one
+ * round trip. resp_setup remembers the commands, to know to which one an answer belongs.
  */
 #ifndef RESP_SETUP_H
 #define RESP_SETUP_H
@@ -17,7 +17,7 @@ struct resp_setup {
     struct resp_info *info;
     char *bytes; /* to be sent; wiped by resp_setup_end */
     size_t len;
-    int questions[RESP_SETUP_MAX];
+    int steps[RESP_SETUP_MAX];
     size_t count, answered;
 };
 

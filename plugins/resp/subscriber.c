@@ -65,7 +65,7 @@ static void advance(struct resp_subscriber *subscriber)
         resp_subscription_advance(&subscriber->subscriptions[i], now_ns);
 }
 
-/* Until a subscription has something to do, the leader is woken, or until_ns. */
+/* Sleeps until a subscription has work, until the leader is woken, or until until_ns. */
 static void await(const struct resp_subscriber *subscriber, int64_t until_ns)
 {
     struct pollfd fds[SERVERS_MAX + 1] = {{.fd = subscriber->waiters.wake_fd, .events = POLLIN}};
@@ -102,7 +102,7 @@ static void report(struct resp_subscriber *subscriber)
 
 /* ---- leading; with the mutex ---- */
 
-/* Until when no subscription is about to begin; 0: one is. */
+/* The time until which no subscription is about to begin; 0: one is about to begin. */
 static int64_t settled_until(const struct resp_subscriber *subscriber)
 {
     int64_t now_ns = now(subscriber), until_ns = INT64_MAX;
@@ -120,7 +120,7 @@ static int64_t settled_until(const struct resp_subscriber *subscriber)
     return until_ns;
 }
 
-/* What the leader found; who waits for subscriptions is woken when there is nothing to wait for. */
+/* Publishes the leader's view. Wakes the waiters also when no subscription will begin soon. */
 static void publish_locked(struct resp_subscriber *subscriber)
 {
     bool was_settled = subscriber->settled_ns != 0;

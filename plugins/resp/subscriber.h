@@ -22,11 +22,11 @@ struct resp_subscription;
  * waiters. */
 struct resp_waiter {
     struct waiter base;                 /* the first member */
-    struct resp_subscriber *subscriber; /* that lists it; NULL: none, or it is closed */
+    struct resp_subscriber *subscriber; /* its list; NULL: not listed, or closed */
     unsigned recheck;                   /* bits: servers to ask again */
 };
 
-/* What a plugin does for its subscriber. */
+/* The plugin provides these. */
 struct resp_subscriber_user {
     /* The present password of a server, to be freed by dl_secret_free; called by the leader,
      * without the mutex. */

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define LASTS_NS DL_NS_PER_S       /* a shorter subscription counts as a failure */
-#define PING_NS  (5 * DL_NS_PER_S) /* of silence, before a ping */
-#define STUCK_NS (2 * DL_NS_PER_S) /* without an answer to the ping */
+#define PING_NS  (5 * DL_NS_PER_S) /* the silence before a ping */
+#define STUCK_NS (2 * DL_NS_PER_S) /* the most time for the answer to a ping */
 
 static enum dlock_status read_secret(struct resp_connection *connection, char **secret,
                                      struct dlock_error *err)

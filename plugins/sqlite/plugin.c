@@ -12,7 +12,8 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
      DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
-/* The beginning of every slot that touches the file; slot_end is its end, whatever this returns. */
+/* The beginning of every slot that touches the file; slot_end is its end, also after a failure
+ * here. */
 static enum dlock_status slot_begin(struct sqlite_session *session, int64_t deadline_ns,
                                     struct dlock_error *err)
 {

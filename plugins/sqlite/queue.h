@@ -2,9 +2,9 @@
 /*
  * queue.h - the queue of a name, in a write transaction.
  *
- * The rules: a free name goes to the first waiter that is alive, whoever asks. Readers at the head
- * are granted together, and no reader passes a waiting writer. A queue entry lasts for waiter_ttl,
- * and so does a grant to a waiter, or for the ttl if that is shorter.
+ * The rules: a free name goes to the first live waiter, also when another client asks. Readers at
+ * the head are granted together, and no reader passes a waiting writer. A queue entry lasts for
+ * waiter_ttl, and so does a grant to a waiter, or for the ttl if that is shorter.
  */
 #ifndef SQLITE_QUEUE_H
 #define SQLITE_QUEUE_H

@@ -7,8 +7,8 @@
  *
  *   plugin      the slots, in the order of plugin.h
  *   lease       taking and ending leases       renew        extending them
- *   watch       sleeping until a grant         inspect      who holds what
- *   probe       the checks of doctor           queue        who is next for a name
+ *   watch       sleeping until a grant         inspect      names and holders
+ *   probe       the checks of doctor           queue        the next waiter of a name
  *   name        a name's row and its readers   setup        the first open of a file
  *   layout      making and upgrading a store   db           connection and transactions
  *   statements  all SQL                        wake_file    order of writers, waking of waiters
@@ -19,7 +19,7 @@
  *   os_error    values of errno as statuses    fork_guard   forked children
  *   sigxfsz     limits on the size of files
  *
- * A file calls those below it only. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
+ * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.
  */
 #ifndef SQLITE_SESSION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All SQL. Times are nanoseconds of sqlite_clock_now. A row of another boot is dead, and so is a
- * row whose until_ns is not in the future, whatever the rest of it says.
+ * row whose until_ns is not in the future.
  *
  *   locks    a row for each name ever locked. It is never deleted, so that `fence`, the first
  *            number of the last grant, survives. `token` holds the name exclusively while it

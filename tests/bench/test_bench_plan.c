@@ -14,10 +14,10 @@
 static int worker; /* what a lock that is none needs */
 static const struct bench_figures *figures[2];
 
-static void *fine_open(const struct bench_place *place, char *text)
+static void *fine_open(const struct bench_config *config, char *text)
 {
     (void)text;
-    cr_assert_str_eq(place->uri, "");
+    cr_assert_str_eq(config->uri, "");
     return &worker;
 }
 
@@ -26,9 +26,9 @@ static void nothing(void *arg)
     (void)arg;
 }
 
-static void *fine_join(void *process, const struct bench_place *place, int index, char *text)
+static void *fine_begin(void *process, const struct bench_config *config, int index, char *text)
 {
-    (void)place;
+    (void)config;
     (void)index;
     (void)text;
     return process;
@@ -82,7 +82,7 @@ static const struct bench_workload workloads[] = {
 
 static struct bench_plan plan;
 static struct bench_work work = {
-    .open = fine_open, .close = nothing, .join = fine_join, .leave = nothing, .unlock = fine};
+    .open = fine_open, .close = nothing, .begin = fine_begin, .end = nothing, .unlock = fine};
 static struct bench_subject subjects[] = {
     {.label = "store", .work = &work, .fits = BENCH_FITS_ALL},
     {.label = "bare", .role = BENCH_LIMIT, .work = &work, .fits = BENCH_FITS_ALONE},

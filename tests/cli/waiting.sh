@@ -84,6 +84,23 @@ guard_is_told() {
     [ -e ran ]
 }
 
+# The ttl of the command counts, not the default ttl of the URI, which is longer than the guard.
+guard_as_long_as_the_ttl() {
+    free_port
+    server "$port"
+    exits 75 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --ttl 6s --nowait x -- touch ran
+    one_line 'x: .*started .* ago; .*restart_guard'
+    exits 78 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --ttl 7s --nowait x -- touch ran
+    one_line 'a ttl of 7 s is longer than restart_guard .6 s.: .*use a ttl of at most 6 s'
+    exits 78 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --nowait x -- touch ran
+    one_line 'a ttl of 30 s is longer'
+    exits 78 "$dlock" -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=6s" \
+        run --ttl 7s --nowait x -- touch ran
+    exits 69 "$dlock" -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=6s" \
+        run --ttl 6s --nowait x -- touch ran # two nodes do not answer: the URI was accepted
+    [ ! -e ran ]
+}
+
 a_signal_ends_it() {
     local pid
     free_port
@@ -114,6 +131,7 @@ shows "run --wait waits for a server that is started later" store_that_starts_la
 shows "run --wait, --nowait at a store that stays away: 69, in time" store_that_never_starts
 shows "run --wait at a redlock without quorum ends with the wait" no_quorum_ends_with_the_wait
 shows "a restart guard: refused or waited for, with one line that says why" guard_is_told
+shows "a restart guard as long as --ttl fits" guard_as_long_as_the_ttl
 shows "a signal ends the wait for a store" a_signal_ends_it
 shows "doctor --strict: a node that does not answer is 1" strict_doctor_sees_a_dead_node
 tap_end

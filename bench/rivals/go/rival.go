@@ -46,7 +46,7 @@ func must(err error) {
 
 type locker func(name string) (func() error, error)
 
-type crew struct {
+type workers struct {
 	plan
 	lock     locker
 	began    time.Time
@@ -55,9 +55,9 @@ type crew struct {
 	times    [][]int64
 }
 
-func (c *crew) goesOn() bool { return time.Since(c.began) < c.span }
+func (c *workers) goesOn() bool { return time.Since(c.began) < c.span }
 
-func (c *crew) pairs(index int, unlock func() error, asked time.Duration) {
+func (c *workers) pairs(index int, unlock func() error, asked time.Duration) {
 	held := time.Duration(0)
 	if c.held > 0 {
 		before := time.Now()
@@ -71,7 +71,7 @@ func (c *crew) pairs(index int, unlock func() error, asked time.Duration) {
 	}
 }
 
-func (c *crew) pass(index int, unlock func() error) {
+func (c *workers) pass(index int, unlock func() error) {
 	at := int64(time.Since(c.began))
 	if last := atomic.LoadInt64(&c.last); last >= 0 && last != int64(index) {
 		c.times[index] = append(c.times[index], at-atomic.LoadInt64(&c.released))
@@ -85,7 +85,7 @@ func (c *crew) pass(index int, unlock func() error) {
 	}
 }
 
-func (c *crew) work(index int) {
+func (c *workers) work(index int) {
 	name := "rival-0"
 	if !c.oneName {
 		name = fmt.Sprintf("rival-%d", index)
@@ -104,7 +104,7 @@ func (c *crew) work(index int) {
 	}
 }
 
-func (c *crew) result() {
+func (c *workers) result() {
 	var all []int64
 	least, most, squares := len(c.times[0]), 0, 0
 	for _, times := range c.times {
@@ -138,7 +138,7 @@ func (c *crew) result() {
 }
 
 func run(p plan, lock locker) {
-	c := crew{plan: p, lock: lock, last: -1, times: make([][]int64, p.workers)}
+	c := workers{plan: p, lock: lock, last: -1, times: make([][]int64, p.workers)}
 	unlock, err := lock("rival-first")
 	must(err)
 	must(unlock())

@@ -55,4 +55,4 @@ dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")
 dlt_add_redis_mutant(sends_after_the_deadline
   C8_a_question_without_time_is_not_sent
-  "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" pool.c)
+  "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call.c)

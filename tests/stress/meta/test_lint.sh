@@ -10,7 +10,7 @@ source_dir=$1
 
 good_tree() {
     rm -rf "$tap_tmp/tree"
-    mkdir -p "$tap_tmp/tree"/{core/{api,acquire,client,hold,session,sys},plugins/{p,q,redis,resp},cli,docs,include/dlock,tests}
+    mkdir -p "$tap_tmp/tree"/{core/{api,acquire,client,hold,session,sys},plugins/{p,q,redis,resp},bench,cli,docs,include/dlock,tests}
     cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -47,7 +47,7 @@ complaints() {
 sees() {
     good_tree
     printf '%s\n' "$3" >"$tap_tmp/tree/$2"
-    check "sees: $1 ($2)" same "$1" "$(complaints)"
+    check "sees: ${1:-nothing} ($2)" same "$1" "$(complaints)"
 }
 
 # sees_code RULE FILE LINE: the same with a C file that ends in LINE.
@@ -165,6 +165,11 @@ sees_files "$rule" "several" core/hold/a.c 'extern int sleepers;'
 sees_files "$rule" "with a number" core/hold/a.c 'extern int keeper2;'
 sees_files "$rule" "a type" core/hold/a.c 'struct dl_keeper;'
 sees_files "$rule" "a file" core/hold/keeper.c 'extern int a;'
+sees_files "$rule" "a benchmark" bench/a.c 'extern int keeper;'
+sees_files "$rule" "a file of a benchmark" bench/keeper.c 'extern int a;'
+sees_files "" "a function of a benchmark, whose name is free" bench/a.c "$(calls b_take puts)"
+sees "$rule" plugins/redis/a.lua 'local late_keeper = 1'
+sees "" plugins/redis/a.lua "local a = 'keeper' .. \"keeper\" -- the keeper"
 
 rule="a test names each file of the product"
 named=no sees_files "$rule" "no test" tests/test_b.c '/* Tests: core/a.c */'

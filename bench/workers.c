@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "crew.h"
+#include "workers.h"
 
-#include "hall.h"
+#include "shared.h"
 #include "stopwatch.h"
 
 #include <linux/futex.h>
@@ -16,28 +16,28 @@
 #include <unistd.h>
 
 #define GLANCE_NS BENCH_NS_PER_MS
-#define DOOR_NS   (100 * BENCH_NS_PER_MS)
+#define GATE_NS   (100 * BENCH_NS_PER_MS)
 #define ALARM_S   300                     /* for a process that hangs */
-#define SETTLE_NS (500 * BENCH_NS_PER_MS) /* until who has to wait sleeps */
+#define SETTLE_NS (500 * BENCH_NS_PER_MS) /* until the waiting workers sleep */
 
-void bench_door_open(struct bench_door *door)
+void bench_gate_open(struct bench_gate *gate)
 {
-    atomic_store(&door->open, 1);
-    (void)syscall(SYS_futex, &door->open, FUTEX_WAKE, BENCH_WORKERS_MAX, NULL, NULL, 0);
+    atomic_store(&gate->open, 1);
+    (void)syscall(SYS_futex, &gate->open, FUTEX_WAKE, BENCH_WORKERS_MAX, NULL, NULL, 0);
 }
 
-void bench_door_wait(struct bench_door *door, const struct bench_hall *hall)
+void bench_gate_wait(struct bench_gate *gate, const struct bench_shared *shared)
 {
-    struct timespec wait = {.tv_nsec = DOOR_NS};
+    struct timespec wait = {.tv_nsec = GATE_NS};
 
-    while (!atomic_load(&door->open) && !atomic_load(&hall->failed))
-        (void)syscall(SYS_futex, &door->open, FUTEX_WAIT, 0, &wait, NULL, 0);
+    while (!atomic_load(&gate->open) && !atomic_load(&shared->failed))
+        (void)syscall(SYS_futex, &gate->open, FUTEX_WAIT, 0, &wait, NULL, 0);
 }
 
 void bench_worker_give_up(struct bench_worker *worker)
 {
-    if (atomic_exchange(&worker->hall->failed, 1) == 0)
-        memcpy(worker->hall->why, worker->why, sizeof worker->hall->why);
+    if (atomic_exchange(&worker->shared->failed, 1) == 0)
+        memcpy(worker->shared->why, worker->why, sizeof worker->shared->why);
 }
 
 static void *worker_main(void *arg)
@@ -62,7 +62,7 @@ static void threads_run(struct bench_worker *workers, int count)
         (void)pthread_join(threads[i], NULL);
 }
 
-/* Of one process, the number-th. */
+/* The work of the number-th process. */
 static void process_run(const struct bench_worker *model, int number)
 {
     struct bench_worker workers[BENCH_WORKERS_MAX];
@@ -76,7 +76,7 @@ static void process_run(const struct bench_worker *model, int number)
         bench_worker_open_and_close(&workers[0]);
         return;
     }
-    workers[0].process = model->work->open(&model->place, workers[0].why);
+    workers[0].process = model->work->open(&model->config, workers[0].why);
     if (workers[0].process == NULL) {
         bench_worker_give_up(&workers[0]);
         return;
@@ -113,64 +113,66 @@ static int processes_start(const struct bench_worker *model, pid_t *pids)
     return model->load->processes;
 }
 
-/* Until so many did. A process that died says nothing; the others have to be told. */
-static void hall_wait(struct bench_hall *hall, const _Atomic int *counted, int wanted)
+/* Waits until `counted` is `wanted`. A process that died cannot count, so the others are told to
+ * stop. */
+static void shared_wait(struct bench_shared *shared, const _Atomic int *counted, int wanted)
 {
     siginfo_t info = {0};
 
-    while (atomic_load(counted) < wanted && !atomic_load(&hall->failed)) {
+    while (atomic_load(counted) < wanted && !atomic_load(&shared->failed)) {
         bench_sleep_ns(GLANCE_NS);
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
             info.si_code != CLD_EXITED)
-            atomic_store(&hall->failed, 1);
+            atomic_store(&shared->failed, 1);
     }
 }
 
-static void processes_wait(struct bench_hall *hall, const pid_t *pids, int count)
+static void processes_wait(struct bench_shared *shared, const pid_t *pids, int count)
 {
     for (int i = 0; i < count; i++) {
         int status = 0;
 
         (void)waitpid(pids[i], &status, 0);
-        if (status != 0 && atomic_exchange(&hall->failed, 1) == 0)
-            (void)snprintf(hall->why, sizeof hall->why, "a process ended with status %d", status);
+        if (status != 0 && atomic_exchange(&shared->failed, 1) == 0)
+            (void)snprintf(shared->why, sizeof shared->why, "a process ended with status %d",
+                           status);
     }
 }
 
-/* What is read from outside, around the time that the clock runs. */
-static void measure(struct bench_hall *hall, const struct bench_load *load, const pid_t *pids,
+/* Reads the figures from outside, before and after the measured time. */
+static void measure(struct bench_shared *shared, const struct bench_load *load, const pid_t *pids,
                     struct bench_meter *meter, struct bench_result *result)
 {
     const pid_t self = getpid();
     struct bench_gauge before, inherited;
     struct bench_tally tally_before, tally_after;
 
-    hall_wait(hall, &hall->ready, bench_load_ready(load));
+    shared_wait(shared, &shared->ready, bench_load_ready(load));
     if (load->loop == BENCH_WAITING)
         bench_sleep_ns(SETTLE_NS);
     bench_meter_read(meter, &tally_before);
     bench_gauge_read(pids, load->processes, &before);
-    atomic_store(&hall->start_ns, bench_now_ns() + BENCH_NS_PER_MS);
-    bench_door_open(&hall->start);
-    if (!atomic_load(&hall->failed))
-        bench_sleep_ns(hall->start_ns + hall->duration_ns - bench_now_ns());
-    hall_wait(hall, &hall->finished, bench_load_finished(load));
+    atomic_store(&shared->start_ns, bench_now_ns() + BENCH_NS_PER_MS);
+    bench_gate_open(&shared->start_gate);
+    if (!atomic_load(&shared->failed))
+        bench_sleep_ns(shared->start_ns + shared->duration_ns - bench_now_ns());
+    shared_wait(shared, &shared->finished, bench_load_finished(load));
     bench_gauge_read(pids, load->processes, &result->own);
     bench_meter_read(meter, &tally_after);
     bench_gauge_read(&self, 1, &inherited);
     result->own.cpu_ns -= before.cpu_ns;
     result->own.sockets -= inherited.sockets;
     result->tally = bench_tally_between(&tally_before, &tally_after);
-    bench_door_open(&hall->leave);
+    bench_gate_open(&shared->end_gate);
 }
 
-static void shares_fill(struct bench_result *result, const struct bench_hall *hall, int workers)
+static void shares_fill(struct bench_result *result, const struct bench_shared *shared, int workers)
 {
     uint64_t least = UINT64_MAX, most = 0;
     double sum = 0, squares = 0;
 
     for (int i = 0; i < workers; i++) {
-        uint64_t pairs = hall->seats[i].pairs;
+        uint64_t pairs = shared->slots[i].pairs;
 
         least = pairs < least ? pairs : least;
         most = pairs > most ? pairs : most;
@@ -186,7 +188,7 @@ static double or_unknown(int64_t value, double over)
     return value < 0 || over <= 0 ? -1 : (double)value / over;
 }
 
-static void result_fill(struct bench_result *result, const struct bench_hall *hall,
+static void result_fill(struct bench_result *result, const struct bench_shared *shared,
                         const struct bench_load *load)
 {
     int workers = load->processes * load->threads;
@@ -194,15 +196,15 @@ static void result_fill(struct bench_result *result, const struct bench_hall *ha
 
     memset(&result->times, 0, sizeof result->times);
     for (int i = 0; i < workers; i++) {
-        all += hall->seats[i].pairs;
-        first += i < load->threads ? hall->seats[i].pairs : 0;
-        bench_histogram_merge(&result->times, &hall->seats[i].times);
+        all += shared->slots[i].pairs;
+        first += i < load->threads ? shared->slots[i].pairs : 0;
+        bench_histogram_merge(&result->times, &shared->slots[i].times);
     }
-    shares_fill(result, hall, workers);
-    result->seconds = (double)(hall->ended_ns - hall->start_ns) / (double)BENCH_NS_PER_S;
+    shares_fill(result, shared, workers);
+    result->seconds = (double)(shared->ended_ns - shared->start_ns) / (double)BENCH_NS_PER_S;
     result->operations = (double)all;
     result->rate = (double)all / result->seconds;
-    result->allocations = or_unknown(hall->allocations, (double)first);
+    result->allocations = or_unknown(shared->allocations, (double)first);
     result->lease_bytes = result->lost = -1;
     if (load->loop == BENCH_WAITING || load->loop == BENCH_LEASES) {
         double still = load->loop == BENCH_WAITING ? workers - 1 : (double)all;
@@ -213,49 +215,49 @@ static void result_fill(struct bench_result *result, const struct bench_hall *ha
     if (load->loop == BENCH_OPENING) /* its processes are gone */
         result->own = (struct bench_gauge){-1, -1, -1};
     if (load->loop == BENCH_LEASES) {
-        result->lease_bytes = or_unknown(hall->lease_bytes, (double)first);
-        result->lost = (double)hall->lost;
+        result->lease_bytes = or_unknown(shared->lease_bytes, (double)first);
+        result->lost = (double)shared->lost;
     }
 }
 
-static int crew_run(const struct bench_worker *model, struct bench_meter *meter,
-                    struct bench_result *result)
+static int workers_run(const struct bench_worker *model, struct bench_meter *meter,
+                       struct bench_result *result)
 {
-    struct bench_hall *hall = model->hall;
+    struct bench_shared *shared = model->shared;
     pid_t pids[BENCH_WORKERS_MAX];
     int started = processes_start(model, pids);
 
-    if (started < model->load->processes && atomic_exchange(&hall->failed, 1) == 0)
-        (void)snprintf(hall->why, sizeof hall->why, "cannot start %d processes",
+    if (started < model->load->processes && atomic_exchange(&shared->failed, 1) == 0)
+        (void)snprintf(shared->why, sizeof shared->why, "cannot start %d processes",
                        model->load->processes);
-    measure(hall, model->load, pids, meter, result);
-    processes_wait(hall, pids, started);
+    measure(shared, model->load, pids, meter, result);
+    processes_wait(shared, pids, started);
     (void)snprintf(result->why, sizeof result->why, "%s",
-                   hall->failed && hall->why[0] == '\0' ? "a process died" : hall->why);
-    result_fill(result, hall, model->load);
-    return hall->failed ? -1 : 0;
+                   shared->failed && shared->why[0] == '\0' ? "a process died" : shared->why);
+    result_fill(result, shared, model->load);
+    return shared->failed ? -1 : 0;
 }
 
-int bench_crew_run(const struct bench_work *work, const struct bench_place *place,
-                   const struct bench_load *load, int64_t duration_ns, struct bench_meter *meter,
-                   struct bench_result *result)
+int bench_workers_run(const struct bench_work *work, const struct bench_config *config,
+                      const struct bench_load *load, int64_t duration_ns, struct bench_meter *meter,
+                      struct bench_result *result)
 {
-    struct bench_worker model = {.work = work, .load = load, .place = *place};
-    struct bench_hall *hall =
-        mmap(NULL, sizeof *hall, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct bench_worker model = {.work = work, .load = load, .config = *config};
+    struct bench_shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int rc = -1;
 
-    if (hall == MAP_FAILED) {
+    if (shared == MAP_FAILED) {
         (void)snprintf(result->why, sizeof result->why, "no memory");
         return -1;
     }
-    hall->duration_ns = load->duration_ns != 0 ? load->duration_ns : duration_ns;
-    hall->last = BENCH_NOBODY;
-    hall->allocations = hall->lease_bytes = -1;
-    model.hall = hall;
-    if (work->prepare == NULL || work->prepare(place, result->why) == 0)
-        rc = crew_run(&model, meter, result);
-    (void)munmap(hall, sizeof *hall);
+    shared->duration_ns = load->duration_ns != 0 ? load->duration_ns : duration_ns;
+    shared->last = BENCH_NOBODY;
+    shared->allocations = shared->lease_bytes = -1;
+    model.shared = shared;
+    if (work->prepare == NULL || work->prepare(config, result->why) == 0)
+        rc = workers_run(&model, meter, result);
+    (void)munmap(shared, sizeof *shared);
     return rc;
 }
 
@@ -268,7 +270,7 @@ int bench_busy_start(struct bench_busy *busy, int count)
         if (pid < 0)
             return -1;
         if (pid == 0)
-            for (volatile uint64_t turns = 0;; turns++)
+            for (volatile uint64_t spins = 0;; spins++)
                 continue;
         busy->pids[busy->count++] = pid;
     }
