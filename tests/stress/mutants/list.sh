@@ -161,7 +161,7 @@ mutant 21 "a waiter of another client is not told" "$postgresql" \
     plugins/postgresql/notify.c "SELECT pg_notify(split_part" "SELECT concat(split_part"
 
 mutant 22 "a name that was freed before its row was locked is busy" "$postgresql" \
-    "with_server postgres -- test_pg_queue --filter '*/C13_readers_that_died*'" \
+    "with_server postgres -- test_pg_slots --filter '*/TRY_2_UNL_1*'" \
     plugins/postgresql/row.sql \
     "  ELSIF what < 2 AND r.waiters = 0 AND r.until <= moment AND r.readers_until <= moment THEN" \
     "  ELSIF what < 0 THEN"
