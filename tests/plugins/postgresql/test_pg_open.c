@@ -399,6 +399,7 @@ Test(open, C10_nobody_forks_while_a_socket_is_not_close_on_exec)
 Test(open, no_variable_changes_where_we_go)
 {
     static const char *const variables[][2] = {
+        {"PGOPTIONS", "-c role=nobody"},
         {"PGHOST", "203.0.113.1"},
         {"PGHOSTADDR", "203.0.113.1"},
         {"PGPORT", "1"},
