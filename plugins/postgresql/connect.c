@@ -116,6 +116,8 @@ static void settings_make(struct settings *settings, const struct pg_config *con
     add(settings, "keepalives_interval", "2");
     add(settings, "keepalives_count", "3");
     add(settings, "tcp_user_timeout", "12000");
+    if (getenv("PGOPTIONS") != NULL)
+        add(settings, "options", " "); /* a pooler refuses any, and those all the more */
     settings_tls(settings, config);
 }
 

@@ -103,20 +103,6 @@ enum dlock_status pg_connection_wait(struct pg_connection *conn, short events)
     return status;
 }
 
-enum dlock_status pg_connection_sleep(struct pg_connection *conn, int64_t pause_ns)
-{
-    struct pollfd wake = {.fd = conn->stop != NULL ? conn->wake_fd : -1, .events = POLLIN};
-    int64_t left_ns = conn->deadline_ns - pg_connection_now(conn);
-    int64_t ns = pause_ns < left_ns ? pause_ns : left_ns;
-    const struct timespec span = dl_deadline_cond_slice(ns);
-
-    if (ns > 0 && ppoll(&wake, 1, &span, NULL) > 0)
-        wake_take(conn);
-    if (is_stopped(conn))
-        return DLOCK_CANCELED;
-    return pause_ns < left_ns ? DLOCK_OK : DLOCK_TIMEOUT;
-}
-
 enum dlock_status pg_connection_bad_reply(struct pg_connection *conn, struct dlock_error *err)
 {
     conn->dead = true;

@@ -22,7 +22,6 @@ struct pg_connection {
     PGconn *pq;             /* NULL: none */
     int64_t deadline_ns;    /* of the call that runs */
     int64_t answered_ns;    /* the last sign of life; 0: check before the next use */
-    int64_t opened_ns;      /* the end of the setup */
     const atomic_int *stop; /* NULL or: non-zero ends a wait with CANCELED */
     struct spin spin;
     bool long_wait; /* the answer waits for other owners: no spinning */
@@ -49,10 +48,6 @@ enum dlock_status pg_connection_enter(struct pg_connection *conn, int64_t deadli
  * sets conn->dead.
  */
 enum dlock_status pg_connection_wait(struct pg_connection *conn, short events);
-
-/* Sleeps until *conn->stop is set (CANCELED), for pause_ns (OK) or until conn->deadline_ns
- * (TIMEOUT). */
-enum dlock_status pg_connection_sleep(struct pg_connection *conn, int64_t pause_ns);
 
 /* An answer that has not the columns or rows of the request: PROTOCOL. */
 enum dlock_status pg_connection_bad_reply(struct pg_connection *conn, struct dlock_error *err);

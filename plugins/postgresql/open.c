@@ -39,6 +39,5 @@ enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struc
     if (status == DLOCK_OK && !conn->for_messages &&
         !pg_shared_is_checked(conn->shared, pg_connection_now(conn)))
         status = pg_schema_open(conn, err);
-    conn->opened_ns = pg_connection_now(conn);
     return status;
 }

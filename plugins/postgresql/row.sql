@@ -12,7 +12,9 @@
 -- Each function locks the row of the name in dlock_lease first, and touches dlock_queue and
 -- dlock_reader only while it holds that lock: there are no deadlocks. Each needs READ COMMITTED.
 -- All times are the server's clock at the moment when they are read. A commit waits for the disk if
--- it gives a lease or extends one, whatever the role's default is; others do not wait.
+-- it gives a lease or extends one, whatever the role's default is; others do not wait. A plan lives
+-- as long as the connection, while a table that was small when it was made grows: no plan may read
+-- a whole table.
 --
 --   dlock_lease    a row a name, for ever: fence; the exclusive holder (token, until); until when
 --                  readers may hold the name ('-infinity': it has no readers); how many wait; the
@@ -146,6 +148,9 @@ DECLARE -- dlock version 1
   moment timestamptz;
   note text := set_config('lock_timeout', patience::text, true);
 BEGIN
+  IF current_setting('enable_seqscan') = 'on' THEN
+    note := set_config('enable_seqscan', 'off', true);
+  END IF;
   others := 0;
   LOOP
     IF what < 2 AND NOT is_shared THEN
@@ -269,6 +274,9 @@ DECLARE -- dlock version 1
   ended timestamptz;
   note text := set_config('lock_timeout', patience::text, true);
 BEGIN
+  IF current_setting('enable_seqscan') = 'on' THEN
+    note := set_config('enable_seqscan', 'off', true);
+  END IF;
   note := set_config('synchronous_commit', 'off', true);
   IF NOT is_shared AND NOT queued THEN
     UPDATE public.dlock_lease SET until = '-infinity'
@@ -314,6 +322,9 @@ DECLARE -- dlock version 1
   ended int;
   note text := set_config('lock_timeout', patience::text, true);
 BEGIN
+  IF current_setting('enable_seqscan') = 'on' THEN
+    note := set_config('enable_seqscan', 'off', true);
+  END IF;
   note := set_config('synchronous_commit', 'on', true);
   result := 0;
   SELECT * INTO r FROM public.dlock_lease WHERE name = n FOR UPDATE;
@@ -349,6 +360,9 @@ DECLARE -- dlock version 1
   ends timestamptz;
   note text := set_config('lock_timeout', abs(patience)::text, true);
 BEGIN
+  IF current_setting('enable_seqscan') = 'on' THEN
+    note := set_config('enable_seqscan', 'off', true);
+  END IF;
   note := set_config('synchronous_commit', 'on', true);
   FOR o IN SELECT * FROM unnest(names, tokens, ttls, downs) WITH ORDINALITY
       AS x (name, token, ttl, down, i) ORDER BY x.name LOOP

@@ -25,6 +25,7 @@ static const struct setting settings[] = {
     {"idle_in_transaction_session_timeout", "5s", false}, /* a client that was stopped */
     {"idle_session_timeout", "0", false},
     {"client_min_messages", "warning", false},
+    {"enable_seqscan", "off", false}, /* row.sql says why */
     /* The server notices that a waiting client has gone. */
     {"client_connection_check_interval", "100ms", true},
 };

@@ -69,37 +69,63 @@ static int turn(struct worker *w)
     return 0;
 }
 
-static int work(const char *uri, const char *path, unsigned name, int64_t end_ns, int report)
+/* Of all processes: the beginning is when all have opened the store, so that none is late. */
+static int report[2], ready[2], start[2];
+
+static void await_others(void)
 {
+    const char byte = 0;
+    char end = 0;
+
+    if (write(ready[1], &byte, 1) == 1)
+        (void)!read(start[0], &end, 1); /* its end */
+}
+
+static int work(const char *uri, const char *path, unsigned name, int64_t run_ns)
+{
+    struct dlock_client_options options = {.struct_size = sizeof options,
+                                           .defaults = "op_timeout=20s"};
     struct worker w = {
         .uri = uri, .log = dlt_log_open(path, RECORDS), .err = DLOCK_ERROR_INIT, .name = name};
     struct dlock_client *client = NULL;
     char text[32];
     int len = snprintf(text, sizeof text, "contended-%u", name);
-    enum dlock_status status = dlock_client_open(uri, NULL, &client, &w.err);
+    enum dlock_status status = dlock_client_open(uri, &options, &client, &w.err);
+    int64_t end_ns = 0;
     int bad = 0;
 
     if (w.log == NULL || status != DLOCK_OK)
         return failed(&w, "open", status);
     status = dlock_new(client, text, (size_t)len, NULL, &w.lock, &w.err);
+    await_others();
+    end_ns = dlt_log_now_ns() + run_ns;
     while (status == DLOCK_OK && !bad && dlt_log_now_ns() < end_ns)
         bad = turn(&w);
     dlock_free(w.lock);
     dlock_client_close(client);
     dlt_log_close(w.log);
-    if (write(report, &w.taken, sizeof w.taken) != (ssize_t)sizeof w.taken)
+    if (write(report[1], &w.taken, sizeof w.taken) != (ssize_t)sizeof w.taken)
         bad = 1;
     return bad;
 }
 
-static int harvest(int report, long processes, long least)
+static void start_all(long processes)
+{
+    char byte = 0;
+
+    for (long i = 0; i < processes && read(ready[0], &byte, 1) == 1; i++)
+        continue;
+    (void)close(start[1]);
+}
+
+static int harvest(long processes, long least)
 {
     long total = 0, fewest = -1, most = 0, taken = 0;
     int bad = 0, status = 0;
 
     for (long i = 0; i < processes; i++)
         bad |= wait(&status) < 0 || status != 0;
-    for (long i = 0; i < processes && read(report, &taken, sizeof taken) > 0; i++) {
+    for (long i = 0; i < processes && read(report[0], &taken, sizeof taken) > 0; i++) {
         total += taken;
         fewest = fewest < 0 || taken < fewest ? taken : fewest;
         most = taken > most ? taken : most;
@@ -114,21 +140,24 @@ int main(int argc, char **argv)
 {
     long processes = argc == 6 || argc == 7 ? strtol(argv[2], NULL, 10) : 0;
     bool each = argc == 7 && strcmp(argv[6], "each") == 0;
-    int64_t end_ns = 0;
-    int report[2];
+    int64_t run_ns = 0;
 
-    if (processes < 1 || pipe(report) != 0)
+    if (processes < 1 || pipe(report) != 0 || pipe(ready) != 0 || pipe(start) != 0)
         return 64;
-    end_ns = dlt_log_now_ns() + strtol(argv[3], NULL, 10) * NS_PER_S;
+    run_ns = strtol(argv[3], NULL, 10) * NS_PER_S;
     for (long i = 0; i < processes; i++) {
         if (fork() == 0) {
             char path[256];
 
             (void)close(report[0]);
+            (void)close(ready[0]);
+            (void)close(start[1]);
             (void)snprintf(path, sizeof path, "%s/%ld.log", argv[5], i);
-            _exit(work(argv[1], path, each ? (unsigned)i : 0, end_ns, report[1]));
+            _exit(work(argv[1], path, each ? (unsigned)i : 0, run_ns));
         }
     }
     (void)close(report[1]);
-    return harvest(report[0], processes, strtol(argv[4], NULL, 10));
+    (void)close(ready[1]);
+    start_all(processes);
+    return harvest(processes, strtol(argv[4], NULL, 10));
 }

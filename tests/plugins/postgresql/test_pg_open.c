@@ -291,6 +291,43 @@ Test(open, CLS_1_a_child_closes_without_a_word)
                  DLOCK_OK, "%s", s.err.message);
 }
 
+/* ... and what it opens then has nothing to do with that: not the connection, not the tables. */
+static void child_opens_its_own(const char *strategy)
+{
+    struct dlt_request a;
+    int status = 0;
+    pid_t pid = 0;
+
+    dlt_session_strategy(&s, strategy, "parent");
+    dlt_request(&s, &a, "forked", 'a', 60000);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    pid = fork();
+    if (pid == 0) {
+        s.ops->close(s.self, true);
+        dlt_session_strategy(&s, strategy, "child");
+        if (dlt_session_open(&s) != DLOCK_OK || dlt_try(&s, &a) != DLOCK_OK ||
+            dlt_unlock(&s, &a) != DLOCK_OK)
+            printf("# in the child: %s\n", s.err.message);
+        (void)fflush(stdout);
+        _exit(s.err.status != DLOCK_OK);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+Test(open, C10_a_child_opens_its_own_where_the_row_of_the_parent_was)
+{
+    child_opens_its_own("row");
+}
+
+Test(open, C10_a_child_opens_its_own_where_the_session_of_the_parent_was)
+{
+    child_opens_its_own("session");
+}
+
 Test(open, C8_C10_the_descriptor)
 {
     int count = 0, user_timeout_ms = 0;
@@ -362,6 +399,7 @@ Test(open, C10_nobody_forks_while_a_socket_is_not_close_on_exec)
 Test(open, no_variable_changes_where_we_go)
 {
     static const char *const variables[][2] = {
+        {"PGOPTIONS", "-c role=nobody"},
         {"PGHOST", "203.0.113.1"},
         {"PGHOSTADDR", "203.0.113.1"},
         {"PGPORT", "1"},

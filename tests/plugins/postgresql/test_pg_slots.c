@@ -303,3 +303,31 @@ Test(slots, a_list_has_all_names_over_many_pages)
     cr_assert_eq(count, 3, "the caller may end it");
     close_all();
 }
+
+/* A plan lives as long as the connection, and the table was small when it was made. */
+Test(slots, C8_no_plan_reads_a_whole_table)
+{
+    static const char sql[] = "SELECT idx_scan > 240, seq_scan < 10 FROM pg_stat_user_tables"
+                              " WHERE relname = 'row_plans_lease'";
+    struct dlt_request request;
+    char name[16];
+
+    open_all("plans");
+    for (int i = 0; i < 100; i++) {
+        if (i == 20) {
+            administer("VACUUM ANALYZE row_plans_lease");
+            dlt_session_close(&s);
+            cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+        }
+        (void)snprintf(name, sizeof name, "p%d", i);
+        dlt_request(&s, &request, name, (unsigned char)(i + 1), 60000);
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_renew(&s, &request), DLOCK_OK);
+        cr_assert_eq(dlt_unlock(&s, &request), DLOCK_OK);
+    }
+    dlt_session_close(&s); /* the server counts then */
+    for (int i = 0; i < 300 && dlt_postgres_ask(&server, sql)[0] != 't'; i++)
+        dlt_sleep_ms(10);
+    cr_assert_str_eq(dlt_postgres_ask(&server, sql), "t t");
+    close_all();
+}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The twenty of tests/stress/mutants/run. The texts are code of the project: when that changes, they have to
+# The defects of tests/stress/mutants/run. The texts are code of the project: when that changes, they have to
 # follow.
 
 redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
@@ -152,3 +152,34 @@ mutant 20 "a reader renews all readers" "$redis" \
         readers_set(name, reader, ends)
     end
     return ends - now"
+
+postgresql="dlock_plugin_postgresql with_server test_pg_slots test_pg_queue test_pg_wait test_pg_session_faults"
+
+# What waits finds the grant when it refreshes its queue entry.
+mutant 21 "a waiter of another client is not told" "$postgresql" \
+    "test_pg_wait --filter '*/WAT_1_the_grant*'" \
+    plugins/postgresql/notify.c "SELECT pg_notify(split_part" "SELECT concat(split_part"
+
+mutant 22 "a name that was freed before its row was locked is busy" "$postgresql" \
+    "with_server postgres -- test_pg_slots --filter '*/TRY_2_UNL_1*'" \
+    plugins/postgresql/row.sql \
+    "  ELSIF what < 2 AND r.waiters = 0 AND r.until <= moment AND r.readers_until <= moment THEN" \
+    "  ELSIF what < 0 THEN"
+
+mutant 23 "a release without a look at the owner" "$postgresql" \
+    "with_server postgres -- test_pg_slots --filter '*/UNL_1_only*'" \
+    plugins/postgresql/row.sql \
+    "      WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();" \
+    "      WHERE name = n AND waiters = 0 AND until > clock_timestamp();"
+
+mutant 24 "a refresh that enqueues" "$postgresql" \
+    "with_server postgres -- test_pg_queue --filter '*/REFRESH_never*'" \
+    plugins/postgresql/row.sql "  IF what = 1 THEN" "  IF what > 0 THEN"
+
+mutant 25 "a session's lock counts before its fence is on the disk" "$postgresql" \
+    "test_pg_session_faults --filter '*/C6_a_crash*'" \
+    plugins/postgresql/session.sql \
+    "    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+      PERFORM set_config('synchronous_commit', 'on', true);" \
+    "    IF true THEN
+      PERFORM set_config('synchronous_commit', 'off', true);"

@@ -1,0 +1,18 @@
+# Through a pooler that lends its server to sessions, and one that lends it to transactions, where
+# waiters poll and strategy session is refused (test_pg_pooler). A pooler is one thread that has to log
+# in all clients: on a loaded machine it takes its time.
+function(dlt_add_pooler_conformance name mode)
+  add_test(NAME conformance_postgresql_${name} COMMAND with_server pgbouncer ${mode}
+    -c max_connections=400 --
+    $<TARGET_FILE:dlock-conformance> --slack 1000 ${ARGN})
+  set_tests_properties(conformance_postgresql_${name} PROPERTIES
+    TIMEOUT 300 PROCESSORS 2 LABELS "conformance;postgresql")
+endfunction()
+
+dlt_add_pooler_conformance(pooler_transaction transaction
+  "postgresql://u:secret@127.0.0.1:{port}/locks")
+if(DLT_EVERYTHING)
+  dlt_add_pooler_conformance(pooler_session session "postgresql://u:secret@127.0.0.1:{port}/locks")
+  dlt_add_pooler_conformance(pooler_session_lock session
+    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session")
+endif()
