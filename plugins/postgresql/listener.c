@@ -21,7 +21,7 @@
 #define RETRY_NS     DL_NS_PER_S       /* after a failure to connect, doubled for each one more */
 #define RETRY_SHIFTS 5
 #define DEAF_NS      (60 * DL_NS_PER_S)   /* after a pooler that loses messages was found */
-#define FAIR_NS      (300 * DL_NS_PER_MS) /* a failure to connect in less time says nothing */
+#define FAIR_NS      (300 * DL_NS_PER_MS) /* with less time, a failure to connect says nothing */
 #define LEASE_MOST   INT64_C(1000000000000)
 
 static int64_t now(const struct pg_listener *listener)
@@ -197,10 +197,10 @@ static void publish_locked(struct pg_listener *listener)
 }
 
 static void failure_note_locked(struct pg_listener *listener, enum dlock_status status,
-                                int64_t start_ns)
+                                int64_t given_ns)
 {
     const unsigned shifts = listener->failures < RETRY_SHIFTS ? listener->failures : RETRY_SHIFTS;
-    int64_t now_ns = now(listener);
+    const int64_t now_ns = now(listener);
 
     if (status == DLOCK_OK) {
         listener->failures = 0;
@@ -208,7 +208,7 @@ static void failure_note_locked(struct pg_listener *listener, enum dlock_status 
     } else if (status == DLOCK_UNSUPPORTED) {
         listener->retry_ns = now_ns + DEAF_NS;
     } else if (status != DLOCK_CANCELED) {
-        bool says_nothing = status == DLOCK_UNAVAILABLE && now_ns - start_ns < FAIR_NS;
+        const bool says_nothing = status == DLOCK_UNAVAILABLE && given_ns < FAIR_NS;
 
         listener->retry_ns = now_ns + (says_nothing ? RETRY_NS / 20 : RETRY_NS << shifts);
         listener->failures += !says_nothing;
@@ -220,7 +220,7 @@ static void connect_and_lock(struct pg_listener *listener, struct pg_connection 
                              const atomic_int *stop, int64_t until_ns)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    const int64_t start_ns = now(listener);
+    const int64_t given_ns = until_ns - now(listener);
     enum dlock_status status = DLOCK_INTERNAL;
     bool first = false;
 
@@ -239,7 +239,7 @@ static void connect_and_lock(struct pg_listener *listener, struct pg_connection 
     if (status != DLOCK_OK)
         pg_connect_close(&listener->conn);
     (void)pthread_mutex_lock(&listener->waiters.mutex);
-    failure_note_locked(listener, status, start_ns);
+    failure_note_locked(listener, status, given_ns);
     for (struct waiter *at = listener->waiters.first; at != NULL; at = at->next)
         waiters_wake_locked(at, false); /* they poll now */
     first = !listener->reported && (status == DLOCK_UNSUPPORTED || listener->failures > 0);
