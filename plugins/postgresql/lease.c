@@ -79,6 +79,8 @@ enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_re
         return status;
     take_params(conn, req, inbox, &params);
     status = pg_statements_run(conn, PG_TAKE, &params, 1, &result, err);
+    if (status == DLOCK_UNAVAILABLE && (req->flags & DLOCK_REQ_REFRESH) != 0)
+        return status; /* BUSY would end the attempt, and the queue entry may be there */
     if (status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
         return err->status = DLOCK_BUSY; /* another transaction has locked the row [TRY-8] */
     if (status != DLOCK_OK)

@@ -64,6 +64,23 @@ Test(hostile, C4_C8_somebody_sits_on_the_row)
     close_all();
 }
 
+/* BUSY without QUEUED would say that the attempt is over. */
+Test(hostile, C13_a_waiter_keeps_its_place_while_somebody_sits_on_the_row)
+{
+    pthread_t sitter;
+
+    open_all("place");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    queue(&u, &c);
+    sitter = sit("place_lease");
+    cr_assert_eq(refresh(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert_eq(pthread_join(sitter, NULL), 0);
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(t.grant.queue_position, 0);
+    close_all();
+}
+
 static void renew_beside(const char *table, uint32_t mode)
 {
     struct dlt_request requests[3];
