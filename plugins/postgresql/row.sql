@@ -177,7 +177,7 @@ BEGIN
         SELECT n, NULL, extract(epoch FROM moment) * 1000000, '-infinity', NULL,
           coalesce((SELECT max(until) FROM public.dlock_reader WHERE name = n), '-infinity'),
           count(*), 0, coalesce(max(seq), 0), NULL FROM public.dlock_queue WHERE name = n
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (name) DO NOTHING;
       CONTINUE;
     ELSIF what = 0 AND r.token IS DISTINCT FROM t AND (r.until > moment
         OR (NOT is_shared AND r.readers_until > moment)) THEN -- writes nothing
