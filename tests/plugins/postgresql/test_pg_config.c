@@ -81,9 +81,9 @@ Test(config, OPN3_hosts)
 
 Test(config, OPN3_user_and_database)
 {
-    static const char *const bad[] = {"", "/", "/a/b", "/host=evil",
-                                      "/x123456789x123456789x123456789x123456789x123456789x12345678"
-                                      "9x1234"};
+    static const char name_of_64_bytes[] =
+        "/0123456789012345678901234567890123456789012345678901234567890123";
+    static const char *const bad[] = {"", "/", "/a/b", "/host=evil", name_of_64_bytes};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         s.target.path = bad[i];
