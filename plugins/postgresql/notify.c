@@ -11,8 +11,11 @@
 
 #define LEAST_NS (40 * DL_NS_PER_MS) /* for the message, within the 100 ms of C8 */
 
-static const char text[] = "SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1)) "
-                           "FROM unnest(string_to_array($1, E'\\n')) w";
+/* The server plans the first one faster. */
+static const char send_one[] = "SELECT pg_notify($1, $2)";
+static const char send_all[] =
+    "SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1)) "
+    "FROM unnest(string_to_array($1, E'\\n')) w";
 
 /* Wakes the waiters of this client, and removes their lines. */
 static void deliver_here(struct pg_listener *listener, char *lines)
@@ -49,18 +52,24 @@ static void report(const struct pg_connection *conn, const struct dlock_error *e
     conn->host->log(conn->host->ctx, LOG_WARNING, line);
 }
 
-static void send_others(struct pg_connection *conn, const char *lines)
+/* Cuts a single line at its first blank. */
+static void send_others(struct pg_connection *conn, char *lines)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct pg_params params = {.count = 0};
     const int64_t deadline_ns = conn->deadline_ns;
     const int64_t least_ns = pg_connection_now(conn) + LEAST_NS;
+    char *blank = strchr(lines, '\n') == NULL ? strchr(lines, ' ') : NULL;
     PGresult *result = NULL;
 
     pg_params_text(&params, lines);
+    if (blank != NULL) {
+        *blank = '\0';
+        pg_params_text(&params, blank + 1);
+    }
     if (conn->deadline_ns < least_ns)
         conn->deadline_ns = least_ns;
-    if (pg_query(conn, text, &params, &result, &err) != DLOCK_OK)
+    if (pg_query(conn, blank != NULL ? send_one : send_all, &params, &result, &err) != DLOCK_OK)
         report(conn, &err);
     PQclear(result);
     conn->deadline_ns = deadline_ns;
