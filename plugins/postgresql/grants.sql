@@ -15,9 +15,12 @@
 \endif
 GRANT USAGE ON SCHEMA :"schema" TO :"app";
 SELECT format('GRANT %s ON %I.%I TO %I',
-              CASE WHEN tablename = :'prefix' || 'meta' THEN 'SELECT'
-                   ELSE 'SELECT, INSERT, UPDATE, DELETE' END, schemaname, tablename, :'app')
-  FROM pg_tables WHERE schemaname = :'schema' AND starts_with(tablename, :'prefix') \gexec
+              CASE WHEN word = 'meta' THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE' END,
+              schemaname, tablename, :'app')
+  FROM pg_tables
+  JOIN unnest('{meta,lease,reader,queue,session,session_reader}'::text[]) word
+    ON tablename = :'prefix' || word
+  WHERE schemaname = :'schema' \gexec
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', p.oid::regprocedure, :'app')
   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
   WHERE s.nspname = :'schema' AND starts_with(p.proname, :'prefix') \gexec
