@@ -99,8 +99,9 @@ static void take_in(struct pg_listener *listener)
         PQfreemem(message);
         listener->heard_ns = now(listener);
     }
-    while (PQisBusy(pq) == 0 && (result = PQgetResult(pq)) != NULL) {
-        PQclear(result);
+    while (!listener->conn.dead && PQisBusy(pq) == 0 && (result = PQgetResult(pq)) != NULL) {
+        listener->conn.dead = PQresultStatus(result) != PGRES_EMPTY_QUERY;
+        PQclear(result); /* of a copy the library would give one after the other */
         listener->heard_ns = now(listener);
         listener->pinged_ns = 0;
     }

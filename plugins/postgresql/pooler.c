@@ -41,15 +41,13 @@ static enum dlock_status run(struct pg_connection *conn, const char *verb, const
     return status;
 }
 
+/* Reads once: the peer may never stop sending. */
 static bool has_message(struct pg_connection *conn)
 {
-    PGnotify *message = NULL;
-    bool has = false;
+    PGnotify *message = PQconsumeInput(conn->pq) == 1 ? PQnotifies(conn->pq) : NULL;
+    const bool has = message != NULL;
 
-    while (PQconsumeInput(conn->pq) == 1 && (message = PQnotifies(conn->pq)) != NULL) {
-        has = true;
-        PQfreemem(message);
-    }
+    PQfreemem(message);
     return has;
 }
 
@@ -62,7 +60,8 @@ static enum dlock_status await(struct pg_connection *idle, bool *reached, struct
     if (idle->deadline_ns > start_ns + TEST_NS)
         idle->deadline_ns = start_ns + TEST_NS;
     *reached = has_message(idle);
-    while (!*reached && status == DLOCK_OK && PQstatus(idle->pq) == CONNECTION_OK) {
+    while (!*reached && status == DLOCK_OK && PQstatus(idle->pq) == CONNECTION_OK &&
+           pg_connection_now(idle) < idle->deadline_ns) {
         status = pg_connection_wait(idle, POLLIN);
         *reached = has_message(idle);
     }

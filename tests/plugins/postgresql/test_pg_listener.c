@@ -216,6 +216,16 @@ Test(pg_listener, C13_a_connection_that_died_in_silence_is_found_by_a_ping)
     dlt_postgres_pause(&server, false);
 }
 
+/* What the library would give for ever as the answer to a ping. */
+Test(pg_listener, PROTOCOL_a_peer_that_begins_a_copy)
+{
+    listen_now();
+    cr_assert_eq(PQsendQuery(listener->conn.pq, "COPY w_queue FROM STDIN"), 1);
+    hear(&two, &b, 5000);
+    cr_assert_not(listener->listening);
+    listen_now();
+}
+
 Test(pg_listener, C13_the_connection_stays_for_some_seconds_after_the_last_waiter)
 {
     listen_now();
