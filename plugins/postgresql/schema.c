@@ -103,7 +103,8 @@ static char *rows_make(const char *script)
     " ELSE '" PLAIN_TABLE "' END FROM pg_catalog.pg_class c"                      \
     " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
 #define COLUMN_FOUND                                                              \
-    "(SELECT CASE WHEN a.atttypid = to_regtype(e.want) THEN e.want"               \
+    "(SELECT CASE WHEN a.atttypid = to_regtype(e.want) AND a.atttypmod = -1"      \
+    " THEN e.want"                                                                \
     " ELSE format_type(a.atttypid, a.atttypmod) END FROM pg_catalog.pg_class c"   \
     " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = e.col" \
     " AND NOT a.attisdropped"                                                     \

@@ -146,10 +146,12 @@ Test(schema, an_administrator_makes_it_with_the_same_file)
     begin("admin");
     dlt_session_option(&s, "create", "0");
     refused(DLOCK_NO_STORE, "admin_");
-    for (int i = 0; i < 2; i++) { /* twice does no harm */
+    ask("CREATE TABLE admin_other_lease ()", ""); /* of another prefix */
+    for (int i = 0; i < 2; i++) {                 /* twice does no harm */
         psql("sed 's/public\\.dlock_/public.admin_/g' " PLUGIN "/row.sql |", "-f -");
         psql("", "-v app=least -v prefix=admin_ -f " PLUGIN "/grants.sql");
     }
+    ask("SELECT has_table_privilege('least', 'admin_other_lease', 'SELECT')", "f");
     s.target.user = "least";
     s.target.password = "least";
     opened();
@@ -187,6 +189,9 @@ Test(schema, OPN_1_tables_that_cannot_keep_a_lock)
     static const char *const bad[][3] = {
         {"ALTER TABLE bad_lease ALTER token TYPE text USING 'x'", "bad_lease, column token: text",
          "ALTER TABLE bad_lease ALTER token TYPE bytea USING 'x'"},
+        {"ALTER TABLE bad_lease ALTER until TYPE timestamptz(0)",
+         "bad_lease, column until: timestamp(0) with time zone",
+         "ALTER TABLE bad_lease ALTER until TYPE timestamptz"},
         {"ALTER TABLE bad_lease RENAME fence TO fences", "bad_lease, column fence: missing",
          "ALTER TABLE bad_lease RENAME fences TO fence"},
         {"ALTER TABLE bad_reader DROP CONSTRAINT bad_reader_pkey", "bad_reader: has no primary key",
