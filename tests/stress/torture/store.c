@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SESSION_GRACE_MS 2000
 
@@ -94,10 +95,13 @@ static bool maria_start(struct store *store)
     return right;
 }
 
-static bool postgres_start(struct store *store)
+/* The server may be of another user, which has to reach the file of its clocks. */
+static bool postgres_start(struct store *store, const struct store_options *options)
 {
-    bool right = dlt_postgres_start(&store->postgres, NULL);
+    bool right = options->clocks == NULL ||
+                 (chmod(options->clocks, 0666) == 0 && chmod(options->directory, 0711) == 0);
 
+    right = right && dlt_postgres_start(&store->postgres, NULL);
     if (!right)
         (void)snprintf(store->why, sizeof store->why, "%s", store->postgres.why);
     return right;
@@ -110,7 +114,7 @@ static bool servers_start(struct store *store, const struct store_options *optio
     if (store->backend->kind == STORE_MYSQL)
         return right && maria_start(store);
     if (store->backend->kind == STORE_POSTGRESQL)
-        return right && postgres_start(store);
+        return right && postgres_start(store, options);
     for (unsigned i = 0; right && i < store->backend->nodes; i++)
         right = redis_start(store, i, options);
     return right;
