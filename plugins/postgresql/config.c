@@ -42,6 +42,8 @@ static enum dlock_status socket_find(struct pg_config *config, const char *path,
 
     if (path[0] != '/')
         return invalid(err, "unix_socket= wants an absolute path");
+    if (strchr(path, ',') != NULL) /* for the library two hosts */
+        return invalid(err, "unix_socket= has no comma");
     if (len >= sizeof config->socket)
         return invalid(err, "unix_socket= has at most 100 bytes");
     if (name != NULL) {

@@ -91,6 +91,23 @@ static void settings_tls(struct settings *settings, const struct pg_config *conf
     add(settings, "gssencmode", "disable");
 }
 
+/* Whether the library would take a value for `keyword` from this variable, or from the service that
+ * PGSERVICE names. */
+static bool is_preset(const char *keyword, const char *variable)
+{
+    PQconninfoOption *all = NULL;
+    bool is = false;
+
+    if (getenv(variable) == NULL && getenv("PGSERVICE") == NULL)
+        return false;
+    all = PQconndefaults();
+    is = all == NULL; /* no memory */
+    for (const PQconninfoOption *one = all; one != NULL && one->keyword != NULL; one++)
+        is |= strcmp(one->keyword, keyword) == 0 && one->val != NULL && one->val[0] != '\0';
+    PQconninfoFree(all);
+    return is;
+}
+
 /* Each one that the environment could set otherwise, and the kernel's limits: it notices in
  * seconds, not in hours, that a server has vanished. */
 static void settings_make(struct settings *settings, const struct pg_config *config,
@@ -116,7 +133,7 @@ static void settings_make(struct settings *settings, const struct pg_config *con
     add(settings, "keepalives_interval", "2");
     add(settings, "keepalives_count", "3");
     add(settings, "tcp_user_timeout", "12000");
-    if (getenv("PGOPTIONS") != NULL)
+    if (is_preset("options", "PGOPTIONS"))
         add(settings, "options", " "); /* a pooler refuses any, and those all the more */
     settings_tls(settings, config);
 }
@@ -272,6 +289,11 @@ static enum dlock_status connect_with(struct pg_connection *conn, const char *pa
     int failure = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
+    if (conn->config->socket[0] != '\0' && is_preset("hostaddr", "PGHOSTADDR"))
+        return dlock_fail(err, PG_ORIGIN, DLOCK_INVALID, 0,
+                          "%s: PGHOSTADDR, or the service of PGSERVICE, has an address in place of "
+                          "the socket: remove it from the environment",
+                          conn->config->endpoint);
     if (conn->config->socket[0] != '\0')
         return attempt(conn, NULL, password, err);
     failure = resolve_host(address->host, address->port, conn->host, conn->deadline_ns, &list);

@@ -106,6 +106,7 @@ Test(config, OPN3_socket)
     want(DLOCK_INVALID, "instead of a host");
     s.target.hosts = NULL;
     want_option("unix_socket", "tmp", "absolute path");
+    want_option("unix_socket", "/tmp/a,b", "comma");
     want_option("unix_socket", "/tmp/.s.PGSQL.0", "PORT");
     want_option("unix_socket", "/tmp/.s.PGSQL.5432x", "PORT");
     want_option("unix_socket", "/tmp/.s.PGSQL.", "PORT");

@@ -421,6 +421,34 @@ Test(open, no_variable_changes_where_we_go)
     want(DLOCK_OK, "");
 }
 
+/* The address of a variable would be another server than that of the socket. */
+Test(open, no_variable_leads_away_from_a_socket)
+{
+    s.hosts[0] = NULL;
+    dlt_session_option(&s, "unix_socket", server.socket);
+    (void)setenv("PGHOSTADDR", "", 1);
+    want(DLOCK_OK, "");
+    (void)setenv("PGHOSTADDR", "127.0.0.1", 1);
+    want(DLOCK_INVALID, "PGHOSTADDR");
+}
+
+Test(open, a_service_sets_neither_role_nor_address)
+{
+    char path[] = "/tmp/dlock-service-XXXXXX";
+    int fd = mkstemp(path);
+
+    cr_assert_geq(fd, 0);
+    cr_assert_gt(dprintf(fd, "[other]\nhostaddr=127.0.0.1\noptions=-c role=nobody\n"), 0);
+    (void)close(fd);
+    (void)setenv("PGSERVICEFILE", path, 1);
+    (void)setenv("PGSERVICE", "other", 1);
+    want(DLOCK_OK, "");
+    s.hosts[0] = NULL;
+    dlt_session_option(&s, "unix_socket", server.socket);
+    want(DLOCK_INVALID, "PGSERVICE");
+    (void)unlink(path);
+}
+
 /* ---- servers of their own ---- */
 
 Test(own, OPN_1_a_standby_is_CONFIG)
