@@ -85,6 +85,7 @@ CASE(C8_REN_4_a_stopped_server_leaves_the_ping_UNKNOWN)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
     cr_assert_lt(ms_since(begin_ns), 10000);
     dlt_postgres_pause(&server, false);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "the connection is not used again");
 }
 
 /* The deadline of the wait limits the exchange before it, too. */
