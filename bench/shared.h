@@ -27,7 +27,7 @@ struct bench_shared {
     struct bench_gate start_gate, end_gate;
     _Atomic int64_t start_ns; /* set before the start gate opens */
     int64_t duration_ns;
-    _Atomic int64_t ended_ns; /* when the last worker ended */
+    _Atomic int64_t ended_ns; /* when the last worker finished */
     _Atomic int64_t allocations, lease_bytes, lost;
     _Atomic int last; /* index of the last holder, for BENCH_HANDOFF */
     _Atomic int64_t released_ns;

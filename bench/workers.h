@@ -36,8 +36,7 @@ struct bench_load {
 };
 
 struct bench_result {
-    double
-        operations; /* pairs; for BENCH_WAITING and BENCH_LEASES waiters or leases times seconds */
+    double operations; /* pairs; BENCH_WAITING, BENCH_LEASES: waiters or leases times seconds */
     double seconds;
     double rate;        /* of all workers, a second; negative: no meaning */
     double share;       /* the fewest pairs of a worker over the most pairs of one */

@@ -75,8 +75,8 @@ static void nodes_keep(struct acquire *acquire)
 static enum dlock_status acquire_steps(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
-    enum dlock_status status = cli_client_open(acquire->cli, CLI_TO_LOCK, acquire->options.ttl_ms,
-                                               &acquire->client, &acquire->err);
+    enum dlock_status status =
+        cli_client_open(acquire->cli, CLI_TO_LOCK, &acquire->client, &acquire->err);
 
     if (status != DLOCK_OK)
         return status;

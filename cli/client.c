@@ -19,23 +19,20 @@ static void log_line(void *arg, enum dlock_log_level level, const char *message)
         cli_output_say(cli, "%s", message);
 }
 
-enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose, int64_t ttl_ms,
+enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
                                   struct dlock_client **out, struct dlock_error *err)
 {
-    char defaults[64] = "";
     struct dlock_client_options options = {
         .struct_size = sizeof options,
         .log = log_line,
         .log_arg = cli,
-        .defaults = defaults,
         .create = purpose == CLI_TO_INSPECT ? DLOCK_OFF : DLOCK_DEFAULT,
     };
     enum dlock_status status;
     const char *server;
 
     if (purpose == CLI_TO_LOCK) /* also waits for a store that does not exist yet */
-        (void)snprintf(defaults, sizeof defaults,
-                       ttl_ms != 0 ? "open=lazy&ttl=%lldms" : "open=lazy", (long long)ttl_ms);
+        options.defaults = "open=lazy";
     status = dlock_client_open(cli->uri, &options, out, err);
     if (status != DLOCK_OK)
         return status;

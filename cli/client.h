@@ -11,9 +11,8 @@ enum cli_purpose {
 };
 
 /* As dlock_client_open, with the library's log on standard error: warnings until run has
- * the lock, other messages with --verbose. cli must outlive the client. ttl_ms: instead of the
- * URI's ttl, by which a plugin judges the URI; 0: the URI's. */
-enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose, int64_t ttl_ms,
+ * the lock, other messages with --verbose. cli must outlive the client. */
+enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
                                   struct dlock_client **out, struct dlock_error *err);
 
 /* True: the URI may contain a password. It does not know the plugin, so that true may be wrong. */

@@ -139,7 +139,7 @@ int cli_break(struct cli *cli, int argc, char **argv)
 
     if (exit_code >= 0)
         return exit_code;
-    status = cli_client_open(cli, CLI_TO_INSPECT, 0, &client, &err);
+    status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);
     if (status == DLOCK_OK && !what.yes)
         status = break_ask(client, &what, &list, &err);
     if (status == DLOCK_OK)

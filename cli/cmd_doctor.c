@@ -100,7 +100,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (optind < argc)
         return cli_args_usage(cli, "doctor takes no operand; -u names the store");
     checks = json_array();
-    status = cli_client_open(cli, CLI_TO_INSPECT, 0, &client, &err);
+    status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);
     if (status == DLOCK_OK)
         status = dlock_client_probe(client, check_take, checks, &err);
     err.status = status;

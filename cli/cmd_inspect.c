@@ -46,7 +46,7 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     enum dlock_status status;
 
     *err = (struct dlock_error)DLOCK_ERROR_INIT;
-    status = cli_client_open(cli, CLI_TO_INSPECT, 0, &client, err);
+    status = cli_client_open(cli, CLI_TO_INSPECT, &client, err);
     if (status == DLOCK_OK) {
         status = query(client, name->bytes, name->len, info_list_add, list, err);
         dlock_client_close(client);

@@ -46,7 +46,7 @@ static int64_t target_number(const struct dlock_target *target, const char *name
     const struct dlock_option_spec *row = dl_option_find(store->plugin->options, name);
 
     if (row == NULL)
-        return strcmp(name, "ttl") == 0 ? store->settings.ttl_ms : 0;
+        return strcmp(name, "ttl") == 0 ? store->ttl_set_ms : 0;
     return store->values[row - store->plugin->options].number;
 }
 

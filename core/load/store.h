@@ -19,6 +19,7 @@ struct dl_store {
     const struct dl_plugin *plugin; /* resident for the life of the process */
     struct dlock_target target;     /* given to open; its first member-holder is this struct */
     struct dl_settings settings;    /* core's own options */
+    int64_t ttl_set_ms;             /* ttl= of the URI or the defaults; 0: neither has it */
     char *uri;                      /* without secrets */
 
     /* for core/load only */

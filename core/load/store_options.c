@@ -117,6 +117,8 @@ static enum dlock_status core_option_apply(const struct context *ctx,
 
     if (!dl_option_parse(row, option->value, &number, why))
         return refuse(ctx, option, why);
+    if (strcmp(row->name, "ttl") == 0)
+        ctx->store->ttl_set_ms = number;
     if (strcmp(row->name, "pass_file") == 0)
         return text_keep(ctx, &ctx->store->password.file, option->value);
     if (strcmp(row->name, "pass_env") == 0)

@@ -48,7 +48,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 
 /*
  * Sends the command and waits for the answer. OK: *out is an answer that is no error, to be freed
- * by freeReplyObject. UNAVAILABLE, BUSY, or a status of redis_pool_connect: no byte was sent;
+ * by freeReplyObject. UNAVAILABLE, BUSY, or a status of redis_pool_connect: the server did nothing;
  * UNKNOWN; PROTOCOL; NOMEM; or the status that the server's error means. If the server does not
  * know the script, the script is sent.
  */

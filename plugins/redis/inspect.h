@@ -20,7 +20,7 @@ enum dlock_status redis_inspect_name(struct redis_session *session, const unsign
                                      void *arg, struct redis_inspected *inspected,
                                      struct dlock_error *err);
 
-#define REDIS_INSPECT_MOST 100 /* names in one script, while which other clients wait */
+#define REDIS_INSPECT_MOST 100 /* names in one script; other clients wait while it runs */
 
 /* The same for n names in one exchange; reads only name and name_len of `names`. If a key of one
  * name is foreign, fn is called for no name. Not with key=raw. */

@@ -18,8 +18,8 @@
 
 enum { GRANT_ELEMENTS = 4, BUSY_ELEMENTS = 6 };
 
-/* The build zeroes variables on the stack. These have 2 and 8 KB, stand there twice for each lock,
- * and are mostly unused. */
+/* The build zeroes variables on the stack. These have 2 and 8 KB, most of which is never used, and
+ * each lock and each unlock has one: zeroing costs too much. */
 #define NOT_ZEROED __attribute__((uninitialized))
 
 struct bounds {

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define RENEW_AT_ONCE 60 /* leases in one script, while which other clients wait */
+#define RENEW_AT_ONCE 60 /* leases in one script; other clients wait while it runs */
 
 /* A failure ends no lease: the next renewal may work. */
 static enum dlock_status renew_error(enum dlock_status status)

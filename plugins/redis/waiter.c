@@ -9,10 +9,10 @@
 
 struct redis_waiter {
     struct resp_waiter base; /* the first member; its mutex guards the rest */
-    bool unheard;     /* no subscription when the last request was sent: a grant was missed */
-    uint64_t counter; /* the last fence in the last answer "queued" [WAT-4] */
-    uint64_t fence;   /* of the last grant that arrived; 0: none */
-    int64_t lease_ms; /* of the same grant */
+    bool unheard;            /* no subscription at the last request: a grant may be missed */
+    uint64_t counter;        /* the last fence in the last answer "queued" [WAT-4] */
+    uint64_t fence;          /* of the last grant that arrived; 0: none */
+    int64_t lease_ms;        /* of the same grant */
 };
 
 /* ---- the leader ---- */

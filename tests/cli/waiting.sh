@@ -84,21 +84,51 @@ guard_is_told() {
     [ -e ran ]
 }
 
-# The ttl of the command counts, not the default ttl of the URI, which is longer than the guard.
+# The ttl of the command counts, not the default ttl of 30 s, which is longer than the guard. The guard is so
+# long that it is not over before the last run that has to be BUSY.
 guard_as_long_as_the_ttl() {
+    local redis redlock
     free_port
     server "$port"
-    exits 75 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --ttl 6s --nowait x -- touch ran
+    redis="redis://127.0.0.1:$port?restart_guard=25s"
+    redlock="redlock://127.0.0.1:$port?any_count=on&restart_guard=25s"
+    exits 75 "$dlock" -u "$redis" run --ttl 25s --nowait x -- touch ran
     one_line 'x: .*started .* ago; .*restart_guard'
-    exits 78 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --ttl 7s --nowait x -- touch ran
-    one_line 'a ttl of 7 s is longer than restart_guard .6 s.: .*use a ttl of at most 6 s'
-    exits 78 "$dlock" -u "redis://127.0.0.1:$port?restart_guard=6s" run --nowait x -- touch ran
+    exits 75 env DLOCK_URI="$redis" "$dlock" run --ttl 25s --nowait x -- touch ran
+    exits 78 "$dlock" -u "$redis" run --ttl 26s --nowait x -- touch ran
+    one_line 'a ttl of 26 s is longer than restart_guard .25 s.: .*use a ttl of at most 25 s'
+    exits 78 "$dlock" -u "$redis" run --nowait x -- touch ran
     one_line 'a ttl of 30 s is longer'
-    exits 78 "$dlock" -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=6s" \
-        run --ttl 7s --nowait x -- touch ran
-    exits 69 "$dlock" -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=6s" \
-        run --ttl 6s --nowait x -- touch ran # two nodes do not answer: the URI was accepted
+    exits 75 "$dlock" -u "$redlock" run --ttl 25s --nowait x -- touch ran
+    exits 78 "$dlock" -u "$redlock" run --ttl 26s --nowait x -- touch ran
+    exits 78 "$dlock" -u "$redis&ttl=40s" run --ttl 25s --nowait x -- touch ran # the URI contradicts itself
+    one_line 'a ttl of 40 s is longer'
     [ ! -e ran ]
+}
+
+# A command without a lease needs no ttl: it works with the URI of run --ttl 25s.
+guard_without_a_lease() {
+    local redis redlock
+    free_port
+    server "$port"
+    redis="redis://127.0.0.1:$port?restart_guard=25s"
+    redlock="redlock://127.0.0.1:$port?any_count=on&restart_guard=25s"
+    exits 1 "$dlock" -u "$redis" inspect x
+    exits 0 "$dlock" -u "$redis" list
+    exits 0 "$dlock" -u "$redis" doctor
+    exits 1 "$dlock" -u "$redis" break --yes x
+    exits 1 "$dlock" -u "$redlock" inspect x
+}
+
+# Before a nested run waits, it looks for enclosing runs of the name. --ttl does not shorten that: a server
+# that is slow at first is no failure.
+short_ttl_of_a_nested_run() {
+    free_port
+    server "$port"
+    redis-cli -p "$port" client pause 1000
+    exits 0 env DLOCK_HELD=78:00112233445566778899aabbccddeeff \
+        "$dlock" -u "redis://127.0.0.1:$port?restart_guard=0" run --ttl 2s --wait 60s x -- touch ran
+    [ -e ran ]
 }
 
 a_signal_ends_it() {
@@ -132,6 +162,8 @@ shows "run --wait, --nowait at a store that stays away: 69, in time" store_that_
 shows "run --wait at a redlock without quorum ends with the wait" no_quorum_ends_with_the_wait
 shows "a restart guard: refused or waited for, with one line that says why" guard_is_told
 shows "a restart guard as long as --ttl fits" guard_as_long_as_the_ttl
+shows "a restart guard below 30 s: inspect, list, break and doctor work" guard_without_a_lease
+shows "run --ttl: a nested run has time to ask a slow server" short_ttl_of_a_nested_run
 shows "a signal ends the wait for a store" a_signal_ends_it
 shows "doctor --strict: a node that does not answer is 1" strict_doctor_sees_a_dead_node
 tap_end

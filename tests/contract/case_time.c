@@ -70,11 +70,13 @@ static void options_check(struct dlock *lock, double ms)
     DLT_CHECK(status != DLOCK_TIMEOUT || took >= ms, "%.0f ms took %.1f", ms, took);
 }
 
-/* dlock_lock waits as its options say; the client's defaults count when they say nothing. */
+/* dlock_lock waits as its options say; the client's defaults count when they say nothing. A default
+ * wait bounds opening, too: a lazy client opens even if a connection takes longer. */
 void dlt_case_time_of_the_options(struct dlt_run *run)
 {
-    struct dlock_client *client = dlt_client(run, "wait=200ms");
-    struct dlock *holder = dlt_lock(run, client, "x", 0),
+    struct dlock_client *other = dlt_client(run, NULL),
+                        *client = dlt_client(run, "open=lazy&wait=200ms");
+    struct dlock *holder = dlt_lock(run, other, "x", 0),
                  *by_default = dlt_lock(run, client, "x", 0);
     struct dlock_options options = {.struct_size = sizeof options, .wait_ms = 400};
     struct dlock *by_option = dlt_lock_with(run, client, "x", &options);
@@ -91,6 +93,7 @@ void dlt_case_time_of_the_options(struct dlt_run *run)
     dlock_free(by_option);
     dlock_free(just_tries);
     dlock_client_close(client);
+    dlock_client_close(other);
 }
 
 static _Atomic int signals;

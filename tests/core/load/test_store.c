@@ -134,9 +134,18 @@ Test(store, options_given_and_not)
     cr_expect_str_eq(target->option(target, "secret"), "a&b");
     cr_expect_null(target->option(target, "ttl"), "core's options are not the plugin's");
     cr_expect_eq(target->number(target, "nonsense"), 0);
-    cr_expect_eq(target->number(target, "ttl"), store->settings.ttl_ms, "core's own");
+    cr_expect_eq(target->number(target, "ttl"), 0, "core's own, and not given");
     cr_expect_gt(store->settings.ttl_ms, 0);
     cr_expect_str_eq(store->uri, "x:?grace=70ms&secret=***");
+}
+
+Test(store, the_ttl_that_was_given)
+{
+    opens("x:?ttl=20s", NULL);
+    cr_expect_eq(store->target.number(&store->target, "ttl"), 20000);
+    opens("x:?ttl=20s", "ttl=6s");
+    cr_expect_eq(store->target.number(&store->target, "ttl"), 6000);
+    cr_expect_eq(store->settings.ttl_ms, 6000);
 }
 
 /* The callbacks have nothing but the target: two stores must not mix. */
