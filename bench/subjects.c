@@ -32,6 +32,7 @@ static const struct {
      BENCH_FITS_ALONE | ONE},
     {BENCH_POSTGRESQL, "bare plpgsql", &bench_work_postgresql_function, MANY},
     {BENCH_POSTGRESQL, "bare prepared UPDATE", &bench_work_postgresql_update, MANY},
+    {BENCH_POSTGRESQL, "bare plpgsql, not prepared", &bench_work_postgresql_text, MANY},
     {BENCH_POSTGRESQL, "bare plpgsql, opened", &bench_work_postgresql_text, BENCH_FITS_OPEN},
     {BENCH_POSTGRESQL, "bare queue and NOTIFY", &bench_work_postgresql_grant, ONE},
     {BENCH_POSTGRESQL_SESSION, "bare advisory lock and fence", &bench_work_postgresql_fence,

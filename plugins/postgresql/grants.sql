@@ -4,7 +4,8 @@
 --     psql -X -v ON_ERROR_STOP=1 -v app=ROLE -f grants.sql DATABASE
 --
 -- Add -v schema=... and -v prefix=... where they are not "public" and "dlock_". A role that only
--- inspects needs USAGE of the schema and SELECT.
+-- inspects needs USAGE of the schema and SELECT, but of dlock_queue only SELECT (name, until): with
+-- token and channel it could tell a waiter of a grant that nobody gave.
 \if :{?schema}
 \else
 \set schema public
