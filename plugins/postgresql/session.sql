@@ -170,7 +170,7 @@ BEGIN -- dlock version 1
 END $$;
 
 -- The holders of the names that begin with n, or of n itself. foreign_too: also the sessions of
--- other programs, without a token. waiters: sessions that wait for the number.
+-- other programs, without a token; held_ms is -1 then. waiters: sessions that wait for the number.
 CREATE OR REPLACE FUNCTION public.dlock_session_holders(n bytea, whole boolean, foreign_too boolean)
   RETURNS TABLE (name bytea, is_shared boolean, fence bigint, lease_ms bigint, held_ms bigint,
     token bytea, label bytea, waiters int, pid int) LANGUAGE sql AS $$
@@ -181,12 +181,14 @@ CREATE OR REPLACE FUNCTION public.dlock_session_holders(n bytea, whole boolean, 
     FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
   SELECT s.name, a.is_shared, s.fence, coalesce(r.lease_ms, o.lease_ms, 0),
-    coalesce(extract(epoch FROM clock_timestamp() - coalesce(r.since, o.since)) * 1000, 0)::bigint,
+    coalesce(extract(epoch FROM clock_timestamp() - coalesce(r.since, o.since)) * 1000, -1)::bigint,
     coalesce(r.token, o.token), coalesce(r.label, o.label),
     (SELECT count(*) FROM advisory w WHERE w.number = a.number AND NOT w.granted)::int, a.pid
   FROM advisory a JOIN public.dlock_session s ON s.number = a.number
   LEFT JOIN public.dlock_session o ON o.name = s.name AND o.pid = a.pid AND NOT a.is_shared
-  LEFT JOIN public.dlock_session_reader r ON r.name = s.name AND r.pid = a.pid AND a.is_shared
+  LEFT JOIN LATERAL (SELECT x.token, x.since, x.lease_ms, x.label FROM public.dlock_session_reader x
+    WHERE x.name = s.name AND x.pid = a.pid AND a.is_shared
+    ORDER BY x.since DESC LIMIT 1) r ON true -- older ones: of the dead, with the same process id
   WHERE a.granted AND (r.token IS NOT NULL OR o.token IS NOT NULL OR foreign_too)
     AND CASE WHEN whole THEN s.name = n
       ELSE s.name >= n AND substr(s.name, 1, length(n)) = n END

@@ -129,5 +129,6 @@ CASE(inspect_shows_the_program, "show_")
     cr_assert_eq(count, 1);
     cr_assert_str_eq(holder.owner, "");
     cr_assert(strstr(holder.label, "another program") != NULL, "%s", holder.label);
+    cr_assert_eq(holder.held_ms, -1, "not known");
     cr_assert_eq(holder.mode, DLOCK_EXCLUSIVE);
 }

@@ -242,6 +242,22 @@ CASE(inspect_and_list_show_who_holds, "show_")
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
 }
 
+/* A pooler gives the server's process of a dead reader to the next client. */
+CASE(inspect_shows_a_reader_once, "reused_")
+{
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    (void)dlt_postgres_ask(&server,
+                           "INSERT INTO reused_session_reader SELECT name, 'dead', pid, since - "
+                           "interval '1 hour', lease_ms FROM reused_session_reader");
+    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+}
+
 CASE(inspect_counts_the_waiters, "waits_")
 {
     struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
