@@ -25,7 +25,8 @@ static const struct setting settings[] = {
     {"idle_in_transaction_session_timeout", "5s", false}, /* a client that was stopped */
     {"idle_session_timeout", "0", false},
     {"client_min_messages", "warning", false},
-    {"enable_seqscan", "off", false}, /* row.sql says why */
+    {"enable_seqscan", "off", false},              /* row.sql says why */
+    {"search_path", "pg_catalog, pg_temp", false}, /* functions of nobody else */
     /* The server notices that a waiting client has gone. */
     {"client_connection_check_interval", "100ms", true},
 };

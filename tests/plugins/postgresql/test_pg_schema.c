@@ -115,11 +115,22 @@ Test(schema, OPN_4_nothing_is_made_with_create_off)
 
 Test(schema, C12_the_same_tables_for_all_roles_whatever_their_search_path)
 {
+    struct dlt_request request;
+
     begin("path");
     ask("CREATE SCHEMA IF NOT EXISTS elsewhere; GRANT ALL ON SCHEMA elsewhere TO u; "
         "ALTER ROLE u SET search_path = elsewhere",
         "");
     opened();
+    ask("ALTER ROLE u SET search_path = elsewhere, pg_catalog; "
+        "CREATE FUNCTION elsewhere.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+        "$$ SELECT now() + interval '1 day' $$",
+        "");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &request, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s", s.err.message);
+    dlt_session_close(&s);
+    ask("SELECT until < now() + interval '1 hour' FROM public.path_lease", "t");
     ask("ALTER ROLE u RESET search_path", "");
     ask("SELECT string_agg(DISTINCT schemaname, ',') FROM pg_tables WHERE tablename LIKE "
         "'path\\_%'",
