@@ -16,14 +16,19 @@ function(dlt_add_postgresql_conformance name)
     TIMEOUT 300 PROCESSORS 2 LABELS "conformance;postgresql")
 endfunction()
 
-dlt_add_postgresql_conformance(row URI "postgresql://u:secret@127.0.0.1:{port}/locks")
-dlt_add_postgresql_conformance(session
-  URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session")
+if(DLT_EVERYTHING OR DLOCK_SANITIZE)
+  dlt_add_postgresql_conformance(row
+    URI "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
+endif()
+if(DLT_EVERYTHING OR DLOCK_SANITIZE STREQUAL "address")
+  dlt_add_postgresql_conformance(session
+    URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&connect_timeout=30s")
+endif()
 if(DLT_EVERYTHING)
   # A role that may do what grants.sql says, and nothing else. An administrator has run row.sql.
   dlt_add_postgresql_conformance(least
     BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} row.sql
-    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off")
+    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&connect_timeout=30s")
   dlt_add_postgresql_conformance(tls SERVER --tls OPTIONS --only TRY-1
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()
@@ -38,9 +43,13 @@ if(DLOCK_LONG_TESTS)
 endif()
 
 # Each n-th call of the system fails.
-if(DLT_EVERYTHING OR DLOCK_SANITIZE STREQUAL "address")
+if(DLT_EVERYTHING)
+  set(DLT_POSTGRES_STEP 4999)
+  if(DLOCK_LONG_TESTS)
+    set(DLT_POSTGRES_STEP 1499)
+  endif()
   add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
-    $<TARGET_FILE:test_nth_fault> --memory-step 1499 "postgresql://u:secret@127.0.0.1:{port}/locks"
+    $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks"
     "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_")
   set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
 endif()
@@ -66,8 +75,10 @@ set(DLT_POSTGRES_CONTEND 64 5 0)
 if(DLOCK_LONG_TESTS)
   set(DLT_POSTGRES_CONTEND 64 60 20)
 endif()
-add_test(NAME postgresql_contend COMMAND with_server postgres -c max_connections=300
-  -c shared_preload_libraries=pg_stat_statements --
-  ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
-  "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
-set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS postgresql)
+if(DLT_EVERYTHING)
+  add_test(NAME postgresql_contend COMMAND with_server postgres -c max_connections=300
+    -c shared_preload_libraries=pg_stat_statements --
+    ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
+  set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS postgresql)
+endif()

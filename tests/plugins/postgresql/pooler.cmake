@@ -9,10 +9,13 @@ function(dlt_add_pooler_conformance name mode)
     TIMEOUT 300 PROCESSORS 2 LABELS "conformance;postgresql")
 endfunction()
 
-dlt_add_pooler_conformance(pooler_transaction transaction
-  "postgresql://u:secret@127.0.0.1:{port}/locks")
 if(DLT_EVERYTHING)
-  dlt_add_pooler_conformance(pooler_session session "postgresql://u:secret@127.0.0.1:{port}/locks")
+  dlt_add_pooler_conformance(pooler_transaction transaction
+    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
   dlt_add_pooler_conformance(pooler_session_lock session
-    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session")
+    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s")
+endif()
+if(DLOCK_LONG_TESTS)
+  dlt_add_pooler_conformance(pooler_session session
+    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
 endif()

@@ -9,7 +9,9 @@ dlock_add_unit_test(test_pg_session_faults LIBS dlock_pg_kit)
 if(TARGET test_pg_session_faults)
   set_tests_properties(test_pg_session_faults PROPERTIES TIMEOUT 180 LABELS "postgresql;faults")
 endif()
-add_test(NAME pg_advisory COMMAND with_server postgres --
-  ${CMAKE_CURRENT_SOURCE_DIR}/advisory.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
-  {port} 40)
-set_tests_properties(pg_advisory PROPERTIES TIMEOUT 120 LABELS postgresql)
+if(DLT_EVERYTHING)
+  add_test(NAME pg_advisory COMMAND with_server postgres --
+    ${CMAKE_CURRENT_SOURCE_DIR}/advisory.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    {port} 40)
+  set_tests_properties(pg_advisory PROPERTIES TIMEOUT 120 LABELS postgresql)
+endif()
