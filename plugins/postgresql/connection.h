@@ -37,6 +37,15 @@ static inline int64_t pg_connection_now(const struct pg_connection *conn)
     return conn->host->now_ns(conn->host->ctx);
 }
 
+/* deadline_ns, or 40 ms from now if that is later: the time for an exchange that begins shortly
+ * before or after the end of a wait. A call may return 100 ms late (C8). */
+static inline int64_t pg_connection_extend(const struct pg_connection *conn, int64_t deadline_ns)
+{
+    const int64_t least_ns = pg_connection_now(conn) + 40 * DL_NS_PER_MS;
+
+    return deadline_ns > least_ns ? deadline_ns : least_ns;
+}
+
 /* Before a call: sets its deadline, and checks whether the peer has closed. UNAVAILABLE: nothing
  * was sent. */
 enum dlock_status pg_connection_enter(struct pg_connection *conn, int64_t deadline_ns,

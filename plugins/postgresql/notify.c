@@ -9,8 +9,6 @@
 
 #define LOG_WARNING 1 /* DLOCK_LOG_WARNING of dlock.h */
 
-#define LEAST_NS (40 * DL_NS_PER_MS) /* for the message, within the 100 ms of C8 */
-
 /* The server plans the first one faster. */
 static const char send_one[] = "SELECT pg_notify($1, $2)";
 static const char send_all[] =
@@ -58,7 +56,6 @@ static void send_others(struct pg_connection *conn, char *lines)
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct pg_params params = {.count = 0};
     const int64_t deadline_ns = conn->deadline_ns;
-    const int64_t least_ns = pg_connection_now(conn) + LEAST_NS;
     char *blank = strchr(lines, '\n') == NULL ? strchr(lines, ' ') : NULL;
     PGresult *result = NULL;
 
@@ -67,8 +64,7 @@ static void send_others(struct pg_connection *conn, char *lines)
         *blank = '\0';
         pg_params_text(&params, blank + 1);
     }
-    if (conn->deadline_ns < least_ns)
-        conn->deadline_ns = least_ns;
+    conn->deadline_ns = pg_connection_extend(conn, deadline_ns);
     if (pg_query(conn, blank != NULL ? send_one : send_all, &params, &result, &err) != DLOCK_OK)
         report(conn, &err);
     PQclear(result);

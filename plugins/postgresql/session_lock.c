@@ -16,9 +16,6 @@ enum result { RESULT_BUSY, RESULT_OK, RESULT_OTHER_NUMBER, RESULT_OTHER_NAME, RE
 /* The server ends the wait at the deadline. Its answer has so much time [LCK-2]. */
 #define ANSWER_NS (50 * DL_NS_PER_MS)
 
-/* An exchange that begins at the deadline, or behind it. */
-#define LEAST_NS (40 * DL_NS_PER_MS)
-
 /* How long to wait until the server has noticed that the client of a waiting statement has gone: it
  * looks each client_connection_check_interval, 100 ms (setup.c). */
 #define CHECK_NS (150 * DL_NS_PER_MS)
@@ -100,12 +97,10 @@ static void release_all(struct pg_session *session)
 {
     struct pg_connection *conn = &session->conn;
     struct dlock_error ignored = DLOCK_ERROR_INIT;
-    const int64_t least_ns = pg_connection_now(conn) + LEAST_NS;
     PGresult *result = NULL;
 
     conn->stop = NULL;
-    if (conn->deadline_ns < least_ns)
-        conn->deadline_ns = least_ns;
+    conn->deadline_ns = pg_connection_extend(conn, conn->deadline_ns);
     if (!conn->dead &&
         pg_query(conn,
                  "SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)",
@@ -242,10 +237,8 @@ static enum dlock_status wait_for(struct pg_session *session, const struct dlock
 /* [LCK-2] */
 static int64_t exchange_until(const struct pg_connection *conn, const struct dlock_request *req)
 {
-    const int64_t now_ns = pg_connection_now(conn);
-    const int64_t most_ns = now_ns + req->op_timeout_ms * DL_NS_PER_MS;
-    const int64_t least_ns = now_ns + LEAST_NS;
-    const int64_t until_ns = req->deadline_ns > least_ns ? req->deadline_ns : least_ns;
+    const int64_t most_ns = pg_connection_now(conn) + req->op_timeout_ms * DL_NS_PER_MS;
+    const int64_t until_ns = pg_connection_extend(conn, req->deadline_ns);
 
     return until_ns < most_ns ? until_ns : most_ns;
 }

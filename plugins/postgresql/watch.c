@@ -10,7 +10,6 @@
 #define POLL_LEAST_NS (1 * DL_NS_PER_MS)
 #define POLL_MOST_NS  (25 * DL_NS_PER_MS) /* of the first one in the queue */
 #define POLL_SHARE    8                   /* of the time that it has waited */
-#define ANSWER_NS     (40 * DL_NS_PER_MS) /* for a poll at the end, within the 100 ms of C8 */
 
 /* OK (fills grant), or how the wait ends: CANCELED, BUSY. INTERNAL: it does not. */
 static enum dlock_status verdict_locked(struct pg_waiter *waiter, struct dlock_grant *grant)
@@ -37,9 +36,8 @@ static enum dlock_status poll_once(struct pg_session *session, const struct dloc
     struct pg_connection *conn = &session->conn;
     struct pg_params params = {.count = 0};
     PGresult *result = NULL;
-    const int64_t least_ns = pg_connection_now(conn) + ANSWER_NS;
     enum dlock_status status =
-        pg_connection_enter(conn, least_ns > req->deadline_ns ? least_ns : req->deadline_ns, err);
+        pg_connection_enter(conn, pg_connection_extend(conn, req->deadline_ns), err);
 
     pg_params_bytes(&params, req->name, req->name_len);
     pg_params_bytes(&params, req->token, DLOCK_TOKEN_SIZE);

@@ -55,7 +55,7 @@ example_checks() {
 check "the example in dlock.h compiles and works" example_runs
 check "the example in dlock.h checks its results" example_checks
 
-read -ra drivers <<<"$(pkg-config --cflags libmariadb)" # hiredis includes by its name
+read -ra drivers <<<"$(pkg-config --cflags libmariadb libpq)" # hiredis includes by its name
 drivers=("${drivers[@]/#-I/-isystem}")                  # not held to our warnings
 for header in core/*/*.h plugins/*/*.h; do
     [ -e "$header" ] || continue
