@@ -242,10 +242,12 @@ static enum dlock_status attempt(struct pg_connection *conn, const char *number,
 
 static void drop(struct pg_connection *conn)
 {
-    if (conn->pq != NULL && conn->dead && PQsocket(conn->pq) >= 0)
-        (void)shutdown(PQsocket(conn->pq), SHUT_RDWR);
-    PQfinish(conn->pq);
-    conn->pq = NULL;
+    PGconn *pq = conn->pq;
+
+    conn->pq = NULL; /* first: another thread may fork meanwhile */
+    if (pq != NULL && conn->dead && PQsocket(pq) >= 0)
+        (void)shutdown(PQsocket(pq), SHUT_RDWR);
+    PQfinish(pq);
     conn->dead = false;
 }
 

@@ -71,10 +71,7 @@ enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_re
     struct pg_params params = {0};
     PGresult *result = NULL;
     const char *inbox = NULL;
-    /* A request that the server executes after its dequeue leaves an entry that nobody owns. */
-    enum dlock_status status = pg_connection_enter(
-        conn, is_queued(req) ? pg_connection_extend(conn, req->deadline_ns) : req->deadline_ns,
-        err);
+    enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
 
     if (status == DLOCK_OK && is_queued(req))
         status = pg_waiter_expect(conn->shared, req, &inbox, err);

@@ -152,7 +152,7 @@ Test(query, an_error_of_contention_is_told_apart)
     cr_assert_not(conn.dead);
     conn.isolate = false;
     want(DLOCK_OK, "SET default_transaction_read_only = on");
-    want(DLOCK_UNAVAILABLE, "CREATE TABLE not_made (a int)");
+    want(DLOCK_UNAVAILABLE, "CREATE TABLE public.not_made (a int)");
     want(DLOCK_OK, "CREATE TEMP TABLE made (a int)");
 }
 
@@ -225,12 +225,13 @@ Test(query, INT_2_an_interrupt_ends_the_wait_and_stays)
 Test(query, a_script_is_one_transaction)
 {
     err = (struct dlock_error)DLOCK_ERROR_INIT;
-    cr_assert_eq(pg_query_script(&conn,
-                                 "CREATE TABLE half (a int); INSERT INTO half VALUES (1);"
-                                 "SELECT 1/0; CREATE TABLE other (a int)",
-                                 &err),
-                 DLOCK_CONFIG, "%s", err.message);
-    want(DLOCK_CONFIG, "SELECT * FROM half");
+    cr_assert_eq(
+        pg_query_script(&conn,
+                        "CREATE TABLE public.half (a int); INSERT INTO public.half VALUES (1);"
+                        "SELECT 1/0; CREATE TABLE public.other (a int)",
+                        &err),
+        DLOCK_CONFIG, "%s", err.message);
+    want(DLOCK_CONFIG, "SELECT * FROM public.half");
     cr_assert_eq(pg_query_script(&conn, "BEGIN; SELECT 1/0; COMMIT", &err), DLOCK_CONFIG);
     cr_assert_not(conn.dead);
     cr_assert_eq(PQtransactionStatus(conn.pq), PQTRANS_IDLE);
@@ -276,7 +277,7 @@ Test(own, defaults_of_the_role_do_no_harm)
     want(DLOCK_OK, "SELECT current_setting('transaction_isolation')");
     cr_assert_str_eq(pg_query_text(result, 0, 0), "read committed");
     want(DLOCK_OK, "SELECT pg_sleep(0.4)");
-    want(DLOCK_OK, "CREATE TABLE written (a int)");
+    want(DLOCK_OK, "CREATE TABLE public.written (a int)");
     tear_down();
 }
 
