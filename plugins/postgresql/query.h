@@ -35,8 +35,8 @@ enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
 enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,
                                   struct dlock_error *err);
 
-/* *result has so many columns, and at least `rows` rows. Otherwise it is freed and set to NULL, and
- * the answer is PROTOCOL. */
+/* Checks that *result has exactly `columns` columns and at least `rows` rows. If not, frees it,
+ * sets it to NULL and returns PROTOCOL. */
 enum dlock_status pg_query_expect(struct pg_connection *conn, PGresult **result, int columns,
                                   int rows, struct dlock_error *err);
 

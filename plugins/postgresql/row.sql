@@ -12,7 +12,7 @@
 -- Each function locks the row of the name in dlock_lease first, and touches dlock_queue and
 -- dlock_reader only while it holds that lock: there are no deadlocks. Each needs READ COMMITTED.
 -- All times are the server's clock at the moment when they are read. A commit waits for the disk if
--- it gives a lease or extends one, whatever the role's default is; others do not wait. A plan lives
+-- it gives or extends a lease, even if the role's default is off; other commits do not wait. A plan lives
 -- as long as the connection, while a table that was small when it was made grows: no plan may read
 -- a whole table.
 --

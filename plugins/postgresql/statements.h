@@ -6,7 +6,8 @@
 
 #include "query.h"
 
-/* A grant gets the first of so many numbers; the others are free for hand-offs. row.sql has it. */
+/* Each grant gets 32 numbers: the first is its fence, the others are for hand-offs. row.sql adds
+ * the same 32. */
 #define PG_FENCE_STEP 32
 
 /* The parameters, in their order, and the columns of the answer. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define PAGE             200 /* readers in one answer */
-#define FEW              8   /* one of several names is inspected alone if it has so many readers */
+#define FEW              8   /* a name with this number of readers is inspected alone */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 

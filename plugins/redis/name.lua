@@ -35,7 +35,7 @@ local function readers_reap(name, most)
     end
 end
 
--- A new reader adds one entry and removes up to so many dead ones: live readers may keep the set for long.
+-- A new reader adds one entry and removes dead entries up to this number: live readers may keep the set for long.
 local READERS_REAPED = 2
 local function become_reader(name, token, lease, label)
     local fence, fresh = fence_next(name.meta)
