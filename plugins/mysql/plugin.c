@@ -46,7 +46,7 @@ static const struct dlock_option_spec options[] = {
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
 {
     (void)host;
-    if (my_shared_init() != 0)
+    if (!my_shared_init())
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
     return my_connect_init(err);
 }

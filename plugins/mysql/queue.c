@@ -62,7 +62,7 @@ static struct my_connection *connection_new(struct my_shared *shared, int64_t de
     if (conn == NULL)
         return NULL;
     conn->config = &shared->config;
-    conn->host = shared->host;
+    conn->host = shared->client.host;
     conn->tables = &shared->tables;
     conn->for_queue = true;
     if (my_open(conn, deadline_ns, &ignored) == DLOCK_OK)

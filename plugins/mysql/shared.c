@@ -12,104 +12,62 @@
 /* The queues that the holders of a client may keep. */
 #define KEPT_MOST 16
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
-static struct my_shared *all;
-static struct my_shared *inherited; /* in a child: of no use any more */
-
-static void lock(void)
+static struct my_shared *shared_of(struct client *client)
 {
-    (void)pthread_mutex_lock(&mutex);
+    return (struct my_shared *)(void *)client;
 }
 
-static void unlock(void)
-{
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-/* A child may open a client of its own, even at the address of an inherited one. */
-static void unlock_after_fork(void)
-{
-    while (all != NULL) {
-        struct my_shared *shared = all;
-
-        my_connect_after_fork(&shared->control.conn);
-        for (struct my_connection *conn = shared->idle; conn != NULL; conn = conn->next)
-            my_connect_after_fork(conn);
-        all = shared->next;
-        shared->next = inherited;
-        inherited = shared;
-    }
-    unlock();
-}
-
-int my_shared_init(void)
-{
-    return pthread_atfork(lock, unlock, unlock_after_fork);
-}
-
-static struct my_shared *new_locked(const struct my_config *config, const struct dlock_host *host)
+static struct client *shared_make(const struct dlock_host *host, const void *config)
 {
     struct my_shared *shared = calloc(1, sizeof *shared);
 
     if (shared == NULL)
         return NULL;
-    shared->host = host;
-    shared->config = *config;
+    shared->config = *(const struct my_config *)config;
     my_control_init(&shared->control, &shared->config, host, &shared->tables);
-    shared->next = all;
-    all = shared;
-    return shared;
+    return &shared->client;
+}
+
+static void shared_after_fork(struct client *client)
+{
+    struct my_shared *shared = shared_of(client);
+
+    my_connect_after_fork(&shared->control.conn);
+    for (struct my_connection *conn = shared->idle; conn != NULL; conn = conn->next)
+        my_connect_after_fork(conn);
+}
+
+static struct clients clients = {.make = shared_make, .after_fork = shared_after_fork};
+
+bool my_shared_init(void)
+{
+    return clients_init(&clients);
 }
 
 struct my_shared *my_shared_find(const struct my_config *config, const struct dlock_host *host)
 {
-    struct my_shared *shared = NULL;
-
-    lock();
-    for (shared = all; shared != NULL && shared->host != host; shared = shared->next)
-        ;
-    if (shared == NULL)
-        shared = new_locked(config, host);
-    if (shared != NULL)
-        shared->refs++;
-    unlock();
-    return shared;
+    return shared_of(clients_find(&clients, host, config));
 }
 
 void my_shared_ref(struct my_shared *shared)
 {
-    lock();
-    shared->refs++;
-    unlock();
+    clients_ref(&shared->client);
 }
 
-/* Unlinks the idle connections that are to be closed. */
-static struct my_connection *idle_unlink_locked(struct my_shared *shared)
+/* Closes the connections that were idle for so long. The caller has a reference, or had the last.
+ */
+static void idle_close(struct my_shared *shared, int64_t idle_ns)
 {
-    const int64_t now_ns = shared->host->now_ns(shared->host->ctx);
+    const struct dlock_host *host = shared->client.host;
+    const int64_t now_ns = host->now_ns(host->ctx);
     struct my_connection **at = &shared->idle, *old = NULL;
 
-    while (shared->refs > 0 && *at != NULL && now_ns - (*at)->answered_ns < IDLE_NS)
+    clients_lock();
+    while (*at != NULL && now_ns - (*at)->answered_ns < idle_ns)
         at = &(*at)->next;
     old = *at;
     *at = NULL;
-    return old;
-}
-
-void my_shared_unref(struct my_shared *shared)
-{
-    struct my_shared **at = &all;
-    struct my_connection *old = NULL;
-    bool last = false;
-
-    lock();
-    last = --shared->refs == 0;
-    old = idle_unlink_locked(shared);
-    while (last && *at != shared)
-        at = &(*at)->next;
-    if (last)
-        *at = shared->next;
-    unlock();
+    clients_unlock();
     while (old != NULL) {
         struct my_connection *conn = old;
 
@@ -117,8 +75,14 @@ void my_shared_unref(struct my_shared *shared)
         my_connect_close(conn);
         free(conn);
     }
-    if (!last)
+}
+
+void my_shared_unref(struct my_shared *shared)
+{
+    idle_close(shared, IDLE_NS);
+    if (!clients_unref(&clients, &shared->client))
         return;
+    idle_close(shared, 0);
     my_control_fini(&shared->control);
     free(shared);
 }
@@ -127,37 +91,37 @@ struct my_connection *my_shared_idle_take(struct my_shared *shared)
 {
     struct my_connection *conn = NULL;
 
-    lock();
+    clients_lock();
     conn = shared->idle;
     if (conn != NULL)
         shared->idle = conn->next;
-    unlock();
+    clients_unlock();
     return conn;
 }
 
 void my_shared_idle_put(struct my_shared *shared, struct my_connection *conn)
 {
     conn->answered_ns = my_connection_now(conn);
-    lock();
+    clients_lock();
     conn->next = shared->idle;
     shared->idle = conn;
-    unlock();
+    clients_unlock();
 }
 
 bool my_shared_keep(struct my_shared *shared)
 {
     bool may = false;
 
-    lock();
+    clients_lock();
     may = shared->kept < KEPT_MOST;
     shared->kept += may;
-    unlock();
+    clients_unlock();
     return may;
 }
 
 void my_shared_keep_end(struct my_shared *shared)
 {
-    lock();
+    clients_lock();
     shared->kept--;
-    unlock();
+    clients_unlock();
 }

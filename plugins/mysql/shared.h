@@ -4,21 +4,20 @@
 #define MY_SHARED_H
 
 #include "control.h"
+#include "net/clients.h"
 
 struct my_shared {
-    struct my_shared *next;
-    const struct dlock_host *host; /* the key */
+    struct client client; /* first */
     struct my_config config;
     struct my_tables tables;
     struct my_control control;
-    /* Under the mutex of shared.c. */
-    unsigned refs;
+    /* Under the mutex of clients.h. */
     struct my_connection *idle; /* of queues that ended; the latest is the first */
     int kept;                   /* queues that holders keep */
 };
 
-/* Once in a process; non-zero: no memory. */
-int my_shared_init(void);
+/* Before the first my_shared_find. False: no memory. */
+bool my_shared_init(void);
 
 /* The one of the client that `host` stands for, referenced; NULL: no memory. */
 struct my_shared *my_shared_find(const struct my_config *config, const struct dlock_host *host);

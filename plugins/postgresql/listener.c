@@ -26,7 +26,7 @@
 
 static int64_t now(const struct pg_listener *listener)
 {
-    return listener->shared->host->now_ns(listener->shared->host->ctx);
+    return listener->shared->client.host->now_ns(listener->shared->client.host->ctx);
 }
 
 /* ---- messages ---- */
@@ -176,7 +176,7 @@ static void report(struct pg_listener *listener, const struct dlock_error *err)
     char line[400];
 
     (void)snprintf(line, sizeof line, "waiters have to ask: %s", err->message);
-    listener->shared->host->log(listener->shared->host->ctx, LOG_WARNING, line);
+    listener->shared->client.host->log(listener->shared->client.host->ctx, LOG_WARNING, line);
 }
 
 /* ---- leading ---- */
@@ -379,7 +379,7 @@ static struct pg_listener *listener_new(struct pg_shared *shared)
         return NULL;
     listener->shared = shared;
     if (!waiters_init(&listener->waiters) ||
-        shared->host->random(shared->host->ctx, id, sizeof id) != 0) {
+        shared->client.host->random(shared->client.host->ctx, id, sizeof id) != 0) {
         listener_free(listener);
         return NULL;
     }

@@ -50,7 +50,7 @@ static const struct dlock_option_spec options[] = {
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
 {
     (void)host;
-    if (pg_shared_init() != 0 || pg_connect_init() != 0)
+    if (!pg_shared_init() || pg_connect_init() != 0)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory to start libpq");
     return DLOCK_OK;
 }

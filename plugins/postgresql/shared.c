@@ -1,93 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 #include "shared.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
-static struct pg_shared *all;
-static struct pg_shared *inherited; /* in a child: of no use any more */
-
-static void lock(void)
+static struct pg_shared *shared_of(struct client *client)
 {
-    (void)pthread_mutex_lock(&mutex);
+    return (struct pg_shared *)(void *)client;
 }
 
-static void unlock(void)
-{
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-/* A child may open a client of its own, even at the address of an inherited one. */
-static void unlock_after_fork(void)
-{
-    while (all != NULL) {
-        struct pg_shared *shared = all;
-        struct pg_listener *listener = atomic_load(&shared->listener);
-
-        if (listener != NULL)
-            shared->listener_after_fork(listener);
-        all = shared->next;
-        shared->next = inherited;
-        inherited = shared;
-    }
-    unlock();
-}
-
-int pg_shared_init(void)
-{
-    return pthread_atfork(lock, unlock, unlock_after_fork);
-}
-
-static struct pg_shared *new_locked(const struct pg_config *config, const struct dlock_host *host)
+static struct client *shared_make(const struct dlock_host *host, const void *config)
 {
     struct pg_shared *shared = calloc(1, sizeof *shared);
 
+    (void)host;
     if (shared == NULL)
         return NULL;
-    shared->host = host;
-    shared->config = *config;
-    shared->next = all;
-    all = shared;
-    return shared;
+    shared->config = *(const struct pg_config *)config;
+    return &shared->client;
+}
+
+static void shared_after_fork(struct client *client)
+{
+    struct pg_shared *shared = shared_of(client);
+    struct pg_listener *listener = atomic_load(&shared->listener);
+
+    if (listener != NULL)
+        shared->listener_after_fork(listener);
+}
+
+static struct clients clients = {.make = shared_make, .after_fork = shared_after_fork};
+
+bool pg_shared_init(void)
+{
+    return clients_init(&clients);
 }
 
 struct pg_shared *pg_shared_find(const struct pg_config *config, const struct dlock_host *host)
 {
-    struct pg_shared *shared = NULL;
-
-    lock();
-    for (shared = all; shared != NULL && shared->host != host; shared = shared->next)
-        ;
-    if (shared == NULL)
-        shared = new_locked(config, host);
-    if (shared != NULL)
-        shared->refs++;
-    unlock();
-    return shared;
+    return shared_of(clients_find(&clients, host, config));
 }
 
 void pg_shared_ref(struct pg_shared *shared)
 {
-    lock();
-    shared->refs++;
-    unlock();
+    clients_ref(&shared->client);
 }
 
 void pg_shared_unref(struct pg_shared *shared)
 {
-    struct pg_shared **at = &all;
     struct pg_listener *listener = NULL;
-    bool last = false;
 
-    lock();
-    last = --shared->refs == 0;
-    while (last && *at != shared)
-        at = &(*at)->next;
-    if (last)
-        *at = shared->next;
-    unlock();
-    if (!last)
+    if (!clients_unref(&clients, &shared->client))
         return;
     listener = atomic_load(&shared->listener);
     if (listener != NULL)

@@ -4,6 +4,7 @@
 #define PG_SHARED_H
 
 #include "config.h"
+#include "net/clients.h"
 
 #include <stdatomic.h>
 
@@ -17,12 +18,10 @@ struct pg_texts;
 enum pg_pooler { PG_POOLER_UNKNOWN, PG_POOLER_NONE, PG_POOLER_SESSION, PG_POOLER_TRANSACTION };
 
 struct pg_shared {
-    struct pg_shared *next;
-    const struct dlock_host *host; /* the key [HST-1] */
-    struct pg_config config;       /* of the first session: core gives all of them one target */
-    _Atomic int64_t checked_ns;    /* the last check of the tables; 0: check them next time */
-    _Atomic int pooler;            /* enum pg_pooler */
-    unsigned refs;                 /* under the mutex of shared.c */
+    struct client client;       /* first */
+    struct pg_config config;    /* of the first session: core gives all of them one target */
+    _Atomic int64_t checked_ns; /* the last check of the tables; 0: check them next time */
+    _Atomic int pooler;         /* enum pg_pooler */
 
     /* Of statements.c. free() ends it. */
     _Atomic(struct pg_texts *) texts;
@@ -34,8 +33,8 @@ struct pg_shared {
     atomic_bool notify_reported; /* of notify.c */
 };
 
-/* Once in a process; non-zero: no memory. */
-int pg_shared_init(void);
+/* Before the first pg_shared_find. False: no memory. */
+bool pg_shared_init(void);
 
 /* The one of the client that `host` stands for, referenced; NULL: no memory. */
 struct pg_shared *pg_shared_find(const struct pg_config *config, const struct dlock_host *host);

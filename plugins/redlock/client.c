@@ -3,34 +3,6 @@
 
 #include <stdlib.h>
 
-static struct redlock_client *clients; /* of this process; guarded by registry_mutex */
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
-
-/* A client of the child may have the address of one of the parent, which must not be found. */
-static void registry_child(void)
-{
-    (void)pthread_mutex_init(&registry_mutex, NULL);
-    clients = NULL;
-}
-
-static void registry_lock(void)
-{
-    (void)pthread_mutex_lock(&registry_mutex);
-}
-
-static void registry_unlock(void)
-{
-    (void)pthread_mutex_unlock(&registry_mutex);
-}
-
-static void registry_start(void)
-{
-    (void)pthread_atfork(registry_lock, registry_unlock, registry_child);
-}
-
-/* ---- one client ---- */
-
 static void nodes_free(const struct redlock_client *client, struct redlock_node *nodes)
 {
     for (unsigned i = 0; nodes != NULL && i < client->config.count; i++)
@@ -83,8 +55,8 @@ static void on_message(struct resp_waiter *waiter, unsigned node, const char *te
     waiter->recheck |= 1u << node;
 }
 
-static bool client_fill(struct redlock_client *client, const struct dlock_target *target,
-                        struct dlock_error *err)
+static bool client_fill(struct redlock_client *client, const struct dlock_host *host,
+                        const struct dlock_target *target, struct dlock_error *err)
 {
     static const struct resp_subscriber_user user = {read_secret, on_message};
 
@@ -93,70 +65,55 @@ static bool client_fill(struct redlock_client *client, const struct dlock_target
     return redlock_config_init(&client->config, target, err) == DLOCK_OK &&
            certificates_load(client, err) &&
            resp_subscriber_init(&client->subscriber, client->config.nodes, client->config.count,
-                                client->tls, client->host, err) == DLOCK_OK;
+                                client->tls, host, err) == DLOCK_OK;
 }
 
-static struct redlock_client *client_new(const struct dlock_host *host,
-                                         const struct dlock_target *target, struct dlock_error *err)
+/* What a client is made of, and why it could not be made. */
+struct origin {
+    const struct dlock_target *target;
+    struct dlock_error *err;
+};
+
+static struct client *client_make(const struct dlock_host *host, const void *arg)
 {
+    const struct origin *origin = arg;
     struct redlock_client *client = calloc(1, sizeof *client);
 
     if (client == NULL) {
-        (void)dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a client");
+        (void)dlock_fail(origin->err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a client");
         return NULL;
     }
     (void)pthread_mutex_init(&client->mutex, NULL);
     redlock_pending_init(&client->pending);
-    client->host = host;
-    if (client_fill(client, target, err))
-        return client;
+    if (client_fill(client, host, origin->target, origin->err))
+        return &client->client;
     client_free(client);
     return NULL;
 }
+
+static struct clients clients = {.make = client_make};
 
 struct redlock_client *redlock_client_join(const struct dlock_host *host,
                                            const struct dlock_target *target,
                                            struct dlock_error *err)
 {
-    struct redlock_client *client = NULL;
+    const struct origin origin = {target, err};
 
-    (void)pthread_once(&registry_once, registry_start);
-    registry_lock();
-    for (client = clients; client != NULL && client->host != host; client = client->next)
-        ;
-    if (client == NULL) {
-        client = client_new(host, target, err);
-        if (client != NULL) {
-            client->next = clients;
-            clients = client;
-        }
+    if (!clients_init(&clients)) {
+        (void)dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
+        return NULL;
     }
-    if (client != NULL)
-        client->refs++;
-    registry_unlock();
-    return client;
+    return (struct redlock_client *)(void *)clients_find(&clients, host, &origin);
 }
 
 void redlock_client_ref(struct redlock_client *client)
 {
-    registry_lock();
-    client->refs++;
-    registry_unlock();
+    clients_ref(&client->client);
 }
 
 void redlock_client_unref(struct redlock_client *client)
 {
-    struct redlock_client **at = &clients;
-    bool last = false;
-
-    registry_lock();
-    last = --client->refs == 0;
-    while (last && *at != client)
-        at = &(*at)->next;
-    if (last)
-        *at = client->next;
-    registry_unlock();
-    if (last)
+    if (clients_unref(&clients, &client->client))
         client_free(client);
 }
 

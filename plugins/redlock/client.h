@@ -8,6 +8,7 @@
 #ifndef REDLOCK_CLIENT_H
 #define REDLOCK_CLIENT_H
 
+#include "net/clients.h"
 #include "pending.h"
 #include "resp/subscriber.h"
 
@@ -15,9 +16,7 @@
 #define REDLOCK_CLIENT_NAMES 256 /* a power of 2 */
 
 struct redlock_client {
-    struct redlock_client *next;   /* guarded by the registry's mutex, as refs is */
-    unsigned refs;                 /* sessions and attempts */
-    const struct dlock_host *host; /* identifies the client [HST-1] */
+    struct client client; /* first; its references are sessions and attempts */
     struct redlock_config config;
     struct tls *tls; /* NULL: no node wants TLS */
     struct redlock_pending pending;
