@@ -118,14 +118,6 @@ static enum dlock_status prefix_find(struct my_config *config, struct dlock_erro
     return DLOCK_OK;
 }
 
-/* The library would connect first, and say less. */
-static bool files_check(const struct tls_options *tls, char *why, size_t size)
-{
-    return (tls->ca == NULL || tls_file_check("ca", tls->ca, why, size)) &&
-           (tls->cert == NULL || (tls_file_check("cert", tls->cert, why, size) &&
-                                  tls_file_check("key_file", tls->key, why, size)));
-}
-
 static enum dlock_status tls_find(struct my_config *config, struct dlock_error *err)
 {
     const struct dlock_target *target = config->target;
@@ -140,7 +132,7 @@ static enum dlock_status tls_find(struct my_config *config, struct dlock_error *
         return status;
     if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
         return invalid(err, "verify=ca wants ca=: without it the library checks no certificate");
-    return files_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
+    return tls_options_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
 }
 
 static enum dlock_status strategy_find(struct my_config *config, struct dlock_error *err)

@@ -52,6 +52,10 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
                                    const char *origin, const char *missing,
                                    struct dlock_error *err);
 
+/* For a plugin whose library reads the files, and says less, or says it after it has connected.
+ * False: a file cannot be read; why (TLS_WHY_SIZE) says so. */
+bool tls_options_check(const struct tls_options *options, char *why, size_t size);
+
 /* ---- tls.c, or tls_late.c ---- */
 
 /* NULL: *status is set, and why (TLS_WHY_SIZE) has the reason. INVALID: a file is wrong; NOMEM;

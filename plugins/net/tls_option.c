@@ -36,3 +36,10 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
         options->verify = TLS_VERIFY_NONE;
     return DLOCK_OK;
 }
+
+bool tls_options_check(const struct tls_options *options, char *why, size_t size)
+{
+    return (options->ca == NULL || tls_file_check("ca", options->ca, why, size)) &&
+           (options->cert == NULL || (tls_file_check("cert", options->cert, why, size) &&
+                                      tls_file_check("key_file", options->key, why, size)));
+}

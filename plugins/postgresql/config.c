@@ -166,13 +166,6 @@ static enum dlock_status key_find(struct pg_config *config, struct dlock_error *
     return DLOCK_OK;
 }
 
-static bool files_check(const struct tls_options *tls, char *why, size_t size)
-{
-    return (tls->ca == NULL || tls_file_check("ca", tls->ca, why, size)) &&
-           (tls->cert == NULL || (tls_file_check("cert", tls->cert, why, size) &&
-                                  tls_file_check("key_file", tls->key, why, size)));
-}
-
 static enum dlock_status tls_find(struct pg_config *config, struct dlock_error *err)
 {
     const struct dlock_target *target = config->target;
@@ -189,7 +182,7 @@ static enum dlock_status tls_find(struct pg_config *config, struct dlock_error *
         return invalid(err, "tls=on is for TCP: the server has no TLS on a unix socket");
     if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
         return invalid(err, "verify=ca wants ca=: without it any public authority would do");
-    return files_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
+    return tls_options_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);
 }
 
 enum dlock_status pg_config_init(struct pg_config *config, const struct dlock_target *target,
