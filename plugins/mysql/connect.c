@@ -150,6 +150,17 @@ static enum dlock_status connect_failed(const struct my_connection *conn, struct
                       text);
 }
 
+/* Without VERIFY_SERVER_CERT the library goes on in the clear if the server has no TLS. It has
+ * shown a hash of the password then: mysql_clear_password is not among AUTH_PLUGINS. */
+static enum dlock_status encryption_check(struct my_connection *conn, struct dlock_error *err)
+{
+    if (!conn->tls || mysql_get_ssl_cipher(conn->mysql) != NULL)
+        return DLOCK_OK;
+    conn->dead = true;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                      "%s: tls=on, but the server does not support TLS", conn->config->endpoint);
+}
+
 static enum dlock_status connect_with(struct my_connection *conn, const char *password,
                                       struct dlock_error *err)
 {
@@ -176,7 +187,7 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
     if (conn->tls)
         (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);
     conn->id = mysql_thread_id(conn->mysql);
-    return DLOCK_OK;
+    return encryption_check(conn, err);
 }
 
 /* secret has SECRET_SIZE bytes; "": there is none. */
