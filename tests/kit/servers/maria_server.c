@@ -55,14 +55,16 @@ static bool template_make(struct dlt_maria *server)
     return good;
 }
 
+static bool directory_make(struct dlt_maria *server)
+{
+    return dlt_directory_make(server->directory, "mysql") || fail(server, "a directory");
+}
+
 static bool data_make(struct dlt_maria *server)
 {
     char data[96];
     const char *copy[] = {"cp", "-r", DLT_MARIA_TEMPLATE, data, NULL};
 
-    if (!dlt_directory_make(server->directory, "mysql"))
-        return fail(server, "a directory");
-    (void)snprintf(server->socket, sizeof server->socket, "%s/s", server->directory);
     (void)snprintf(data, sizeof data, "%s/data", server->directory);
     return template_make(server) && run_to_end(server, copy);
 }
@@ -157,19 +159,42 @@ static bool users_make(struct dlt_maria *server)
     return good;
 }
 
-bool dlt_maria_start(struct dlt_maria *server, const char *const *args)
+static bool run_on_free_port(struct dlt_maria *server)
 {
-    *server = (struct dlt_maria){.pid = 0};
-    for (size_t i = 0; args != NULL && args[i] != NULL && i + 1 < DLT_MARIA_ARGS_MAX; i++)
-        server->args[i] = args[i];
-    if (!data_make(server))
-        return false;
     for (int i = 0; i < START_TRIES; i++) {
         place_set(server, dlt_port_free());
         if (run_and_wait(server))
-            return users_make(server);
+            return true;
     }
     return false;
+}
+
+bool dlt_maria_start(struct dlt_maria *server, const char *const *args)
+{
+    *server = (struct dlt_maria){.pid = 0};
+    dlt_args_add(server->args, DLT_MARIA_ARGS_MAX, args);
+    return directory_make(server) && data_make(server) && run_on_free_port(server) &&
+           users_make(server);
+}
+
+bool dlt_maria_start_tls(struct dlt_maria *server, const char *certificate, const char *const *args)
+{
+    static const char *const settings[] = {"--ssl-cert", "--ssl-key", "--ssl-ca"};
+    const char *names[] = {certificate, certificate, "ca"};
+    static const char *const ends[] = {"pem", "key", "pem"};
+
+    *server = (struct dlt_maria){.pid = 0};
+    if (!directory_make(server))
+        return false;
+    if (!dlt_certificates_make(server->directory))
+        return fail(server, "certificates");
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(server->tls_files[i], sizeof server->tls_files[i], "%s=%s/%s.%s",
+                       settings[i], server->directory, names[i], ends[i]);
+        server->args[i] = server->tls_files[i];
+    }
+    dlt_args_add(server->args, DLT_MARIA_ARGS_MAX, args);
+    return data_make(server) && run_on_free_port(server) && users_make(server);
 }
 
 bool dlt_maria_borrow(struct dlt_maria *server)

@@ -19,12 +19,19 @@ struct dlt_maria {
     char address[32];                     /* "127.0.0.1:PORT" */
     char why[768];                        /* after a false */
     const char *args[DLT_MARIA_ARGS_MAX]; /* borrowed: "--sql-mode=", ..., NULL */
+    char tls_files[3][96];                /* what args borrow with TLS */
     bool borrowed;                        /* somebody else's */
 };
 
 /* Makes one, which runs with our LD_PRELOAD, and waits until it answers. args ends with NULL, and
  * may be NULL. False: why. */
 bool dlt_maria_start(struct dlt_maria *server, const char *const *args);
+
+/* The same, with TLS on the same port, and with dlt_certificates_make's certificates in its
+ * directory. The server shows the one of this name ("server"), and knows the clients that "ca" has
+ * signed. Not to be moved afterwards. */
+bool dlt_maria_start_tls(struct dlt_maria *server, const char *certificate,
+                         const char *const *args);
 
 /* The one that with_server started; one of its own if there is none. */
 bool dlt_maria_borrow(struct dlt_maria *server);

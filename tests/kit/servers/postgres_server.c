@@ -244,19 +244,10 @@ static bool data_make(struct dlt_postgres *server)
            run_to_end(server, close_to_others) && directory_give(server);
 }
 
-static void args_set(struct dlt_postgres *server, size_t count, const char *const *args)
-{
-    for (size_t i = 0; args != NULL && args[i] != NULL; i++) {
-        if (count + 1 >= DLT_POSTGRES_ARGS_MAX)
-            abort();
-        server->args[count++] = args[i];
-    }
-}
-
 bool dlt_postgres_start(struct dlt_postgres *server, const char *const *args)
 {
     *server = (struct dlt_postgres){.pid = 0};
-    args_set(server, 0, args);
+    dlt_args_add(server->args, DLT_POSTGRES_ARGS_MAX, args);
     return directory_make(server) && data_make(server) && run_on_free_port(server);
 }
 
@@ -272,13 +263,14 @@ bool dlt_postgres_start_tls(struct dlt_postgres *server, const char *certificate
         return false;
     if (!dlt_certificates_make(server->directory))
         return fail(server, "certificates");
-    args_set(server, 0, (const char *[]){"-c", "ssl=on", NULL});
+    dlt_args_add(server->args, DLT_POSTGRES_ARGS_MAX, (const char *[]){"-c", "ssl=on", NULL});
     for (size_t i = 0; i < 3; i++) {
         (void)snprintf(server->tls_files[i], sizeof server->tls_files[i], "%s=%s/%s.%s",
                        settings[i], server->directory, names[i], ends[i]);
-        args_set(server, 2 + 2 * i, (const char *[]){"-c", server->tls_files[i], NULL});
+        dlt_args_add(server->args, DLT_POSTGRES_ARGS_MAX,
+                     (const char *[]){"-c", server->tls_files[i], NULL});
     }
-    args_set(server, 8, args);
+    dlt_args_add(server->args, DLT_POSTGRES_ARGS_MAX, args);
     return data_make(server) && run_on_free_port(server);
 }
 

@@ -102,6 +102,20 @@ void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE])
     directory[0] = '\0';
 }
 
+void dlt_args_add(const char **args, size_t room, const char *const *more)
+{
+    size_t count = 0;
+
+    while (args[count] != NULL)
+        count++;
+    for (; more != NULL && *more != NULL; more++) {
+        if (count + 1 >= room)
+            abort();
+        args[count++] = *more;
+    }
+    args[count] = NULL;
+}
+
 bool dlt_certificates_make(const char *directory)
 {
     return dlt_process_run(directory, (const char *[]){DLT_CERTIFICATES, directory, NULL});

@@ -22,6 +22,9 @@ void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE]);
 /* Certificates and keys for tests of TLS; the script "certificates" says which. */
 bool dlt_certificates_make(const char *directory);
 
+/* Adds more (NULL-terminated, or NULL) to args, which has room for `room` words, NULL included. */
+void dlt_args_add(const char **args, size_t room, const char *const *more);
+
 /* Runs argv with its output in the file "log" of that directory, without LD_PRELOAD but for
  * `preload` (NULL: none). -1: errno. */
 pid_t dlt_process_spawn(const char *directory, const char *const *argv, const char *preload);

@@ -114,19 +114,10 @@ static bool start(struct dlt_redis *server)
     return false;
 }
 
-static void args_set(struct dlt_redis *server, const char *const *args)
-{
-    size_t count = 0;
-
-    for (; args != NULL && args[count] != NULL && count + 1 < DLT_REDIS_ARGS_MAX; count++)
-        server->args[count] = args[count];
-    server->args[count] = NULL;
-}
-
 bool dlt_redis_start(struct dlt_redis *server, const char *const *args)
 {
     *server = (struct dlt_redis){.pid = 0};
-    args_set(server, args);
+    dlt_args_add(server->args, DLT_REDIS_ARGS_MAX, args);
     return directory_make(server) && start(server);
 }
 
@@ -143,9 +134,10 @@ bool dlt_redis_start_tls(struct dlt_redis *server, const char *certificate, cons
                    server->directory, certificate);
     (void)snprintf(server->tls_files[2], sizeof server->tls_files[2], "%s/ca.pem",
                    server->directory);
-    args_set(server, (const char *[]){"--tls-cert-file", server->tls_files[0], "--tls-key-file",
-                                      server->tls_files[1], "--tls-ca-cert-file",
-                                      server->tls_files[2], "--tls-auth-clients", clients, NULL});
+    dlt_args_add(server->args, DLT_REDIS_ARGS_MAX,
+                 (const char *[]){"--tls-cert-file", server->tls_files[0], "--tls-key-file",
+                                  server->tls_files[1], "--tls-ca-cert-file", server->tls_files[2],
+                                  "--tls-auth-clients", clients, NULL});
     return start(server);
 }
 

@@ -60,13 +60,14 @@ static void redis_stop(struct server *server)
 static bool maria_start(struct server *server, bool tls, const char *const *args)
 {
     struct dlt_maria *maria = &server->maria;
-    bool good = !tls && dlt_maria_start(maria, args);
+    bool good = tls ? dlt_maria_start_tls(maria, "server", args) : dlt_maria_start(maria, args);
     char port[16];
 
     server->port = maria->port;
+    server->tls_port = tls ? maria->port : 0;
     server->socket = maria->socket;
     server->directory = maria->directory;
-    server->why = tls ? "mariadb has no --tls here" : maria->why;
+    server->why = maria->why;
     (void)snprintf(port, sizeof port, "%u", maria->port);
     (void)setenv("DLT_MARIA_PORT", port, 1);
     (void)setenv("DLT_MARIA_DIRECTORY", maria->directory, 1);

@@ -2,30 +2,17 @@
 /* What happens when the server's wall clock steps, which it must not where locks are leases
  * (failures T21, T22)? Exclusion is not promised then; that the fences rise is. */
 #include "my_kit.h"
-#include "skew.h"
+#include "skewed_server.h"
 #include "strategies.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#define HOUR_NS (3600 * INT64_C(1000000000))
-
-static char file[] = "/tmp/dlock-skew.XXXXXX";
-static struct dlt_skew skew;
+static struct dlt_skewed skewed;
 static struct dlt_maria server;
 static struct dlt_session s, t;
 static struct dlt_request a, b;
 
 static void begin(const char *strategy)
 {
-    int fd = mkstemp(file);
-
-    cr_assert_geq(fd, 0);
-    (void)close(fd);
-    cr_assert(dlt_skew_open(&skew, file) && dlt_skew_preload(file));
-    cr_assert(dlt_maria_start(&server, NULL), "%s", server.why);
-    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
-    cr_assert_gt(dlt_skew_reads(&skew, CLOCK_REALTIME), 0, "the server is not under the shim");
+    dlt_skewed_start(&skewed, dlt_store_maria(&server));
     dlt_session_init(&s, &server);
     dlt_session_option(&s, "strategy", strategy);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
@@ -38,14 +25,7 @@ static void end(void)
 {
     dlt_session_close(&t);
     dlt_session_close(&s);
-    dlt_maria_stop(&server);
-    dlt_skew_close(&skew);
-    (void)unlink(file);
-}
-
-static void step(int64_t by_ns)
-{
-    dlt_skew_step(&skew, CLOCK_REALTIME, by_ns);
+    dlt_skewed_stop(&skewed);
 }
 
 static void a_step_forward(uint32_t mode)
@@ -55,13 +35,13 @@ static void a_step_forward(uint32_t mode)
     a.req.mode = mode;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     last = s.grant.fence + s.grant.fence_room;
-    step(HOUR_NS);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "the lease ended an hour early");
     cr_assert_gt(t.grant.fence, last);
     last = t.grant.fence + t.grant.fence_room;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "and the holder is told at its next renewal");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    step(-2 * HOUR_NS);
+    dlt_skewed_step(&skewed, -2 * DLT_HOUR_NS);
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     if (mode == DLOCK_SHARED) /* what ran out has time again */
         (void)dlt_break(&t, "job", NULL);
@@ -84,7 +64,7 @@ LEASED(a_step_back_keeps_dead_holders_and_break_helps)
 {
     a.req.ttl_ms = 100;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    step(-HOUR_NS);
+    dlt_skewed_step(&skewed, -DLT_HOUR_NS);
     dlt_sleep_ms(200);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_gt(t.grant.holder_ms, 3000 * 1000);
@@ -99,10 +79,10 @@ PINNED(C1_C6_no_clock_matters)
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     last = s.grant.fence + s.grant.fence_room;
-    step(HOUR_NS);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    step(-2 * HOUR_NS);
+    dlt_skewed_step(&skewed, -2 * DLT_HOUR_NS);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);

@@ -2,6 +2,7 @@
 /* Tests: plugins/mysql/probe.c plugins/mysql/setup.c */
 /* What the settings of a server cost, at open and in the probe. */
 #include "my_kit.h"
+#include "probed.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -17,35 +18,18 @@ static void tear_down(void)
 
 #define DURABILITY (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
 
-struct probed {
-    char text[4096];
-    uint32_t clears;
-};
-
-static void probe_note(void *arg, const struct dlock_check *check)
-{
-    struct probed *probed = arg;
-    size_t len = strlen(probed->text);
-
-    probed->clears |= check->clears;
-    (void)snprintf(probed->text + len, sizeof probed->text - len, "%s=%s%s|", check->name,
-                   check->found, check->advice != NULL ? "!" : "");
-}
-
 Test(shared, C16_probe_tells_what_is_in_force)
 {
-    struct probed probed = {.clears = 0};
+    struct dlt_probed probed;
 
     cr_assert(dlt_maria_borrow(&server), "%s", server.why);
     dlt_session_init(&s, &server);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
-        DLOCK_OK, "%s", s.err.message);
-    cr_assert(strstr(probed.text, "innodb_flush_log_at_trx_commit=1|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "wsrep_on=0|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "read_only=0|") != NULL, "%s", probed.text);
-    cr_assert(strstr(probed.text, "session +00:00|") != NULL, "%s", probed.text);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "innodb_flush_log_at_trx_commit=1|");
+    dlt_probed_has(&probed, "wsrep_on=0|");
+    dlt_probed_has(&probed, "read_only=0|");
+    dlt_probed_has(&probed, "session +00:00|");
     cr_assert_eq(probed.clears, 0);
     tear_down();
 }
@@ -53,7 +37,7 @@ Test(shared, C16_probe_tells_what_is_in_force)
 /* Servers of their own: the setting is everybody's. What `open` says (C16), then the probe. */
 static void flush_setting(const char *value, uint32_t costs)
 {
-    struct probed probed = {.clears = 0};
+    struct dlt_probed probed;
     char argument[64], finding[64];
 
     (void)snprintf(argument, sizeof argument, "--innodb-flush-log-at-trx-commit=%s", value);
@@ -63,11 +47,9 @@ static void flush_setting(const char *value, uint32_t costs)
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
     s.info.caps = DURABILITY;
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
-        DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(s.info.caps & DURABILITY, DURABILITY & ~costs);
-    cr_assert(strstr(probed.text, finding) != NULL, "%s", probed.text);
+    dlt_probed_has(&probed, finding);
     cr_assert_eq(probed.clears, costs);
     tear_down();
 }

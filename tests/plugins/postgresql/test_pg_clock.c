@@ -3,44 +3,23 @@
 /* What happens to strategy row when the server's wall clock steps, which it must not while locks
  * are leases? Exclusion is not promised then; that the fences rise is. */
 #include "row_kit.h"
-#include "skew.h"
+#include "skewed_server.h"
 
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define HOUR_NS (3600 * INT64_C(1000000000))
-
-static char file[] = "/tmp/dlock-skew.XXXXXX";
-static struct dlt_skew skew;
+static struct dlt_skewed skewed;
 
 static void set_up(void)
 {
-    int fd = mkstemp(file);
-
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(fchmod(fd, 0666), 0); /* the server is another user */
-    (void)close(fd);
-    cr_assert(dlt_skew_open(&skew, file) && dlt_skew_preload(file));
-    cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
-    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
-    cr_assert_gt(dlt_skew_reads(&skew, CLOCK_REALTIME), 0, "the server is not under the shim");
+    dlt_skewed_start(&skewed, dlt_store_postgres(&server));
     open_all("clock");
 }
 
 static void tear_down(void)
 {
     close_all();
-    dlt_skew_close(&skew);
-    (void)unlink(file);
+    dlt_skewed_stop(&skewed);
 }
 
 TestSuite(clock, .init = set_up, .fini = tear_down);
-
-static void step(int64_t by_ns)
-{
-    dlt_skew_step(&skew, CLOCK_REALTIME, by_ns);
-}
 
 static void a_step_forward(uint32_t mode)
 {
@@ -49,13 +28,13 @@ static void a_step_forward(uint32_t mode)
     a.req.mode = mode;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     last = s.grant.fence + s.grant.fence_room;
-    step(HOUR_NS);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "the lease ended an hour early");
     cr_assert_gt(t.grant.fence, last);
     last = t.grant.fence + t.grant.fence_room;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "and the holder learns of it at its next renewal");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    step(-2 * HOUR_NS);
+    dlt_skewed_step(&skewed, -2 * DLT_HOUR_NS);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "what another owner has followed stays lost");
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
@@ -76,7 +55,7 @@ Test(clock, a_step_back_keeps_dead_holders_and_break_helps)
 {
     a.req.ttl_ms = 100;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    step(-HOUR_NS);
+    dlt_skewed_step(&skewed, -DLT_HOUR_NS);
     dlt_sleep_ms(200);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_gt(t.grant.holder_ms, 3000 * 1000);
@@ -89,7 +68,7 @@ Test(clock, a_step_forward_ends_queue_entries_and_their_order_goes)
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b);
-    step(HOUR_NS);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(refresh(&t, &b), DLOCK_LOST, "its attempt is over, and it asks again");
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
 }
@@ -99,7 +78,7 @@ Test(clock, a_step_back_leaves_the_dead_in_the_queue_for_one_grant)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b); /* dies */
     queue(&u, &c);
-    step(-HOUR_NS);
+    dlt_skewed_step(&skewed, -DLT_HOUR_NS);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(refresh(&u, &c), DLOCK_BUSY);
     cr_assert_leq(u.grant.holder_ms, 3000, "the grant to the dead one is as short as ever");

@@ -3,6 +3,7 @@
 /* What the settings of a server cost, at open and in the probe. */
 #include "pg_kit.h"
 #include "pgbouncer_server.h"
+#include "probed.h"
 #include "session.h"
 
 #include <criterion/criterion.h>
@@ -13,34 +14,16 @@ static struct dlt_session s;
 
 #define DURABILITY (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE)
 
-struct probed {
-    char text[8192];
-    uint32_t clears;
-};
-
-static void probe_note(void *arg, const struct dlock_check *check)
-{
-    struct probed *probed = arg;
-    size_t len = strlen(probed->text);
-
-    probed->clears |= check->clears;
-    (void)snprintf(probed->text + len, sizeof probed->text - len, "|%s=%s%s|", check->name,
-                   check->found, check->advice != NULL ? "!" : "");
-}
-
-static struct probed probed;
+static struct dlt_probed probed;
 
 static void probe(void)
 {
-    probed = (struct probed){.clears = 0};
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, probe_note, &probed, &s.err),
-        DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
 }
 
 static void has(const char *text)
 {
-    cr_assert(strstr(probed.text, text) != NULL, "no %s in %s", text, probed.text);
+    dlt_probed_has(&probed, text);
 }
 
 static void begin(const char *const *args)

@@ -2,31 +2,18 @@
 /* What happens when the server's wall clock steps, which it must not (failures T21, T22)? Exclusion
  * is not promised then; that the fences rise is. */
 #include "redis_kit.h"
-#include "skew.h"
+#include "skewed_server.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#define NS_PER_S INT64_C(1000000000)
-
-static char file[] = "/tmp/dlock-skew.XXXXXX";
-static struct dlt_skew skew;
+static struct dlt_skewed skewed;
 static struct dlt_redis server;
 static struct dlt_session s;
 static struct dlt_request a, b;
 
 static void set_up(void)
 {
-    int fd = mkstemp(file);
-
-    cr_assert_geq(fd, 0);
-    (void)close(fd);
-    cr_assert(dlt_skew_open(&skew, file));
-    cr_assert(dlt_skew_preload(file));
-    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
-    cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
-    cr_assert_gt(dlt_skew_reads(&skew, CLOCK_REALTIME), 0, "the server is not under the shim");
+    dlt_skewed_start(&skewed, dlt_store_redis(&server));
     cr_assert_eq(dlt_session_start(&s, &server), DLOCK_OK);
     dlt_request(&s, &a, "job", 'a', 2000);
     dlt_request(&s, &b, "job", 'b', 60000);
@@ -35,9 +22,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     dlt_session_close(&s);
-    dlt_redis_stop(&server);
-    dlt_skew_close(&skew);
-    (void)unlink(file);
+    dlt_skewed_stop(&skewed);
 }
 
 TestSuite(clock, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -49,13 +34,13 @@ static void a_step_forward(uint32_t mode)
     a.req.mode = mode;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     last = s.grant.fence + s.grant.fence_room;
-    dlt_skew_step(&skew, CLOCK_REALTIME, 3600 * NS_PER_S);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK, "the lease ended an hour early");
     cr_assert_gt(s.grant.fence, last);
     last = s.grant.fence + s.grant.fence_room;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "and the holder is told at its next renewal");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    dlt_skew_step(&skew, CLOCK_REALTIME, -7200 * NS_PER_S);
+    dlt_skewed_step(&skewed, -2 * DLT_HOUR_NS);
     cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
     a.req.mode = DLOCK_EXCLUSIVE;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
@@ -76,7 +61,7 @@ Test(clock, a_step_back_keeps_dead_holders_and_break_helps)
 {
     a.req.ttl_ms = 1000;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    dlt_skew_step(&skew, CLOCK_REALTIME, -3600 * NS_PER_S);
+    dlt_skewed_step(&skewed, -DLT_HOUR_NS);
     dlt_sleep_ms(1200);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
     cr_assert_gt(s.grant.holder_ms, 3000 * 1000);
@@ -92,7 +77,7 @@ Test(clock, a_step_forward_ends_places)
     b.req.ttl_ms = INT64_C(86400000);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
     cr_assert_eq(dlt_queue_up(&s, &a), DLOCK_BUSY);
-    dlt_skew_step(&skew, CLOCK_REALTIME, 3600 * NS_PER_S);
+    dlt_skewed_step(&skewed, DLT_HOUR_NS);
     cr_assert_eq(dlt_refresh(&s, &a), DLOCK_BUSY);
     cr_assert_eq(s.grant.flags & DLOCK_GRANT_QUEUED, 0);
     cr_assert_eq(dlt_leave(&s, &a), DLOCK_OK);

@@ -2,6 +2,7 @@
 /* Tests: plugins/redis/setup.c plugins/redis/config.c plugins/resp/setup.c plugins/resp/info.c */
 /* Tests: plugins/resp/config.c */
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
+#include "probed.h"
 #include "redis_kit.h"
 #include "scripted_client.h"
 
@@ -120,33 +121,16 @@ Test(open, C16_durability_that_is_gone_is_said)
     }
 }
 
-struct findings {
-    char text[1024];
-    uint32_t clears;
-};
-
-static void finding_take(void *arg, const struct dlock_check *check)
-{
-    struct findings *findings = arg;
-    size_t used = strlen(findings->text);
-
-    (void)snprintf(findings->text + used, sizeof findings->text - used, "%s=%s;", check->name,
-                   check->found);
-    findings->clears |= check->clears;
-}
-
 Test(open, probe_says_what_it_found_and_what_it_costs)
 {
-    struct findings findings = {.clears = 0};
+    struct dlt_probed probed;
 
     start(NULL);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
-    cr_assert_eq(
-        s.ops->probe(s.self, dlt_host_in(&s.host, 2000), &s.info, finding_take, &findings, &s.err),
-        DLOCK_OK);
-    cr_assert(strstr(findings.text, "role=master;") != NULL, "%s", findings.text);
-    cr_assert(strstr(findings.text, "maxmemory-policy=noeviction;") != NULL, "%s", findings.text);
-    cr_assert_eq(findings.clears, DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "|role=master|");
+    dlt_probed_has(&probed, "|maxmemory-policy=noeviction|");
+    cr_assert_eq(probed.clears, DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
     (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
     cr_assert_eq(s.ops->probe(s.self, dlt_host_in(&s.host, 2000), &s.info, NULL, NULL, &s.err),
                  DLOCK_CONFIG, "it was changed under us");
