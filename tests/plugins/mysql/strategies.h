@@ -4,15 +4,7 @@
 #ifndef DLT_STRATEGIES_H
 #define DLT_STRATEGIES_H
 
-#include <criterion/criterion.h>
-
-#define DLT_IN(strategy, name) \
-    Test(strategy, name)       \
-    {                          \
-        begin(#strategy);      \
-        name();                \
-        end();                 \
-    }
+#include "strategy_test.h"
 
 /* Those whose locks are leases. */
 #define LEASED(name)        \

@@ -2,6 +2,7 @@
 dlt_add_pg_test(test_pg_open)
 if(TARGET test_pg_open) # the library has to find its getaddrinfo and its socket
   set_target_properties(test_pg_open PROPERTIES ENABLE_EXPORTS ON)
+  target_sources(test_pg_open PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit/open_tests.c)
 endif()
 
 # These start servers of their own.
@@ -11,6 +12,9 @@ foreach(stem test_pg_settings test_pg_tls)
     set_tests_properties(${stem} PROPERTIES TIMEOUT 180 LABELS postgresql)
   endif()
 endforeach()
+if(TARGET test_pg_tls)
+  target_sources(test_pg_tls PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit/tls_tests.c)
+endif()
 
 add_executable(test_pg_process test_pg_process.c)
 target_include_directories(test_pg_process PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
@@ -20,7 +24,8 @@ set_tests_properties(test_pg_process PROPERTIES TIMEOUT 60 LABELS postgresql)
 
 # This one takes a minute: it runs in one build, and in every build with -DDLOCK_LONG_TESTS=ON.
 if(DLOCK_LONG_TESTS OR PROJECT_BINARY_DIR STREQUAL "${PROJECT_SOURCE_DIR}/build/dev")
-  dlock_add_unit_test(test_pg_network LIBS dlock_pg_kit dlock_faults)
+  dlock_add_unit_test(test_pg_network SOURCES ${PROJECT_SOURCE_DIR}/tests/kit/network_tests.c
+    LIBS dlock_pg_kit dlock_faults)
   if(TARGET test_pg_network)
     target_compile_definitions(test_pg_network PRIVATE $<$<BOOL:${DLOCK_LONG_TESTS}>:DLT_LONG>)
     set_tests_properties(test_pg_network PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")

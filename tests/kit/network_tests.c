@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A bad network, at each byte and at each frame of each operation: is the answer there by the
+ * deadline, is it the truth, and does the store hold what it says? (C3, C4, C8, C9, TRY-4, TRY-5,
+ * REN-2, UNL-2)
+ */
+#include "network_tests.h"
+#include "proxy_client.h"
+#include "strategies.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Between two places to cut. */
+#ifdef DLT_LONG
+#define BYTES     1
+#define TLS_BYTES 7
+#else
+#define BYTES     23
+#define TLS_BYTES 53
+#endif
+
+#define OTHER    255 /* owner */
+#define CALM_MS  10000
+#define SHORT_MS 150
+#define SLACK_MS 3000 /* of a busy machine; a hang lasts longer */
+
+enum what { TRY, READ, RENEW, UNLOCK, INSPECT };
+static const char *const words[] = {"trylock", "tryrdlock", "renew", "unlock", "inspect"};
+
+static struct dlt_store_server server;
+static struct dlt_proxy proxy;
+static struct dlt_session s, direct; /* through the proxy, and not */
+static struct dlt_request a, b;
+static bool session_lock; /* the lock ends with the connection */
+static bool warm;         /* a session has its statements prepared before the fault */
+static bool torn;         /* the stream makes no sense: an answer may say so */
+static char fault[64];    /* of the proxy, now */
+static unsigned step = BYTES;
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static void begin_here(const char *strategy, const char *framing)
+{
+    cr_assert(dlt_proxy_start(&proxy, server.address, framing, NULL), "%s", proxy.answer);
+    session_lock = strcmp(strategy, "session") == 0;
+    dlt_network_session(&direct, strategy);
+    cr_assert_eq(dlt_session_open(&direct), DLOCK_OK, "%s", direct.err.message);
+    dlt_network_session(&s, strategy);
+    (void)snprintf(s.address, sizeof s.address, "%s", proxy.address);
+    dlt_request(&direct, &b, "job", OTHER, 60000);
+    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK, "%s", direct.err.message);
+    cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK, "%s", direct.err.message);
+}
+
+static void begin(const char *strategy)
+{
+    server = dlt_network_server();
+    cr_assert(server.start(server.self), "%s", server.why);
+    begin_here(strategy, dlt_network.framing);
+}
+
+static void begin_tls(const char *strategy)
+{
+    char authority[96];
+
+    server = dlt_network_server();
+    cr_assert(server.start_tls(server.self, "server"), "%s", server.why);
+    begin_here(strategy, "raw");
+    (void)snprintf(authority, sizeof authority, "%s/ca.pem", server.directory);
+    dlt_session_option(&s, "tls", "1");
+    dlt_session_option(&s, "ca", authority);
+    step = TLS_BYTES;
+}
+
+static void end(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&direct);
+    (void)dlt_proxy_stop(&proxy);
+    server.stop(server.self);
+}
+
+/* A session as core would make it after a failure, on a network that is good again. */
+static void reopen(void)
+{
+    int64_t begin_ns = dlt_host_now(&direct.host);
+
+    dlt_session_close(&s);
+    cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, SLACK_MS, "close: %s",
+                 fault);
+    tell("kill fin"); /* else what was kept back arrives now, in a race with what comes next */
+    tell("pass");
+    s.call_ms = CALM_MS;
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+static void ready(enum what what)
+{
+    unsigned char owner = (unsigned char)(a.req.token[0] % 200 + 1); /* never OTHER */
+
+    reopen();
+    dlt_request(&s, &a, "job", owner, 60000);
+    a.req.mode = what == READ ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    for (int i = 0; warm && i < 2; i++) { /* the second time it prepares */
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+        dlt_request(&s, &a, "job", (unsigned char)(owner + 1 + i), 60000);
+        a.req.mode = what == READ ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    }
+    if (what == RENEW || what == UNLOCK)
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+static enum dlock_status call(enum what what)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    switch (what) {
+    case RENEW:
+        return dlt_renew(&s, &a);
+    case UNLOCK:
+        return dlt_unlock(&s, &a);
+    case INSPECT:
+        return dlt_inspect(&s, "job", &holder, &count);
+    default:
+        return dlt_try(&s, &a);
+    }
+}
+
+/* The connection of a dead session is there until the server has seen its end. */
+static void nobody_holds(const char *said)
+{
+    int64_t begin_ns = dlt_host_now(&direct.host);
+    enum dlock_status status = DLOCK_BUSY;
+
+    dlt_request(&direct, &b, "job", OTHER, 60000);
+    while (status == DLOCK_BUSY &&
+           (dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS < 15000) {
+        status = dlt_try(&direct, &b);
+        dlt_sleep_ms(1);
+    }
+    cr_assert_eq(status, DLOCK_OK, "%s: %s", fault, said);
+    cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
+}
+
+static void somebody_holds(const char *said)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    dlt_request(&direct, &b, "job", OTHER, 60000);
+    status = dlt_try(&direct, &b);
+    cr_assert_eq(status, DLOCK_BUSY, "%s: %s: %s: %s", fault, said, dlock_status_name((int)status),
+                 direct.err.message);
+}
+
+static void check_taken(enum dlock_status status)
+{
+    if (status == DLOCK_OK)
+        somebody_holds("OK, and nobody has it");
+    cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE,
+              "%s: %s", fault, dlock_status_name((int)status));
+    if (status == DLOCK_UNKNOWN && !session_lock) {
+        reopen();
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s: the same token: %s", fault, s.err.message);
+    }
+    if (status != DLOCK_UNAVAILABLE && !session_lock) {
+        reopen();
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s: %s", fault, s.err.message);
+    }
+    dlt_session_close(&s);
+    nobody_holds(dlock_status_name((int)status));
+}
+
+static void check_renewed(enum dlock_status status)
+{
+    if (session_lock) {
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN || status == DLOCK_LOST, "%s: %s",
+                  fault, dlock_status_name((int)status));
+    } else {
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE,
+                  "%s: %s", fault, dlock_status_name((int)status));
+        somebody_holds("a renewal ends no lease");
+        reopen();
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s: %s", fault, s.err.message);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s: %s", fault, s.err.message);
+    }
+    dlt_session_close(&s);
+    nobody_holds("renewed");
+}
+
+static void check_released(enum dlock_status status)
+{
+    if (status == DLOCK_UNAVAILABLE && !session_lock)
+        somebody_holds("a definite failure that released");
+    if (session_lock)
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN || status == DLOCK_LOST, "%s: %s",
+                  fault, dlock_status_name((int)status));
+    else
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE,
+                  "%s: %s", fault, dlock_status_name((int)status));
+    if (status != DLOCK_OK && !session_lock) {
+        reopen();
+        status = dlt_unlock(&s, &a);
+        cr_assert(status == DLOCK_OK || status == DLOCK_LOST, "%s: repeated: %s", fault,
+                  dlock_status_name((int)status));
+    }
+    if (status != DLOCK_OK)
+        dlt_session_close(&s);
+    nobody_holds("released");
+}
+
+static void check(enum what what, enum dlock_status status)
+{
+    if (what == TRY || what == READ)
+        check_taken(status);
+    else if (what == RENEW)
+        check_renewed(status);
+    else if (what == UNLOCK)
+        check_released(status);
+    else
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNAVAILABLE ||
+                      (torn && status == DLOCK_UNKNOWN),
+                  "%s: %s", fault, dlock_status_name((int)status));
+}
+
+/* One operation under one fault. True: it was answered. */
+static bool strike(enum what what, int64_t call_ms, const char *order)
+{
+    int64_t begin_ns = 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    ready(what);
+    (void)snprintf(fault, sizeof fault, "%s, %s", words[what], order);
+    tell(order);
+    s.call_ms = call_ms;
+    begin_ns = dlt_host_now(&direct.host);
+    status = call(what);
+    if (torn && status == DLOCK_PROTOCOL) /* which may have been a yes */
+        status = DLOCK_UNKNOWN;
+    cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, call_ms + SLACK_MS, "%s",
+                 fault);
+    check(what, status);
+    return status == DLOCK_OK;
+}
+
+/* At each byte of what goes in that direction, until all of it has passed. */
+static void cut_each(const char *direction, const char *how)
+{
+    for (int what = TRY; what <= INSPECT; what++) {
+        bool answered = false;
+        char order[48];
+
+        for (unsigned at = 0; !answered; at += step) {
+            (void)snprintf(order, sizeof order, "cut %s %u %s", direction, at, how);
+            answered = strike((enum what)what, CALM_MS, order);
+            cr_assert_lt(at, 10000);
+        }
+    }
+}
+
+EACH(C4_C9_what_is_sent_is_cut_off_at_each_byte)
+{
+    cut_each("c2s", "rst");
+}
+
+EACH(C4_C9_what_is_answered_is_cut_off_at_each_byte)
+{
+    cut_each("s2c", "fin");
+}
+
+/* Nothing of what the server says from its n-th frame on, for each n. */
+EACH(C3_C4_C8_an_answer_is_lost_or_late)
+{
+    char order[48];
+
+    warm = dlt_network.prepares;
+    for (int what = TRY; what <= INSPECT; what++) {
+        bool answered = false;
+
+        for (unsigned n = 1; !answered; n++) {
+            (void)snprintf(order, sizeof order, "hold s2c +%u", n);
+            answered = strike((enum what)what, SHORT_MS, order);
+            cr_assert_lt(n, 100);
+        }
+        cr_assert(!strike((enum what)what, SHORT_MS, "delay s2c 1500"));
+    }
+}
+
+/* Every operation, or every n-th. */
+static void half_open(int n)
+{
+    for (int what = TRY; what <= INSPECT; what += n) {
+        cr_assert(!strike((enum what)what, SHORT_MS, "blackhole c2s"));
+        cr_assert(!strike((enum what)what, SHORT_MS, "blackhole s2c"));
+        cr_assert(!strike((enum what)what, SHORT_MS, "cut c2s 5 hang"));
+    }
+}
+
+EACH(C8_a_link_that_is_half_open)
+{
+    half_open(1);
+}
+
+/* ---- the same over TLS, where an answer is whole records or nothing ---- */
+
+#define TLS(name)             \
+    static void name(void);   \
+    Test(tls_row, name)       \
+    {                         \
+        begin_tls("row");     \
+        name();               \
+        end();                \
+    }                         \
+    Test(tls_session, name)   \
+    {                         \
+        begin_tls("session"); \
+        name();               \
+        end();                \
+    }                         \
+    static void name(void)
+
+TLS(C4_C9_what_is_sent_is_cut_off_here_and_there)
+{
+    cut_each("c2s", "rst");
+}
+
+TLS(C4_C9_what_is_answered_is_cut_off_here_and_there)
+{
+    cut_each("s2c", "fin");
+}
+
+TLS(C8_a_link_with_TLS_that_is_half_open)
+{
+    half_open(UNLOCK);
+}
+
+/* TCP does not lose what lies in between; a server that is no good may. */
+EACH(C9_an_answer_with_a_part_missing)
+{
+    char order[48];
+
+    torn = true;
+    for (unsigned n = 1; n <= dlt_network.frames; n++) {
+        (void)snprintf(order, sizeof order, "drop s2c +%u", n);
+        (void)strike(TRY, SHORT_MS, order);
+        (void)strike(INSPECT, SHORT_MS, order);
+    }
+}
+
+/* No answer but slowly, a byte at a time. */
+EACH(C8_a_link_that_dribbles)
+{
+    for (int what = TRY; what <= INSPECT; what++)
+        (void)strike((enum what)what, SHORT_MS, "slice s2c 1 40");
+}
+
+EACH(OPN_1_a_connection_that_fails_at_each_byte)
+{
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+
+    for (unsigned at = 0; status != DLOCK_OK; at += 10 * BYTES) {
+        int64_t begin_ns = dlt_host_now(&direct.host);
+
+        (void)snprintf(fault, sizeof fault, "cut s2c %u %s", at, at % 4 == 3 ? "hang" : "fin");
+        tell(fault);
+        s.call_ms = at % 4 == 3 ? SHORT_MS : CALM_MS;
+        status = dlt_session_open(&s);
+        cr_assert(status == DLOCK_OK || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
+                  s.err.message);
+        cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, s.call_ms + SLACK_MS,
+                     "%s", fault);
+        dlt_session_close(&s);
+        tell("pass");
+        cr_assert_lt(at, 100000);
+    }
+}
+
+/* Waiting has its deadline whatever the link does, and ends before the lock is somebody's. */
+EACH(C8_a_wait_on_a_link_that_is_half_open)
+{
+    static const char *const orders[] = {"blackhole c2s", "blackhole s2c", "cut c2s 0 rst"};
+
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        int64_t begin_ns = 0;
+        enum dlock_status status = DLOCK_INTERNAL;
+
+        (void)snprintf(fault, sizeof fault, "wait, %s", orders[i]);
+        ready(TRY);
+        cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "%s", s.err.message);
+        begin_ns = dlt_host_now(&direct.host);
+        tell(orders[i]);
+        a.req.op_timeout_ms = SHORT_MS;
+        a.req.deadline_ns = dlt_host_in(&direct.host, SHORT_MS);
+        status = session_lock ? s.ops->lock(s.self, &a.req, &s.grant, &s.err)
+                              : s.ops->watch(s.self, &a.req, &s.grant, &s.err);
+        cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, SHORT_MS + SLACK_MS,
+                     "%s", fault);
+        cr_assert(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
+                  dlock_status_name((int)status));
+        if (!session_lock)
+            s.ops->forget(s.self, &a.req);
+        cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
+        dlt_session_close(&s);
+        nobody_holds("waited");
+    }
+}
+
+/* At a time that is another one in each round. */
+static void *stop_meanwhile(void *after_us)
+{
+    const struct timespec pause = {.tv_nsec = *(const long *)after_us * 1000};
+
+    (void)nanosleep(&pause, NULL);
+    server.pause(server.self, true);
+    return NULL;
+}
+
+EACH(C4_C8_the_server_is_stopped_in_the_middle_of_a_statement)
+{
+    for (int what = TRY; what <= INSPECT; what++) {
+        for (long us = 50; us < 1200; us += 190) {
+            enum dlock_status status = DLOCK_INTERNAL;
+            int64_t begin_ns = 0;
+            pthread_t thread;
+
+            ready((enum what)what);
+            (void)snprintf(fault, sizeof fault, "%s, stopped after %ld us", words[what], us);
+            s.call_ms = SHORT_MS;
+            cr_assert_eq(pthread_create(&thread, NULL, stop_meanwhile, &us), 0);
+            begin_ns = dlt_host_now(&direct.host);
+            status = call((enum what)what);
+            cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS,
+                         SHORT_MS + SLACK_MS, "%s", fault);
+            (void)pthread_join(thread, NULL);
+            server.pause(server.self, false);
+            check((enum what)what, status);
+        }
+    }
+}
