@@ -17,6 +17,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    dlt_session_close(&two);
     dlt_session_close(&one);
     dlt_pgbouncer_stop(&bouncer);
     dlt_postgres_stop(&server);
@@ -112,6 +113,28 @@ Test(pg_pooler, a_pooler_of_transactions_with_many_sessions)
     cr_assert_eq(found(), PG_POOLER_TRANSACTION);
     cr_assert_gt(logged("LISTEN"), 0, "it was found in the other way");
     cr_assert_lt(ms_since(start_ns), 3000);
+}
+
+/* Silence alone says nothing. Here nothing can reach the idle connection: the other one is at
+ * another database. */
+Test(pg_pooler, UNAVAILABLE_when_no_message_comes_and_the_session_stays)
+{
+    struct pg_connection *idle = NULL, *other = NULL;
+    enum pg_pooler pooler = PG_POOLER_UNKNOWN;
+
+    pooled("session", NULL);
+    (void)dlt_postgres_ask(&server, "CREATE DATABASE elsewhere OWNER u");
+    target_set(&two, server.address);
+    two.target.path = "/elsewhere";
+    cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
+    idle = &((struct pg_session *)one.self)->conn;
+    other = &((struct pg_session *)two.self)->conn;
+    idle->deadline_ns = other->deadline_ns = dlt_host_in(&one.host, 5000);
+    cr_assert_eq(pg_pooler_test(idle, other, &pooler, &one.err), DLOCK_UNAVAILABLE, "%d",
+                 (int)pooler);
+    cr_assert_eq(pooler, PG_POOLER_UNKNOWN);
+    cr_assert_not(idle->dead || other->dead);
+    cr_assert_eq(found(), PG_POOLER_SESSION, "the next test finds out");
 }
 
 /* It was granted to two clients there. */
