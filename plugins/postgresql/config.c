@@ -153,15 +153,16 @@ static enum dlock_status key_find(struct pg_config *config, struct dlock_error *
     if (key == NULL)
         return DLOCK_OK;
     if (config->strategy != PG_SESSION)
-        return invalid(err, "key= is for strategy=session");
+        return invalid(err, "key= names an advisory lock, and needs strategy=session");
     if (strncmp(key, before, sizeof before - 1) != 0)
-        return invalid(err, "key= wants advisory:NUMBER");
+        return invalid(err, "key= wants advisory:NUMBER, as in key=advisory:4711");
     digits += sizeof before - 1;
     errno = 0;
     config->number = strtoll(digits, &end, 10);
     if (strspn(digits, "-0123456789") != strlen(digits) || end == digits || *end != '\0' ||
         errno != 0)
-        return invalid(err, "key=advisory: wants a number of 64 bits");
+        return invalid(err, "key=advisory: wants a whole number in digits, from "
+                            "-9223372036854775808 to 9223372036854775807");
     config->has_number = true;
     return DLOCK_OK;
 }

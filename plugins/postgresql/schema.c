@@ -294,6 +294,15 @@ static enum dlock_status are_gone(const struct pg_connection *conn, struct dlock
                       conn->config->endpoint, conn->config->schema, conn->config->prefix);
 }
 
+/* Another role may have made the same meanwhile. */
+static bool is_complete(struct pg_connection *conn)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    bool missing = false;
+
+    return !conn->dead && check(conn, &missing, &ignored) == DLOCK_OK && !missing;
+}
+
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err)
 {
     bool missing = false;
@@ -302,6 +311,8 @@ enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error 
     if (status != DLOCK_OK || !missing)
         return status;
     status = create(conn, err);
+    if (status == DLOCK_AUTH && is_complete(conn))
+        return DLOCK_OK;
     if (status == DLOCK_OK)
         status = check(conn, &missing, err);
     if (status == DLOCK_OK && missing)

@@ -65,6 +65,12 @@ static int64_t pause_of(const struct pg_waiter *waiter, int64_t ahead, int64_t n
     return ns < most_ns ? ns : most_ns;
 }
 
+/* Nothing can be heard for some time: there is no connection, or the leader makes one. */
+static bool must_poll_locked(const struct pg_listener *listener, int64_t now_ns)
+{
+    return !listener->listening && (now_ns < listener->retry_ns || listener->waiters.led);
+}
+
 static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_session *session,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err)
@@ -72,9 +78,10 @@ static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_se
     struct pg_connection *conn = &session->conn;
     struct pg_slot *slot = req->attempt;
     struct pg_waiter *waiter = slot->waiter;
-    int64_t poll_ns = pg_connection_now(conn) + POLL_LEAST_NS, ahead = 0;
+    int64_t poll_ns = pg_connection_now(conn), ahead = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
+    poll_ns += listener->waiters.led ? POLL_MOST_NS : POLL_LEAST_NS;
     while ((status = verdict_locked(waiter, grant)) == DLOCK_INTERNAL) {
         const int64_t now_ns = pg_connection_now(conn);
         int64_t until_ns = req->deadline_ns;
@@ -89,7 +96,7 @@ static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_se
                 return status;
             poll_ns = pg_connection_now(conn) + pause_of(waiter, ahead, now_ns);
         }
-        if (!listener->listening && now_ns < listener->retry_ns && poll_ns < until_ns)
+        if (must_poll_locked(listener, now_ns) && poll_ns < until_ns)
             until_ns = poll_ns;
         pg_listener_sleep_locked(listener, waiter, conn, &slot->stop, until_ns);
     }

@@ -130,10 +130,10 @@ Test(config, OPN3_key)
     want_option("key", "advisory:1", "strategy=session");
     dlt_session_option(&s, "strategy", "session");
     want_option("key", "4711", "advisory:NUMBER");
-    want_option("key", "advisory:", "64 bits");
-    want_option("key", "advisory: 1", "64 bits");
-    want_option("key", "advisory:1x", "64 bits");
-    want_option("key", "advisory:9223372036854775808", "64 bits");
+    want_option("key", "advisory:", "9223372036854775807");
+    want_option("key", "advisory: 1", "9223372036854775807");
+    want_option("key", "advisory:1x", "9223372036854775807");
+    want_option("key", "advisory:9223372036854775808", "9223372036854775807");
     dlt_session_option(&s, "key", "advisory:-9223372036854775808");
     want(DLOCK_UNAVAILABLE, "onnection refused");
 }

@@ -99,6 +99,57 @@ Test(schema, OPN_4_many_clients_make_it_at_the_same_time)
     end();
 }
 
+static void *gate_keep(void *arg)
+{
+    (void)arg;
+    (void)dlt_postgres_ask(
+        &server,
+        "BEGIN; SELECT pg_advisory_xact_lock(1684827243, hashtext('\"public\".\"race_\"'));"
+        " SELECT pg_sleep(1.5); COMMIT");
+    return NULL;
+}
+
+/* So many have come to the gate. */
+static void gate_await(const char *count)
+{
+    const char *got = "";
+
+    for (int i = 0; i < 1000 && strcmp(got, count) != 0; i++) {
+        dlt_sleep_ms(2);
+        got = dlt_postgres_ask(&server, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
+                                        "AND classid = 1684827243");
+    }
+    cr_assert_str_eq(got, count);
+}
+
+/* The second role must not make anything, and need not: it finds what the first one has made. */
+Test(schema, OPN_4_two_roles_make_it_at_the_same_time)
+{
+    static struct dlt_session sessions[2];
+    pthread_t gate, threads[2];
+    void *message = NULL;
+
+    begin("race");
+    ask("ALTER DEFAULT PRIVILEGES FOR ROLE u GRANT ALL ON TABLES TO least", "");
+    cr_assert_eq(pthread_create(&gate, NULL, gate_keep, NULL), 0);
+    gate_await("1");
+    for (int i = 0; i < 2; i++) {
+        client_init(&sessions[i], "race");
+        if (i == 1)
+            sessions[i].target.user = sessions[i].target.password = "least";
+        cr_assert_eq(pthread_create(&threads[i], NULL, client_run, &sessions[i]), 0);
+        gate_await(i == 0 ? "2" : "3");
+    }
+    (void)pthread_join(gate, NULL);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_join(threads[i], &message), 0);
+        cr_assert_null(message, "%s", (char *)message);
+        dlt_session_close(&sessions[i]);
+    }
+    ask("ALTER DEFAULT PRIVILEGES FOR ROLE u REVOKE ALL ON TABLES FROM least", "");
+    end();
+}
+
 Test(schema, OPN_4_nothing_is_made_with_create_off)
 {
     begin("off");

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/postgresql/waiter.c plugins/postgresql/watch.c plugins/postgresql/notify.c */
 /* Waiting in the store's queue: who is told of a grant, when, and what it costs. */
+#include "session.h"
 #include "wait_fixture.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
 
 static void setup(void)
 {
@@ -82,6 +86,42 @@ Test(pg_wait, WAT_2_a_grant_that_came_before_the_watch)
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
     cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
     cr_assert_eq(watch(&also, &c, 5000), DLOCK_OK, "%s", also.err.message);
+}
+
+/* A socket to which one can connect, and which never answers. */
+static int silent_socket(uint16_t *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(listen(fd, 8), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* C13: one thread connects to a server that says nothing. The others ask for their names. */
+Test(pg_wait, WAT_1_the_others_ask_while_one_connects)
+{
+    struct watcher w = {.session = &two, .request = &b, .timeout_ms = 60000};
+    struct watcher v = {.session = &also, .request = &c, .timeout_ms = 20000};
+    int fd = silent_socket(&((struct pg_session *)two.self)->config.address.port);
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    enqueue(&also, &c);
+    enqueue(&two, &b);
+    watcher_start(&w);
+    dlt_sleep_ms(300);
+    watcher_start(&v);
+    dlt_sleep_ms(200);
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
+    cr_assert_eq(watcher_join(&v), DLOCK_BUSY, "%s", also.err.message);
+    cr_assert_eq(refresh(&also, &c), DLOCK_OK, "%s", also.err.message);
+    two.ops->interrupt(two.self, &b.req);
+    cr_assert_eq(watcher_join(&w), DLOCK_CANCELED, "%s", two.err.message);
+    (void)close(fd);
 }
 
 Test(pg_wait, WAT_3_nothing_happens_and_the_wait_lasts)
