@@ -223,7 +223,7 @@ enum dlock_status my_connect(struct my_connection *conn, struct dlock_error *err
 
 void my_connect_close(struct my_connection *conn)
 {
-    if (conn->mysql != NULL && conn->dead && conn->socket > 0)
+    if (conn->mysql != NULL && (conn->dead || conn->ping_wait != 0) && conn->socket > 0)
         (void)shutdown(conn->socket - 1, SHUT_RDWR);
     if (conn->mysql != NULL)
         my_async_close(conn);

@@ -34,7 +34,7 @@ enum dlock_status my_connection_enter(struct my_connection *conn, int64_t deadli
     conn->deadline_ns = deadline_ns;
     if (conn->dead)
         return closed(conn, err);
-    if (my_connection_now(conn) - conn->answered_ns < FRESH_NS)
+    if (my_connection_now(conn) - conn->answered_ns < FRESH_NS || conn->ping_wait != 0)
         return DLOCK_OK;
     got = recv(conn->socket - 1, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     /* TLS has messages of its own that may lie there. Otherwise it is the server's good-bye. */

@@ -35,7 +35,9 @@ struct my_connection {
     bool long_wait; /* the answer waits for other owners: no spinning */
     int socket;     /* descriptor + 1; 0: not connected */
     bool tls;
-    bool dead; /* a call did not end, or the server has closed: nothing is sent any more */
+    bool dead;     /* a call did not end, or the server has closed: nothing is sent any more */
+    int ping_wait; /* a ping has no answer yet, and the library waits for this; 0: none. Nothing but
+                      my_query_catch_up may run */
     bool in_transaction; /* what is lost now has not happened */
     long flush;          /* the server's innodb_flush_log_at_trx_commit: 1 syncs each commit, 0
                             leaves commits in the memory of its process for a second */

@@ -78,3 +78,35 @@ enum dlock_status my_query(struct my_connection *conn, const char *text, struct 
 
     return my_query_select(conn, text, 0, &none, err);
 }
+
+/* Sends a ping, unless one is outstanding, and reads its answer. */
+static enum dlock_status ping_run(struct my_connection *conn, struct dlock_error *err)
+{
+    struct my_call call = {.kind = MY_QUERY, .text = "DO 0", .pending = conn->ping_wait};
+    enum dlock_status status = my_async_resume(conn, &call);
+
+    conn->ping_wait = status == DLOCK_TIMEOUT ? call.pending : 0;
+    if (status == DLOCK_TIMEOUT)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNKNOWN, 0, "%s: no answer in time to a ping",
+                          conn->config->endpoint);
+    if (status != DLOCK_OK) {
+        conn->dead = true;
+        return my_connection_unanswered(conn, status, err);
+    }
+    conn->answered_ns = my_connection_now(conn);
+    if (call.failed)
+        return my_connection_refused(conn, mysql_errno(conn->mysql), mysql_error(conn->mysql), err);
+    return mysql_field_count(conn->mysql) == 0 ? DLOCK_OK : my_connection_bad_reply(conn, err);
+}
+
+enum dlock_status my_query_catch_up(struct my_connection *conn, struct dlock_error *err)
+{
+    return conn->ping_wait != 0 ? ping_run(conn, err) : DLOCK_OK;
+}
+
+enum dlock_status my_query_ping(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = my_query_catch_up(conn, err);
+
+    return status == DLOCK_OK ? ping_run(conn, err) : status;
+}

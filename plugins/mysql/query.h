@@ -22,6 +22,17 @@ void my_query_results_free(struct my_results *results);
 /* One statement; its answer is thrown away. */
 enum dlock_status my_query(struct my_connection *conn, const char *text, struct dlock_error *err);
 
+/*
+ * A statement that does nothing, and may be answered late. UNKNOWN: no answer by the deadline. It
+ * stays outstanding then, and the connection lives on: conn->ping_wait, not conn->dead. The answer
+ * to an outstanding one is read first.
+ */
+enum dlock_status my_query_ping(struct my_connection *conn, struct dlock_error *err);
+
+/* Reads the answer to an outstanding ping. OK: there is none any more. UNKNOWN: no answer by the
+ * deadline. */
+enum dlock_status my_query_catch_up(struct my_connection *conn, struct dlock_error *err);
+
 /* One statement with a result of so many columns, to be freed by mysql_free_result; NULL unless OK.
  * Without an answer a SELECT is UNAVAILABLE: it changes nothing. */
 enum dlock_status my_query_select(struct my_connection *conn, const char *text, unsigned columns,

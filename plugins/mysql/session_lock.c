@@ -197,7 +197,10 @@ static enum dlock_status row_now(struct my_session *session, const struct dlock_
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->deadline_ns = deadline_ns;
-    status = row_request(conn, which, &found, err);
+    status = my_query_catch_up(conn, err);
+    conn->dead |= status != DLOCK_OK;
+    if (status == DLOCK_OK)
+        status = row_request(conn, which, &found, err);
     if (status == DLOCK_OK && !found) {
         my_transaction_rollback(conn);
         status = ensure(session, req, deadline_ns, err);
@@ -309,6 +312,7 @@ static enum dlock_status failed(const struct my_session *session, const struct d
     return session->conn.dead && my_errmap_fatal((unsigned)err->code) ? DLOCK_LOST : DLOCK_UNKNOWN;
 }
 
+/* A ping that is answered late ends nothing: the next call reads that answer first [C14]. */
 enum dlock_status my_session_lock_renew(struct my_session *session, struct dlock_lease_op *op,
                                         int64_t deadline_ns, struct dlock_error *err)
 {
@@ -322,7 +326,7 @@ enum dlock_status my_session_lock_renew(struct my_session *session, struct dlock
     op->grant.lease_ms = lease_ms(session, op->req);
     status = my_connection_enter(&session->conn, deadline_ns, err);
     if (status == DLOCK_OK)
-        status = my_query(&session->conn, "DO 0", err);
+        status = my_query_ping(&session->conn, err);
     if (status != DLOCK_OK)
         return failed(session, err);
     return transaction_check(&session->conn, err) == DLOCK_OK ? DLOCK_OK : DLOCK_LOST;
@@ -337,6 +341,10 @@ enum dlock_status my_session_lock_unlock(struct my_session *session,
     if (!holds(session, req))
         return DLOCK_LOST;
     status = my_connection_enter(&session->conn, req->deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = my_query_catch_up(&session->conn, err);
+    if (session->conn.ping_wait != 0)
+        return DLOCK_UNAVAILABLE; /* nothing was sent */
     if (status != DLOCK_OK)
         return failed(session, err);
     status = my_transaction_commit(&session->conn, err);

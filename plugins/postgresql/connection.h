@@ -24,11 +24,13 @@ struct pg_connection {
     int64_t answered_ns;    /* the last sign of life; 0: check before the next use */
     const atomic_int *stop; /* NULL or: non-zero ends a wait with CANCELED */
     struct spin spin;
-    bool long_wait; /* the answer waits for other owners: no spinning */
-    bool dead;      /* a call did not end, or the server has closed: nothing is sent any more */
-    bool pooled;    /* a pooler stands between: no SET, no prepared statement */
-    bool isolate;   /* the default isolation is not READ COMMITTED, or the default is read-only */
-    bool flushes;   /* the server's fsync */
+    bool long_wait;   /* the answer waits for other owners: no spinning */
+    bool outstanding; /* a ping has no answer yet: nothing but pg_query_catch_up may run */
+    bool dead;        /* a call did not end, or the server has closed: nothing is sent any more */
+    bool pooled;      /* a pooler stands between: no SET, no prepared statement */
+    bool isolate;     /* the default isolation is not READ COMMITTED, or the default is read-only */
+    uint32_t used, prepared; /* of statements.c: bits of the statements */
+    bool flushes;            /* the server's fsync */
     char server[64];
 };
 

@@ -32,7 +32,7 @@ static void take_params(const struct pg_connection *conn, const struct dlock_req
     pg_params_number(params, conn->config->waiter_ttl_ms);
     pg_params_text(params, inbox);
     pg_params_bytes(params, label, strlen(label));
-    pg_params_number(params, pg_statements_patience_ms(conn));
+    pg_params_number(params, pg_statements_less_patience_ms(conn));
 }
 
 static enum dlock_status take_read(struct pg_connection *conn, const struct dlock_request *req,
@@ -105,7 +105,7 @@ static enum dlock_status release(struct pg_connection *conn, const struct dlock_
     pg_params_bytes(&params, req->token, sizeof req->token);
     pg_params_number(&params, req->mode == DLOCK_SHARED);
     pg_params_number(&params, queued);
-    pg_params_number(&params, pg_statements_patience_ms(conn));
+    pg_params_number(&params, pg_statements_less_patience_ms(conn));
     status = pg_statements_run(conn, PG_RELEASE, &params, 1, &result, err);
     if (status != DLOCK_OK)
         return status;

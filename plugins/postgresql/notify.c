@@ -2,15 +2,13 @@
 #include "notify.h"
 
 #include "listener.h"
-#include "query.h"
+#include "statements.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LOG_WARNING 1 /* DLOCK_LOG_WARNING of dlock.h */
 
-/* The server plans the first one faster. */
-static const char send_one[] = "SELECT pg_notify($1, $2)";
 static const char send_all[] =
     "SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1)) "
     "FROM unnest(string_to_array($1, E'\\n')) w";
@@ -58,14 +56,18 @@ static void send_others(struct pg_connection *conn, char *lines)
     const int64_t deadline_ns = conn->deadline_ns;
     char *blank = strchr(lines, '\n') == NULL ? strchr(lines, ' ') : NULL;
     PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
 
+    conn->deadline_ns = pg_connection_extend(conn, deadline_ns);
     pg_params_text(&params, lines);
     if (blank != NULL) {
         *blank = '\0';
         pg_params_text(&params, blank + 1);
+        status = pg_statements_run(conn, PG_NOTIFY, &params, 1, &result, &err);
+    } else {
+        status = pg_query(conn, send_all, &params, &result, &err);
     }
-    conn->deadline_ns = pg_connection_extend(conn, deadline_ns);
-    if (pg_query(conn, blank != NULL ? send_one : send_all, &params, &result, &err) != DLOCK_OK)
+    if (status != DLOCK_OK)
         report(conn, &err);
     PQclear(result);
     conn->deadline_ns = deadline_ns;

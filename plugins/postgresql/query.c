@@ -7,6 +7,14 @@
 
 static const struct pg_params no_params;
 
+/* How a statement is sent. */
+enum how {
+    PLAIN,
+    WRAPPED,  /* in a transaction that says what it needs */
+    PREPARE,  /* under a name; it does not run */
+    PREPARED, /* by its name */
+};
+
 static bool send_one(PGconn *pq, const char *sql, const struct pg_params *params)
 {
     return PQsendQueryParams(pq, sql, params->count, params->types, params->values, params->lengths,
@@ -20,6 +28,29 @@ static bool send_wrapped(PGconn *pq, const char *sql, const struct pg_params *pa
     return PQenterPipelineMode(pq) == 1 && send_one(pq, begin, &no_params) &&
            send_one(pq, sql, params) && send_one(pq, "COMMIT", &no_params) &&
            PQpipelineSync(pq) == 1;
+}
+
+static bool send_prepared(PGconn *pq, const char *name, const struct pg_params *params)
+{
+    return PQsendQueryPrepared(pq, name, params->count, params->values, params->lengths,
+                               params->formats, 1) == 1;
+}
+
+/* name: for PREPARE and PREPARED. */
+static bool send_as(PGconn *pq, enum how how, const char *name, const char *sql,
+                    const struct pg_params *params)
+{
+    switch (how) {
+    case PLAIN:
+        break;
+    case WRAPPED:
+        return send_wrapped(pq, sql, params);
+    case PREPARE:
+        return PQsendPrepare(pq, name, sql, params->count, params->types) == 1;
+    case PREPARED:
+        return send_prepared(pq, name, params);
+    }
+    return send_one(pq, sql, params);
 }
 
 /* Sends what is in the library's buffer, and reads meanwhile: a server that writes may not read. */
@@ -173,6 +204,13 @@ static bool is_fatal(const PGresult *error)
     return severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 }
 
+static enum dlock_status outstanding(struct pg_connection *conn, struct dlock_error *err)
+{
+    conn->outstanding = true;
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0, "%s: no answer in time to a ping",
+                      conn->config->endpoint);
+}
+
 /* The error of a statement that was sent. */
 static enum dlock_status refused(struct pg_connection *conn, const PGresult *error,
                                  struct dlock_error *err)
@@ -230,8 +268,19 @@ static enum dlock_status not_sent(struct pg_connection *conn, struct dlock_error
                       (int)strcspn(text, "\n"), text);
 }
 
-static enum dlock_status run(struct pg_connection *conn, const char *sql,
-                             const struct pg_params *params, bool wrapped, PGresult **result,
+/* Whether a statement may be sent. */
+static enum dlock_status check(const struct pg_connection *conn, struct dlock_error *err)
+{
+    if (conn->dead)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the connection has failed",
+                          conn->config->endpoint);
+    if (conn->stop != NULL && atomic_load(conn->stop) != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_CANCELED, 0, "the wait was cancelled");
+    return DLOCK_OK;
+}
+
+static enum dlock_status run(struct pg_connection *conn, enum how how, const char *name,
+                             const char *sql, const struct pg_params *params, PGresult **result,
                              struct dlock_error *err)
 {
     struct answer answer = {NULL, NULL};
@@ -240,16 +289,14 @@ static enum dlock_status run(struct pg_connection *conn, const char *sql,
     *result = NULL;
     if (params == NULL)
         params = &no_params;
-    if (conn->dead)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the connection has failed",
-                          conn->config->endpoint);
-    if (conn->stop != NULL && atomic_load(conn->stop) != 0)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_CANCELED, 0, "the wait was cancelled");
-    if (!(wrapped ? send_wrapped(conn->pq, sql, params) : send_one(conn->pq, sql, params)))
+    status = check(conn, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (!send_as(conn->pq, how, name, sql, params))
         return not_sent(conn, err);
     status = flush(conn);
     if (status == DLOCK_OK)
-        status = wrapped ? read_wrapped(conn, &answer) : read_one(conn, &answer);
+        status = how == WRAPPED ? read_wrapped(conn, &answer) : read_one(conn, &answer);
     status = outcome(conn, status, &answer, result, err);
     answer_free(&answer);
     roll_back(conn);
@@ -260,18 +307,91 @@ enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
                            const struct pg_params *params, PGresult **result,
                            struct dlock_error *err)
 {
-    return run(conn, sql, params, conn->isolate, result, err);
+    return run(conn, conn->isolate ? WRAPPED : PLAIN, NULL, sql, params, result, err);
+}
+
+/* Nothing has changed without an answer. */
+static enum dlock_status undone(enum dlock_status status, struct dlock_error *err)
+{
+    return status == DLOCK_UNKNOWN ? (err->status = DLOCK_UNAVAILABLE) : status;
 }
 
 enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
                                 const struct pg_params *params, PGresult **result,
                                 struct dlock_error *err)
 {
-    enum dlock_status status = run(conn, sql, params, false, result, err);
+    return undone(run(conn, PLAIN, NULL, sql, params, result, err), err);
+}
 
-    if (status == DLOCK_UNKNOWN)
-        err->status = status = DLOCK_UNAVAILABLE;
+/* The rest of the answer to a ping. */
+static enum dlock_status read_ping(struct pg_connection *conn, struct answer *answer)
+{
+    enum dlock_status status = flush(conn);
+
+    return status == DLOCK_OK ? read_one(conn, answer) : status;
+}
+
+enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
+                                const struct pg_params *params, PGresult **result,
+                                struct dlock_error *err)
+{
+    struct answer answer = {NULL, NULL};
+    enum dlock_status status = pg_query_catch_up(conn, err);
+
+    *result = NULL;
+    if (status == DLOCK_OK)
+        status = check(conn, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (!send_one(conn->pq, sql, params))
+        return not_sent(conn, err);
+    status = read_ping(conn, &answer);
+    if (status == DLOCK_TIMEOUT)
+        status = outstanding(conn, err);
+    else
+        status = outcome(conn, status, &answer, result, err);
+    answer_free(&answer);
     return status;
+}
+
+/* The rows may have been read before. */
+enum dlock_status pg_query_catch_up(struct pg_connection *conn, struct dlock_error *err)
+{
+    struct answer answer = {NULL, NULL};
+    PGresult *ignored = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    if (!conn->outstanding)
+        return DLOCK_OK;
+    status = read_ping(conn, &answer);
+    if (status == DLOCK_TIMEOUT) {
+        status = outstanding(conn, err);
+    } else {
+        conn->outstanding = false;
+        if (status != DLOCK_OK || answer.error != NULL || conn->dead ||
+            PQstatus(conn->pq) != CONNECTION_OK)
+            status = outcome(conn, status, &answer, &ignored, err);
+    }
+    PQclear(ignored);
+    answer_free(&answer);
+    return status;
+}
+
+enum dlock_status pg_query_prepare(struct pg_connection *conn, const char *name, const char *sql,
+                                   const struct pg_params *params, struct dlock_error *err)
+{
+    PGresult *ignored = NULL;
+    enum dlock_status status = run(conn, PREPARE, name, sql, params, &ignored, err);
+
+    PQclear(ignored);
+    return undone(status, err);
+}
+
+enum dlock_status pg_query_prepared(struct pg_connection *conn, const char *name,
+                                    const struct pg_params *params, PGresult **result,
+                                    struct dlock_error *err)
+{
+    return run(conn, PREPARED, name, NULL, params, result, err);
 }
 
 enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,

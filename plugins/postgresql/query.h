@@ -2,9 +2,8 @@
 /*
  * query.h - statements: one exchange each, until conn->deadline_ns.
  *
- * Statements are unnamed, because poolers have no prepared ones. Parameters and results are binary,
- * except for texts. Declare the parameters of functions as bytea, bigint and text: the server looks
- * for a function with exactly these types.
+ * Parameters and results are binary, except for texts. Declare the parameters of functions as
+ * bytea, bigint and text: the server looks for a function with exactly these types.
  */
 #ifndef PG_QUERY_H
 #define PG_QUERY_H
@@ -29,6 +28,30 @@ enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
 enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
                                 const struct pg_params *params, PGresult **result,
                                 struct dlock_error *err);
+
+/*
+ * As pg_query, but not wrapped, for a statement that may be answered late. UNKNOWN: no answer by
+ * the deadline. It stays outstanding then, and the connection lives on: conn->outstanding, not
+ * conn->dead. The answer to an outstanding one is read first.
+ */
+enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
+                                const struct pg_params *params, PGresult **result,
+                                struct dlock_error *err);
+
+/* Reads the answer to an outstanding ping. OK: there is none any more. UNKNOWN: no answer by the
+ * deadline. Others as above, of the ping. */
+enum dlock_status pg_query_catch_up(struct pg_connection *conn, struct dlock_error *err);
+
+/* Prepares a statement under a name, of which params gives the types of the parameters. Behind a
+ * pooler the name would stay with a session that another client gets next. UNAVAILABLE instead of
+ * UNKNOWN. */
+enum dlock_status pg_query_prepare(struct pg_connection *conn, const char *name, const char *sql,
+                                   const struct pg_params *params, struct dlock_error *err);
+
+/* As pg_query, of a statement that was prepared. Never wrapped. */
+enum dlock_status pg_query_prepared(struct pg_connection *conn, const char *name,
+                                    const struct pg_params *params, PGresult **result,
+                                    struct dlock_error *err);
 
 /* Statements without parameters, with semicolons between them, as one transaction, for the setup.
  * Their results are thrown away. */

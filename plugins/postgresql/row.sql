@@ -23,6 +23,7 @@
 --   dlock_queue    a row a queue entry, in the order of arrival
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL client_min_messages = warning;
+SET LOCAL lock_timeout = 0;
 SELECT pg_advisory_xact_lock(1684827243, hashtext('public.dlock_'));
 
 CREATE TABLE IF NOT EXISTS public.dlock_meta (
@@ -82,37 +83,46 @@ BEGIN
   IF leaving OR r.until <= moment THEN
     r.until := '-infinity';
   END IF;
-  FOR q IN SELECT * FROM public.dlock_queue WHERE name = n AND seq > r.head ORDER BY seq LOOP
-    IF q.until > moment THEN
-      blocked := r.until > moment OR (NOT q.shared AND r.readers_until > moment);
+  LOOP
+    blocked := r.until > moment;
+    EXIT WHEN blocked;
+    IF r.readers_until <= moment THEN -- it is free: for the next one, whatever that wants
+      DELETE FROM public.dlock_queue WHERE name = n AND seq =
+        (SELECT min(seq) FROM public.dlock_queue WHERE name = n AND seq > r.head) RETURNING * INTO q;
+      EXIT WHEN NOT FOUND;
+    ELSE
+      SELECT * INTO q FROM public.dlock_queue WHERE name = n AND seq > r.head ORDER BY seq LIMIT 1;
+      EXIT WHEN NOT FOUND;
+      blocked := q.until > moment AND NOT q.shared;
       EXIT WHEN blocked;
-      r.fence := r.fence + 32;
-      ends := moment + q.grant_ms * interval '1 ms';
-      IF q.shared THEN
-        INSERT INTO public.dlock_reader VALUES (n, q.token, r.fence, ends, moment, q.label)
-          ON CONFLICT (name, token) DO UPDATE SET fence = EXCLUDED.fence, until = EXCLUDED.until,
-            since = EXCLUDED.since, label = EXCLUDED.label;
-        r.readers_until := greatest(r.readers_until, ends);
-      ELSE
-        IF r.readers_until > '-infinity' THEN
-          DELETE FROM public.dlock_reader WHERE name = n;
-          r.readers_until := '-infinity';
-        END IF;
-        r.token := q.token;
-        r.until := ends;
-        r.since := moment;
-        r.label := q.label;
-      END IF;
-      IF q.token IS DISTINCT FROM t AND q.channel IS NOT NULL THEN
-        wake := concat_ws(E'\n', wake, concat_ws(' ', q.channel, encode(q.token, 'hex'), r.fence,
-                                                 q.grant_ms));
-      END IF;
-      note := set_config('synchronous_commit', 'on', true);
+      DELETE FROM public.dlock_queue WHERE name = n AND seq = q.seq;
     END IF;
-    DELETE FROM public.dlock_queue WHERE name = n AND seq = q.seq;
     changed := true;
     r.head := q.seq;
     r.waiters := r.waiters - 1;
+    CONTINUE WHEN q.until <= moment;
+    r.fence := r.fence + 32;
+    ends := moment + q.grant_ms * interval '1 ms';
+    IF q.shared THEN
+      INSERT INTO public.dlock_reader VALUES (n, q.token, r.fence, ends, moment, q.label)
+        ON CONFLICT (name, token) DO UPDATE SET fence = EXCLUDED.fence, until = EXCLUDED.until,
+          since = EXCLUDED.since, label = EXCLUDED.label;
+      r.readers_until := greatest(r.readers_until, ends);
+    ELSE
+      IF r.readers_until > '-infinity' THEN
+        DELETE FROM public.dlock_reader WHERE name = n;
+        r.readers_until := '-infinity';
+      END IF;
+      r.token := q.token;
+      r.until := ends;
+      r.since := moment;
+      r.label := q.label;
+    END IF;
+    IF q.token IS DISTINCT FROM t AND q.channel IS NOT NULL THEN
+      wake := concat_ws(E'\n', wake, concat_ws(' ', q.channel, encode(q.token, 'hex'), r.fence,
+                                               q.grant_ms));
+    END IF;
+    note := set_config('synchronous_commit', 'on', true);
   END LOOP;
   IF NOT blocked AND r.waiters <> 0 THEN
     changed := true;
@@ -130,7 +140,7 @@ END $$;
 --
 -- what      0: try; 1: if it is held, queue me for place ms; 2: keep my queue entry for place ms more
 -- channel   where to tell of a grant to my queue entry
--- patience  ms to wait for the row if another transaction has locked it
+-- patience  ms to wait for the row if another transaction has locked it; 0: as the session says
 -- result    1: t holds it; 0: it does not, and is not queued; 2: it does not, and is queued
 -- fence     of the grant; else the counter
 -- ms        what the holder has left; -1: nobody holds it
@@ -146,8 +156,11 @@ DECLARE -- dlock version 1
   q public.dlock_queue;
   lease interval := ttl * interval '1 ms';
   moment timestamptz;
-  note text := set_config('lock_timeout', patience::text, true);
+  note text;
 BEGIN
+  IF patience > 0 THEN
+    note := set_config('lock_timeout', patience::text, true);
+  END IF;
   IF current_setting('enable_seqscan') = 'on' THEN
     note := set_config('enable_seqscan', 'off', true);
   END IF;
@@ -272,17 +285,23 @@ DECLARE -- dlock version 1
   r public.dlock_lease;
   gone int;
   ended timestamptz;
-  note text := set_config('lock_timeout', patience::text, true);
+  note text;
 BEGIN
+  IF patience > 0 THEN
+    note := set_config('lock_timeout', patience::text, true);
+  END IF;
   IF current_setting('enable_seqscan') = 'on' THEN
     note := set_config('enable_seqscan', 'off', true);
   END IF;
   note := set_config('synchronous_commit', 'off', true);
   IF NOT is_shared AND NOT queued THEN
     UPDATE public.dlock_lease SET until = '-infinity'
-      WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();
+      WHERE name = n AND token = t AND until > clock_timestamp() RETURNING waiters INTO gone;
     IF FOUND THEN
       result := 1;
+      IF gone > 0 THEN
+        wake := public.dlock_next(n, t, true);
+      END IF;
       RETURN;
     END IF;
   END IF;

@@ -79,12 +79,14 @@ static enum dlock_status answered(struct pg_session *session, const struct dlock
     case RESULT_OTHER_NUMBER:
         return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: key=advisory:%" PRId64 ": the name has the number %" PRId64
-                          " already",
+                          " already: use that, or another name or table_prefix",
                           endpoint, session->config.number, session->lock.number);
     case RESULT_OTHER_NAME:
         return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
-                          "%s: key=advisory:%" PRId64 ": another name has this number", endpoint,
-                          session->config.number);
+                          "%s: key=advisory:%" PRId64
+                          ": another name has this number: use that name, or another number or"
+                          " table_prefix",
+                          endpoint, session->config.number);
     case RESULT_REMOVED:
         return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%s: the row of the name was removed", endpoint);
@@ -290,11 +292,12 @@ static enum dlock_status failed(const struct pg_connection *conn, enum dlock_sta
         status == DLOCK_UNAVAILABLE || err->code != 0 || PQstatus(conn->pq) != CONNECTION_OK;
 
     if (!conn->dead)
-        return DLOCK_UNAVAILABLE;
+        return conn->outstanding ? DLOCK_UNKNOWN : DLOCK_UNAVAILABLE;
     return ended ? DLOCK_LOST : DLOCK_UNKNOWN;
 }
 
-/* [REN-3] An idle session is never ended sooner than a ping before has allowed. */
+/* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
+ * answered late ends nothing: the next call reads that answer first [C14]. */
 enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock_lease_op *op,
                                         int64_t deadline_ns, struct dlock_error *err)
 {
@@ -314,10 +317,10 @@ enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock
     pg_params_number(&params, lock->lease_ms);
     status = pg_connection_enter(conn, deadline_ns, err);
     if (status == DLOCK_OK)
-        status = pg_query(conn,
-                          "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text,"
-                          " false)",
-                          &params, &result, err);
+        status = pg_query_ping(conn,
+                               "SELECT pg_backend_pid(), set_config('idle_session_timeout',"
+                               " $1::text, false)",
+                               &params, &result, err);
     if (status == DLOCK_OK)
         status = pg_query_expect(conn, &result, 2, 1, err);
     if (status == DLOCK_OK && pg_query_number(result, 0, 0) != lock->pid)
@@ -345,6 +348,10 @@ enum dlock_status pg_session_lock_unlock(struct pg_session *session,
     pg_params_bytes(&params, req->token, sizeof req->token);
     pg_params_number(&params, lock->mode == DLOCK_SHARED);
     status = pg_connection_enter(conn, req->deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = pg_query_catch_up(conn, err);
+    if (conn->outstanding && !conn->dead)
+        return DLOCK_UNAVAILABLE; /* nothing was sent */
     if (status != DLOCK_OK)
         return failed(conn, status, err);
     status = pg_statements_run(conn, PG_SESSION_RELEASE, &params, 1, &result, err);

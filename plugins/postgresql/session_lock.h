@@ -20,7 +20,8 @@ enum dlock_status pg_session_lock_try(struct pg_session *session, const struct d
 /* TIMEOUT and CANCELED end the connection unless the server has said that the wait is over. */
 enum dlock_status pg_session_lock_wait(struct pg_session *session, const struct dlock_request *req,
                                        struct dlock_grant *grant, struct dlock_error *err);
-/* LOST: the server has ended the session. UNKNOWN: the server says nothing. */
+/* LOST: the server has ended the session. UNKNOWN: the server says nothing. The lock lives on as
+ * long as the session, and the next renewal or unlock reads the answer first. */
 enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock_lease_op *op,
                                         int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status pg_session_lock_unlock(struct pg_session *session,

@@ -10,25 +10,32 @@
 
 #include <string.h>
 
+enum strategies { BOTH, ROW, SESSION };
+
 struct setting {
     const char *name, *value;
-    bool for_session_lock;
+    enum strategies of;
 };
+
+#define TEXT(number)      #number
+#define TEXT_OF(number)   TEXT(number)
+#define PG_SETUP_PATIENCE TEXT_OF(PG_SETUP_PATIENCE_MS)
 
 /* A setting that the server's version does not know is left out. */
 static const struct setting settings[] = {
-    {"default_transaction_isolation", "read committed", false},
-    {"default_transaction_read_only", "off", false},
-    {"statement_timeout", "0", false},
-    {"lock_timeout", "0", false},
-    {"transaction_timeout", "0", false},
-    {"idle_in_transaction_session_timeout", "5s", false}, /* a client that was stopped */
-    {"idle_session_timeout", "0", false},
-    {"client_min_messages", "warning", false},
-    {"enable_seqscan", "off", false},              /* row.sql says why */
-    {"search_path", "pg_catalog, pg_temp", false}, /* functions of nobody else */
+    {"default_transaction_isolation", "read committed", BOTH},
+    {"default_transaction_read_only", "off", BOTH},
+    {"statement_timeout", "0", BOTH},
+    {"lock_timeout", "0", SESSION},
+    {"lock_timeout", PG_SETUP_PATIENCE, ROW},
+    {"transaction_timeout", "0", BOTH},
+    {"idle_in_transaction_session_timeout", "5s", BOTH}, /* a client that was stopped */
+    {"idle_session_timeout", "0", BOTH},
+    {"client_min_messages", "warning", BOTH},
+    {"enable_seqscan", "off", BOTH},              /* row.sql says why */
+    {"search_path", "pg_catalog, pg_temp", BOTH}, /* functions of nobody else */
     /* The server notices that a waiting client has gone. */
-    {"client_connection_check_interval", "100ms", true},
+    {"client_connection_check_interval", "100ms", SESSION},
 };
 
 #define SETTINGS (sizeof settings / sizeof settings[0])
@@ -41,6 +48,8 @@ enum { IS_DIRECT, IS_STANDBY, FLUSHES, ISOLATION, READ_ONLY };
  * its server. $2: set in spite of a pooler. $3: for strategy session. */
 static void text_make(char *text, size_t size)
 {
+    static const char *const conditions[] = {
+        [BOTH] = "", [ROW] = " AND $3 = 0", [SESSION] = " AND $3 <> 0"};
     int len = snprintf(text, size,
                        "SELECT pg_backend_pid() = $1, pg_is_in_recovery(), "
                        "current_setting('fsync') = 'on'");
@@ -51,8 +60,8 @@ static void text_make(char *text, size_t size)
                      ", CASE WHEN (pg_backend_pid() = $1 OR $2 <> 0)%s AND "
                      "current_setting('%s', true) IS NOT NULL THEN set_config('%s', '%s', false) "
                      "ELSE current_setting('%s', true) END",
-                     settings[i].for_session_lock ? " AND $3 <> 0" : "", settings[i].name,
-                     settings[i].name, settings[i].value, settings[i].name);
+                     conditions[settings[i].of], settings[i].name, settings[i].name,
+                     settings[i].value, settings[i].name);
 }
 
 static enum dlock_status version_check(struct pg_connection *conn, struct dlock_error *err)

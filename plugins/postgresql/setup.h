@@ -7,6 +7,9 @@
 
 #define PG_SETUP_VERSION_LEAST 140000
 
+/* How long a statement of strategy row waits for a lock, unless it says something else. */
+#define PG_SETUP_PATIENCE_MS 1000
+
 /*
  * One exchange. Without a pooler, or with one that lends its server to the whole session, it makes
  * the session independent of the defaults of server, database and role. Fills pooled, isolate,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "statements.h"
 
+#include "setup.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACEHOLDER     "public.dlock_"
-#define PATIENCE_MAX_MS 1000
+#define PLACEHOLDER "public.dlock_"
 
 #define HOLDER_COLUMNS                                                                     \
     "SELECT h.shared, h.fence,"                                                            \
@@ -19,21 +21,29 @@
     " UNION ALL SELECT 1, r.name, r.token, r.fence, r.until, r.since, r.label"           \
     " FROM public.dlock_reader r WHERE r.name = " name " AND r.until > clock_timestamp()) h"
 
+enum is {
+    READS = 1, /* changes nothing */
+    OFTEN = 2  /* worth being prepared */
+};
+
 static const struct {
     const char *text;
     int columns;
-    bool reads; /* changes nothing */
+    unsigned is;
 } statements[PG_STATEMENTS] = {
-    [PG_TAKE] = {"SELECT * FROM public.dlock_take($1, $2, $3 <> 0::bigint, $4, $5, $6, $7, $8, $9)",
-                 6, false},
-    [PG_RELEASE] = {"SELECT * FROM public.dlock_release($1, $2, $3 <> 0::bigint,"
-                    " $4 <> 0::bigint, $5)",
-                    2, false},
-    [PG_BREAK] = {"SELECT * FROM public.dlock_break($1, $2, $3)", 2, false},
+    /* A function in FROM would cost a store for its rows. OFFSET 0: it is called once. */
+    [PG_TAKE] =
+        {"SELECT (x.f).* FROM (SELECT public.dlock_take($1, $2, $3 <> 0::bigint, $4, $5, $6,"
+         " $7, $8, $9) AS f OFFSET 0) x",
+         6, OFTEN},
+    [PG_RELEASE] = {"SELECT (x.f).* FROM (SELECT public.dlock_release($1, $2, $3 <> 0::bigint,"
+                    " $4 <> 0::bigint, $5) AS f OFFSET 0) x",
+                    2, OFTEN},
+    [PG_BREAK] = {"SELECT * FROM public.dlock_break($1, $2, $3)", 2, 0},
     [PG_RENEW] = {"SELECT * FROM public.dlock_renew($1::bytea[], $2::bytea[], $3::bigint[],"
                   " $4::boolean[], $5)",
-                  4, false},
-    [PG_INSPECT] = {HOLDER_COLUMNS " FROM" HOLDERS_OF("$1"), 8, true},
+                  4, OFTEN},
+    [PG_INSPECT] = {HOLDER_COLUMNS " FROM" HOLDERS_OF("$1"), 8, READS},
     /* substr and not LIKE: a name may hold any byte. */
     [PG_LIST] = {HOLDER_COLUMNS " FROM (SELECT name FROM public.dlock_lease WHERE name >= $1"
                                 " AND name < $2 AND name > $3"
@@ -41,7 +51,7 @@ static const struct {
                                 " OR readers_until > clock_timestamp())"
                                 " ORDER BY name LIMIT $4) n CROSS JOIN LATERAL" HOLDERS_OF(
                                     "n.name") " ORDER BY h.name",
-                 8, true},
+                 8, READS},
     [PG_POLL] = {"SELECT CASE WHEN m.until > clock_timestamp() THEN"
                  " (SELECT count(*) FROM public.dlock_queue q WHERE q.name = $1"
                  " AND q.seq < m.seq AND q.until > clock_timestamp()) END,"
@@ -50,25 +60,31 @@ static const struct {
                  " - clock_timestamp()) * 1000), 0), 0)::bigint"
                  " FROM (SELECT 1) one LEFT JOIN public.dlock_lease l ON l.name = $1"
                  " LEFT JOIN public.dlock_queue m ON m.name = $1 AND m.token = $2",
-                 2, true},
+                 2, READS},
+    [PG_NOTIFY] = {"SELECT pg_notify($1, $2)", 1, OFTEN},
     [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"
                          " public.dlock_session_take($1, $2::bigint, $3, $4 <> 0::bigint, $5, $6)",
-                         4, false},
+                         4, OFTEN},
     [PG_SESSION_CONFIRM] = {"SELECT CASE WHEN f IS NULL THEN 4 ELSE 1 END, f, pg_backend_pid(), $2"
                             " FROM public.dlock_session_confirm($1, $2, $3, $4 <> 0::bigint, $5,"
                             " $6) AS f",
-                            4, false},
-    [PG_SESSION_WAIT] = {"SELECT public.dlock_session_wait($1, $2 <> 0::bigint, $3, $4)", 1, false},
+                            4, OFTEN},
+    [PG_SESSION_WAIT] = {"SELECT public.dlock_session_wait($1, $2 <> 0::bigint, $3, $4)", 1, OFTEN},
     [PG_SESSION_RELEASE] = {"SELECT public.dlock_session_release($1, $2, $3, $4 <> 0::bigint)", 1,
-                            false},
+                            OFTEN},
     [PG_SESSION_HOLDERS] = {"SELECT name, is_shared, fence, lease_ms, held_ms, token, label,"
                             " waiters, pid FROM public.dlock_session_holders($1,"
                             " $2 <> 0::bigint, $3 <> 0::bigint)",
-                            9, true},
+                            9, READS},
 };
+
+_Static_assert(PG_STATEMENTS <= 32, "a connection has a bit for each");
+
+#define STATEMENT_NAME_SIZE 24
 
 struct pg_texts {
     const char *text[PG_STATEMENTS];
+    char name[PG_STATEMENTS][STATEMENT_NAME_SIZE];
     char room[];
 };
 
@@ -116,6 +132,16 @@ char *pg_statements_expand(const struct pg_config *config, const char *text)
     return out;
 }
 
+/* The same name is the same text: a session may come from a client with other tables. (FNV-1a) */
+static void name_make(const char *text, char name[STATEMENT_NAME_SIZE])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    (void)snprintf(name, STATEMENT_NAME_SIZE, "dlock_%016" PRIx64, hash);
+}
+
 static struct pg_texts *texts_make(const struct pg_config *config)
 {
     size_t size = sizeof(struct pg_texts);
@@ -131,11 +157,13 @@ static struct pg_texts *texts_make(const struct pg_config *config)
     for (int i = 0; i < PG_STATEMENTS; i++) {
         texts->text[i] = at;
         at += expand(config, statements[i].text, at) + 1;
+        name_make(texts->text[i], texts->name[i]);
     }
     return texts;
 }
 
-const char *pg_statements_get(struct pg_shared *shared, enum pg_statement which)
+/* Valid as long as the shared part of the client. NULL: no memory. */
+static const struct pg_texts *texts_get(struct pg_shared *shared)
 {
     struct pg_texts *texts = atomic_load(&shared->texts), *mine = NULL;
 
@@ -146,23 +174,73 @@ const char *pg_statements_get(struct pg_shared *shared, enum pg_statement which)
         else
             free(mine); /* another thread was faster */
     }
-    return texts != NULL ? texts->text[which] : NULL;
+    return texts;
+}
+
+/* *named: the statement has its name in this session. Its first time is not worth it. */
+static enum dlock_status prepare(struct pg_connection *conn, enum pg_statement which,
+                                 const struct pg_texts *texts, const struct pg_params *params,
+                                 bool *named, struct dlock_error *err)
+{
+    const uint32_t bit = UINT32_C(1) << which;
+    const bool first = (conn->used & bit) == 0;
+    enum dlock_status status = DLOCK_OK;
+
+    *named = false;
+    if (conn->pooled || conn->isolate || (statements[which].is & OFTEN) == 0)
+        return DLOCK_OK;
+    conn->used |= bit;
+    if (first)
+        return DLOCK_OK;
+    if ((conn->prepared & bit) == 0)
+        status = pg_query_prepare(conn, texts->name[which], texts->text[which], params, err);
+    if (status != DLOCK_OK && err->code == pg_errmap_code("42P05"))
+        status = DLOCK_OK; /* it is there already */
+    if (status == DLOCK_OK)
+        conn->prepared |= bit;
+    *named = status == DLOCK_OK;
+    return status;
+}
+
+/* The server has the statement no more, or the function has changed since. */
+static bool is_forgotten(const struct pg_connection *conn, const struct dlock_error *err)
+{
+    return !conn->dead &&
+           (err->code == pg_errmap_code("26000") || err->code == pg_errmap_code("0A000"));
+}
+
+static enum dlock_status run(struct pg_connection *conn, enum pg_statement which,
+                             const struct pg_texts *texts, const struct pg_params *params,
+                             PGresult **result, struct dlock_error *err)
+{
+    bool named = false;
+    enum dlock_status status = prepare(conn, which, texts, params, &named, err);
+
+    if (status == DLOCK_OK && named) {
+        status = pg_query_prepared(conn, texts->name[which], params, result, err);
+        if (status == DLOCK_OK || !is_forgotten(conn, err))
+            return status;
+        conn->prepared = 0;
+        status = DLOCK_OK;
+    }
+    if (status != DLOCK_OK)
+        return status;
+    if ((statements[which].is & READS) != 0)
+        return pg_query_read(conn, texts->text[which], params, result, err);
+    return pg_query(conn, texts->text[which], params, result, err);
 }
 
 enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statement which,
                                     const struct pg_params *params, int rows, PGresult **result,
                                     struct dlock_error *err)
 {
-    const char *text = pg_statements_get(conn->shared, which);
+    const struct pg_texts *texts = texts_get(conn->shared);
     enum dlock_status status = DLOCK_INTERNAL;
 
     *result = NULL;
-    if (text == NULL)
+    if (texts == NULL)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a statement");
-    if (statements[which].reads)
-        status = pg_query_read(conn, text, params, result, err);
-    else
-        status = pg_query(conn, text, params, result, err);
+    status = run(conn, which, texts, params, result, err);
     if (status != DLOCK_OK)
         return status;
     return pg_query_expect(conn, result, statements[which].columns, rows, err);
@@ -172,7 +250,14 @@ int64_t pg_statements_patience_ms(const struct pg_connection *conn)
 {
     int64_t left_ms = (conn->deadline_ns - pg_connection_now(conn)) / DL_NS_PER_MS * 3 / 4;
 
-    if (left_ms > PATIENCE_MAX_MS)
-        return PATIENCE_MAX_MS;
+    if (left_ms > PG_SETUP_PATIENCE_MS)
+        return PG_SETUP_PATIENCE_MS;
     return left_ms > 1 ? left_ms : 1;
+}
+
+int64_t pg_statements_less_patience_ms(const struct pg_connection *conn)
+{
+    const int64_t patience_ms = pg_statements_patience_ms(conn);
+
+    return !conn->pooled && patience_ms == PG_SETUP_PATIENCE_MS ? 0 : patience_ms;
 }

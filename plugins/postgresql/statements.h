@@ -24,6 +24,7 @@ enum pg_statement {
                    label */
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
+    PG_NOTIFY,  /* channel, message: nothing */
     PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
                         fence, pid, number */
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */
@@ -39,14 +40,17 @@ enum pg_take { PG_TAKE_TRY, PG_TAKE_ENQUEUE, PG_TAKE_REFRESH };
 /* The result of PG_TAKE. */
 enum { PG_TAKE_BUSY, PG_TAKE_OK, PG_TAKE_QUEUED };
 
-/* Valid as long as the shared part of the client. NULL: no memory. */
-const char *pg_statements_get(struct pg_shared *shared, enum pg_statement which);
-
 /* The text with the schema and the prefix of the URI for "public.dlock_". For free(); NULL: no
  * memory. */
 char *pg_statements_expand(const struct pg_config *config, const char *text);
 
-/* pg_query, or pg_query_read for a statement that changes nothing, and pg_query_expect. */
+/*
+ * pg_query, or pg_query_read for a statement that changes nothing, and pg_query_expect.
+ *
+ * Without a pooler, a statement that a connection runs often is prepared at its second time, in an
+ * exchange of its own: it saves the server a third of its work. If the server has it no more
+ * (DISCARD ALL), nothing was executed, and the statement runs as at the first time.
+ */
 enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statement which,
                                     const struct pg_params *params, int rows, PGresult **result,
                                     struct dlock_error *err);
@@ -54,5 +58,9 @@ enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statemen
 /* How long a statement waits for a row that another transaction has locked, in ms: shorter than the
  * call, so that the server gives up before the client does. */
 int64_t pg_statements_patience_ms(const struct pg_connection *conn);
+
+/* The same, or 0 where the session's own setting (setup.h) says so much: to set another one costs
+ * a tenth of a lock. */
+int64_t pg_statements_less_patience_ms(const struct pg_connection *conn);
 
 #endif

@@ -292,7 +292,8 @@ PINNED(a_restart_ends_the_lock)
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
 }
 
-PINNED(C8_a_stopped_server_leaves_the_ping_UNKNOWN)
+/* The server has the lock still: it stopped for less than the lease. */
+PINNED(C8_C14_REN_4_a_ping_that_is_answered_late_ends_nothing)
 {
     int64_t begin_ns = 0;
 
@@ -301,8 +302,49 @@ PINNED(C8_a_stopped_server_leaves_the_ping_UNKNOWN)
     begin_ns = dlt_host_now(&s.host);
     s.call_ms = 300;
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "the same ping: %s", s.err.message);
     cr_assert_lt(ms_since(begin_ns), 20000);
     dlt_maria_pause(&server, false);
+    s.call_ms = 5000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "the connection lives: %s", s.err.message);
+}
+
+/* An unlock behind a ping reads the old answer first, and sends nothing without it. */
+PINNED(C8_UNL_2_an_unlock_after_a_ping_without_an_answer)
+{
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        dlt_maria_pause(&server, true);
+        s.call_ms = 300;
+        cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+        if (i == 0)
+            dlt_maria_pause(&server, false);
+        s.call_ms = i == 0 ? 5000 : 300;
+        cr_assert_eq(dlt_unlock(&s, &a), i == 0 ? DLOCK_OK : DLOCK_UNAVAILABLE, "%s",
+                     s.err.message);
+        s.call_ms = 5000;
+    }
+    dlt_session_close(&s); /* the clean-up [SES-2] */
+    dlt_maria_pause(&server, false);
+    for (int i = 0; i < 500 && dlt_try(&t, &b) != DLOCK_OK; i++)
+        dlt_sleep_ms(10);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+PINNED(C9_a_server_that_dies_before_it_answers_a_ping)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_maria_pause(&server, true);
+    s.call_ms = 300;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    dlt_maria_kill(&server);
+    s.call_ms = 5000;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
 }
 
 /* The deadline of the wait bounds the exchanges before it, too; and nobody has said that the name

@@ -210,7 +210,7 @@ Test(hostile, functions_are_dropped_and_replaced_under_a_holder)
     administer("DROP FUNCTION row_function_release; "
                "CREATE FUNCTION row_function_release(n bytea, t bytea, is_shared boolean, queued "
                "boolean, patience bigint, OUT result text) LANGUAGE sql AS 'SELECT ''x'''");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_PROTOCOL);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_CONFIG);
     dlt_session_close(&t);
     t.shared = &t.host; /* another client, which has not checked the tables yet */
     cr_assert_eq(dlt_session_open(&t), DLOCK_CONFIG);
