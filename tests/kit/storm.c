@@ -116,6 +116,7 @@ static bool clients_open(struct dlt_storm *storm)
     for (unsigned i = 0; i < storm->clients; i++) {
         if (dlock_client_open(storm->uri, NULL, &storm->client[i], &err) != DLOCK_OK) {
             printf("# %s\n", err.message);
+            (void)fflush(stdout);
             return false;
         }
     }

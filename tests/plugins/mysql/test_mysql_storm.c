@@ -22,11 +22,29 @@ static void neighbours(const char *uri)
     dlt_storm_calm(&storm, "T63 16 threads of 8 clients on 2 rows side by side");
 }
 
+static void sleep_ms(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* The connections of the storm before count until the server has seen their ends. */
+static void await_no_connection(void)
+{
+    const char *left = "";
+
+    for (int i = 0; i < 1000 && strcmp(left, "0") != 0; i++) {
+        sleep_ms(10);
+        left = dlt_maria_ask(&maria, "SELECT COUNT(*) FROM information_schema.processlist WHERE "
+                                     "user = 'u'");
+    }
+}
+
 /* Each of the two would like to have 16 connections, and as many again for its waiters. */
 static void few_connections(const char *uri)
 {
     struct dlt_storm storm = {.uri = uri, .clients = 2, .threads = 48, .names = 8};
 
+    await_no_connection();
     (void)dlt_maria_ask(&maria, "SET GLOBAL max_connections = 10");
     dlt_storm_calm(&storm, "T38 48 threads share what connections there are");
     (void)dlt_maria_ask(&maria, "SET GLOBAL max_connections = 200");
@@ -45,7 +63,7 @@ static void no_connection_left(const struct dlt_store_server *server)
         mysql_query(admin, less) != 0)
         abort();
     (void)mysql_query(admin, "KILL USER u");
-    (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+    sleep_ms(1500);
     if (mysql_query(admin, more) != 0)
         abort();
     mysql_close(admin);
