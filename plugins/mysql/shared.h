@@ -16,7 +16,7 @@ struct my_shared {
     int kept;                   /* queues that holders keep */
 };
 
-/* Before the first my_shared_find. False: no memory. */
+/* In slot init. False: no memory. */
 bool my_shared_init(void);
 
 /* The one of the client that `host` stands for, referenced; NULL: no memory. */

@@ -5,6 +5,8 @@
 #include <stddef.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Written in slot init: core holds a mutex there, which a fork takes after ours. */
 static struct clients *lists; /* one for each plugin that is linked with this file */
 static bool has_fork_handlers;
 
@@ -39,7 +41,7 @@ static void unlock_after_fork(void)
     clients_unlock();
 }
 
-static bool is_known_locked(const struct clients *clients)
+static bool is_known(const struct clients *clients)
 {
     const struct clients *at = lists;
 
@@ -50,18 +52,13 @@ static bool is_known_locked(const struct clients *clients)
 
 bool clients_init(struct clients *clients)
 {
-    bool good = false;
-
-    clients_lock();
     if (!has_fork_handlers)
         has_fork_handlers = pthread_atfork(clients_lock, clients_unlock, unlock_after_fork) == 0;
-    good = has_fork_handlers;
-    if (good && !is_known_locked(clients)) {
+    if (has_fork_handlers && !is_known(clients)) {
         clients->next = lists;
         lists = clients;
     }
-    clients_unlock();
-    return good;
+    return has_fork_handlers;
 }
 
 static struct client *make_locked(struct clients *clients, const struct dlock_host *host,

@@ -32,7 +32,7 @@ struct clients {
     struct clients *next;
 };
 
-/* Before the first clients_find, once or often. False: no memory. */
+/* In slot init, which core calls for one plugin at a time; harmless twice. False: no memory. */
 bool clients_init(struct clients *clients);
 
 /* The client of this host, made if there is none, with a reference for the caller. NULL: it could

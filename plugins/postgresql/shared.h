@@ -33,7 +33,7 @@ struct pg_shared {
     atomic_bool notify_reported; /* of notify.c */
 };
 
-/* Before the first pg_shared_find. False: no memory. */
+/* In slot init. False: no memory. */
 bool pg_shared_init(void);
 
 /* The one of the client that `host` stands for, referenced; NULL: no memory. */

@@ -93,16 +93,17 @@ static struct client *client_make(const struct dlock_host *host, const void *arg
 
 static struct clients clients = {.make = client_make};
 
+bool redlock_client_init(void)
+{
+    return clients_init(&clients);
+}
+
 struct redlock_client *redlock_client_join(const struct dlock_host *host,
                                            const struct dlock_target *target,
                                            struct dlock_error *err)
 {
     const struct origin origin = {target, err};
 
-    if (!clients_init(&clients)) {
-        (void)dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
-        return NULL;
-    }
     return (struct redlock_client *)(void *)clients_find(&clients, host, &origin);
 }
 

@@ -29,6 +29,9 @@ struct redlock_client {
     _Atomic unsigned spare_count; /* a forked child reads it without the mutex */
 };
 
+/* In slot init. False: no memory. */
+bool redlock_client_init(void);
+
 /* Finds the client of this host, or makes it, and takes a reference. NULL: err says why (NOMEM;
  * INVALID: the URI, certificates). */
 struct redlock_client *redlock_client_join(const struct dlock_host *host,

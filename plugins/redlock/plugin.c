@@ -12,6 +12,14 @@
 
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
+static enum dlock_status redlock_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    return redlock_client_init()
+               ? DLOCK_OK
+               : dlock_fail(err, REDLOCK_ORIGIN, DLOCK_NOMEM, 0, "no memory for fork handlers");
+}
+
 /* Logs once a client. */
 static void unguarded_log(const struct redlock_session *session)
 {
@@ -116,6 +124,7 @@ static const struct dlock_plugin redlock_plugin = {
     .version = "1",
     .schemes = redlock_schemes,
     .options = redlock_options,
+    .init = redlock_init,
     .ops = &redlock_ops,
 };
 
