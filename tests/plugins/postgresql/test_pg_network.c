@@ -6,7 +6,8 @@
 
 static struct dlt_postgres server;
 
-const struct dlt_network dlt_network = {.framing = "raw", .frames = 3, .lock_in_doubt = true};
+const struct dlt_network dlt_network = {
+    .framing = "raw", .frames = 3, .prepares = true, .lock_in_doubt = true};
 
 struct dlt_store_server dlt_network_server(void)
 {
