@@ -48,7 +48,7 @@ char *pg_statements_expand(const struct pg_config *config, const char *text);
  * pg_query, or pg_query_read for a statement that changes nothing, and pg_query_expect.
  *
  * Without a pooler, a statement that a connection runs often is prepared at its second time, in an
- * exchange of its own: it saves the server a third of its work. If the server has it no more
+ * exchange of its own: the server reads and plans it once. If the server has it no more
  * (DISCARD ALL), nothing was executed, and the statement runs as at the first time.
  */
 enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statement which,
