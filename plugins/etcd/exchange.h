@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * exchange.h - calls in one flight on a channel of the session: with a connection, a login and the
+ * statuses of dlock.
+ */
+#ifndef ETCD_EXCHANGE_H
+#define ETCD_EXCHANGE_H
+
+#include "endpoint.h"
+#include "rpc.h"
+
+/*
+ * Sends n calls at once and waits for the answers until deadline_ns. If a call was certainly not
+ * processed by the member (connection closed before, refused stream, no leader, token expired), the
+ * flight is sent once more on another connection, after a new login if need be, inside the
+ * deadline; calls that were answered are not sent again.
+ *
+ * Returns OK if all calls have status 0, and else the worst for the caller: UNKNOWN before
+ * all others. statuses (n of them, may be NULL) has what each of them got:
+ * OK; UNAVAILABLE: not executed; UNKNOWN; AUTH; CONFIG; PROTOCOL; NOMEM; and LOST for grpc status 5
+ * (no such lease: not executed). err is filled for the worst one.
+ * writes: false for calls that change nothing, whose UNKNOWN is UNAVAILABLE.
+ */
+enum dlock_status etcd_exchange(struct etcd_endpoints *endpoints, struct etcd_rpc *const *rpcs,
+                                size_t n, bool writes, int64_t deadline_ns,
+                                enum dlock_status *statuses, struct dlock_error *err);
+
+#endif
