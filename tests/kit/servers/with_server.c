@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|mariadb|postgres|pgbouncer [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
- * [ARGUMENT...]
+ * with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth [--count N] [--tls]
+ * [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
  * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
  * for the others. --tls: with certificates in {dir}, and the one named "server". pgbouncer: in
  * front of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's
- * own port.
+ * own port. etcd-cluster: one cluster of three members; {port}, {port2}, {port3} are theirs.
+ * etcd-auth: user u (password secret) may use the keys that begin with "locks/", and nothing else.
  */
+#include "etcd_server.h"
 #include "maria_server.h"
 #include "pgbouncer_server.h"
 #include "postgres_server.h"
@@ -21,13 +23,14 @@
 #include <unistd.h>
 
 #define SERVERS_MAX 9
-#define WORDS_MAX   (2 * 5 * SERVERS_MAX + 1)
+#define WORDS_MAX   ((2 * 5 + DLT_ETCD_MEMBERS_MAX) * SERVERS_MAX + 1)
 
 struct server {
     struct dlt_redis redis;
     struct dlt_maria maria;
     struct dlt_postgres postgres;
     struct dlt_pgbouncer pgbouncer;
+    struct dlt_etcd etcd;
     unsigned port, tls_port, direct_port;
     const char *socket, *directory, *why;
 };
@@ -123,11 +126,62 @@ static void pgbouncer_stop(struct server *server)
     postgres_stop(server);
 }
 
+static void etcd_tell(struct server *server)
+{
+    const struct dlt_etcd *etcd = &server->etcd;
+
+    server->port = etcd->members[0].port;
+    server->tls_port = etcd->certificate != NULL ? server->port : 0;
+    server->socket = "";
+    server->directory = etcd->directory;
+    server->why = etcd->why;
+}
+
+static void etcd_stop(struct server *server)
+{
+    dlt_etcd_stop(&server->etcd);
+}
+
+static bool etcd_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_etcd *etcd = &server->etcd;
+    bool good = tls ? dlt_etcd_start_tls(etcd, "server", false, args) : dlt_etcd_start(etcd, args);
+    char number[16];
+
+    etcd_tell(server);
+    (void)snprintf(number, sizeof number, "%u", etcd->members[0].port);
+    (void)setenv("DLT_ETCD_PORT", number, 1);
+    (void)snprintf(number, sizeof number, "%u", etcd->members[0].metrics_port);
+    (void)setenv("DLT_ETCD_METRICS", number, 1);
+    return good;
+}
+
+static bool etcd_cluster_start(struct server *server, bool tls, const char *const *args)
+{
+    bool good = !tls && dlt_etcd_start_cluster(&server->etcd, 3, args);
+
+    etcd_tell(server);
+    return good;
+}
+
+static bool etcd_auth_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_etcd *etcd = &server->etcd;
+    bool good = tls ? dlt_etcd_start_tls(etcd, "server", false, args) : dlt_etcd_start(etcd, args);
+
+    good = good && dlt_etcd_auth(etcd, "locks/");
+    etcd_tell(server);
+    return good;
+}
+
 static const struct kind kinds[] = {
     {"redis", redis_start, redis_stop},
     {"mariadb", maria_start, maria_stop},
     {"postgres", postgres_start, postgres_stop},
     {"pgbouncer", pgbouncer_start, pgbouncer_stop},
+    {"etcd", etcd_start, etcd_stop},
+    {"etcd-cluster", etcd_cluster_start, etcd_stop},
+    {"etcd-auth", etcd_auth_start, etcd_stop},
 };
 
 struct word {
@@ -195,6 +249,17 @@ static struct word *words_add(struct word *words, const struct server *server, i
     return words;
 }
 
+/* The members of a cluster after the first one. */
+static struct word *members_add(struct word *words, const struct server *server)
+{
+    for (unsigned i = 1; i < server->etcd.count; i++) {
+        struct word *word = name_set(words++, "port", (int)i + 1);
+
+        (void)snprintf(word->value, sizeof word->value, "%u", server->etcd.members[i].port);
+    }
+    return words;
+}
+
 struct order {
     const struct kind *kind;
     int count;
@@ -236,8 +301,8 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !order_read(&order, argv)) {
         (void)fputs(
-            "usage: with_server redis|mariadb|postgres|pgbouncer [--count N] [--tls] [ARGUMENT...] "
-            "-- COMMAND...\n",
+            "usage: with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth "
+            "[--count N] [--tls] [ARGUMENT...] -- COMMAND...\n",
             stderr);
         return 64;
     }
@@ -245,6 +310,7 @@ int main(int argc, char **argv)
         if (started == 0)
             end = words_add(end, &servers[0], 0);
         end = words_add(end, &servers[started], started + 1);
+        end = members_add(end, &servers[started]);
         started++;
     }
     if (started == order.count)
