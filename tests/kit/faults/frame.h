@@ -9,6 +9,7 @@
  *           RESP3; an attribute belongs to the reply that follows it)
  *   mysql   one packet; the pieces of a payload of 2^24-1 bytes or more are one frame
  *   postgresql  one message, with or without a type; the byte that answers a request for TLS
+ *   http2   one frame; what a client says before its first one
  */
 #ifndef DLT_FRAME_H
 #define DLT_FRAME_H
@@ -21,7 +22,8 @@ enum dlt_framing {
     DLT_FRAMING_RAW = 0,
     DLT_FRAMING_RESP = 1,
     DLT_FRAMING_MYSQL = 2,
-    DLT_FRAMING_POSTGRESQL = 3
+    DLT_FRAMING_POSTGRESQL = 3,
+    DLT_FRAMING_HTTP2 = 4
 };
 
 #define DLT_FRAME_DEPTH 32 /* RESP arrays within arrays */
@@ -41,7 +43,7 @@ struct dlt_framer {
     uint64_t left[DLT_FRAME_DEPTH]; /* elements still to come, a level each */
 };
 
-/* "raw", "resp", "mysql", "postgresql" */
+/* "raw", "resp", "mysql", "postgresql", "http2" */
 bool dlt_framing_parse(const char *name, enum dlt_framing *out);
 
 void dlt_framer_init(struct dlt_framer *framer, enum dlt_framing framing);
@@ -57,5 +59,6 @@ size_t dlt_framer_feed(struct dlt_framer *framer, const unsigned char *bytes, si
 bool dlt_framer_resp(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_mysql(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_postgresql(struct dlt_framer *framer, unsigned char byte);
+bool dlt_framer_http2(struct dlt_framer *framer, unsigned char byte);
 
 #endif

@@ -32,8 +32,8 @@ struct dlt_proxy_options {
 };
 
 /*
- * Starts a proxy in front of server ("127.0.0.1:PORT" or a path). framing: "raw", "resp" or
- * "mysql". options may be NULL. False: answer says why. End it with dlt_proxy_stop.
+ * Starts a proxy in front of server ("127.0.0.1:PORT" or a path). framing: as in
+ * frame.h. options may be NULL. False: answer says why. End it with dlt_proxy_stop.
  */
 bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *framing,
                      const struct dlt_proxy_options *options);

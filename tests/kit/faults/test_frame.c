@@ -237,6 +237,50 @@ Test(frame, postgresql_that_is_none_is_raw_from_there)
     }
 }
 
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+Test(frame, http2_frames_of_a_client)
+{
+    static const char stream[] = PREFACE "\0\0\6\4\0\0\0\0\0\0\2\0\0\0\0" /* settings */
+                                         "\0\0\0\4\1\0\0\0\0"             /* an empty frame */
+                                         "\0\0\3\1\4\0\0\0\1PRI"          /* headers */
+                                         "\0\0\11\0\1\0\0\0\1\0\0\0\4\1\0\0\0\0"; /* data */
+    static const size_t ends[] = {24, 39, 48, 60, 78};
+
+    check_ends(DLT_FRAMING_HTTP2, stream, sizeof stream - 1, ends, COUNT(ends));
+}
+
+Test(frame, http2_frames_of_a_server)
+{
+    static const char stream[] = "\0\0\0\4\0\0\0\0\0"          /* settings */
+                                 "\0\0\4\10\0\0\0\0\0\0\0\0\1" /* a window */
+                                 "\0\0\2\7\0\0\0\0\0PR";       /* the end is near */
+    static const size_t ends[] = {9, 22, 33};
+
+    check_ends(DLT_FRAMING_HTTP2, stream, sizeof stream - 1, ends, COUNT(ends));
+}
+
+Test(frame, http2_that_is_none_is_raw_from_there)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+    } bad[] = {
+        {"\x16\x03\x01\x00\xa5\x01", 6}, /* TLS */
+        {"HTTP/1.1 400 Bad\r\n", 18},
+        {PREFACE "\0\0\0\1\0\0", 30}, /* no settings */
+    };
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct ends whole = ends_of(DLT_FRAMING_HTTP2, bad[i].text, bad[i].len, 99, 99);
+        struct ends bytes = ends_of(DLT_FRAMING_HTTP2, bad[i].text, bad[i].len, 1, 1);
+
+        cr_assert(whole.broken && bytes.broken, "%zu", i);
+        cr_assert_eq(whole.at[whole.count - 1], bad[i].len);
+        cr_assert_eq(bytes.at[bytes.count - 1], bad[i].len);
+    }
+}
+
 Test(frame, raw_is_what_one_read_returned)
 {
     struct ends ends = ends_of(DLT_FRAMING_RAW, "abcdefgh", 8, 3, 4);
@@ -253,6 +297,7 @@ Test(frame, framings_by_name)
 
     cr_assert(dlt_framing_parse("mysql", &framing) && framing == DLT_FRAMING_MYSQL);
     cr_assert(dlt_framing_parse("postgresql", &framing) && framing == DLT_FRAMING_POSTGRESQL);
+    cr_assert(dlt_framing_parse("http2", &framing) && framing == DLT_FRAMING_HTTP2);
     cr_assert(dlt_framing_parse("resp", &framing) && framing == DLT_FRAMING_RESP);
     cr_assert(dlt_framing_parse("raw", &framing) && framing == DLT_FRAMING_RAW);
     cr_assert_not(dlt_framing_parse("RESP", &framing));

@@ -87,6 +87,8 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
     const struct fault *fault = active->fault;
     struct crew *crew = nemesis->crew;
 
+    active->node = store_choose(nemesis->store, fault->node, fault->variant);
+
     /* Whoever holds something has more to lose. */
     if (fault->variant % 4 != 0)
         crew_await_claim(crew, fault->kind == FAULT_CLIENT_STOP ? fault->client : crew->clients,
@@ -102,10 +104,10 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
         active->effective = crew_leave(nemesis->crew, fault->client);
         break;
     case FAULT_SERVER_STOP:
-        active->effective = store_pause(nemesis->store, fault->node, true);
+        active->effective = store_pause(nemesis->store, active->node, true);
         break;
     case FAULT_SERVER_KILL:
-        active->effective = store_kill(nemesis->store, fault->node);
+        active->effective = store_kill(nemesis->store, active->node);
         break;
     case FAULT_SERVER_KICK:
         active->effective = store_kick(nemesis->store, fault->node) > 0;
@@ -158,10 +160,10 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
         (void)crew_start(nemesis->crew, fault->client);
         break;
     case FAULT_SERVER_STOP:
-        active->effective = store_pause(nemesis->store, fault->node, false) && active->effective;
+        active->effective = store_pause(nemesis->store, active->node, false) && active->effective;
         break;
     case FAULT_SERVER_KILL:
-        nemesis->broken |= !store_again(nemesis->store, fault->node);
+        nemesis->broken |= !store_again(nemesis->store, active->node);
         break;
     case FAULT_STORE_BUSY:
         (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);

@@ -6,12 +6,16 @@
 
 typedef void on_way(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active);
 
-/* The client's way to one server, or to each. */
+/* The client's way to one server, or to each; or of each client to one. */
 static void for_each_way(struct nemesis *nemesis, struct active *active, on_way *fn)
 {
     const struct fault *fault = active->fault;
     struct store *store = nemesis->store;
 
+    for (unsigned client = 0; fault->kind == FAULT_MEMBER_CUT && client < store->clients; client++)
+        fn(nemesis, &store->ways[client][active->node], active);
+    if (fault->kind == FAULT_MEMBER_CUT)
+        return;
     for (unsigned node = 0; node < store->backend->nodes; node++)
         if (fault->node == node || fault->node == store->backend->nodes)
             fn(nemesis, &store->ways[fault->client][node], active);
@@ -90,6 +94,9 @@ static void way_begin(struct nemesis *nemesis, struct dlt_proxy *way, struct act
     case FAULT_NET_BLACKHOLE:
         tell(nemesis, way, "blackhole %s", direction(variant));
         break;
+    case FAULT_MEMBER_CUT:
+        tell(nemesis, way, "blackhole both");
+        break;
     case FAULT_NET_DELAY:
         tell(nemesis, way, "delay %s %u", direction(variant),
              1 + (unsigned)((variant >> 2) % (uint32_t)(nemesis->lease_ms / 3)));
@@ -138,6 +145,7 @@ void net_end(struct nemesis *nemesis, struct active *active)
         active->effective = counts[CUTS] > 0;
         break;
     case FAULT_NET_BLACKHOLE:
+    case FAULT_MEMBER_CUT:
         active->effective = counts[SWALLOWED] > 0;
         break;
     case FAULT_NET_DELAY:

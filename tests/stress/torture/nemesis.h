@@ -20,6 +20,7 @@ enum proxied { SWALLOWED, DELAYED, SLICED, WITHHELD, CUTS, KILLED, ACCEPTED, PRO
 struct active {
     const struct fault *fault; /* NULL: none */
     bool effective;
+    unsigned node;           /* of the servers, that it hits */
     int64_t later_ms;        /* its end is put off by that */
     int64_t counts[PROXIED]; /* of the proxies, meanwhile */
     pid_t burners[BURNERS];

@@ -35,7 +35,8 @@
     X(STORE_BUSY, "file locked by a stranger", SERVER, 1, 15)           \
     X(CPU_BURST, "processors busy", SERVER, 2, 10)                      \
     X(FORGET, "locks deleted by a stranger", SERVER, 0, 0)              \
-    X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)
+    X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)                    \
+    X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)
 
 enum fault_subject { FAULT_OF_CLIENT, FAULT_OF_SERVER };
 

@@ -72,6 +72,9 @@ static uint32_t faults_of(const struct backend *backend)
     case STORE_MYSQL:
     case STORE_POSTGRESQL:
         return faults | SLOW_FAULTS | (backend->session ? 0 : ENDING_FAULTS);
+    case STORE_ETCD: /* no way to end connections of others; a clock of its own */
+        return faults | SLOW_FAULTS | (ENDING_FAULTS & ~FAULT_BIT(SERVER_KICK)) |
+               (backend->nodes > 1 ? FAULT_BIT(MEMBER_CUT) : 0);
     }
     return 0;
 }
@@ -84,6 +87,8 @@ static bool applies(const struct profile *profile, const struct backend *backend
         return false;
     if (backend->session)
         return profile->breaks == ENDING_FAULTS;
+    if (backend->kind == STORE_ETCD)
+        return profile->breaks == FAULT_BIT(FORGET);
     return profile->breaks != ENDING_FAULTS && (!profile->forgets || backend->kind == STORE_REDIS);
 }
 
@@ -96,6 +101,7 @@ uint32_t profile_often(const struct profile *profile, const struct backend *back
 {
     if (profile->breaks != 0)
         return profile->breaks;
-    return faults_of(backend) & (FAULT_BIT(CLIENT_STOP) | FAULT_BIT(NET_BLACKHOLE) |
-                                 FAULT_BIT(SERVER_STOP) | FAULT_BIT(STORE_BUSY));
+    return faults_of(backend) &
+           (FAULT_BIT(CLIENT_STOP) | FAULT_BIT(NET_BLACKHOLE) | FAULT_BIT(SERVER_STOP) |
+            FAULT_BIT(STORE_BUSY) | FAULT_BIT(MEMBER_CUT));
 }

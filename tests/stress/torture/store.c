@@ -49,6 +49,8 @@ static const struct backend backends[] = {
      .fences = true,
      .lease_ms = SESSION_GRACE_MS,
      .place_ms = 3000},
+    {.name = "etcd", .kind = STORE_ETCD, .nodes = 1, .fences = true, .place_ms = 1500},
+    {.name = "etcd3", .kind = STORE_ETCD, .nodes = 3, .fences = true, .place_ms = 1500},
 };
 
 #define BACKENDS (sizeof backends / sizeof backends[0])
@@ -107,6 +109,15 @@ static bool postgres_start(struct store *store, const struct store_options *opti
     return right;
 }
 
+static bool etcd_start(struct store *store)
+{
+    bool right = dlt_etcd_start_cluster(&store->etcd, store->backend->nodes, NULL);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->etcd.why);
+    return right;
+}
+
 static bool servers_start(struct store *store, const struct store_options *options)
 {
     bool right = options->clocks == NULL || dlt_skew_preload(options->clocks);
@@ -115,6 +126,8 @@ static bool servers_start(struct store *store, const struct store_options *optio
         return right && maria_start(store);
     if (store->backend->kind == STORE_POSTGRESQL)
         return right && postgres_start(store, options);
+    if (store->backend->kind == STORE_ETCD)
+        return right && etcd_start(store);
     for (unsigned i = 0; right && i < store->backend->nodes; i++)
         right = redis_start(store, i, options);
     return right;
@@ -127,6 +140,8 @@ static const char *address_of(const struct store *store, unsigned node)
         return store->maria.address;
     case STORE_POSTGRESQL:
         return store->postgres.address;
+    case STORE_ETCD:
+        return store->etcd.members[node].address;
     default:
         return store->redis[node].address;
     }
@@ -134,8 +149,10 @@ static const char *address_of(const struct store *store, unsigned node)
 
 static bool ways_start(struct store *store)
 {
-    static const char *const framings[] = {
-        [STORE_REDIS] = "resp", [STORE_MYSQL] = "mysql", [STORE_POSTGRESQL] = "postgresql"};
+    static const char *const framings[] = {[STORE_REDIS] = "resp",
+                                           [STORE_MYSQL] = "mysql",
+                                           [STORE_POSTGRESQL] = "postgresql",
+                                           [STORE_ETCD] = "http2"};
     const char *framing = framings[store->backend->kind];
 
     for (unsigned client = 0; client < store->clients; client++) {
@@ -172,16 +189,26 @@ void store_stop(struct store *store)
         dlt_maria_stop(&store->maria);
     if (store->postgres.directory[0] != '\0')
         dlt_postgres_stop(&store->postgres);
+    dlt_etcd_stop(&store->etcd);
+}
+
+/* "SCHEME://A,B,C": the client's ways to all nodes. */
+static size_t ways_uri(const struct store *store, unsigned client, const char *scheme, char *uri,
+                       size_t size)
+{
+    size_t used = (size_t)snprintf(uri, size, "%s://", scheme);
+
+    for (unsigned node = 0; node < store->backend->nodes; node++)
+        used += (size_t)snprintf(uri + used, size - used, "%s%s", node > 0 ? "," : "",
+                                 store->ways[client][node].address);
+    return used;
 }
 
 /* The guard is longer than any lease. */
 static void majority_uri(const struct store *store, unsigned client, char *uri, size_t size)
 {
-    size_t used = (size_t)snprintf(uri, size, "redlock://");
+    size_t used = ways_uri(store, client, "redlock", uri, size);
 
-    for (unsigned node = 0; node < store->backend->nodes; node++)
-        used += (size_t)snprintf(uri + used, size - used, "%s%s", node > 0 ? "," : "",
-                                 store->ways[client][node].address);
     (void)snprintf(uri + used, size - used, "?ttl=1s&restart_guard=%s",
                    store->forgets ? "0" : "3s");
 }
@@ -189,6 +216,7 @@ static void majority_uri(const struct store *store, unsigned client, char *uri, 
 void store_uri(const struct store *store, unsigned client, char *uri, size_t size)
 {
     const struct dlt_proxy *way = &store->ways[client][0];
+    size_t used = 0;
 
     switch (store->backend->kind) {
     case STORE_MEMORY:
@@ -214,6 +242,10 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
         (void)snprintf(uri, size, "postgresql://u:secret@%s/locks?strategy=%s&%s", way->address,
                        store->backend->strategy,
                        store->backend->session ? "session_grace=2s" : "waiter_lease=1s");
+        break;
+    case STORE_ETCD:
+        used = ways_uri(store, client, "etcd", uri, size);
+        (void)snprintf(uri + used, size - used, "?waiter_lease=1s");
         break;
     }
 }
@@ -244,9 +276,19 @@ static pid_t server_pid(const struct store *store, unsigned node)
         return store->maria.pid;
     case STORE_POSTGRESQL:
         return store->postgres.pid;
+    case STORE_ETCD:
+        return store->etcd.members[node].pid;
     default:
         return store->redis[node].pid;
     }
+}
+
+unsigned store_choose(const struct store *store, unsigned node, uint32_t variant)
+{
+    bool leader = store->backend->kind == STORE_ETCD && (variant >> 12 & 1) != 0;
+    int leading = leader ? dlt_etcd_leader(&store->etcd) : -1;
+
+    return leading >= 0 ? (unsigned)leading : node;
 }
 
 bool store_pause(struct store *store, unsigned node, bool pause)
@@ -255,6 +297,8 @@ bool store_pause(struct store *store, unsigned node, bool pause)
         dlt_maria_pause(&store->maria, pause);
     else if (store->backend->kind == STORE_POSTGRESQL)
         dlt_postgres_pause(&store->postgres, pause);
+    else if (store->backend->kind == STORE_ETCD)
+        dlt_etcd_pause(&store->etcd, node, pause);
     else
         dlt_redis_pause(&store->redis[node], pause);
     for (int ms = 0; ms < 1000; ms++) {
@@ -273,6 +317,8 @@ bool store_kill(struct store *store, unsigned node)
         dlt_maria_kill(&store->maria);
     else if (store->backend->kind == STORE_POSTGRESQL)
         dlt_postgres_kill(&store->postgres);
+    else if (store->backend->kind == STORE_ETCD)
+        dlt_etcd_kill(&store->etcd, node);
     else
         dlt_redis_kill(&store->redis[node]);
     return pid > 0 && process_state(pid) == 0;
@@ -284,12 +330,29 @@ bool store_again(struct store *store, unsigned node)
         return dlt_maria_again(&store->maria);
     if (store->backend->kind == STORE_POSTGRESQL)
         return dlt_postgres_again(&store->postgres);
+    if (store->backend->kind == STORE_ETCD)
+        return dlt_etcd_again(&store->etcd, node);
     return dlt_redis_again(&store->redis[node]);
 }
 
 static unsigned number_of(const char *answer)
 {
     return (unsigned)strtoul(answer, NULL, 10);
+}
+
+/* A member has no word for it: what lies between ends them. */
+static unsigned ways_end(struct store *store, unsigned node)
+{
+    int64_t ended = 0;
+
+    for (unsigned client = 0; client < store->clients; client++) {
+        struct dlt_proxy *way = &store->ways[client][node];
+
+        ended -= dlt_proxy_count(way, 0, "killed");
+        (void)dlt_proxy_tell(way, "kill rst");
+        ended += dlt_proxy_count(way, 0, "killed");
+    }
+    return (unsigned)ended;
 }
 
 unsigned store_kick(struct store *store, unsigned node)
@@ -304,6 +367,8 @@ unsigned store_kick(struct store *store, unsigned node)
         return number_of(dlt_postgres_ask(&store->postgres,
                                           "SELECT count(pg_terminate_backend(pid)) FROM "
                                           "pg_stat_activity WHERE usename = 'u'"));
+    if (store->backend->kind == STORE_ETCD)
+        return ways_end(store, node);
     (void)snprintf(ids, sizeof ids, "%s",
                    dlt_maria_ask(&store->maria, "SELECT GROUP_CONCAT(id SEPARATOR ' ') FROM "
                                                 "information_schema.processlist WHERE user = 'u'"));
@@ -344,6 +409,8 @@ unsigned store_forget(struct store *store)
         return keys;
     if (store->backend->kind == STORE_POSTGRESQL)
         return postgres_forget(store);
+    if (store->backend->kind == STORE_ETCD) /* it says how many */
+        return number_of(dlt_etcd_ask(&store->etcd, "del --from-key ''"));
     keys = number_of(dlt_maria_ask(&store->maria, "SELECT COUNT(*) FROM dlock_names"));
     return *dlt_maria_ask(&store->maria, "UPDATE dlock_names SET until_us = 1, readers_us = 1") ==
                    '\0'

@@ -6,6 +6,7 @@
 #ifndef TORTURE_STORE_H
 #define TORTURE_STORE_H
 
+#include <etcd_server.h>
 #include <maria_server.h>
 #include <postgres_server.h>
 #include <proxy_client.h>
@@ -15,7 +16,14 @@
 #define NODES_MOST   5
 #define CLIENTS_MOST 32
 
-enum store_kind { STORE_MEMORY, STORE_SQLITE, STORE_REDIS, STORE_MYSQL, STORE_POSTGRESQL };
+enum store_kind {
+    STORE_MEMORY,
+    STORE_SQLITE,
+    STORE_REDIS,
+    STORE_MYSQL,
+    STORE_POSTGRESQL,
+    STORE_ETCD
+};
 
 /* A backend as --backend names it. */
 struct backend {
@@ -41,6 +49,7 @@ struct store {
     struct dlt_redis redis[NODES_MOST];
     struct dlt_maria maria;
     struct dlt_postgres postgres;
+    struct dlt_etcd etcd;
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };
@@ -60,6 +69,8 @@ void store_stop(struct store *store);
 /* The URI for this client. */
 void store_uri(const struct store *store, unsigned client, char *uri, size_t size);
 
+/* Whom a fault hits that chance has given a node: the leader of a cluster, every second time. */
+unsigned store_choose(const struct store *store, unsigned node, uint32_t variant);
 /* A server stands still, or is gone, or is there again. True: that is so now. */
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
