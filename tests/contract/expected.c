@@ -16,6 +16,10 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
 
+#define ETCD_CAPS                                                                         \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
+
 #define REDLOCK_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH)
 
 static const struct {
@@ -60,6 +64,8 @@ static const struct {
          DLOCK_CAP_SESSION},
     {"postgresql", NULL, 0, POSTGRESQL_ROWS},
     {"postgres", NULL, 0, POSTGRESQL_ROWS},
+    {"etcd", NULL, 0, ETCD_CAPS},
+    {"etcds", NULL, 0, ETCD_CAPS},
 };
 
 static const struct {

@@ -238,6 +238,11 @@ bool dlt_etcd_again(struct dlt_etcd *server, unsigned member)
     return run(server, member) && wait(server, member);
 }
 
+bool dlt_etcd_again_all(struct dlt_etcd *server)
+{
+    return run_all(server);
+}
+
 void dlt_etcd_stop(struct dlt_etcd *server)
 {
     if (server->borrowed)

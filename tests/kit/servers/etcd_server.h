@@ -65,6 +65,8 @@ void dlt_etcd_kill(struct dlt_etcd *server, unsigned member);
 void dlt_etcd_pause(struct dlt_etcd *server, unsigned member, bool pause);
 /* Runs it again, on the same ports and with the same data, and waits until it answers. */
 bool dlt_etcd_again(struct dlt_etcd *server, unsigned member);
+/* The same for all members, at once. */
+bool dlt_etcd_again_all(struct dlt_etcd *server);
 /* Removes the data of a member, which was killed. The only one begins anew then, as the same
  * cluster. */
 void dlt_etcd_forget(struct dlt_etcd *server, unsigned member);
