@@ -8,6 +8,7 @@
 #define REDIS_PORT      6379
 #define MYSQL_PORT      3306
 #define POSTGRESQL_PORT 5432
+#define ETCD_PORT       2379
 
 /* Copies up to length bytes and decodes percent signs. The rest that does not fit is left out. */
 static void decode(char *out, size_t size, const char *text, size_t length)
@@ -54,13 +55,22 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         enum bench_kind kind;
         int plain;
     } known[] = {
-        {"memory", BENCH_MEMORY, 1},         {"sqlite", BENCH_SQLITE, 1},
-        {"redis", BENCH_REDIS, 1},           {"valkey", BENCH_REDIS, 1},
-        {"redis+unix", BENCH_REDIS, 1},      {"valkey+unix", BENCH_REDIS, 1},
-        {"rediss", BENCH_REDIS, 0},          {"valkeys", BENCH_REDIS, 0},
-        {"redlock", BENCH_REDLOCK, 1},       {"redlocks", BENCH_REDLOCK, 0},
-        {"mysql", BENCH_MYSQL, 1},           {"mariadb", BENCH_MYSQL, 1},
-        {"postgresql", BENCH_POSTGRESQL, 1}, {"postgres", BENCH_POSTGRESQL, 1},
+        {"memory", BENCH_MEMORY, 1},
+        {"sqlite", BENCH_SQLITE, 1},
+        {"redis", BENCH_REDIS, 1},
+        {"valkey", BENCH_REDIS, 1},
+        {"redis+unix", BENCH_REDIS, 1},
+        {"valkey+unix", BENCH_REDIS, 1},
+        {"rediss", BENCH_REDIS, 0},
+        {"valkeys", BENCH_REDIS, 0},
+        {"redlock", BENCH_REDLOCK, 1},
+        {"redlocks", BENCH_REDLOCK, 0},
+        {"mysql", BENCH_MYSQL, 1},
+        {"mariadb", BENCH_MYSQL, 1},
+        {"postgresql", BENCH_POSTGRESQL, 1},
+        {"postgres", BENCH_POSTGRESQL, 1},
+        {"etcd", BENCH_ETCD, 1},
+        {"etcds", BENCH_ETCD, 0},
     };
     char word[32] = "";
 
@@ -68,7 +78,7 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         if (strlen(known[i].scheme) != length || strncmp(known[i].scheme, scheme, length) != 0)
             continue;
         *plain = known[i].plain;
-        if (known[i].kind < BENCH_MYSQL)
+        if (known[i].kind < BENCH_MYSQL || known[i].kind == BENCH_ETCD)
             return known[i].kind;
         if (option(query, "tls", word, sizeof word))
             *plain = strcmp(word, "off") == 0;
@@ -91,6 +101,8 @@ static void take_user(struct bench_address *address, const char *text, size_t le
 
 static int port_of(enum bench_kind kind)
 {
+    if (kind == BENCH_ETCD)
+        return ETCD_PORT;
     if (kind == BENCH_POSTGRESQL || kind == BENCH_POSTGRESQL_SESSION)
         return POSTGRESQL_PORT;
     return kind == BENCH_MYSQL || kind == BENCH_MYSQL_SESSION ? MYSQL_PORT : REDIS_PORT;

@@ -21,7 +21,8 @@ enum bench_kind {
     BENCH_MYSQL,         /* rows */
     BENCH_MYSQL_SESSION, /* the same plugin by strategy=session */
     BENCH_POSTGRESQL,
-    BENCH_POSTGRESQL_SESSION
+    BENCH_POSTGRESQL_SESSION,
+    BENCH_ETCD
 };
 
 struct bench_host {

@@ -39,6 +39,8 @@ static const struct {
      BENCH_FITS_ALONE | ONE},
     {BENCH_POSTGRESQL_SESSION, "bare advisory lock", &bench_work_postgresql_advisory,
      BENCH_FITS_ALONE | ONE},
+    {BENCH_ETCD, "bare Txns", &bench_work_etcd, MANY | BENCH_FITS_OPEN},
+    {BENCH_ETCD, "bare queue and watch", &bench_work_etcd_queue, ONE},
 };
 
 static int same_address(const struct bench_subject *one, const struct bench_subject *other)

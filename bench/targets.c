@@ -19,10 +19,11 @@
 #define SESSION   (1u << BENCH_MYSQL_SESSION)
 #define PGROWS    (1u << BENCH_POSTGRESQL)
 #define PGSESSION (1u << BENCH_POSTGRESQL_SESSION)
-#define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS)
-#define SERVED                                            \
-    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | \
-     PGSESSION) /* stores of several processes */
+#define ETCD      (1u << BENCH_ETCD)
+#define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS | ETCD)
+#define SERVED                                                        \
+    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | PGSESSION | \
+     ETCD) /* stores of several processes */
 
 /* Names of workloads. */
 #define ALONE    "1 thread"
@@ -205,6 +206,11 @@ const struct bench_target bench_targets[] = {
           BENCH_SHARE),
     LEAST_OF("P14", "PostgreSQL sessions over bare advisory locks and fences", 0.9,
              "postgresql, sessions", "bare advisory lock and fence", ALONE, BENCH_RATE),
+    LEAST_OF("P15", "etcd over bare Txns, 1 thread", 0.95, "etcd", "bare Txns", ALONE, BENCH_RATE),
+    MOST_OF("P15", "its hand-off p50, over a bare queue and watch", 1.3, "etcd",
+            "bare queue and watch", PASSING, BENCH_P50_US),
+    LEAST("P15", "8 processes, 1 ms + 1 ms: least over most", "", 0.95, "etcd", PUSHING,
+          BENCH_SHARE),
     LEAST_OF("P11", "SQLite over bare SQLite, 1 thread", 0.8, "sqlite", "bare SQLite", ALONE,
              BENCH_RATE),
     LEAST("P11", "SQLite, 8 processes: least over most", "", 0.8, "sqlite", APART, BENCH_SHARE),

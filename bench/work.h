@@ -82,4 +82,10 @@ extern const struct bench_work bench_work_postgresql_advisory;
 extern const struct bench_work bench_work_postgresql_fence;
 extern const struct bench_work bench_work_postgresql_grant;
 
+/* Calls of gRPC over one connection of nghttp2 a worker, with a lease that is kept: it is kept
+ * alive while a Txn puts the key if the name has none, and a Txn deletes it. queue: the key is put
+ * in any case, and the one before it is watched. */
+extern const struct bench_work bench_work_etcd;
+extern const struct bench_work bench_work_etcd_queue;
+
 #endif

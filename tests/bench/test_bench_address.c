@@ -29,6 +29,8 @@ Test(address, of_servers)
     cr_assert(a.kind == BENCH_POSTGRESQL && a.plain && a.host[0].port == 5432);
     parse("postgresql://u@db:5433/locks?strategy=session");
     cr_assert(a.kind == BENCH_POSTGRESQL_SESSION && a.host[0].port == 5433);
+    parse("etcd://h1,h2:2/prefix");
+    cr_assert(a.kind == BENCH_ETCD && a.plain && a.hosts == 2 && a.host[0].port == 2379);
     parse("redlock://h1,h2:2,[::1]:3?restart_guard=0");
     cr_assert(a.kind == BENCH_REDLOCK && a.nodes == 3 && a.host[0].port == 6379);
     cr_assert(a.host[1].port == 2 && a.host[2].port == 3);

@@ -83,8 +83,8 @@ static bool run(struct dlt_etcd *server, unsigned i)
     word_add(&words, "--name=m%u", i + 1);
     word_add(&words, "--data-dir=%s/data", member->directory);
     urls_add(&words, server, i);
-    word_add(&words, "--heartbeat-interval=%d", server->count > 1 ? 30 : 10);
-    word_add(&words, "--election-timeout=%d", server->count > 1 ? 300 : 100);
+    word_add(&words, "--heartbeat-interval=%d", server->count > 1 ? 20 : 10);
+    word_add(&words, "--election-timeout=%d", server->count > 1 ? 200 : 100);
     word_add(&words, "--unsafe-no-fsync");
     word_add(&words, "--bcrypt-cost=4");
     word_add(&words, "--logger=zap");
@@ -143,7 +143,7 @@ void dlt_etcd_forget(struct dlt_etcd *server, unsigned member)
 {
     char data[DLT_DIRECTORY_SIZE];
 
-    (void)snprintf(data, sizeof data, "%s/data", server->members[member].directory);
+    (void)snprintf(data, sizeof data, "%.58s/data", server->members[member].directory);
     dlt_directory_remove(data);
 }
 
@@ -167,7 +167,7 @@ static bool directories_make(struct dlt_etcd *server)
     for (unsigned i = 0; i < server->count; i++) {
         struct dlt_etcd_member *member = &server->members[i];
 
-        (void)snprintf(member->directory, sizeof member->directory, "%s/m%u", server->directory,
+        (void)snprintf(member->directory, sizeof member->directory, "%.50s/m%u", server->directory,
                        i + 1);
         if (mkdir(member->directory, 0700) != 0)
             return fail(server, server->directory, member->directory);
