@@ -217,7 +217,7 @@ static int enqueue(struct worker *worker, char *why)
     return keep_end(worker, why);
 }
 
-/* How many keys there are in a range below the own one; -1: why. */
+/* How many keys of a range are before the own one; -1: why. */
 static int ahead(struct worker *worker, const char *key, const char *end, char *why)
 {
     Pb__RangeRequest request = PB__RANGE_REQUEST__INIT;
@@ -226,7 +226,7 @@ static int ahead(struct worker *worker, const char *key, const char *end, char *
 
     request.key = text(key);
     request.range_end = text(end);
-    request.count_only = 1;
+    request.keys_only = 1;
     request.max_create_revision = worker->revision - 1;
     if (bench_etcd_begin(worker->etcd, &worker->call, "KV/Range", &request.base, why) != 0)
         return -1;
@@ -234,7 +234,7 @@ static int ahead(struct worker *worker, const char *key, const char *end, char *
                                         &pb__range_response__descriptor, why);
     if (answer == NULL)
         return -1;
-    count = (int)answer->count;
+    count = (int)answer->n_kvs;
     protobuf_c_message_free_unpacked(&answer->base, NULL);
     return bench_etcd_end(worker->etcd, &worker->call, why) == 0 ? count : -1;
 }
