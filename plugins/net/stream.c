@@ -17,6 +17,14 @@ void stream_init(struct stream *stream, const struct dlock_host *host)
     *stream = (struct stream){.fd = -1, .host = host};
 }
 
+void stream_move(struct stream *to, struct stream *from)
+{
+    *to = *from;
+    if (to->ssl != NULL)
+        tls_moved(to);
+    stream_init(from, to->host);
+}
+
 enum stream_result stream_errno(struct stream *stream, const char *what, int code)
 {
     char text[64];

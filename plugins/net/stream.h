@@ -4,8 +4,8 @@
  *
  * Deadlines are absolute, on the host's clock. The descriptor is non-blocking and close-on-exec. No
  * call raises SIGPIPE. After a call that did not return STREAM_OK, only stream_close is allowed;
- * only a stream_receive that timed out may be repeated. An open stream must not move in memory. One
- * thread at a time uses it, except for the steps below.
+ * only a stream_receive that timed out may be repeated. An open stream moves in
+ * memory by stream_move only. One thread at a time uses it, except for the steps below.
  *
  * stream_connect.h opens a stream, tls.h has TLS. A plugin that shares a connection between threads
  * uses stream_try_send and stream_try_receive with its own poll.
@@ -33,9 +33,10 @@ enum stream_result {
 };
 
 struct stream {
-    int fd;     /* -1: closed */
-    void *ssl;  /* SSL of OpenSSL; NULL: plain */
-    bool asked; /* TLS: the server asked for a certificate, and we have none */
+    int fd;       /* -1: closed */
+    void *ssl;    /* SSL of OpenSSL; NULL: plain */
+    bool asked;   /* TLS: the server asked for a certificate, and we have none */
+    bool alerted; /* TLS: the server ended the connection with an alert: it refused something */
     const struct dlock_host *host;
     struct spin spin;          /* does not poll before spin_init */
     char why[STREAM_WHY_SIZE]; /* of the last call that did not return STREAM_OK */
@@ -43,6 +44,9 @@ struct stream {
 
 /* Makes a closed stream, for which stream_close does nothing. */
 void stream_init(struct stream *stream, const struct dlock_host *host);
+
+/* Makes *to the stream that *from is, and *from a closed one. */
+void stream_move(struct stream *to, struct stream *from);
 
 /* Sends all bytes. *begun: a byte may have been sent. */
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,

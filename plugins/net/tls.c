@@ -126,6 +126,18 @@ static const char *hint(const struct stream *stream)
     return stream->asked ? " (it had asked for a certificate of ours)" : "";
 }
 
+static bool alpn_set(SSL_CTX *context, const char *alpn)
+{
+    unsigned char list[32];
+    size_t len = alpn != NULL ? strlen(alpn) : 0;
+
+    if (len == 0 || len >= sizeof list)
+        return alpn == NULL;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, alpn, len);
+    return SSL_CTX_set_alpn_protos(context, list, (unsigned)len + 1) == 0;
+}
+
 /* NULL: why has the reason. */
 static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t why_size)
 {
@@ -133,6 +145,7 @@ static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t
 
     (void)snprintf(why, why_size, "TLS: OpenSSL does not start");
     if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+        !alpn_set(context, options->alpn) ||
         !authorities_load(context, options->ca, why, why_size) ||
         (options->cert != NULL && !certificate_load(context, options, why, why_size))) {
         SSL_CTX_free(context);
@@ -205,7 +218,7 @@ static enum stream_result failure(struct stream *stream, int result, const char 
                        hint(stream));
         return STREAM_FAILED;
     default:
-        (void)complaint(text, sizeof text);
+        stream->alerted = ERR_GET_REASON(complaint(text, sizeof text)) >= SSL_AD_REASON_OFFSET;
         (void)snprintf(stream->why, sizeof stream->why, "%s: %s%s", what, text, hint(stream));
         return STREAM_FAILED;
     }
@@ -341,6 +354,11 @@ bool tls_idle(struct stream *stream)
         return true;
     (void)failure(stream, result, "receive", &events);
     return false;
+}
+
+void tls_moved(struct stream *stream)
+{
+    (void)SSL_set_app_data(stream->ssl, stream);
 }
 
 void tls_end(struct stream *stream)

@@ -28,6 +28,7 @@ struct tls_options {
     const char *ca;         /* ca=, a file; NULL: the system's */
     const char *cert, *key; /* cert= and key_file=, files of ours, both or none */
     enum tls_verify verify;
+    const char *alpn; /* the protocol that the server is asked for, "h2"; NULL: none */
 };
 
 /* ---- tls_option.c ---- */
@@ -78,5 +79,7 @@ enum stream_result tls_try_receive(struct stream *stream, void *bytes, size_t si
                                    struct stream_step *step);
 bool tls_idle(struct stream *stream);
 void tls_end(struct stream *stream);
+/* The stream has another address now. */
+void tls_moved(struct stream *stream);
 
 #endif

@@ -122,6 +122,11 @@ bool tls_idle(struct stream *stream)
     return atomic_load(&module)->idle(stream);
 }
 
+void tls_moved(struct stream *stream)
+{
+    atomic_load(&module)->moved(stream);
+}
+
 void tls_end(struct stream *stream)
 {
     if (stream->ssl != NULL)

@@ -12,6 +12,7 @@ static const struct tls_functions functions = {
     .try_receive = tls_try_receive,
     .idle = tls_idle,
     .end = tls_end,
+    .moved = tls_moved,
 };
 
 __attribute__((visibility("default"))) const struct tls_functions *dlock_tls(void);

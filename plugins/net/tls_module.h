@@ -29,6 +29,7 @@ struct tls_functions {
                                       struct stream_step *step);
     bool (*idle)(struct stream *stream);
     void (*end)(struct stream *stream);
+    void (*moved)(struct stream *stream);
 };
 
 typedef const struct tls_functions *tls_module_entry(void);
