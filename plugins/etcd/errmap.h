@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* errmap.h - what an error of gRPC or of etcd means for a lock. */
+/* errmap.h - what the end of a call means for a lock: errors of gRPC and of etcd. Pure. */
 #ifndef ETCD_ERRMAP_H
 #define ETCD_ERRMAP_H
 
@@ -8,11 +8,13 @@
 struct etcd_verdict {
     enum dlock_status status; /* as exchange.h lists them */
     bool unprocessed;         /* certainly nothing was executed */
-    bool leave;               /* the member cannot serve: use another one */
-    bool login;               /* the token is too old */
+    bool elsewhere;           /* the member cannot serve: use another one */
+    bool login;               /* without a login, or the token is too old: log in (again) */
 };
 
-/* call has ended. */
+/* call has ended, and is taken for a write: see etcd_exchange for others. */
 struct etcd_verdict etcd_errmap_judge(const struct etcd_call *call);
+/* What the reader of the error can do, to be put behind it; "": nothing is known. */
+const char *etcd_errmap_hint(const struct etcd_call *call);
 
 #endif

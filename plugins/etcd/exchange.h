@@ -6,20 +6,22 @@
 #ifndef ETCD_EXCHANGE_H
 #define ETCD_EXCHANGE_H
 
-#include "endpoint.h"
+#include "endpoints.h"
 #include "rpc.h"
 
 /*
- * Sends n calls at once and waits for the answers until deadline_ns. If a call was certainly not
- * processed by the member (connection closed before, refused stream, no leader, token expired), the
- * flight is sent once more on another connection, after a new login if need be, inside the
- * deadline; calls that were answered are not sent again.
+ * Sends n calls at once and waits for the answers until deadline_ns. Calls that were certainly not
+ * processed by the member (connection closed before, refused stream, no leader, token expired) are
+ * sent once more on another connection, after a new login if need be, inside the deadline; so are
+ * calls without an answer that change nothing. If a write may have been executed, nothing is sent
+ * again, and no call that was answered is.
  *
  * Returns OK if all calls have status 0, and else the worst for the caller: UNKNOWN before
  * all others. statuses (n of them, may be NULL) has what each of them got:
  * OK; UNAVAILABLE: not executed; UNKNOWN; AUTH; CONFIG; PROTOCOL; NOMEM; and LOST for grpc status 5
  * (no such lease: not executed). err is filled for the worst one.
- * writes: false for calls that change nothing, whose UNKNOWN is UNAVAILABLE.
+ * writes: false for calls that change nothing, whose UNKNOWN is UNAVAILABLE. Calls whose method
+ * changes nothing (Range, KeepAlive) are never UNKNOWN.
  */
 enum dlock_status etcd_exchange(struct etcd_endpoints *endpoints, struct etcd_rpc *const *rpcs,
                                 size_t n, bool writes, int64_t deadline_ns,

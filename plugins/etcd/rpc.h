@@ -6,9 +6,12 @@
 #include "channel.h"
 #include "etcd.pb-c.h"
 
+#include <stdatomic.h>
+
 enum etcd_method {
     ETCD_RANGE,
     ETCD_TXN,
+    ETCD_DELETE,
     ETCD_WATCH,
     ETCD_LEASE_GRANT,
     ETCD_LEASE_REVOKE,
@@ -20,15 +23,19 @@ enum etcd_method {
     ETCD_MEMBER_LIST
 };
 
-/* One call with its requests and answers. */
+/*
+ * One call with its requests and answers. The answers of a call that is open may be read: count
+ * only grows, and answers below it stay as they are.
+ */
 struct etcd_rpc {
     struct etcd_call call; /* the first member */
     enum etcd_method method;
     unsigned char *packed;
     size_t packed_size;
     ProtobufCMessage **answers; /* unpacked, in the order of arrival */
-    size_t count, most;         /* most: answers it takes; a further one makes no sense */
-    bool no_memory;
+    _Atomic size_t count;
+    size_t most;    /* answers it takes; a further one makes no sense */
+    bool no_memory; /* for an answer */
 };
 
 /* most: how many answers the method gives to what will be added: 1 unless it is a stream. */
@@ -42,5 +49,9 @@ void etcd_rpc_again(struct etcd_rpc *rpc);
 
 /* Answer number i, which arrived: cast it to what the method answers, as Pb__TxnResponse. */
 const ProtobufCMessage *etcd_rpc_answer(const struct etcd_rpc *rpc, size_t i);
+/* The greatest revision of the store in the headers of the answers; 0: there is none. */
+int64_t etcd_rpc_revision(const struct etcd_rpc *rpc);
+/* True: the method changes something that matters to others. */
+bool etcd_rpc_writes(const struct etcd_rpc *rpc);
 
 #endif

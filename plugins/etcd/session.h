@@ -6,7 +6,7 @@
 #ifndef ETCD_SESSION_H
 #define ETCD_SESSION_H
 
-#include "endpoint.h"
+#include "endpoints.h"
 #include "stock.h"
 
 struct etcd_session {

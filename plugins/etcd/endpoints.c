@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "endpoints.h"
+#include "lib/deadline_cond.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t now(const struct etcd_endpoints *endpoints)
+{
+    const struct dlock_host *host = endpoints->cluster.host;
+
+    return host->now_ns(host->ctx);
+}
+
+bool etcd_endpoints_init(struct etcd_endpoints *endpoints, const struct etcd_config *config,
+                         const struct dlock_host *host, struct tls *tls)
+{
+    int code = dl_deadline_cond_init(&endpoints->connected);
+
+    if (code != 0) {
+        errno = code;
+        return false;
+    }
+    (void)pthread_mutex_init(&endpoints->mutex, NULL);
+    endpoints->cluster.config = config;
+    endpoints->cluster.host = host;
+    endpoints->cluster.tls = tls;
+    return true;
+}
+
+static void connection_free(struct etcd_connection *connection)
+{
+    if (connection == NULL)
+        return;
+    etcd_channel_free(connection->channel);
+    free(connection);
+}
+
+void etcd_endpoints_fini(struct etcd_endpoints *endpoints)
+{
+    if (endpoints->cluster.host == NULL)
+        return;
+    while (endpoints->connections != NULL) {
+        struct etcd_connection *next = endpoints->connections->next;
+
+        connection_free(endpoints->connections);
+        endpoints->connections = next;
+    }
+    (void)pthread_cond_destroy(&endpoints->connected);
+    (void)pthread_mutex_destroy(&endpoints->mutex);
+    endpoints->cluster.host = NULL;
+}
+
+void etcd_endpoints_after_fork(struct etcd_endpoints *endpoints)
+{
+    for (struct etcd_connection *connection = endpoints->connections; connection != NULL;
+         connection = connection->next)
+        etcd_channel_after_fork(connection->channel);
+}
+
+/* ---- users ---- */
+
+/* Returns the connection if it is to be freed, after the mutex. */
+static struct etcd_connection *unref_locked(struct etcd_endpoints *endpoints,
+                                            struct etcd_connection *connection)
+{
+    struct etcd_connection **at = &endpoints->connections;
+
+    if (--connection->users > 0)
+        return NULL;
+    while (*at != connection)
+        at = &(*at)->next;
+    *at = connection->next;
+    return connection;
+}
+
+/* The present channel is not used any more if it is dead. */
+static struct etcd_connection *dead_unref_locked(struct etcd_endpoints *endpoints)
+{
+    struct etcd_connection *connection = endpoints->present;
+
+    if (connection == NULL || !etcd_channel_dead(connection->channel))
+        return NULL;
+    endpoints->present = NULL;
+    return unref_locked(endpoints, connection);
+}
+
+void etcd_endpoints_put(struct etcd_endpoints *endpoints, struct etcd_connection *connection)
+{
+    struct etcd_connection *dead = NULL, *unused = NULL;
+
+    (void)pthread_mutex_lock(&endpoints->mutex);
+    dead = dead_unref_locked(endpoints);
+    unused = unref_locked(endpoints, connection);
+    (void)pthread_mutex_unlock(&endpoints->mutex);
+    connection_free(dead);
+    connection_free(unused);
+}
+
+/* ---- connecting ---- */
+
+/* Of several members, one that is wrong is worth more to the reader than one that is down. */
+static void failure_keep(struct dlock_error *err, const struct dlock_error *other)
+{
+    if (err->status == DLOCK_OK ||
+        (err->status == DLOCK_UNAVAILABLE && other->status != DLOCK_UNAVAILABLE))
+        (void)dlock_fail(err, ETCD_ORIGIN, other->status, other->code, "%s", other->message);
+}
+
+/* Each member has an equal share of the time that is left. */
+static enum dlock_status members_try(struct etcd_endpoints *endpoints, size_t first,
+                                     int64_t deadline_ns, struct etcd_connection *connection,
+                                     size_t *index, struct dlock_error *err)
+{
+    size_t count = endpoints->cluster.config->count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct dlock_error failure = DLOCK_ERROR_INIT;
+        int64_t now_ns = now(endpoints);
+        int64_t share_ns = (deadline_ns - now_ns) / (int64_t)(count - i);
+
+        *index = (first + i) % count;
+        if (etcd_connect(&endpoints->cluster, *index, now_ns + share_ns, &connection->channel,
+                         &connection->member, &failure) == DLOCK_OK)
+            return DLOCK_OK;
+        failure_keep(err, &failure);
+        if (failure.status == DLOCK_NOMEM)
+            break;
+    }
+    return err->status;
+}
+
+/* With the mutex held, which is given up meanwhile. The connection has the caller and the endpoints
+ * as users. */
+static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64_t deadline_ns,
+                                         struct etcd_connection **out, struct dlock_error *err)
+{
+    size_t index = 0, first = endpoints->next_index;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    endpoints->connecting = true;
+    (void)pthread_mutex_unlock(&endpoints->mutex);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        (void)dlock_fail(err, ETCD_ORIGIN, status, 0, "no memory for a connection");
+    else
+        status = members_try(endpoints, first, deadline_ns, *out, &index, err);
+    if (status != DLOCK_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    (void)pthread_mutex_lock(&endpoints->mutex);
+    endpoints->connecting = false;
+    (void)pthread_cond_broadcast(&endpoints->connected);
+    if (status != DLOCK_OK)
+        return status;
+    endpoints->next_index = index + 1;
+    endpoints->member = (*out)->member;
+    (*out)->users = 2;
+    (*out)->next = endpoints->connections;
+    endpoints->connections = endpoints->present = *out;
+    return status;
+}
+
+enum dlock_status etcd_endpoints_take(struct etcd_endpoints *endpoints, int64_t deadline_ns,
+                                      struct etcd_connection **out, bool *fresh,
+                                      struct dlock_error *err)
+{
+    struct etcd_connection *dead = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    *fresh = false;
+    *out = NULL;
+    (void)pthread_mutex_lock(&endpoints->mutex);
+    dead = dead_unref_locked(endpoints);
+    while (endpoints->present == NULL && status == DLOCK_OK) {
+        int64_t left_ns = deadline_ns - now(endpoints);
+
+        if (!endpoints->connecting) {
+            *fresh = true;
+            status = connection_make(endpoints, deadline_ns, out, err);
+            break;
+        }
+        if (left_ns <= 0)
+            status = dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0, "no connection in time");
+        else
+            dl_deadline_cond_wait(&endpoints->connected, &endpoints->mutex, left_ns);
+    }
+    if (status == DLOCK_OK && !*fresh) {
+        *out = endpoints->present;
+        endpoints->present->users++;
+    }
+    (void)pthread_mutex_unlock(&endpoints->mutex);
+    connection_free(dead);
+    return status;
+}
