@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/etcd/cluster.c plugins/etcd/endpoints.c plugins/etcd/connect.c
+ * plugins/etcd/exchange.c */
+/* Members that hang, end, have no leader, forget, or belong to another cluster; connections that
+ * are cut before, in and after a request. */
+#include "endpoint_fixture.h"
+#include "proxy_client.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct dlt_etcd server, other;
+static struct dlt_proxy proxy;
+
+static void tear_down(void)
+{
+    e_close();
+    (void)dlt_proxy_stop(&proxy);
+    dlt_etcd_stop(&server);
+    dlt_etcd_stop(&other);
+}
+
+TestSuite(endpoints, .fini = tear_down, .timeout = 90);
+
+static void start(unsigned count)
+{
+    cr_assert(dlt_etcd_start_cluster(&server, count, NULL), "%s", server.why);
+    e_target("etcd", server.members[0].address, count > 1 ? server.members[1].address : NULL,
+             server.members[2].address);
+}
+
+static void start_behind_proxy(void)
+{
+    start(1);
+    cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "raw", NULL), "%s", proxy.answer);
+    e_target("etcd", proxy.address, NULL, NULL);
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+}
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static bool is_there(const char *key)
+{
+    return dlt_etcd_ask(&server, "get --keys-only %s", key)[0] != '\0';
+}
+
+/* ---- members ---- */
+
+Test(endpoints, C8_a_member_that_hangs_leaves_time_for_the_next_one)
+{
+    int64_t begin_ns = 0;
+
+    start(1);
+    cr_assert(dlt_etcd_start(&other, NULL), "%s", other.why);
+    dlt_etcd_pause(&other, 0, true);
+    e_target("etcd", other.members[0].address, server.members[0].address, NULL);
+    begin_ns = dlt_host_now(&e.s.host);
+    e.s.call_ms = 1000;
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_str_eq(e.endpoints.member.endpoint, server.members[0].address);
+    cr_assert_geq(dlt_host_now(&e.s.host) - begin_ns, 490 * DLT_NS_PER_MS);
+    e_close();
+    e.hosts[1] = NULL;
+    e.s.call_ms = 300;
+    e_want_open(DLOCK_UNAVAILABLE, "no answer in time");
+}
+
+Test(endpoints, C9_a_member_that_hangs_is_left)
+{
+    start(3);
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    dlt_etcd_pause(&server, 0, true);
+    e.s.call_ms = 500;
+    cr_assert_eq(e_put("locks/b"), DLOCK_UNKNOWN);
+    cr_assert(strstr(e.s.err.message, "no answer in time") != NULL, "%s", e.s.err.message);
+    e.s.call_ms = 10000;
+    cr_assert_eq(e_put("locks/c"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_str_neq(e.endpoints.member.endpoint, server.members[0].address);
+}
+
+Test(endpoints, TRY_4_a_member_that_ended_is_replaced_by_another_one)
+{
+    size_t found = 0;
+
+    start(3);
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    dlt_etcd_kill(&server, 0);
+    e.s.call_ms = 10000;
+    cr_assert_eq(e_put("locks/b"), DLOCK_OK, "not sent, and sent to another one: %s",
+                 e.s.err.message);
+    cr_assert_eq(e_get("locks/b", &found), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(found, 1);
+}
+
+/* The answer comes at once, not after the seconds that etcd would wait for a leader. */
+Test(endpoints, TRY_4_a_member_without_a_leader_executes_nothing)
+{
+    enum dlock_status status = DLOCK_OK;
+    int64_t begin_ns = 0;
+
+    start(3);
+    e.hosts[1] = NULL;
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    dlt_etcd_kill(&server, 1);
+    dlt_etcd_kill(&server, 2);
+    for (int i = 0; i < 50 && status != DLOCK_UNAVAILABLE; i++) {
+        e.s.call_ms = 1000;
+        status = e_put("locks/a");
+        cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE, "%d: %s", (int)status,
+                  e.s.err.message);
+    }
+    cr_assert_eq(status, DLOCK_UNAVAILABLE);
+    e.s.call_ms = 5000;
+    begin_ns = dlt_host_now(&e.s.host);
+    cr_assert_eq(e_put("locks/b"), DLOCK_UNAVAILABLE, "%s", e.s.err.message);
+    cr_assert(strstr(e.s.err.message, "no leader") != NULL, "%s", e.s.err.message);
+    cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 2000 * DLT_NS_PER_MS);
+    cr_assert(dlt_etcd_again(&server, 1), "%s", server.why);
+    for (int i = 0; i < 50 && status != DLOCK_OK; i++)
+        status = e_put("locks/c");
+    cr_assert_eq(status, DLOCK_OK, "%s", e.s.err.message);
+    cr_assert(!is_there("locks/b"));
+}
+
+Test(endpoints, OPN_1_members_of_two_clusters_are_CONFIG)
+{
+    start(1);
+    cr_assert(dlt_etcd_start(&other, NULL), "%s", other.why);
+    e_target("etcd", server.members[0].address, other.members[0].address, NULL);
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    dlt_etcd_kill(&server, 0);
+    cr_assert_eq(e_put("locks/a"), DLOCK_CONFIG, "%s", e.s.err.message);
+    cr_assert(strstr(e.s.err.message, "another cluster") != NULL, "%s", e.s.err.message);
+    cr_assert(strstr(e.s.err.message, other.members[0].address) != NULL, "%s", e.s.err.message);
+}
+
+Test(endpoints, a_store_that_lost_its_data_is_logged_once)
+{
+    start(1);
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    for (int i = 0; i < 5; i++)
+        cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    for (int i = 0; i < 2; i++) {
+        dlt_etcd_kill(&server, 0);
+        cr_assert(dlt_etcd_again(&server, 0), "%s", server.why);
+        cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+        cr_assert_eq(e.s.host.logs, 0, "%s", e.s.host.logged);
+    }
+    for (int i = 0; i < 2; i++) {
+        dlt_etcd_kill(&server, 0);
+        dlt_etcd_forget(&server, 0);
+        cr_assert(dlt_etcd_again(&server, 0), "%s", server.why);
+        cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+        cr_assert_eq(e.s.host.logs, 1);
+        cr_assert(strstr(e.s.host.logged, "lost data") != NULL, "%s", e.s.host.logged);
+    }
+}
+
+/* ---- connections ---- */
+
+Test(endpoints, TRY_4_a_connection_that_was_closed_before_the_request)
+{
+    start_behind_proxy();
+    for (int i = 0; i < 2; i++) {
+        tell(i == 0 ? "kill fin" : "kill rst");
+        dlt_sleep_ms(50);
+        cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    }
+    tell("accept refuse");
+    tell("kill rst");
+    dlt_sleep_ms(50);
+    cr_assert_eq(e_put("locks/b"), DLOCK_UNAVAILABLE, "%s", e.s.err.message);
+    tell("accept on");
+    cr_assert_eq(e_put("locks/c"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert(!is_there("locks/b"));
+}
+
+Test(endpoints, TRY_4_a_connection_that_is_cut_in_the_request)
+{
+    start_behind_proxy();
+    tell("cut c2s 10 rst");
+    cr_assert_eq(e_put("locks/a"), DLOCK_UNKNOWN, "%s", e.s.err.message);
+    tell("pass");
+    cr_assert_eq(e_put("locks/b"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert(!is_there("locks/a"));
+}
+
+Test(endpoints, TRY_4_a_connection_that_is_cut_before_the_answer)
+{
+    size_t found = 0;
+
+    start_behind_proxy();
+    tell("cut s2c 0 rst");
+    cr_assert_eq(e_put("locks/a"), DLOCK_UNKNOWN, "%s", e.s.err.message);
+    tell("pass");
+    cr_assert_eq(e_get("locks/a", &found), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(found, 1, "it was executed");
+    tell("cut s2c 0 rst");
+    cr_assert_eq(e_get("locks/a", &found), DLOCK_UNAVAILABLE, "%s", e.s.err.message);
+}
+
+Test(endpoints, TRY_4_C9_no_answer_in_time)
+{
+    start_behind_proxy();
+    tell("blackhole s2c");
+    e.s.call_ms = 300;
+    cr_assert_eq(e_put("locks/a"), DLOCK_UNKNOWN, "%s", e.s.err.message);
+    tell("pass");
+    e.s.call_ms = 5000;
+    cr_assert_eq(e_put("locks/b"), DLOCK_OK, "a new connection: %s", e.s.err.message);
+    cr_assert(is_there("locks/a"));
+}
+
+static void *put_some(void *key)
+{
+    for (int i = 0; i < 20; i++) {
+        struct dlock_error err = DLOCK_ERROR_INIT;
+        struct etcd_rpc rpc, *pointer = &rpc;
+        enum dlock_status status = DLOCK_INTERNAL;
+
+        e_put_add(&rpc, key);
+        status = etcd_exchange(&e.endpoints, &pointer, 1, true, e_deadline(), NULL, &err);
+        etcd_rpc_fini(&rpc);
+        if (status != DLOCK_OK)
+            return key;
+    }
+    return NULL;
+}
+
+Test(endpoints, threads_share_a_connection)
+{
+    pthread_t threads[8];
+    char keys[8][16];
+
+    start_behind_proxy();
+    tell("kill rst");
+    for (size_t i = 0; i < 8; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "locks/%zu", i);
+        cr_assert_eq(pthread_create(&threads[i], NULL, put_some, keys[i]), 0);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        void *failed = NULL;
+
+        (void)pthread_join(threads[i], &failed);
+        cr_assert_null(failed);
+    }
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "accepted"), 2);
+}
+
+Test(endpoints, CLS_1_a_child_closes_without_a_word)
+{
+    int status = 0;
+    pid_t pid = 0;
+
+    start_behind_proxy();
+    pid = fork();
+    if (pid == 0) {
+        etcd_endpoints_after_fork(&e.endpoints);
+        memset(&e.endpoints, 0, sizeof e.endpoints);
+        _exit(e_open() != DLOCK_OK || e_put("locks/child") != DLOCK_OK);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(e_put("locks/parent"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(dlt_proxy_count(&proxy, 0, "accepted"), 2);
+}
