@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
 #include "errmap.h"
+#include "lib/printable.h"
 #include "net/stream_connect.h"
 #include "rpc.h"
 
@@ -198,11 +199,12 @@ static enum dlock_status version_check(struct setup *setup, const char *version)
     long major = strtol(version, &end, 10);
     long minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
 
-    (void)snprintf(setup->member->version, sizeof setup->member->version, "%s", version);
+    dl_printable_mask(setup->member->version, sizeof setup->member->version, version,
+                      strlen(version));
     if (major > LEAST_MAJOR || (major == LEAST_MAJOR && minor >= LEAST_MINOR))
         return DLOCK_OK;
-    (void)snprintf(text, sizeof text, "etcd %.20s is too old: %d.%d or later is needed", version,
-                   LEAST_MAJOR, LEAST_MINOR);
+    (void)snprintf(text, sizeof text, "etcd %s is too old: %d.%d or later is needed",
+                   setup->member->version, LEAST_MAJOR, LEAST_MINOR);
     return fail(setup, DLOCK_CONFIG, text);
 }
 
