@@ -7,7 +7,7 @@
  * deleted, or was not put. If that is in doubt, the lease is dropped: nobody keeps it alive, it
  * ends and takes the key with it.
  *
- * A lease that was not kept alive for long is dropped, not given: it may end before the take.
+ * A lease that was not kept alive for long is dropped, not given: it may end before its key is put.
  */
 #ifndef ETCD_STOCK_H
 #define ETCD_STOCK_H
@@ -23,20 +23,35 @@ struct etcd_lease {
 
 struct etcd_stock {
     struct etcd_endpoints *endpoints;
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* a leaf; guards the rest */
     struct etcd_lease *idle;
     size_t count;
+    int64_t least_ms; /* what the cluster makes of a lease of a second; 0: not known yet */
 };
 
-void etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints);
+/* False: errno. */
+bool etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints);
 void etcd_stock_fini(struct etcd_stock *stock);
 
-/* A lease whose ttl is at least ttl_ms, rounded up to seconds: from the stock, or a new one of the
- * cluster. *fresh: it is new: KeepAlive is not needed. Statuses of etcd_exchange, but never
- * UNKNOWN: a lease without a key matters to nobody (UNAVAILABLE). */
+int64_t etcd_stock_now(const struct etcd_stock *stock);
+/* The ttl of the lease that etcd_stock_take gives: whole seconds, and what the cluster gives at
+ * least. */
+int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms);
+int64_t etcd_stock_least(struct etcd_stock *stock);
+void etcd_stock_set_least(struct etcd_stock *stock, int64_t least_ms);
+
+/* A lease of etcd_stock_round(ttl_ms): from the stock, or a new one of the cluster. *fresh: it is
+ * new: it need not be kept alive. Statuses of etcd_exchange, but never UNKNOWN: a lease without a
+ * key matters to nobody (UNAVAILABLE). */
 enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
                                   struct etcd_lease **out, bool *fresh, struct dlock_error *err);
-/* It has no key now: see above. */
+/* A new one in any case. */
+enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
+                                   struct etcd_lease **out, struct dlock_error *err);
+/* One that somebody has granted before: its key is known. NULL: no memory. */
+struct etcd_lease *etcd_stock_adopt(int64_t id);
+
+/* It has no key now: see above. NULL is fine. */
 void etcd_stock_put(struct etcd_stock *stock, struct etcd_lease *lease);
 /* In doubt, or over. NULL is fine. */
 void etcd_stock_drop(struct etcd_lease *lease);

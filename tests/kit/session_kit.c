@@ -79,6 +79,7 @@ enum dlock_status dlt_session_open(struct dlt_session *session)
     enum dlock_status status = DLOCK_INTERNAL;
 
     call_begin(session);
+    session->info.struct_size = sizeof session->info;
     session->self = calloc(1, session->ops->session_size);
     if (session->self == NULL)
         abort();

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* inspect.h - slot inspect: the holders of names, and what is left of their leases. */
+#ifndef ETCD_INSPECT_H
+#define ETCD_INSPECT_H
+
+#include "keys.h"
+#include "rpc.h"
+#include "session.h"
+
+#define ETCD_INSPECT_MOST 64 /* names at a time */
+
+struct etcd_inspect_name {
+    unsigned char bytes[256];
+    uint32_t len;
+};
+
+/* The holders of n names, in two flights. *stopped: fn wants no more. */
+enum dlock_status etcd_inspect_names(struct etcd_session *session,
+                                     const struct etcd_inspect_name *names, size_t n,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                     bool *stopped, struct dlock_error *err);
+
+enum dlock_status etcd_inspect(struct etcd_session *session, const unsigned char *name,
+                               uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                               void *arg, struct dlock_error *err);
+
+/* The keys of a name, the oldest first. */
+void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys);
+/* How many of them, from the first one on, hold the name. */
+size_t etcd_inspect_holders(const Pb__RangeResponse *answer);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * etcd://host[:port][,host...][/prefix], etcds: with TLS - a cluster of etcd, which keeps a key for
+ * each holder and each waiter of a name.
+ *
+ * README.md is for users. The slots are here, in the order of plugin.h.
+ */
+#include "break.h"
+#include "list.h"
+#include "net/tls.h"
+#include "probe.h"
+#include "renew.h"
+#include "take.h"
+#include "unlock.h"
+#include "watch.h"
+
+#define ASSUMED_LEAST_MS 2000 /* of a cluster that grants no lease now: its default */
+#define GRPC_NO_SPACE    8
+
+static const char *const schemes[] = {"etcd", "etcds", NULL};
+
+static const struct dlock_option_spec options[] = {
+    {"key", "enum", "name", "name|raw",
+     "raw: a slash in a name stays one in the keys, as other programs have it"},
+    {"waiter_lease", "duration", "3s", "500ms..60s",
+     "how long a queue entry lasts without a refresh, in whole seconds"},
+    {"fence_scale", "enum", "32", "32|1",
+     "fencing tokens are create_revision times this; 1: the revision itself, as etcdctl has it"},
+    TLS_OPTION_ROWS,
+    {"sni", "text", NULL, "1..253",
+     "name to ask the server for and to find in its certificate; unset: the host"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static enum dlock_status tls_make(struct etcd_session *session, struct dlock_error *err)
+{
+    char why[TLS_WHY_SIZE];
+    enum dlock_status status = DLOCK_OK;
+
+    if (!session->config.secure)
+        return DLOCK_OK;
+    session->tls = tls_new(&session->config.tls, &status, why, sizeof why);
+    return session->tls != NULL ? DLOCK_OK : dlock_fail(err, ETCD_ORIGIN, status, 0, "%s", why);
+}
+
+static enum dlock_status equip(struct etcd_session *session, const struct dlock_host *host,
+                               struct dlock_error *err)
+{
+    session->host = host;
+    session->has_mutex = pthread_mutex_init(&session->mutex, NULL) == 0;
+    session->has_endpoints =
+        session->has_mutex &&
+        etcd_endpoints_init(&session->endpoints, &session->config, host, session->tls);
+    session->has_stock =
+        session->has_endpoints && etcd_stock_init(&session->stock, &session->endpoints);
+    return session->has_stock
+               ? DLOCK_OK
+               : dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a session");
+}
+
+/* Connects. The cluster says by a lease what it grants at least. */
+static enum dlock_status least_find(struct etcd_session *session, int64_t deadline_ns,
+                                    struct dlock_error *err)
+{
+    struct etcd_lease *lease = NULL;
+    enum dlock_status status = etcd_stock_grant(&session->stock, 1, deadline_ns, &lease, err);
+
+    if (status == DLOCK_OK) {
+        etcd_stock_set_least(&session->stock, lease->ttl_ms);
+        etcd_stock_put(&session->stock, lease);
+    } else if (status == DLOCK_UNAVAILABLE && err->code == GRPC_NO_SPACE) {
+        etcd_stock_set_least(&session->stock, ASSUMED_LEAST_MS);
+        err->code = 0;
+        err->message[0] = '\0';
+        status = DLOCK_OK;
+    }
+    return status;
+}
+
+static void member_get(struct etcd_session *session, struct etcd_member *member)
+{
+    (void)pthread_mutex_lock(&session->endpoints.mutex);
+    *member = session->endpoints.member;
+    (void)pthread_mutex_unlock(&session->endpoints.mutex);
+}
+
+static enum dlock_status session_open(void *self, const struct dlock_host *host,
+                                      const struct dlock_target *target, int64_t deadline_ns,
+                                      struct dlock_session_info *info, struct dlock_error *err)
+{
+    struct etcd_session *session = self;
+    struct etcd_member member;
+    enum dlock_status status = etcd_config_init(&session->config, target, err);
+
+    if (status == DLOCK_OK)
+        status = tls_make(session, err);
+    if (status == DLOCK_OK)
+        status = equip(session, host, err);
+    if (status == DLOCK_OK)
+        status = least_find(session, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    member_get(session, &member);
+    etcd_probe_info(session, &member, info);
+    return DLOCK_OK;
+}
+
+static void session_close(void *self, bool forked)
+{
+    struct etcd_session *session = self;
+
+    if (forked) {
+        if (session->has_endpoints)
+            etcd_endpoints_after_fork(&session->endpoints);
+        return;
+    }
+    if (session->has_stock)
+        etcd_stock_fini(&session->stock);
+    if (session->has_endpoints)
+        etcd_endpoints_fini(&session->endpoints);
+    if (session->has_mutex)
+        (void)pthread_mutex_destroy(&session->mutex);
+    tls_free(session->tls);
+}
+
+static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
+                                         struct dlock_grant *grant, struct dlock_error *err)
+{
+    return etcd_take(self, req, grant, err);
+}
+
+static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    return etcd_renew(self, ops, n, deadline_ns, err);
+}
+
+static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
+                                        struct dlock_error *err)
+{
+    return etcd_unlock(self, req, err);
+}
+
+static void session_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    etcd_slot_drop(req->attempt);
+}
+
+static enum dlock_status session_watch(void *self, const struct dlock_request *req,
+                                       struct dlock_grant *grant, struct dlock_error *err)
+{
+    return etcd_watch(self, req, grant, err);
+}
+
+static enum dlock_status session_dequeue(void *self, const struct dlock_request *req,
+                                         struct dlock_error *err)
+{
+    return etcd_unlock_dequeue(self, req, err);
+}
+
+static void session_interrupt(void *self, const struct dlock_request *req)
+{
+    etcd_watch_interrupt(self, req);
+}
+
+static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                         struct dlock_error *err)
+{
+    return etcd_inspect(self, name, name_len, deadline_ns, fn, arg, err);
+}
+
+static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    return etcd_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
+}
+
+static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
+                                       const char *owner, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    return etcd_break(self, name, name_len, owner, deadline_ns, err);
+}
+
+static enum dlock_status session_probe(void *self, int64_t deadline_ns,
+                                       struct dlock_session_info *info, dlock_check_fn *fn,
+                                       void *arg, struct dlock_error *err)
+{
+    return etcd_probe(self, deadline_ns, info, fn, arg, err);
+}
+
+static const struct dlock_backend_ops ops = {
+    .struct_size = sizeof ops,
+    .session_size = sizeof(struct etcd_session),
+    .attempt_size = sizeof(struct etcd_slot),
+    .open = session_open,
+    .close = session_close,
+    .trylock = session_trylock,
+    .renew = session_renew,
+    .unlock = session_unlock,
+    .forget = session_forget,
+    .inspect = session_inspect,
+    .list = session_list,
+    .break_lock = session_break,
+    .watch = session_watch,
+    .dequeue = session_dequeue,
+    .interrupt = session_interrupt,
+    .probe = session_probe,
+};
+
+static const struct dlock_plugin plugin = {
+    .magic = DLOCK_PLUGIN_MAGIC,
+    .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
+    .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof plugin,
+    .caps = ETCD_CAPS,
+    .name = "etcd",
+    .version = "1",
+    .schemes = schemes,
+    .options = options,
+    .ops = &ops,
+};
+
+DLOCK_PLUGIN_ENTRY(etcd, &plugin)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "queue.h"
+
+#include "lib/time.h"
+#include "txn.h"
+#include "value.h"
+
+#include <string.h>
+
+#define WRITER_PAGE 2 /* itself, and the key before it */
+#define READER_PAGE 64
+#define MS_PER_S    1000
+
+void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool shared,
+                      int64_t max_revision)
+{
+    range->key = etcd_txn_bytes(keys->key, keys->dir_len);
+    range->range_end = etcd_txn_bytes(keys->end, keys->dir_len);
+    range->sort_target = PB__RANGE_REQUEST__TARGET__CREATE;
+    range->sort_order = PB__RANGE_REQUEST__ORDER__DESCEND;
+    range->limit = shared ? READER_PAGE : WRITER_PAGE;
+    range->max_create_revision = max_revision;
+}
+
+void etcd_queue_own(Pb__RangeRequest *range, const struct etcd_keys *keys)
+{
+    range->key = etcd_txn_bytes(keys->key, keys->key_len);
+}
+
+const Pb__KeyValue *etcd_queue_find(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
+{
+    for (size_t i = 0; i < answer->n_kvs; i++) {
+        const Pb__KeyValue *kv = answer->kvs[i];
+
+        if (kv->key.len == keys->key_len && memcmp(kv->key.data, keys->key, keys->key_len) == 0)
+            return kv;
+    }
+    return NULL;
+}
+
+static void own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
+{
+    standing->create_revision = own->create_revision;
+    standing->mod_revision = own->mod_revision;
+    standing->lease_id = own->lease;
+}
+
+/* Keys that are older than `below`. */
+static void older_judge(struct etcd_standing *standing, int64_t below,
+                        const Pb__RangeResponse *others, bool shared)
+{
+    standing->further = 0;
+    for (size_t i = 0; i < others->n_kvs; i++) {
+        const Pb__KeyValue *kv = others->kvs[i];
+
+        if (kv->create_revision >= below)
+            continue;
+        below = kv->create_revision;
+        if (shared && etcd_value_is_shared(kv->value.data, kv->value.len))
+            continue;
+        standing->predecessor = kv;
+        standing->predecessor_is_first = !others->more && i + 1 == others->n_kvs;
+        return;
+    }
+    if (others->more)
+        standing->further = below;
+    else
+        standing->holds = standing->create_revision != 0;
+}
+
+void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
+                      const Pb__RangeResponse *others, bool shared)
+{
+    const int64_t revision = standing->revision;
+
+    *standing = (struct etcd_standing){.revision = revision};
+    standing->keys = others->count < UINT32_MAX ? (uint32_t)others->count : UINT32_MAX - 1;
+    if (own != NULL)
+        own_note(standing, own);
+    older_judge(standing, own != NULL ? own->create_revision : INT64_MAX, others, shared);
+}
+
+/* ---- asking ---- */
+
+static enum dlock_status no_memory(struct dlock_error *err)
+{
+    return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+/* One flight: a Range, and a KeepAlive if there is a lease. */
+static enum dlock_status fly(struct etcd_session *session, struct etcd_question *question,
+                             const Pb__RangeRequest *range, const struct etcd_lease *lease,
+                             int64_t deadline_ns, struct dlock_error *err)
+{
+    struct etcd_rpc *rpcs[] = {&question->range, &question->alive};
+    Pb__LeaseRequest alive = PB__LEASE_REQUEST__INIT;
+
+    etcd_queue_end(question);
+    if (!etcd_rpc_add(&question->range, &range->base))
+        return no_memory(err);
+    if (lease != NULL) {
+        alive.id = lease->id;
+        if (!etcd_rpc_add(&question->alive, &alive.base))
+            return no_memory(err);
+    }
+    return etcd_exchange(&session->endpoints, rpcs, lease != NULL ? 2 : 1, false, deadline_ns, NULL,
+                         err);
+}
+
+static const Pb__RangeResponse *answer_of(const struct etcd_question *question)
+{
+    return (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&question->range, 0);
+}
+
+static int64_t revision_of(const Pb__RangeResponse *answer)
+{
+    return answer->header != NULL ? answer->header->revision : 0;
+}
+
+static void alive_note(struct etcd_question *question, struct etcd_lease *lease, int64_t sent_ns)
+{
+    const Pb__LeaseResponse *answer =
+        (const Pb__LeaseResponse *)(const void *)etcd_rpc_answer(&question->alive, 0);
+
+    question->alive_ms = answer->ttl > 0 ? answer->ttl * MS_PER_S : 0;
+    if (answer->ttl <= 0)
+        return;
+    lease->alive_ns = sent_ns;
+    lease->ttl_ms = question->alive_ms;
+}
+
+/* The create_revision of a key of which only the token is known; 0: it is not there. */
+static enum dlock_status own_find(struct etcd_session *session, struct etcd_question *question,
+                                  const struct etcd_keys *keys, int64_t *create_revision,
+                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    const Pb__KeyValue *own = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    etcd_queue_own(&range, keys);
+    status = fly(session, question, &range, NULL, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    own = etcd_queue_find(answer_of(question), keys);
+    *create_revision = own != NULL ? own->create_revision : 0;
+    question->standing.revision = revision_of(answer_of(question));
+    return DLOCK_OK;
+}
+
+/* Many readers are before us: is there a writer before them? */
+static enum dlock_status older_ask(struct etcd_session *session, struct etcd_question *question,
+                                   const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    while (status == DLOCK_OK && question->standing.further != 0) {
+        Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+        const int64_t below = question->standing.further;
+
+        etcd_queue_range(&range, keys, shared, below - 1);
+        status = fly(session, question, &range, NULL, deadline_ns, err);
+        if (status == DLOCK_OK)
+            older_judge(&question->standing, below, answer_of(question), shared);
+    }
+    return status;
+}
+
+enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_question *question,
+                                 const struct etcd_keys *keys, bool shared, int64_t create_revision,
+                                 struct etcd_lease *lease, int64_t deadline_ns,
+                                 struct dlock_error *err)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    const int64_t sent_ns = etcd_stock_now(&session->stock);
+    enum dlock_status status = DLOCK_OK;
+
+    memset(question, 0, sizeof *question);
+    etcd_queue_end(question);
+    if (create_revision == 0)
+        status = own_find(session, question, keys, &create_revision, deadline_ns, err);
+    if (status != DLOCK_OK || create_revision == 0)
+        return status;
+    etcd_queue_range(&range, keys, shared, create_revision);
+    status = fly(session, question, &range, lease, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    question->standing.revision = revision_of(answer_of(question));
+    etcd_queue_judge(&question->standing, etcd_queue_find(answer_of(question), keys),
+                     answer_of(question), shared);
+    if (lease != NULL)
+        alive_note(question, lease, sent_ns);
+    return question->standing.create_revision == create_revision
+               ? older_ask(session, question, keys, shared, deadline_ns, err)
+               : DLOCK_OK;
+}
+
+void etcd_queue_end(struct etcd_question *question)
+{
+    etcd_rpc_fini(&question->range);
+    etcd_rpc_fini(&question->alive);
+    etcd_rpc_init(&question->range, ETCD_RANGE, 1);
+    etcd_rpc_init(&question->alive, ETCD_LEASE_KEEP_ALIVE, 1);
+}

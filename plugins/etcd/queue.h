@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue.h - the queue of a name: its keys in the order of their create_revision.
+ *
+ * A writer waits for the key just before its own, a reader for the newest one before its own that
+ * is no reader's. Without such a key, it holds the name. No key can come before one that is there,
+ * so that a key that holds the name does so until it is deleted.
+ */
+#ifndef ETCD_QUEUE_H
+#define ETCD_QUEUE_H
+
+#include "keys.h"
+#include "rpc.h"
+#include "session.h"
+
+/* What is known of a key in the queue. */
+struct etcd_standing {
+    int64_t revision;                /* of the cluster */
+    int64_t create_revision;         /* 0: there is no such key */
+    int64_t mod_revision, lease_id;  /* of the key */
+    uint32_t keys;                   /* of the name: holders and waiters */
+    bool holds;                      /* the name belongs to the key */
+    const Pb__KeyValue *predecessor; /* in the answer that was judged; NULL: none known */
+    bool predecessor_is_first;       /* nobody waits before us */
+    int64_t further;                 /* the predecessor, if there is one, is an older key
+                                        than this create_revision. 0: all is known */
+};
+
+/* The keys of a name up to max_revision (0: all), the newest first, as many as tell the
+ * predecessor of a writer, or of a reader in most cases. */
+void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool shared,
+                      int64_t max_revision);
+/* The key alone. */
+void etcd_queue_own(Pb__RangeRequest *range, const struct etcd_keys *keys);
+
+/* own: the key, NULL: it is not there, and would be the last one. others: the answer to
+ * etcd_queue_range. The revision is the caller's. */
+void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
+                      const Pb__RangeResponse *others, bool shared);
+/* The key of `keys` in an answer; NULL: none. */
+const Pb__KeyValue *etcd_queue_find(const Pb__RangeResponse *answer, const struct etcd_keys *keys);
+
+/* A question for the standing of a key, and its answers, which standing.predecessor is in. */
+struct etcd_question {
+    struct etcd_standing standing;
+    int64_t alive_ms; /* what the lease has got, from the sending of the question on; 0: it has
+                         ended. Only with a lease */
+    struct etcd_rpc range, alive;
+};
+
+/*
+ * Asks where the key stands. create_revision: of the key, 0: not known. lease: kept alive at the
+ * same time; NULL: none. OK: standing says it, in full. Statuses of etcd_exchange for reads.
+ * Always: etcd_queue_end.
+ */
+enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_question *question,
+                                 const struct etcd_keys *keys, bool shared, int64_t create_revision,
+                                 struct etcd_lease *lease, int64_t deadline_ns,
+                                 struct dlock_error *err);
+void etcd_queue_end(struct etcd_question *question);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many leases are renewed in one flight: a KeepAlive with a message for each, and reads of the
+ * keys. The reads of many keys are one transaction. Few keys are read one by one, and so are many
+ * if the space of etcd is exhausted: then it refuses every transaction.
+ */
+#include "renew.h"
+
+#include "change.h"
+#include "lib/hex.h"
+#include "txn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH         100 /* a transaction has 128 operations at most */
+#define FEW           4
+#define MS_PER_S      1000
+#define GRPC_NO_SPACE 8
+
+/* One element that is renewed. */
+struct element {
+    struct dlock_lease_op *op;
+    struct etcd_slot *slot;
+    struct etcd_keys keys;
+    Pb__RangeRequest range;
+    Pb__RequestOp read;
+    struct etcd_rpc rpc; /* of a read alone */
+};
+
+struct batch {
+    struct etcd_session *session;
+    struct element *elements;
+    size_t n;
+    int64_t deadline_ns, sent_ns;
+    struct dlock_error *err;
+    struct etcd_rpc alive, txn;
+    struct etcd_rpc *rpcs[BATCH + 1];
+    enum dlock_status statuses[BATCH + 1];
+    bool one_txn;
+};
+
+static enum dlock_status lost(struct etcd_slot *slot, struct dlock_error *err)
+{
+    etcd_slot_drop(slot);
+    return dlock_fail(err, ETCD_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+}
+
+/* ---- elements ---- */
+
+static bool is_shared(const struct element *element)
+{
+    return element->op->req->mode == DLOCK_SHARED;
+}
+
+/* A writer's key is the first one of the name, and the count of keys tells the waiters. */
+static void read_make(struct element *element)
+{
+    static const Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    static const Pb__RequestOp read = PB__REQUEST_OP__INIT;
+
+    element->range = range;
+    if (is_shared(element)) {
+        etcd_queue_own(&element->range, &element->keys);
+    } else {
+        etcd_queue_range(&element->range, &element->keys, false, 0);
+        element->range.sort_order = PB__RANGE_REQUEST__ORDER__ASCEND;
+        element->range.limit = 1;
+    }
+    element->read = read;
+    element->read.of_case = PB__REQUEST_OP__OF_RANGE;
+    element->read.range = &element->range;
+    etcd_rpc_init(&element->rpc, ETCD_RANGE, 1);
+}
+
+/* A claim of which the client knows the token only, or not what became of its lease. */
+static enum dlock_status slot_find(struct batch *batch, struct element *element)
+{
+    struct etcd_question question;
+    struct etcd_lease *lease = NULL;
+    enum dlock_status status =
+        etcd_queue_ask(batch->session, &question, &element->keys, is_shared(element), 0, NULL,
+                       batch->deadline_ns, batch->err);
+
+    etcd_slot_drop(element->slot);
+    if (status == DLOCK_OK && !question.standing.holds) {
+        status = lost(element->slot, batch->err);
+    } else if (status == DLOCK_OK) {
+        lease = etcd_stock_adopt(question.standing.lease_id);
+        if (lease != NULL)
+            etcd_slot_note(element->slot, lease, &question.standing);
+        else
+            status = dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
+    }
+    etcd_queue_end(&question);
+    return status;
+}
+
+/* OK: the element takes part. */
+static enum dlock_status element_begin(struct batch *batch, struct element *element,
+                                       struct dlock_lease_op *op)
+{
+    const struct dlock_request *req = op->req;
+    char token[ETCD_TOKEN_HEX + 1];
+    enum dlock_status status = DLOCK_OK;
+
+    element->op = op;
+    element->slot = req->attempt;
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
+    etcd_keys_make(&element->keys, &batch->session->config, req->name, req->name_len, token);
+    if (!element->slot->holds || element->slot->lease == NULL || element->slot->mod_revision == 0)
+        status = slot_find(batch, element);
+    if (status == DLOCK_OK)
+        read_make(element);
+    return status;
+}
+
+/* ---- the flight ---- */
+
+static bool alive_make(struct batch *batch)
+{
+    etcd_rpc_init(&batch->alive, ETCD_LEASE_KEEP_ALIVE, batch->n);
+    for (size_t i = 0; i < batch->n; i++) {
+        Pb__LeaseRequest request = PB__LEASE_REQUEST__INIT;
+
+        request.id = batch->elements[i].slot->lease->id;
+        if (!etcd_rpc_add(&batch->alive, &request.base))
+            return false;
+    }
+    batch->rpcs[0] = &batch->alive;
+    return true;
+}
+
+static bool reads_make(struct batch *batch)
+{
+    Pb__TxnRequest request = PB__TXN_REQUEST__INIT;
+    Pb__RequestOp *list[BATCH];
+
+    if (batch->one_txn) {
+        for (size_t i = 0; i < batch->n; i++)
+            list[i] = &batch->elements[i].read;
+        request.n_success = batch->n;
+        request.success = list;
+        etcd_rpc_init(&batch->txn, ETCD_TXN, 1);
+        batch->rpcs[1] = &batch->txn;
+        return etcd_rpc_add(&batch->txn, &request.base);
+    }
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->rpcs[1 + i] = &batch->elements[i].rpc;
+        if (!etcd_rpc_add(batch->rpcs[1 + i], &batch->elements[i].range.base))
+            return false;
+    }
+    return true;
+}
+
+static void requests_free(struct batch *batch)
+{
+    etcd_rpc_fini(&batch->alive);
+    if (batch->one_txn)
+        etcd_rpc_fini(&batch->txn);
+    for (size_t i = 0; i < batch->n; i++)
+        etcd_rpc_fini(&batch->elements[i].rpc);
+}
+
+static enum dlock_status fly(struct batch *batch)
+{
+    batch->sent_ns = etcd_stock_now(&batch->session->stock);
+    if (!alive_make(batch) || !reads_make(batch)) {
+        for (size_t i = 0; i <= batch->n; i++)
+            batch->statuses[i] = DLOCK_NOMEM;
+        return dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for renewals");
+    }
+    return etcd_exchange(&batch->session->endpoints, batch->rpcs, batch->one_txn ? 2 : 1 + batch->n,
+                         false, batch->deadline_ns, batch->statuses, batch->err);
+}
+
+/* NULL: it was not answered, and *status says why. */
+static const Pb__RangeResponse *read_of(const struct batch *batch, size_t i,
+                                        enum dlock_status *status)
+{
+    const Pb__RangeResponse *answer = NULL;
+
+    *status = batch->statuses[0];
+    if (*status == DLOCK_OK)
+        *status = batch->statuses[batch->one_txn ? 1 : 1 + i];
+    if (*status != DLOCK_OK)
+        return NULL;
+    if (!batch->one_txn)
+        return (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&batch->elements[i].rpc, 0);
+    answer = etcd_txn_range_answer(
+        (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&batch->txn, 0), i);
+    *status = answer != NULL ? DLOCK_OK : DLOCK_PROTOCOL;
+    return answer;
+}
+
+/* What is left of the lease, in s; 0: it has ended. */
+static int64_t alive_of(const struct batch *batch, size_t i)
+{
+    const Pb__LeaseResponse *answer =
+        (const Pb__LeaseResponse *)(const void *)etcd_rpc_answer(&batch->alive, i);
+
+    return answer->id == batch->elements[i].slot->lease->id ? answer->ttl : 0;
+}
+
+/* The key as it was read; NULL: the element has its status. */
+static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
+{
+    struct element *element = &batch->elements[i];
+    struct dlock_lease_op *op = element->op;
+    struct etcd_lease *lease = element->slot->lease;
+    const Pb__RangeResponse *answer = read_of(batch, i, &op->status);
+    const Pb__KeyValue *kv = answer != NULL ? etcd_queue_find(answer, &element->keys) : NULL;
+
+    if (answer == NULL)
+        return NULL;
+    if (kv == NULL || kv->create_revision != element->slot->create_revision) {
+        op->status = lost(element->slot, batch->err);
+        return NULL;
+    }
+    if (kv->lease != lease->id || kv->mod_revision != element->slot->mod_revision) {
+        etcd_slot_doubt(element->slot);
+        op->status = dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                                "an earlier request changed the key meanwhile");
+        return NULL;
+    }
+    if (alive_of(batch, i) <= 0) {
+        op->status = lost(element->slot, batch->err);
+        return NULL;
+    }
+    lease->alive_ns = batch->sent_ns;
+    lease->ttl_ms = alive_of(batch, i) * MS_PER_S;
+    op->status = DLOCK_OK;
+    op->grant.lease_ms = etcd_slot_lease_ms(element->slot, op->req->ttl_ms);
+    if (!is_shared(element) && answer->count > 0 && answer->count < UINT32_MAX)
+        op->grant.waiters = (uint32_t)answer->count - 1;
+    return kv;
+}
+
+static void batch_judge(struct batch *batch)
+{
+    struct etcd_change *changes = calloc(batch->n, sizeof *changes);
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        struct element *element = &batch->elements[i];
+        const struct etcd_change change = {element->op, &element->keys, element_judge(batch, i)};
+
+        if (change.kv == NULL || !etcd_change_needed(batch->session, &change))
+            continue;
+        if (changes != NULL)
+            changes[count++] = change;
+        else if ((element->op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
+            element->op->status =
+                dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for renewals");
+    }
+    if (count > 0)
+        etcd_change_run(batch->session, changes, count, batch->deadline_ns, batch->err);
+    free(changes);
+}
+
+static void batch_run(struct batch *batch)
+{
+    batch->one_txn = batch->n > FEW;
+    if (fly(batch) != DLOCK_OK && batch->one_txn && batch->err->code == GRPC_NO_SPACE) {
+        requests_free(batch);
+        batch->one_txn = false;
+        (void)fly(batch);
+    }
+    batch_judge(batch);
+    requests_free(batch);
+}
+
+enum dlock_status etcd_renew(struct etcd_session *session, struct dlock_lease_op *const *ops,
+                             size_t n, int64_t deadline_ns, struct dlock_error *err)
+{
+    struct batch *batch = calloc(1, sizeof *batch);
+    struct element *elements = calloc(n < BATCH ? n : BATCH, sizeof *elements);
+    enum dlock_status status = DLOCK_OK;
+
+    if (batch == NULL || elements == NULL) {
+        status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for renewals");
+        n = 0;
+    }
+    for (size_t i = 0; i < n;) {
+        *batch = (struct batch){
+            .session = session, .elements = elements, .deadline_ns = deadline_ns, .err = err};
+        for (; i < n && batch->n < BATCH; i++) {
+            ops[i]->status = element_begin(batch, &elements[batch->n], ops[i]);
+            if (ops[i]->status == DLOCK_OK)
+                batch->n++;
+        }
+        if (batch->n > 0)
+            batch_run(batch);
+    }
+    free(elements);
+    free(batch);
+    return status;
+}

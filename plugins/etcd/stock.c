@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "stock.h"
+
+#include "lib/time.h"
+
+#include <stdlib.h>
+
+#define IDLE_MOST     256
+#define MS_PER_S      1000
+#define FRESH_PART(t) ((t)*2 / 3) /* of the ttl: an older lease is not given */
+
+bool etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints)
+{
+    stock->endpoints = endpoints;
+    return pthread_mutex_init(&stock->mutex, NULL) == 0;
+}
+
+void etcd_stock_fini(struct etcd_stock *stock)
+{
+    while (stock->idle != NULL) {
+        struct etcd_lease *lease = stock->idle;
+
+        stock->idle = lease->next;
+        free(lease);
+    }
+    (void)pthread_mutex_destroy(&stock->mutex);
+}
+
+int64_t etcd_stock_now(const struct etcd_stock *stock)
+{
+    const struct dlock_host *host = stock->endpoints->cluster.host;
+
+    return host->now_ns(host->ctx);
+}
+
+int64_t etcd_stock_least(struct etcd_stock *stock)
+{
+    int64_t least_ms = 0;
+
+    (void)pthread_mutex_lock(&stock->mutex);
+    least_ms = stock->least_ms;
+    (void)pthread_mutex_unlock(&stock->mutex);
+    return least_ms;
+}
+
+/* A later member may grant more; ttls that were promised before are kept then, too. */
+void etcd_stock_set_least(struct etcd_stock *stock, int64_t least_ms)
+{
+    (void)pthread_mutex_lock(&stock->mutex);
+    if (least_ms > stock->least_ms)
+        stock->least_ms = least_ms;
+    (void)pthread_mutex_unlock(&stock->mutex);
+}
+
+int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms)
+{
+    int64_t rounded_ms = (ttl_ms + MS_PER_S - 1) / MS_PER_S * MS_PER_S;
+    int64_t least_ms = etcd_stock_least(stock);
+
+    return rounded_ms > least_ms ? rounded_ms : least_ms;
+}
+
+/* Takes it out of the list; drops the leases that are too old. */
+static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, int64_t now_ns)
+{
+    struct etcd_lease **at = &stock->idle;
+
+    while (*at != NULL) {
+        struct etcd_lease *lease = *at;
+        bool old = now_ns - lease->alive_ns > FRESH_PART(lease->ttl_ms * DL_NS_PER_MS);
+
+        if (!old && lease->ttl_ms != ttl_ms) {
+            at = &lease->next;
+            continue;
+        }
+        *at = lease->next;
+        stock->count--;
+        if (!old)
+            return lease;
+        free(lease);
+    }
+    return NULL;
+}
+
+enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
+                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err)
+{
+    const int64_t rounded_ms = etcd_stock_round(stock, ttl_ms), now_ns = etcd_stock_now(stock);
+
+    (void)pthread_mutex_lock(&stock->mutex);
+    *out = find_locked(stock, rounded_ms, now_ns);
+    (void)pthread_mutex_unlock(&stock->mutex);
+    *fresh = *out == NULL;
+    return *fresh ? etcd_stock_grant(stock, rounded_ms, deadline_ns, out, err) : DLOCK_OK;
+}
+
+/* What the cluster granted goes to *lease. */
+static enum dlock_status granted(const struct etcd_rpc *rpc, struct etcd_lease *lease,
+                                 struct dlock_error *err)
+{
+    const Pb__LeaseGrantResponse *answer =
+        (const Pb__LeaseGrantResponse *)(const void *)etcd_rpc_answer(rpc, 0);
+
+    if (answer->id <= 0 || answer->ttl <= 0 || answer->ttl > INT64_MAX / DL_NS_PER_S)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0, "a lease without an id or a ttl");
+    lease->id = answer->id;
+    lease->ttl_ms = answer->ttl * MS_PER_S;
+    return DLOCK_OK;
+}
+
+enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
+                                   struct etcd_lease **out, struct dlock_error *err)
+{
+    Pb__LeaseGrantRequest request = PB__LEASE_GRANT_REQUEST__INIT;
+    struct etcd_lease *lease = calloc(1, sizeof *lease);
+    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    enum dlock_status status = DLOCK_NOMEM;
+
+    etcd_rpc_init(&rpc, ETCD_LEASE_GRANT, 1);
+    request.ttl = etcd_stock_round(stock, ttl_ms) / MS_PER_S;
+    if (lease == NULL || !etcd_rpc_add(&rpc, &request.base)) {
+        status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
+    } else {
+        lease->alive_ns = etcd_stock_now(stock);
+        status = etcd_exchange(stock->endpoints, rpcs, 1, false, deadline_ns, NULL, err);
+        if (status == DLOCK_OK)
+            status = granted(&rpc, lease, err);
+    }
+    etcd_rpc_fini(&rpc);
+    if (status == DLOCK_OK) {
+        *out = lease;
+        return DLOCK_OK;
+    }
+    free(lease);
+    *out = NULL;
+    return status;
+}
+
+struct etcd_lease *etcd_stock_adopt(int64_t id)
+{
+    struct etcd_lease *lease = calloc(1, sizeof *lease);
+
+    if (lease != NULL)
+        lease->id = id;
+    return lease;
+}
+
+void etcd_stock_put(struct etcd_stock *stock, struct etcd_lease *lease)
+{
+    bool full = false;
+
+    if (lease == NULL)
+        return;
+    (void)pthread_mutex_lock(&stock->mutex);
+    full = stock->count >= IDLE_MOST;
+    if (!full) {
+        lease->next = stock->idle;
+        stock->idle = lease;
+        stock->count++;
+    }
+    (void)pthread_mutex_unlock(&stock->mutex);
+    if (full)
+        free(lease);
+}
+
+void etcd_stock_drop(struct etcd_lease *lease)
+{
+    free(lease);
+}

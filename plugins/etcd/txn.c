@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "txn.h"
+
+ProtobufCBinaryData etcd_txn_bytes(const void *bytes, size_t len)
+{
+    union {
+        const void *from;
+        uint8_t *to;
+    } pointer = {.from = bytes}; /* a request is only read */
+
+    return (ProtobufCBinaryData){.len = len, .data = pointer.to};
+}
+
+static void init(struct etcd_txn *txn)
+{
+    static const Pb__TxnRequest request = PB__TXN_REQUEST__INIT;
+    static const Pb__Compare compare = PB__COMPARE__INIT;
+
+    txn->request = request;
+    txn->compare = compare;
+    txn->then.count = 0;
+    txn->otherwise.count = 0;
+}
+
+static void if_created(struct etcd_txn *txn, const struct etcd_keys *keys, size_t len)
+{
+    init(txn);
+    txn->compare.result = PB__COMPARE__RESULT__EQUAL;
+    txn->compare.target = PB__COMPARE__TARGET__CREATE;
+    txn->compare.key = etcd_txn_bytes(keys->key, len);
+    txn->compare.of_case = PB__COMPARE__OF_CREATE_REVISION;
+    txn->compare.create_revision = 0;
+}
+
+void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys)
+{
+    if_created(txn, keys, keys->dir_len);
+    txn->compare.range_end = etcd_txn_bytes(keys->end, keys->dir_len);
+}
+
+void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys)
+{
+    if_created(txn, keys, keys->key_len);
+}
+
+void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t mod_revision)
+{
+    if_created(txn, keys, keys->key_len);
+    txn->compare.target = PB__COMPARE__TARGET__MOD;
+    txn->compare.of_case = PB__COMPARE__OF_MOD_REVISION;
+    txn->compare.mod_revision = mod_revision;
+}
+
+static Pb__RequestOp *next(struct etcd_ops *ops, Pb__RequestOp__OfCase what)
+{
+    static const Pb__RequestOp init = PB__REQUEST_OP__INIT;
+    Pb__RequestOp *op = &ops->ops[ops->count];
+
+    *op = init;
+    op->of_case = what;
+    ops->list[ops->count++] = op;
+    return op;
+}
+
+void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void *value,
+                  size_t value_len, int64_t lease_id)
+{
+    static const Pb__PutRequest put = PB__PUT_REQUEST__INIT;
+
+    ops->put = put;
+    ops->put.key = etcd_txn_bytes(keys->key, keys->key_len);
+    ops->put.value = etcd_txn_bytes(value, value_len);
+    ops->put.lease = lease_id;
+    next(ops, PB__REQUEST_OP__OF_PUT)->put = &ops->put;
+}
+
+Pb__RangeRequest *etcd_txn_range(struct etcd_ops *ops)
+{
+    static const Pb__RangeRequest init = PB__RANGE_REQUEST__INIT;
+    Pb__RangeRequest *range = &ops->ranges[ops->count];
+
+    *range = init;
+    next(ops, PB__REQUEST_OP__OF_RANGE)->range = range;
+    return range;
+}
+
+void etcd_txn_nested(struct etcd_ops *ops, struct etcd_txn *inner)
+{
+    (void)etcd_txn_request(inner);
+    next(ops, PB__REQUEST_OP__OF_TXN)->txn = &inner->request;
+}
+
+const ProtobufCMessage *etcd_txn_request(struct etcd_txn *txn)
+{
+    txn->compares[0] = &txn->compare;
+    txn->request.n_compare = 1;
+    txn->request.compare = txn->compares;
+    txn->request.n_success = txn->then.count;
+    txn->request.success = txn->then.list;
+    txn->request.n_failure = txn->otherwise.count;
+    txn->request.failure = txn->otherwise.list;
+    return &txn->request.base;
+}
+
+static const Pb__ResponseOp *operation(const Pb__TxnResponse *answer, size_t i,
+                                       Pb__ResponseOp__OfCase what)
+{
+    const Pb__ResponseOp *op = i < answer->n_responses ? answer->responses[i] : NULL;
+
+    return op != NULL && op->of_case == what ? op : NULL;
+}
+
+const Pb__RangeResponse *etcd_txn_range_answer(const Pb__TxnResponse *answer, size_t i)
+{
+    const Pb__ResponseOp *op = operation(answer, i, PB__RESPONSE_OP__OF_RANGE);
+
+    return op != NULL ? op->range : NULL;
+}
+
+const Pb__TxnResponse *etcd_txn_nested_answer(const Pb__TxnResponse *answer, size_t i)
+{
+    const Pb__ResponseOp *op = operation(answer, i, PB__RESPONSE_OP__OF_TXN);
+
+    return op != NULL ? op->txn : NULL;
+}

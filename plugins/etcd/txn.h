@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * txn.h - a transaction of etcd with one condition and few operations: its messages, which point
+ * into the memory of the caller. Pure.
+ */
+#ifndef ETCD_TXN_H
+#define ETCD_TXN_H
+
+#include "etcd.pb-c.h"
+#include "keys.h"
+
+#define ETCD_OPS_MOST 4
+
+/* The operations of one branch. */
+struct etcd_ops {
+    size_t count;
+    Pb__RequestOp ops[ETCD_OPS_MOST], *list[ETCD_OPS_MOST];
+    Pb__PutRequest put;
+    Pb__RangeRequest ranges[ETCD_OPS_MOST];
+};
+
+/* Must not move. */
+struct etcd_txn {
+    Pb__TxnRequest request;
+    Pb__Compare compare, *compares[1];
+    struct etcd_ops then, otherwise;
+};
+
+/* The condition: the name has no key; no key of this token; the key is as it was. */
+void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys);
+void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys);
+void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys,
+                           int64_t mod_revision);
+
+/* Once a branch. */
+void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void *value,
+                  size_t value_len, int64_t lease_id);
+Pb__RangeRequest *etcd_txn_range(struct etcd_ops *ops);
+void etcd_txn_nested(struct etcd_ops *ops, struct etcd_txn *inner);
+
+/* After the last operation: what to send. */
+const ProtobufCMessage *etcd_txn_request(struct etcd_txn *txn);
+
+/* Operation i of an answer; NULL: it is not of that kind. */
+const Pb__RangeResponse *etcd_txn_range_answer(const Pb__TxnResponse *answer, size_t i);
+const Pb__TxnResponse *etcd_txn_nested_answer(const Pb__TxnResponse *answer, size_t i);
+
+ProtobufCBinaryData etcd_txn_bytes(const void *bytes, size_t len);
+
+#endif
