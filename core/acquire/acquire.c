@@ -43,11 +43,13 @@ static enum dlock_status acquire_begin_locked(struct acquire *a, enum dlock_mode
     struct dlock *lock = a->lock;
     struct dlock_client *client = a->client;
     struct dlock_error *err = a->err;
+    enum dlock_status status;
 
     if (client->shutdown)
         return dl_error(err, DLOCK_CLOSED, "the client is shut down");
-    if (dl_handle_supported(lock, mode, err) != DLOCK_OK)
-        return DLOCK_UNSUPPORTED;
+    status = dl_handle_supported(lock, mode, err);
+    if (status != DLOCK_OK)
+        return status;
     if (lock->phase != DL_PHASE_IDLE)
         return dl_error(err, DLOCK_ALREADY, "another thread is using this handle");
     switch (dl_lease_state(&lock->lease, a->now_ns)) {
@@ -63,7 +65,6 @@ static enum dlock_status acquire_begin_locked(struct acquire *a, enum dlock_mode
     lock->phase = DL_PHASE_ACQUIRING;
     client->acquiring++;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->options->ttl_ms; /* the renewer reads the ttl of any handle */
     lock->waiting = &a->waiting;
     if (lock->canceled)
         a->waiting.cancel = DLOCK_CANCELED;
@@ -72,17 +73,20 @@ static enum dlock_status acquire_begin_locked(struct acquire *a, enum dlock_mode
     return DLOCK_OK;
 }
 
-/* Sets a new token and empties the slot, unless the attempt goes on. */
+/* Sets a new token and empties the slot, unless the attempt goes on. A session was taken for it,
+ * which may have told of other ttls. */
 static enum dlock_status request_begin(struct acquire *a)
 {
     unsigned char token[DLOCK_TOKEN_SIZE];
 
     if (a->begun)
         return DLOCK_OK;
+    if (dl_ttl_grid_judge(&a->client->pool.ttls, a->lock->options->ttl_ms, a->err) != DLOCK_OK)
+        return DLOCK_CONFIG;
     if (a->client->host.random(token, sizeof token) != 0)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
     (void)pthread_mutex_lock(&a->client->mutex); /* dlock_token may be reading */
-    dl_claim_begin_locked(a->client, a->lock->claim, token);
+    dl_handle_begin_claim_locked(a->lock, token);
     (void)pthread_mutex_unlock(&a->client->mutex);
     a->begun = true;
     return DLOCK_OK;
@@ -252,7 +256,7 @@ static struct dl_acquire_fsm_rules rules_of(const struct dlock *lock, bool wait)
 
     return (struct dl_acquire_fsm_rules){
         .connected = dl_session_pool_first(&client->pool) != NULL,
-        .op_timeout_ns = lock->options->op_timeout_ms * DL_NS_PER_MS,
+        .op_timeout_ns = dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS,
         .poll_max_ns = lock->options->poll_max_ms * DL_NS_PER_MS,
         .wait = wait,
         .native = dl_client_has(client, DLOCK_CAP_NATIVE_WAIT),

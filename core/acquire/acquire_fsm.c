@@ -105,6 +105,8 @@ void dl_acquire_fsm_connected(struct dl_acquire_fsm *attempt, int64_t now_ns,
 {
     attempt->rules = *rules;
     attempt->failures = 0;
+    if (!rules->wait) /* op_timeout may be longer than it was */
+        attempt->deadline_ns = attempt->start_ns + rules->op_timeout_ns;
     go_try(attempt, now_ns);
 }
 

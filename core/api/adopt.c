@@ -75,6 +75,8 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
 
     if (status == DLOCK_OK) /* a lazy client knows its store only now */
         status = adopt_supported(lock, err);
+    if (status == DLOCK_OK)
+        status = dl_ttl_grid_judge(&lock->client->pool.ttls, lock->options->ttl_ms, err);
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
     if (status == DLOCK_OK && lock->options->must_fence && found->fence == 0 &&
@@ -90,8 +92,7 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, enum dloc
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable = false;
     lock->claim->req.mode = mode;
-    lock->claim->req.ttl_ms = lock->options->ttl_ms;
-    dl_claim_begin_locked(client, lock->claim, token);
+    dl_handle_begin_claim_locked(lock, token);
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -103,8 +104,8 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
     enum dlock_status status;
 
     *until_ns = now_ns;
-    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, lock->options->op_timeout_ms), lease_ms,
-                            until_ns, err);
+    status = dl_renew_first(lock, dl_clock_after_ms(now_ns, dl_handle_op_timeout_ms(lock)),
+                            lease_ms, until_ns, err);
     if (status == DLOCK_LOST)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
     if (status == DLOCK_OK &&

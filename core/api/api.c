@@ -95,6 +95,17 @@ uint32_t dlock_client_caps(struct dlock_client *client)
     return client_usable(client) ? dl_session_pool_caps(&client->pool) : 0;
 }
 
+int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)
+{
+    if (!client_usable(client))
+        return 0;
+    if (ttl_ms == 0)
+        ttl_ms = client->store->settings.ttl_ms;
+    if (ttl_ms < DL_TTL_MIN_MS || ttl_ms > DL_TTL_MAX_MS)
+        return 0;
+    return dl_ttl_grid_round(&client->pool.ttls, ttl_ms);
+}
+
 const char *dlock_client_uri(struct dlock_client *client)
 {
     return client == NULL ? "" : client->store->uri;

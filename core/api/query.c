@@ -71,9 +71,11 @@ static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query
 }
 
 /* A probe may open a connection. */
-static int64_t query_timeout_ms(const struct dl_settings *settings, enum query_kind kind)
+static int64_t query_timeout_ms(const struct dlock_client *client, enum query_kind kind)
 {
-    int64_t timeout_ms = dl_settings_op_timeout_ms(settings);
+    const struct dl_settings *settings = &client->store->settings;
+    int64_t timeout_ms = dl_settings_op_timeout_ms(settings->op_timeout_ms,
+                                                   dl_client_ttl_ms(client, settings->ttl_ms));
 
     if (kind == QUERY_PROBE && timeout_ms < settings->connect_timeout_ms)
         return settings->connect_timeout_ms;
@@ -84,7 +86,7 @@ static int64_t query_timeout_ms(const struct dl_settings *settings, enum query_k
 static enum dlock_status query_run(struct dlock_client *client, struct query *query,
                                    struct dlock_error *err)
 {
-    int64_t timeout_ms = query_timeout_ms(&client->store->settings, query->kind);
+    int64_t timeout_ms = query_timeout_ms(client, query->kind);
     int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), timeout_ms);
     enum dlock_status status = dl_client_call_begin(client, err);
 
@@ -134,16 +136,31 @@ enum dlock_status dl_query_break(struct dlock_client *client, const void *name, 
     return query_run(client, &query, err);
 }
 
+/* What no plugin reports as a check of its own: which ttls the store gives. */
+static void ttls_report(const struct dlock_client *client, dlock_check_fn *fn, void *arg)
+{
+    char text[DL_TTL_GRID_TEXT];
+    struct dlock_check check = {.struct_size = sizeof check, .name = "ttl", .found = text};
+
+    dl_ttl_grid_text(&client->pool.ttls, text);
+    if (text[0] != '\0' && fn != NULL)
+        fn(arg, &check);
+}
+
 enum dlock_status dl_query_probe(struct dlock_client *client, dlock_check_fn *fn, void *arg,
                                  struct dlock_error *err)
 {
     struct query query = {.kind = QUERY_PROBE, .check_fn = fn, .arg = arg};
     enum dlock_status status = query_run(client, &query, err);
 
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK) {
         dl_session_pool_caps_limit(&client->pool, query.found.caps);
-    else if (status == DLOCK_CONFIG)
+        dl_ttl_grid_narrow(&client->pool.ttls, &query.found);
+    } else if (status == DLOCK_CONFIG) {
         dl_session_pool_caps_limit(&client->pool, 0);
+    }
+    if (status == DLOCK_OK || status == DLOCK_UNSUPPORTED)
+        ttls_report(client, fn, arg);
     if (status == DLOCK_OK || status == DLOCK_CONFIG)
         atomic_store(&client->unfit, status == DLOCK_CONFIG);
     return status;

@@ -59,6 +59,15 @@ static inline bool dl_client_has(const struct dlock_client *client, uint32_t cap
     return first != NULL && (first->caps & cap) != 0;
 }
 
+/* The ttl that is used in place of ttl_ms: rounded up to the store's grid, as far as it is known. A
+ * ttl that the store refuses stays as it is. */
+static inline int64_t dl_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)
+{
+    int64_t rounded_ms = dl_ttl_grid_round(&client->pool.ttls, ttl_ms);
+
+    return rounded_ms != 0 ? rounded_ms : ttl_ms;
+}
+
 static inline bool dl_client_forked(const struct dlock_client *client)
 {
     return dl_fork_differs(client->generation) != 0;

@@ -13,7 +13,7 @@ static struct dl_lock_options options_of(const struct dl_settings *settings)
         .refs = 1,
         .ttl_ms = settings->ttl_ms,
         .wait_ms = settings->wait_ms,
-        .op_timeout_ms = dl_settings_op_timeout_ms(settings),
+        .op_timeout_ms = settings->op_timeout_ms,
         .poll_max_ms = settings->poll_max_ms,
         .max_hold_ms = settings->max_hold_ms,
         .handoff = (uint32_t)settings->handoff,

@@ -2,6 +2,9 @@
 /*
  * lock_options.h - the options of a handle, resolved. Handles that are made one after the other
  * with the same options share them. Constant; the client's mutex guards the count.
+ *
+ * ttl_ms and op_timeout_ms are what was asked for: what the store makes of them is known only once
+ * a session is open (dl_handle_ttl_ms, dl_handle_op_timeout_ms).
  */
 #ifndef DL_LOCK_OPTIONS_H
 #define DL_LOCK_OPTIONS_H
@@ -10,7 +13,8 @@
 
 struct dl_lock_options {
     size_t refs;
-    int64_t ttl_ms, wait_ms, op_timeout_ms, poll_max_ms, max_hold_ms;
+    int64_t ttl_ms, wait_ms, poll_max_ms, max_hold_ms;
+    int64_t op_timeout_ms; /* 0: follows the ttl */
     uint32_t handoff;
     bool renew, must_fence, recursive, in_queue;
     const char *label_text; /* the end of label, as the application gave it */

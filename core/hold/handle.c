@@ -37,10 +37,27 @@ void dl_handle_move_to_tail_locked(struct dlock *lock)
     dl_handle_link_locked(lock);
 }
 
+int64_t dl_handle_ttl_ms(const struct dlock *lock)
+{
+    return dl_client_ttl_ms(lock->client, lock->options->ttl_ms);
+}
+
+int64_t dl_handle_op_timeout_ms(const struct dlock *lock)
+{
+    return dl_settings_op_timeout_ms(lock->options->op_timeout_ms, dl_handle_ttl_ms(lock));
+}
+
 void dl_handle_mark_claim(struct dlock *lock)
 {
     lock->claim->req.label = lock->options->label;
-    lock->claim->req.op_timeout_ms = lock->options->op_timeout_ms;
+    lock->claim->req.op_timeout_ms = dl_handle_op_timeout_ms(lock);
+}
+
+void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE])
+{
+    dl_handle_mark_claim(lock);
+    lock->claim->req.ttl_ms = dl_handle_ttl_ms(lock);
+    dl_claim_begin_locked(lock->client, lock->claim, token);
 }
 
 enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
@@ -52,7 +69,7 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
     if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
-    return DLOCK_OK;
+    return dl_ttl_grid_judge(&lock->client->pool.ttls, lock->options->ttl_ms, err);
 }
 
 void dl_handle_changed_locked(struct dlock *lock)

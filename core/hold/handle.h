@@ -81,13 +81,22 @@ static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waite
     return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, waiter));
 }
 
-/* Whether the store can do what the handle and the mode need: OK or UNSUPPORTED. Before the first
- * session the capabilities of the plugin count. */
+/* Whether the store can do what the handle and the mode need: OK, UNSUPPORTED, or CONFIG for a ttl
+ * that is too long. Before the first session the capabilities of the plugin count, and any ttl is
+ * OK. */
 enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
                                       struct dlock_error *err);
 
-/* Sets the members of the claim that come from the handle's options. */
+/* The ttl of the handle's leases, and the bound of an exchange about them: what the options ask for
+ * and the store can give. Both may become longer when a session is opened. */
+int64_t dl_handle_ttl_ms(const struct dlock *lock);
+int64_t dl_handle_op_timeout_ms(const struct dlock *lock);
+
+/* Sets the members of the claim that come from the handle's options, but not the ttl. */
 void dl_handle_mark_claim(struct dlock *lock);
+
+/* Begins a new attempt with this token, and with the ttl that the store gives now. */
+void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE]);
 
 /* Adds the handle to the list of its client, at the tail; removes it; moves it to the tail. */
 void dl_handle_link_locked(struct dlock *lock);

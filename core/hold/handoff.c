@@ -55,7 +55,7 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     struct dl_handoff_input input;
 
     if (to == NULL || lock->renewer_busy || claim->token_exported ||
-        claim->req.mode != DLOCK_EXCLUSIVE || claim->req.ttl_ms != to->options->ttl_ms ||
+        claim->req.mode != DLOCK_EXCLUSIVE || claim->req.ttl_ms != dl_handle_ttl_ms(to) ||
         (to->options->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_HELD)

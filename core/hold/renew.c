@@ -13,6 +13,7 @@ void dl_renew_prepare_locked(struct dlock *lock)
 
     req->flags = lock->downgrading ? DLOCK_REQ_DOWNGRADE : 0;
     req->deadline_ns = dl_lease_until_ns(&lock->lease); /* [REN-5] */
+    req->ttl_ms = dl_client_ttl_ms(lock->client, req->ttl_ms);
 }
 
 /* Returns the time of sending; the answer is in *op. */
@@ -56,7 +57,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
     enum dlock_status status;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), lock->options->op_timeout_ms);
+    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), dl_handle_op_timeout_ms(lock));
     int64_t sent_ns, now_ns;
     bool stale;
 
@@ -114,13 +115,16 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
 
 enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
 {
+    struct dlock_client *client = lock->client;
     enum dlock_status status;
 
-    (void)pthread_mutex_lock(&lock->client->mutex);
+    if (ttl_ms != 0 && dl_ttl_grid_judge(&client->pool.ttls, ttl_ms, err) != DLOCK_OK)
+        return DLOCK_CONFIG;
+    (void)pthread_mutex_lock(&client->mutex);
     status = renew_begin_locked(lock, err);
     if (status == DLOCK_OK && ttl_ms != 0)
-        lock->claim->req.ttl_ms = ttl_ms;
-    (void)pthread_mutex_unlock(&lock->client->mutex);
+        lock->claim->req.ttl_ms = ttl_ms; /* rounded when it is sent */
+    (void)pthread_mutex_unlock(&client->mutex);
     return status == DLOCK_OK ? renew_run(lock, err) : status;
 }
 

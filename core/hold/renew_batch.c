@@ -27,7 +27,7 @@ static struct dlock *end_lock(struct dl_due *end)
 
 static int64_t renewal_exchange_ns(const struct dlock *lock)
 {
-    return dl_renewal_exchange_ns(&lock->renewal, lock->options->op_timeout_ms * DL_NS_PER_MS);
+    return dl_renewal_exchange_ns(&lock->renewal, dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS);
 }
 
 /* Ends renewer_busy of the batch: a callback may wait for any handle. */

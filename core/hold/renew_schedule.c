@@ -76,7 +76,7 @@ void dl_renew_schedule_remove_locked(struct dlock *lock)
 void dl_renew_schedule_limit_locked(const struct dlock *lock)
 {
     struct dl_renewer *renewer = lock->client->renewer;
-    int64_t most_ns = dl_later(lock->options->ttl_ms * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
+    int64_t most_ns = dl_later(dl_handle_ttl_ms(lock) * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
 
     if (lock->end.heap_index != 0)
         most_ns = dl_earlier(most_ns, dl_renewal_io_limit_ns(&lock->renewal));

@@ -131,7 +131,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     struct dlock_client *client = lock->client;
     int64_t now_ns = dl_client_now(client);
     int64_t deadline_ns =
-        dl_earlier(until_ns, dl_clock_after_ms(now_ns, lock->options->op_timeout_ms));
+        dl_earlier(until_ns, dl_clock_after_ms(now_ns, dl_handle_op_timeout_ms(lock)));
     bool asks = until_ns > now_ns;
     enum dlock_status status;
     enum ending ending = unlock_begin_locked(lock, whole, &now_ns, &status, err);

@@ -228,12 +228,12 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
     return status;
 }
 
-int64_t dl_settings_op_timeout_ms(const struct dl_settings *settings)
+int64_t dl_settings_op_timeout_ms(int64_t op_timeout_ms, int64_t ttl_ms)
 {
-    int64_t timeout_ms = settings->ttl_ms / 4;
+    int64_t timeout_ms = ttl_ms / 4;
 
-    if (settings->op_timeout_ms != 0)
-        return settings->op_timeout_ms;
+    if (op_timeout_ms != 0)
+        return op_timeout_ms;
     if (timeout_ms > 2000)
         return 2000;
     return timeout_ms;

@@ -61,7 +61,8 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
                                        const struct dlock_options *options, struct dl_settings *out,
                                        struct dlock_error *err);
 
-/* The bound of one exchange: op_timeout_ms, or min(ttl/4, 2 s) but at least 10 ms. */
-int64_t dl_settings_op_timeout_ms(const struct dl_settings *settings);
+/* The bound of one exchange for leases of ttl_ms: op_timeout_ms, or min(ttl/4, 2 s) if that is 0.
+ */
+int64_t dl_settings_op_timeout_ms(int64_t op_timeout_ms, int64_t ttl_ms);
 
 #endif

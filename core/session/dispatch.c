@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/dispatch.h"
+#include "session/ttl_grid.h"
 #include "sys/error.h"
 
 #include <stdio.h>
@@ -47,6 +48,22 @@ static void caps_text(char *out, size_t size, uint32_t caps)
             used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
 }
 
+/* A plugin of ABI 2.0 does not know the grid, and may say that its structure is shorter. */
+static enum dlock_status ttls_check(const struct dl_plugin *plugin, const char *slot,
+                                    struct dlock_session_info *info, struct dlock_error *err)
+{
+    if (!DLOCK_HAS(info, ttl_step_ms))
+        info->ttl_least_ms = info->ttl_most_ms = info->ttl_step_ms = 0;
+    info->struct_size = sizeof *info;
+    if (!dl_ttl_grid_valid(info))
+        return dl_error(err, DLOCK_INTERNAL,
+                        "plugin %s: %s reports ttls that none fits: at least %lld ms, at most %lld "
+                        "ms, in steps of %lld ms",
+                        plugin->name, slot, (long long)info->ttl_least_ms,
+                        (long long)info->ttl_most_ms, (long long)info->ttl_step_ms);
+    return DLOCK_OK;
+}
+
 static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
@@ -62,7 +79,7 @@ static enum dlock_status info_check(const struct dl_plugin *plugin, const char *
                         plugin->name, slot, text);
     info->server[sizeof info->server - 1] = '\0';
     info->endpoint[sizeof info->endpoint - 1] = '\0';
-    return DLOCK_OK;
+    return ttls_check(plugin, slot, info, err);
 }
 
 enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,

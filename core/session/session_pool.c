@@ -110,6 +110,7 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
         pool->host->session_made(pool->host->session_arg);
     (void)pthread_mutex_lock(&pool->mutex);
     pool->info = info;
+    dl_ttl_grid_narrow(&pool->ttls, &info); /* before `connected` says that it is known */
     if (!atomic_load(&pool->connected)) {
         pool->first = info;
         atomic_store(&pool->connected, true);

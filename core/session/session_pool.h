@@ -20,6 +20,7 @@
 #define DL_SESSION_POOL_H
 
 #include "load/abi.h"
+#include "session/ttl_grid.h"
 #include "session/wait_fifo.h"
 #include "sys/host.h"
 
@@ -69,6 +70,7 @@ struct dl_pool {
         info; /* of the session opened last; before the first: what the plugin can do */
     struct dlock_session_info first; /* of the first session, constant once `connected` is set */
     _Atomic bool connected;
+    struct dl_ttl_grid ttls; /* of all sessions and probes so far */
 };
 
 /* 0, or NOMEM. connections >= 2. */

@@ -211,6 +211,11 @@ DLOCK_API void dlock_client_close(struct dlock_client *client);
  * (open=lazy): the most that the plugin can give. */
 DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
 
+/* The ttl that a lock gets if ttl_ms (0: the client's) is asked for. A store may have a least ttl,
+ * or whole seconds only; each ttl is rounded up. 0: longer than the store gives, or not 50 ms to 7
+ * days. Before the first connection (open=lazy): ttl_ms. Later answers are never shorter. */
+DLOCK_API int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms);
+
 /* The URI, valid until close. *** stands for each secret, and a relative path is made absolute. A
  * URI with *** in it opens no store: DLOCK_INVALID. */
 DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
@@ -243,7 +248,7 @@ DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice
  * options: may be NULL.
  * out: set with DLOCK_OK only. Free the handle with dlock_free.
  *
- * DLOCK_INVALID, DLOCK_UNSUPPORTED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_NOMEM.
+ * DLOCK_INVALID, DLOCK_UNSUPPORTED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_NOMEM, DLOCK_CONFIG (ttl).
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, const void *name,
                                                  size_t name_len,
@@ -355,8 +360,8 @@ DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error 
  *
  * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too.
  *
- * DLOCK_OK; DLOCK_LOST; DLOCK_NOT_HELD; DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and others: the old
- * validity stands.
+ * DLOCK_OK; DLOCK_LOST; DLOCK_NOT_HELD; DLOCK_UNKNOWN, DLOCK_UNAVAILABLE, DLOCK_CONFIG (longer than
+ * the store gives) and others: the old validity stands.
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms,
                                                    struct dlock_error *err);

@@ -66,7 +66,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; any is accepted */
+#define DLOCK_PLUGIN_ABI_MINOR 1u          /* counts appended members; any is accepted */
 #define DLOCK_TOKEN_SIZE       16
 
 /*
@@ -207,6 +207,17 @@ struct dlock_session_info {
     uint32_t caps;     /* in force here; a subset of the descriptor's */
     char server[64];   /* "SQLite 3.40.1" */
     char endpoint[64]; /* host:port or path, for messages; no secret */
+    /* ABI 2.0 ends here. A plugin writes the rest only if DLOCK_HAS(info, ttl_step_ms). */
+    /*
+     * [TTL-1] The ttls that the store can give: multiples of ttl_step_ms from ttl_least_ms to
+     *         ttl_most_ms. 0: no limit; ttl_step_ms 0: steps of 1 ms. Core rounds each ttl up
+     *         before it sends it, and refuses a ttl above the greatest one (CONFIG).
+     * [TTL-2] Core goes by the narrowest of what all sessions of a client reported. A request that
+     *         began before the last report may still have a ttl from before. For such a ttl, and
+     *         for a core of ABI 2.0, which rounds nothing, the store may keep a longer lease;
+     *         lease_ms is at most ttl_ms as always.
+     */
+    int64_t ttl_least_ms, ttl_most_ms, ttl_step_ms;
 };
 
 struct dlock_backend_ops {
@@ -397,7 +408,7 @@ struct dlock_backend_ops {
     enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
-    /* ---- ABI 2.0 ends here. Append below; never reorder, never reuse. ---- */
+    /* ---- ABI 2.1 ends here. Append below; never reorder, never reuse. ---- */
 };
 
 struct dlock_plugin {

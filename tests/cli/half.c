@@ -2,7 +2,7 @@
 /*
  * A plugin whose list breaks off after two names, as that of a store with too many of them, and
  * whose locks are given to everybody, without fencing tokens. A store with a path does not exist
- * until it is made.
+ * until it is made. Leases are whole seconds, from two to sixty.
  */
 #include <dlock/plugin.h>
 
@@ -16,6 +16,9 @@ static enum dlock_status half_open(void *self, const struct dlock_host *host,
     info->caps = 0;
     (void)snprintf(info->server, sizeof info->server, "half");
     (void)snprintf(info->endpoint, sizeof info->endpoint, "here");
+    info->ttl_least_ms = 2000;
+    info->ttl_most_ms = 60000;
+    info->ttl_step_ms = 1000;
     return DLOCK_OK;
 }
 

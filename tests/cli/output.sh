@@ -236,6 +236,19 @@ doctor() {
     one_line "$PWD"
 }
 
+ttls_of_the_store() {
+    exits 0 "$dlock" doctor -u memory://x
+    grep -q 'ttl: ' out && die "every ttl is worth no line"
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    exits 0 "$dlock" -u half: doctor
+    grep -qx 'check      ttl: whole seconds, at least 2 s, at most 60 s' out || die "$(cat out)"
+    exits 0 "$dlock" -u half: doctor --strict
+    exits 0 "$dlock" -u half: run --ttl 50ms x -- true
+    exits 78 "$dlock" -u half: run --ttl 61s x -- touch ran
+    one_line 'a ttl of 61 s is longer than the store gives \(whole seconds, at least 2 s, at most 60 s\)'
+    [ ! -e ran ]
+}
+
 missing_plugin() {
     exits 64 "$dlock" -u foo://x run x -- true
     one_line "unknown scheme 'foo'"
@@ -403,6 +416,7 @@ shows "list: what was seen before the store failed, and what to do" list_that_en
 shows "break: by owner, without a terminal only with --yes, 1 when there is nothing" break_by_owner
 shows "backends: what loads, what does not and why" backends_good_and_bad
 shows "doctor: what is in force, what was found and what to do (C16)" doctor
+shows "the ttls of the store: a line of doctor, and 78 for one that is too long (C2)" ttls_of_the_store
 shows "a missing plugin is 69, an unknown scheme 64, a broken plugin 69" missing_plugin
 shows "a store that is none: 69 or 78, with its path" bad_stores
 shows "without a URI: the store of this user, which -v names" default_store

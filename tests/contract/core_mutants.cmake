@@ -45,7 +45,7 @@ dlt_add_core_mutant(hands_on_though_told_not_to hold/handoff.c handoff_lets_othe
 dlt_add_core_mutant(hands_on_for_long_in_a_crowd hold/handoff.c handoff_lets_others_in
   "input->contended_since_ns != DL_NEVER &&" "input->contended_since_ns == 0 &&")
 dlt_add_core_mutant(hands_on_another_ttl hold/handoff.c handoff_between_ttls
-  "claim->req.ttl_ms != to->options->ttl_ms ||" "claim->req.ttl_ms == 0 ||")
+  "claim->req.ttl_ms != dl_handle_ttl_ms(to) ||" "claim->req.ttl_ms == 0 ||")
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver hold/handoff.c handoff_then_loss

@@ -221,12 +221,8 @@ Test(settings, struct_of_a_newer_caller)
 
 Test(settings, op_timeout)
 {
-    base.ttl_ms = 30000;
-    cr_expect_eq(dl_settings_op_timeout_ms(&base), 2000);
-    base.ttl_ms = 4000;
-    cr_expect_eq(dl_settings_op_timeout_ms(&base), 1000);
-    base.ttl_ms = 50; /* the least there is */
-    cr_expect_eq(dl_settings_op_timeout_ms(&base), 12);
-    base.op_timeout_ms = 70;
-    cr_expect_eq(dl_settings_op_timeout_ms(&base), 70);
+    cr_expect_eq(dl_settings_op_timeout_ms(0, 30000), 2000);
+    cr_expect_eq(dl_settings_op_timeout_ms(0, 4000), 1000);
+    cr_expect_eq(dl_settings_op_timeout_ms(0, 50), 12, "the least there is");
+    cr_expect_eq(dl_settings_op_timeout_ms(70, 50), 70);
 }

@@ -56,6 +56,25 @@ enum dlock_status sim_slot_leave(struct sim_session *session, enum dlock_status 
                       dlock_status_name((int)status));
 }
 
+void sim_ttls_fill(struct dlock_session_info *info)
+{
+    if (!sim_world.profile->grid)
+        return;
+    info->ttl_least_ms = sim_world.choice.ttl_ms / 2;
+    info->ttl_most_ms = sim_world.choice.ttl_ms;
+    info->ttl_step_ms = sim_world.choice.ttl_ms / 4;
+}
+
+/* [TTL-1] Core rounds what the store cannot give. */
+static void ttl_check(int64_t ttl_ms)
+{
+    int64_t most_ms = sim_world.choice.ttl_ms;
+
+    if (sim_world.profile->grid &&
+        (ttl_ms < most_ms / 2 || ttl_ms > most_ms || ttl_ms % (most_ms / 4) != 0))
+        sim_set_misuse("[TTL-1] a request has a ttl that the store does not give");
+}
+
 void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_session *session,
                   const struct dlock_request *req)
 {
@@ -69,6 +88,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
     ask->mode = req->mode;
     ask->flags = req->flags;
     ask->ttl_ms = req->ttl_ms;
+    ttl_check(req->ttl_ms);
     memcpy(ask->token, req->token, sizeof ask->token);
 }
 
@@ -98,6 +118,7 @@ static enum dlock_status slot_open(void *self, const struct dlock_host *host,
         .id = ++sim_world.last_session, .open = true, .next = sim_self_process()->sessions};
     sim_self_process()->sessions = session;
     info->caps = sim_plugin()->caps;
+    sim_ttls_fill(info);
     return DLOCK_OK;
 }
 

@@ -90,6 +90,10 @@ dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acq
   "deadline_ns = *now_ns + attempt->rules.op_timeout_ns")
 dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
   "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
+dlt_add_sim_defect(asks_for_any_ttl grid any 20 TTL-1 core/hold/handle.c
+  "return dl_client_ttl_ms(lock->client, lock->options->ttl_ms);" "return lock->options->ttl_ms;")
+dlt_add_sim_defect(renews_for_any_ttl grid any 20 TTL-1 core/hold/renew.c
+  "req->ttl_ms = dl_client_ttl_ms(lock->client, req->ttl_ms);" "")
 
 # ---- the server ----
 

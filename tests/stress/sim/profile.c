@@ -3,13 +3,14 @@
 
 /* clang-format off */
 const struct sim_profile sim_profiles[] = {
-    /* name          lose   late    slow  refuse  max_hold  stall   cut  stop  kill close */
-    {"calm",            0,     0,      0,      0,        0,     0,    0,    0,    0,    0},
-    {"lossy",       15000, 15000,  50000,   5000,   100000,     3, 2000,    0,    0,    0},
-    {"storm",      100000, 100000, 100000,  20000,   100000,     3, 1000,    0,    0,    0},
-    {"pauses",          0,  3000,      0,      0,   100000,     3,    0,  300,    0,    0},
-    {"deaths",          0,     0,      0,      0,   100000,     3,    0,    0,  500, 1500},
-    {"everything",   8000,  8000,  20000,   3000,   100000,     3, 4000, 1000, 1500, 4000},
+    /* name          lose   late    slow  refuse  max_hold  stall   cut  stop  kill close  grid */
+    {"calm",            0,     0,      0,      0,        0,     0,    0,    0,    0,    0, false},
+    {"lossy",       15000, 15000,  50000,   5000,   100000,     3, 2000,    0,    0,    0, false},
+    {"storm",      100000, 100000, 100000,  20000,   100000,     3, 1000,    0,    0,    0, false},
+    {"pauses",          0,  3000,      0,      0,   100000,     3,    0,  300,    0,    0, false},
+    {"deaths",          0,     0,      0,      0,   100000,     3,    0,    0,  500, 1500, false},
+    {"everything",   8000,  8000,  20000,   3000,   100000,     3, 4000, 1000, 1500, 4000, false},
+    {"grid",         8000,  8000,  20000,   3000,   100000,     3, 4000, 1000, 1500, 4000,  true},
     {0},
 };
 /* clang-format on */

@@ -20,6 +20,20 @@ static int64_t sim_in_ms(int64_t ms)
     return sim_host_to_sim(host, sim_host_now(host) + ms * SIM_MS);
 }
 
+/* The bound of an exchange: of the ttl that the store gives, although a client that is not
+ * connected yet does not know which one that is. */
+static int64_t op_timeout_ms(const struct sim_handle *handle)
+{
+    const struct dl_lock_options *options = handle->lock->options;
+    struct dlock_session_info info = {0};
+    struct dl_ttl_grid grid = {0};
+
+    sim_ttls_fill(&info);
+    dl_ttl_grid_narrow(&grid, &info);
+    return dl_settings_op_timeout_ms(options->op_timeout_ms,
+                                     dl_ttl_grid_round(&grid, options->ttl_ms));
+}
+
 static void record_status(struct sim_handle *handle, enum dlt_event event, int status)
 {
     struct dlt_record *record = sim_record(handle, event);
@@ -51,9 +65,9 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     if (record == NULL)
         return;
     if (timeout_ms == 0)
-        record->until_ns = sim_in_ms(handle->lock->options->op_timeout_ms);
+        record->until_ns = sim_in_ms(op_timeout_ms(handle));
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
-        record->until_ns = sim_in_ms(timeout_ms + handle->lock->options->op_timeout_ms);
+        record->until_ns = sim_in_ms(timeout_ms + op_timeout_ms(handle));
     else if (timeout_ms > 0)
         record->until_ns = sim_in_ms(timeout_ms);
     if (timeout_ms != 0)
@@ -242,7 +256,7 @@ static enum dlock_status give_once(struct sim_handle *handle)
     enum dlock_status status;
 
     if (record != NULL) {
-        record->until_ns = sim_in_ms(handle->lock->options->op_timeout_ms);
+        record->until_ns = sim_in_ms(op_timeout_ms(handle));
         handle->unlocking = sim_world.history.count - 1;
     }
     handle->stage = SIM_UNLOCKING;

@@ -46,6 +46,7 @@ struct sim_profile {
     int64_t stop_every_ms;  /* a process stands still */
     int64_t kill_every_ms;  /* a process ends without a word */
     int64_t close_every_ms; /* a process closes its client */
+    bool grid;              /* the store gives ttls of quarters of the choice's only */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -194,6 +195,9 @@ struct sim_session {
 };
 
 const struct dlock_plugin *sim_plugin(void);
+
+/* The ttls that the store gives in this profile. */
+void sim_ttls_fill(struct dlock_session_info *info);
 
 /* [FAI-1] What failed is not used for an attempt. */
 void sim_fresh_check(const struct sim_session *session);
