@@ -46,7 +46,7 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
         DLT_CHECK(dlock_fence(heir) >= dlock_fence(giver), "fence %" PRIu64 " after %" PRIu64,
                   dlock_fence(heir), dlock_fence(giver));
         fence = dlock_fence(heir);
-        dlt_sleep_ms(4000);
+        dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
         DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
         DLT_STATE(giver, DLOCK_STATE_LOST, "the first handle still holds what another one adopted");
         DLT_OK(dlock_renew(heir, 0, &dlt_err));
@@ -83,7 +83,7 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run)
     dlt_child_kill(&giver);
     DLT_CHECK(dlock_fence(heir) >= fence, "fence %" PRIu64 " after %" PRIu64, dlock_fence(heir),
               fence);
-    dlt_sleep_ms(3400);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 400);
     DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(heir, &dlt_err));

@@ -161,7 +161,7 @@ void dlt_case_downgrade_is_renewed(struct dlt_run *run)
 
     DLT_TAKE(lock);
     DLT_OK(dlock_downgrade(lock, &dlt_err));
-    dlt_sleep_ms(4000);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);

@@ -103,7 +103,7 @@ void dlt_case_lease_ends_on_time(struct dlt_run *run)
     int in_session = dlt_session_lives(one), count = in_session ? TTLS : LEASES, judged = 0;
 
     for (int i = 0; i < count; i++) {
-        int64_t ttl_ms = ttls_ms[i % TTLS];
+        int64_t ttl_ms = dlt_ttl(one, ttls_ms[i % TTLS]);
         char suffix[16];
 
         (void)snprintf(suffix, sizeof suffix, "%d", i);

@@ -35,7 +35,7 @@ void dlt_case_fence_rises(struct dlt_run *run)
         DLT_TAKE(b);
         fence_rise(&last, dlock_fence(b), breaks ? "a break" : "an unlock");
         DLT_STATUS(dlock_unlock(a, &dlt_err), breaks ? DLOCK_LOST : DLOCK_NOT_HELD);
-        dlt_sleep_ms(200);
+        dlt_sleep_ms(dlt_ttl(other, 150) + 50);
         DLT_STATUS(dlock_unlock(b, &dlt_err), DLOCK_LOST);
     }
     dlock_free(a);
@@ -78,7 +78,7 @@ void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
     DLT_TAKE(lock);
     fence = dlock_fence(lock);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
-    dlt_sleep_ms(4000);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_CHECK(dlock_fence(lock) == fence, "the fence is %" PRIu64 " after renewals, want %" PRIu64,
               dlock_fence(lock), fence);

@@ -48,6 +48,7 @@ static int forked_calls(struct dlock_client *client, struct dlock *lock)
     wrong += dlock_state(lock) != DLOCK_STATE_FREE;
     wrong += dlock_remaining_ms(lock) != 0;
     wrong += dlock_token(lock, token, sizeof token) != 0;
+    wrong += dlock_client_ttl_ms(client, 1000) != 0;
     wrong += dlock_client_fd(client) != -1;
     wrong += dlock_client_next(client, &event, NULL) != -1;
     dlock_cancel(lock);
@@ -83,7 +84,7 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
     wrong = child_status(pid);
     DLT_CHECK(wrong == 0, "%d calls in the child did not answer FORKED, want 0", wrong);
     /* The child freed and closed; here it goes on, renewals included. */
-    dlt_sleep_ms(4000);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "the child took the lock along");
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lock, &dlt_err));
@@ -266,7 +267,7 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run)
     client = dlt_client(run, NULL);
     lock = dlt_lock(run, client, "x", 3000);
     DLT_TAKE(lock);
-    dlt_sleep_ms(1200);
+    dlt_sleep_ms(dlt_ttl(client, 3000) * 2 / 5); /* it is renewed at a third */
     DLT_STATE(lock, DLOCK_STATE_HELD, "the renewer did not run");
     threads_check(known, known_count);
     dispositions_read(after, &mask_after);

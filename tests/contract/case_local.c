@@ -205,19 +205,22 @@ void dlt_case_handoff_between_ttls(struct dlt_run *run)
                  *brief = dlt_lock(run, client, "x", 20000);
     struct dlock *same = dlt_lock(run, client, "x", 60000);
     struct dlt_name name = dlt_name(run, "x");
+    int64_t brief_ms = dlt_ttl(client, 20000), same_ms = dlt_ttl(client, 60000);
 
     DLT_OK(dlock_trylock(first, &dlt_err));
     hand_on(first, brief);
-    DLT_CHECK(dlock_remaining_ms(brief) <= 20000,
-              "%" PRId64 " ms are left of a handle with ttl 20000", dlock_remaining_ms(brief));
-    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 20000,
+    DLT_CHECK(dlock_remaining_ms(brief) <= brief_ms,
+              "%" PRId64 " ms are left of a handle with ttl %" PRId64, dlock_remaining_ms(brief),
+              brief_ms);
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= brief_ms,
               "inspect shows more time than the ttl of the handle");
     hand_on(brief, first);
     DLT_OK(dlock_renew(first, 600000, &dlt_err));
     hand_on(first, same);
-    DLT_CHECK(dlock_remaining_ms(same) <= 60000,
-              "%" PRId64 " ms are left of a handle with ttl 60000", dlock_remaining_ms(same));
-    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= 60000,
+    DLT_CHECK(dlock_remaining_ms(same) <= same_ms,
+              "%" PRId64 " ms are left of a handle with ttl %" PRId64, dlock_remaining_ms(same),
+              same_ms);
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= same_ms,
               "inspect shows more time than the ttl of the handle");
     dlock_free(first);
     dlock_free(brief);
@@ -279,7 +282,7 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
         DLT_TAKE(from[i]);
         hand_on(from[i], to[i]);
     }
-    dlt_sleep_ms(4500);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 1500);
     DLT_STATE(to[0], DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_STATE(to[1], DLOCK_STATE_LOST, "a handle with renew=off, after its ttl");
     DLT_STATE(to[2], DLOCK_STATE_LOST, "a handle with max_hold, after max_hold");

@@ -90,24 +90,56 @@ void dlt_case_misuse_of_options(struct dlt_run *run)
     dlock_client_close(client);
 }
 
+/* This one is held for that long. */
+static void longest_taken(const struct dlt_run *run, struct dlock_client *client, int64_t ttl_ms)
+{
+    struct dlock *lock = dlt_lease(run, client, "x", ttl_ms);
+    struct dlt_name name = dlt_name(run, "x");
+    int64_t spare_ms = ttl_ms / 10 < 60000 ? ttl_ms / 10 : 60000;
+
+    DLT_OK(dlock_trylock(lock, &dlt_err));
+    if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
+        DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms - ttl_ms / 50,
+                  "%" PRId64 " ms are left of a ttl of %" PRId64 " ms", dlock_remaining_ms(lock),
+                  ttl_ms);
+        DLT_CHECK(!dlt_can_inspect(client) ||
+                      dlt_inspect(client, &name).info.remaining_ms > ttl_ms - spare_ms,
+                  "inspect shows less than a ttl of %" PRId64 " ms", ttl_ms);
+    }
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+}
+
+/* The longest ttl that the client has for a lock. What is longer is refused in words. */
+static int64_t longest_find(struct dlock_client *client, int64_t refused_ms)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
+    int64_t least_ms = dlt_ttl(client, 50);
+    struct dlock *lock = NULL;
+
+    DLT_STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err), DLOCK_CONFIG);
+    DLT_CHECK(lock == NULL && dlt_err.message[0] != '\0', "the refusal made a handle or no text");
+    while (refused_ms - least_ms > 1) {
+        int64_t middle_ms = least_ms + (refused_ms - least_ms) / 2;
+
+        if (dlock_client_ttl_ms(client, middle_ms) != 0)
+            least_ms = middle_ms;
+        else
+            refused_ms = middle_ms;
+    }
+    return least_ms;
+}
+
 void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
 {
     static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", week_ms), *shortest = NULL;
-    struct dlt_name name = dlt_name(run, "x");
+    struct dlock *shortest = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    DLT_OK(dlock_trylock(lock, &dlt_err));
-    if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
-        DLT_CHECK(dlock_remaining_ms(lock) > week_ms - week_ms / 50,
-                  "%" PRId64 " ms are left of a ttl of a week", dlock_remaining_ms(lock));
-        DLT_CHECK(!dlt_can_inspect(client) ||
-                      dlt_inspect(client, &name).info.remaining_ms > week_ms - 60000,
-                  "inspect shows less than a ttl of a week");
-    }
-    DLT_OK(dlock_unlock(lock, &dlt_err));
-    dlock_free(lock);
+    longest_taken(run, client,
+                  dlock_client_ttl_ms(client, week_ms) != 0 ? week_ms
+                                                            : longest_find(client, week_ms));
     /* 50 ms may be over before the answer is here; one in many has to get through. */
     shortest = dlt_lock(run, client, "y", 50);
     for (int i = 0; i < 50 && status != DLOCK_OK; i++)
@@ -116,6 +148,55 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
               dlock_status_name((int)status));
     dlock_free(shortest);
     dlock_client_close(client);
+}
+
+/* What the handle believes in is what the client foretells, to the millisecond. */
+static void ttl_taken(const struct dlt_run *run, struct dlock_client *client, int64_t asked_ms)
+{
+    int64_t ttl_ms = dlt_ttl(client, asked_ms);
+    struct dlock *lock = dlt_lease(run, client, "x", asked_ms);
+    struct dlt_name name = dlt_name(run, "x");
+    int64_t shown_ms = 0;
+
+    DLT_CHECK(dlt_ttl(client, ttl_ms) == ttl_ms,
+              "the client makes %" PRId64 " ms of %" PRId64 ", and another ttl of that", ttl_ms,
+              asked_ms);
+    DLT_TAKE(lock);
+    if (dlt_can_inspect(client))
+        shown_ms = dlt_inspect(client, &name).info.remaining_ms;
+    DLT_CHECK(dlock_remaining_ms(lock) <= ttl_ms - ttl_ms / 100 - 2,
+              "%" PRId64 " ms are left of a ttl of %" PRId64 " that became %" PRId64,
+              dlock_remaining_ms(lock), asked_ms, ttl_ms);
+    DLT_CHECK(dlt_session_lives(client) || dlock_remaining_ms(lock) > ttl_ms / 2 - run->slack_ms,
+              "%" PRId64 " ms are left of a ttl of %" PRId64 " that became %" PRId64,
+              dlock_remaining_ms(lock), asked_ms, ttl_ms);
+    DLT_CHECK(shown_ms <= ttl_ms + run->grid_ms + 1,
+              "inspect shows %" PRId64 " ms of a ttl of %" PRId64 " that became %" PRId64, shown_ms,
+              asked_ms, ttl_ms);
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    dlock_free(lock);
+}
+
+void dlt_case_ttl_is_foretold(struct dlt_run *run)
+{
+    static const int64_t asked_ms[] = {2000, 2001, 2999, 9500, 30000};
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, "ttl=4100ms");
+    int64_t last_ms = dlt_ttl(client, 50);
+
+    for (size_t i = 0; i < sizeof asked_ms / sizeof asked_ms[0]; i++) {
+        DLT_CHECK(dlt_ttl(client, asked_ms[i]) >= last_ms,
+                  "the client makes %" PRId64 " ms of %" PRId64 ", and more of less",
+                  dlt_ttl(client, asked_ms[i]), asked_ms[i]);
+        last_ms = dlt_ttl(client, asked_ms[i]);
+        ttl_taken(run, client, asked_ms[i]);
+    }
+    DLT_CHECK(dlock_client_ttl_ms(other, 0) == dlt_ttl(other, 4100),
+              "0 is not the ttl of the client");
+    DLT_CHECK(dlock_client_ttl_ms(client, 49) == 0 && dlock_client_ttl_ms(client, -1) == 0 &&
+                  dlock_client_ttl_ms(client, INT64_MAX) == 0 && dlock_client_ttl_ms(NULL, 0) == 0,
+              "the client makes something of a ttl that is refused, want 0");
+    dlock_client_close(client);
+    dlock_client_close(other);
 }
 
 void dlt_case_misuse_of_pointers(struct dlt_run *run)

@@ -208,7 +208,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         DLT_OK(status);
         DLT_CHECK(listed == MANY, "list shows %d names, want %d", listed, MANY);
     }
-    dlt_sleep_ms(3500);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 500);
     for (int i = 0; i < MANY; i++)
         DLT_STATE(locks[i], DLOCK_STATE_HELD, "name %d of 2000: not renewed", i);
     for (int i = 0; i < MANY; i++) {

@@ -9,10 +9,11 @@ void dlt_case_renewer_renews(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
+    double held_ms = (double)dlt_ttl(client, 3000) + 2500;
     int64_t start_ns = 0;
 
     DLT_TAKE(lock);
-    for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < 5500;) {
+    for (start_ns = dlt_now_ns(); dlt_ms_since(start_ns) < held_ms;) {
         DLT_STATE(lock, DLOCK_STATE_HELD, "after %.0f ms", dlt_ms_since(start_ns));
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
         dlt_sleep_ms(20);
@@ -41,7 +42,7 @@ void dlt_case_renewer_keeps_many(struct dlt_run *run)
         locks[i] = dlt_lock(run, client, suffix, ttls_ms[i]);
         DLT_TAKE(locks[i]);
     }
-    dlt_sleep_ms(5500);
+    dlt_sleep_ms(dlt_ttl(client, 3000) + 2500);
     for (int i = 0; i < 6; i++) {
         DLT_STATE(locks[i], DLOCK_STATE_HELD, "the lock with a ttl of %" PRId64 " ms", ttls_ms[i]);
         DLT_OK(dlock_unlock(locks[i], &dlt_err));
@@ -58,7 +59,7 @@ void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
-    int64_t start_ns = 0;
+    int64_t ttl_ms = dlt_ttl(client, options.ttl_ms), start_ns = 0;
 
     DLT_TAKE(lock);
     start_ns = dlt_now_ns();
@@ -69,8 +70,8 @@ void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
     DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + (double)run->slack_ms,
               "the loss came after %.0f ms, want max_hold and little more", dlt_ms_since(start_ns));
     DLT_STATE(lock, DLOCK_STATE_LOST, "after max_hold");
-    DLT_OK(dlock_timedlock(next, 5000, &dlt_err));
-    DLT_CHECK(dlt_ms_since(start_ns) <= 2500 + 1500 + 1000 + (double)run->slack_ms,
+    DLT_OK(dlock_timedlock(next, ttl_ms + 3500, &dlt_err));
+    DLT_CHECK(dlt_ms_since(start_ns) <= (double)(2500 + ttl_ms + 1000 + run->slack_ms),
               "the next handle acquired after %.0f ms, want max_hold and a ttl at most",
               dlt_ms_since(start_ns));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
@@ -100,7 +101,7 @@ void dlt_case_renewer_stops_within_the_lease(struct dlt_run *run)
               "the loss came after %.0f ms, want max_hold and little more", dlt_ms_since(start_ns));
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     /* The store frees the name with the lease at the latest. */
-    DLT_OK(dlock_timedlock(lock, 6000, &dlt_err));
+    DLT_OK(dlock_timedlock(lock, dlt_ttl(client, options.ttl_ms) + 3000, &dlt_err));
     dlock_free(lock);
     dlock_client_close(client);
 }
@@ -109,14 +110,15 @@ void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
+    int64_t ttl_ms = dlt_ttl(client, 3000);
 
     DLT_TAKE(lock);
     for (int i = 0; i < 6; i++) {
-        dlt_sleep_ms(700);
+        dlt_sleep_ms(ttl_ms * 7 / 30);
         DLT_OK(dlock_renew(lock, 0, &dlt_err));
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     }
-    DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
+    DLT_OK(dlock_timedlock(next, ttl_ms + 7000, &dlt_err));
     DLT_STATE(lock, DLOCK_STATE_LOST, "it was renewed though renew=off");
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     dlock_free(lock);
@@ -161,14 +163,13 @@ void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
     for (int i = 0; i < 200; i++) {
         DLT_TAKE(lock);
         if (i % 20 == 0)
-            dlt_sleep_ms(200);
+            dlt_sleep_ms(dlt_ttl(client, 600) / 3);
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
     DLT_TAKE(next);
-    dlt_sleep_ms(450);
-    DLT_CHECK(
-        !dlt_can_inspect(client) || dlt_inspect_expired(client, &name).count == 0,
-        "inspect shows a holder after the lease of 300 ms: a lock that was unlocked is renewed");
+    dlt_sleep_ms(dlt_ttl(other, 300) + 150);
+    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(run, client, &name).count == 0,
+              "inspect shows a holder after the lease: a lock that was unlocked is renewed");
     DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
               "a loss event came for a lock that was unlocked");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);

@@ -107,7 +107,7 @@ void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
     DLT_OK(dlock_timedrdlock(lasting, 10000, &dlt_err));
     DLT_OK(dlock_timedrdlock(brief, 10000, &dlt_err));
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));
-    DLT_CHECK(dlt_event_await(one, &event, 5000) && event.lock == brief,
+    DLT_CHECK(dlt_event_await(one, &event, dlt_ttl(one, 800) + 4200) && event.lock == brief,
               "no loss event came for the reader whose lease ran out");
     holders_await(one, &name, 1);
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));

@@ -69,6 +69,7 @@ void dlt_case_teardown_leaves_the_queue(struct dlt_run *run)
 void dlt_case_teardown_amid_renewals(struct dlt_run *run)
 {
     struct dlock_client *other = dlt_client(run, NULL);
+    int64_t ttl_ms = dlt_ttl(other, 60);
     char suffix[2] = "a";
 
     for (int round = 0; round < 12; round++) {
@@ -80,7 +81,7 @@ void dlt_case_teardown_amid_renewals(struct dlt_run *run)
             locks[i] = dlt_lock(run, client, suffix, 60);
             (void)!dlock_timedlock(locks[i], 10000, &dlt_err);
         }
-        dlt_sleep_ms(round * 7 % 40);
+        dlt_sleep_ms(round * 7 % 40 * ttl_ms / 60);
         if (round % 2 == 0)
             dlock_client_shutdown(client);
         for (int i = 0; round % 3 == 0 && i < HELD; i++)

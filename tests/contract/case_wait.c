@@ -103,16 +103,16 @@ void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
     struct dlock *holder = dlt_lease(run, one, "x", 900);
     struct dlt_waiter waiter;
-    int64_t earliest_ns = 0, latest_ns = 0;
+    int64_t ttl_ms = dlt_ttl(one, 900), earliest_ns = 0, latest_ns = 0;
 
-    earliest_ns = dlt_now_ns() + 900 * DLT_NS_PER_MS;
+    earliest_ns = dlt_now_ns() + ttl_ms * DLT_NS_PER_MS;
     DLT_TAKE(holder);
-    latest_ns = dlt_now_ns() + (900 + 2000) * DLT_NS_PER_MS;
+    latest_ns = dlt_now_ns() + (ttl_ms + 2000) * DLT_NS_PER_MS;
     dlt_waiter_start(&waiter, dlt_lock(run, two, "x", 0), 20000);
     DLT_OK(dlt_waiter_join(&waiter));
     /* A session ends with the claim, which is shorter than the lease. */
     if (dlt_session_lives(one))
-        earliest_ns -= (900 / 100 + 2) * DLT_NS_PER_MS;
+        earliest_ns -= (ttl_ms / 100 + 2) * DLT_NS_PER_MS;
     DLT_CHECK(waiter.done_ns >= earliest_ns, "the waiter acquired %.1f ms before the lease ran out",
               (double)(earliest_ns - waiter.done_ns) / 1e6);
     DLT_CHECK(waiter.done_ns <= latest_ns,
@@ -138,7 +138,7 @@ void dlt_case_wait_for_the_dead(struct dlt_run *run)
     dlt_child_start(&child, run, NULL);
     dlt_child_want(&child, "OK", "new 0 %sx 1500 1", run->prefix);
     dlt_child_want(&child, "OK", "try 0");
-    dlt_sleep_ms(700); /* it has been renewed by now */
+    dlt_sleep_ms(dlt_ttl(client, 1500) * 7 / 15); /* it has been renewed by now */
     dlt_child_kill(&child);
     before_ns = dlt_now_ns();
     holder = dlt_inspect(client, &name);

@@ -227,7 +227,10 @@ static const struct dlt_case cases[] = {
     CASE(misuse_of_options, "C8", 0, 0, 0,
          "Options out of range are INVALID, with a text, and make no handle."),
     CASE(ttl_from_least_to_most, "C2 TRY-2", 0, 0, 120,
-         "A ttl of a week is kept whole; a ttl of 50 ms can be acquired."),
+         "A ttl of a week is kept whole, or refused and the longest one kept; 50 ms can be "
+         "acquired."),
+    CASE(ttl_is_foretold, "C2 TTL-1", 0, 0, 0,
+         "A lock has the ttl that dlock_client_ttl_ms tells, rounded up to the store's grid."),
     CASE(misuse_of_pointers, "C11", 0, 0, 0,
          "NULL where something is needed is INVALID and never a crash."),
     CASE(misuse_of_defaults, "C8", 0, 0, 0,

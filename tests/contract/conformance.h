@@ -128,6 +128,7 @@ void dlt_case_misuse_of_a_handle(struct dlt_run *run);
 void dlt_case_misuse_of_a_waiting_handle(struct dlt_run *run);
 void dlt_case_misuse_of_options(struct dlt_run *run);
 void dlt_case_ttl_from_least_to_most(struct dlt_run *run);
+void dlt_case_ttl_is_foretold(struct dlt_run *run);
 void dlt_case_misuse_of_pointers(struct dlt_run *run);
 void dlt_case_misuse_of_defaults(struct dlt_run *run);
 void dlt_case_errors_keep_to_their_size(struct dlt_run *run);

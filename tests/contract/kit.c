@@ -114,6 +114,15 @@ struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
     return client;
 }
 
+int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms)
+{
+    int64_t given_ms = dlock_client_ttl_ms(client, ttl_ms);
+
+    DLT_CHECK(given_ms >= ttl_ms, "dlock_client_ttl_ms(client, %lld) is %lld", (long long)ttl_ms,
+              (long long)given_ms);
+    return given_ms;
+}
+
 struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix)
 {
     struct dlt_name name;
@@ -246,11 +255,15 @@ int dlt_session_lives(struct dlock_client *client)
     return (dlock_client_caps(client) & DLOCK_CAP_SESSION) != 0;
 }
 
-struct dlt_holder dlt_inspect_expired(struct dlock_client *client, const struct dlt_name *name)
+struct dlt_holder dlt_inspect_expired(const struct dlt_run *run, struct dlock_client *client,
+                                      const struct dlt_name *name)
 {
+    int64_t late_ms = run->grid_ms > 0 ? run->grid_ms + run->slack_ms : 0, start_ns = dlt_now_ns();
     struct dlt_holder holder = dlt_inspect(client, name);
 
-    for (int i = 0; dlt_session_lives(client) && i < 500 && holder.count > 0; i++) {
+    if (dlt_session_lives(client))
+        late_ms = 5000;
+    while (holder.count > 0 && dlt_ms_since(start_ns) < (double)late_ms) {
         dlt_sleep_ms(10);
         holder = dlt_inspect(client, name);
     }

@@ -78,6 +78,10 @@ void dlt_run_init(struct dlt_run *run);
 /* A client with `defaults` (NULL: none) in force. Close it with dlock_client_close. */
 struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults);
 
+/* The ttl that a lock of the client gets if ttl_ms is asked for: what a case has to compute with.
+ */
+int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms);
+
 /* prefix + suffix. */
 struct dlt_name {
     char text[DLOCK_NAME_MAX + 1];
@@ -124,8 +128,9 @@ int dlt_can_inspect(struct dlock_client *client);
 int dlt_session_lives(struct dlock_client *client);
 
 /* After the end of a lease: what inspect says. A session that carried it is ended by a thread,
- * which may come late, and is waited for. */
-struct dlt_holder dlt_inspect_expired(struct dlock_client *client, const struct dlt_name *name);
+ * which may come late, and is waited for. So is one step of a coarse clock of the store. */
+struct dlt_holder dlt_inspect_expired(const struct dlt_run *run, struct dlock_client *client,
+                                      const struct dlt_name *name);
 
 /* Non-zero: status is UNSUPPORTED, and this store may lack the slot: it is none of ours, or keeps
  * its locks in sessions. */
