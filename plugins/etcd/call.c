@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "call.h"
+#include "lib/hex.h"
 #include "lib/printable.h"
 
 #include <stdarg.h>
@@ -62,15 +63,6 @@ static int number(const char *text, size_t len)
     return value;
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Undoes the percent-encoding of grpc-message. A percent sign that begins no code is one. */
 static void message_decode(char *out, size_t size, const char *text, size_t len)
 {
@@ -78,8 +70,8 @@ static void message_decode(char *out, size_t size, const char *text, size_t len)
     size_t count = 0;
 
     for (size_t i = 0; i < len && count < sizeof plain; i++) {
-        int high = text[i] == '%' && i + 2 < len ? digit(text[i + 1]) : -1;
-        int low = high >= 0 ? digit(text[i + 2]) : -1;
+        int high = text[i] == '%' && i + 2 < len ? dl_hex_digit(text[i + 1]) : -1;
+        int low = high >= 0 ? dl_hex_digit(text[i + 2]) : -1;
 
         plain[count++] = low >= 0 ? (char)(high * 16 + low) : text[i];
         if (low >= 0)
