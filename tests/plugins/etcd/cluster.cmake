@@ -1,5 +1,5 @@
 # Many threads on few names, while members are killed and stopped: under the sanitizers, too.
-foreach(stem test_etcd_storm test_etcd_leader)
+foreach(stem test_etcd_storm test_etcd_leader test_etcd_data test_etcd_events)
   add_executable(${stem} ${stem}.c)
   target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
   target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers)
@@ -15,6 +15,13 @@ foreach(members 1 3)
       TIMEOUT 300 PROCESSORS 2 LABELS "etcd;faults")
   endif()
 endforeach()
+
+if(DLT_EVERYTHING)
+  foreach(stem test_etcd_data test_etcd_events)
+    add_test(NAME ${stem} COMMAND ${stem})
+    set_tests_properties(${stem} PROPERTIES TIMEOUT 120 LABELS etcd)
+  endforeach()
+endif()
 
 # The leader is killed so many times.
 set(DLT_ETCD_ROUNDS 4)
