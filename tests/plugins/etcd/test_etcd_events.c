@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 100 threads of 20 clients wait for one name: how many events does etcd send for a hand-off? One,
+ * 100 clients wait for one name: how many events does etcd send for a hand-off? One,
  * to the next in the queue: a store that wakes all of them would send 100. (C1, C13)
  */
 #include "etcd_server.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CLIENTS 20
-#define THREADS 100
+#define CLIENTS 100
+#define THREADS CLIENTS
 #define WAIT_MS 120000
 #define EVENTS  "etcd_debugging_mvcc_events_total"
 
