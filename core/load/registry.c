@@ -34,10 +34,20 @@ static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
 static const struct {
     const char *scheme, *module;
 } aliases[] = {
-    {"memory", "memory"},   {"sqlite", "sqlite"},         {"redis", "redis"},
-    {"rediss", "redis"},    {"valkey", "redis"},          {"valkeys", "redis"},
-    {"redlock", "redlock"}, {"redlocks", "redlock"},      {"mysql", "mysql"},
-    {"mariadb", "mysql"},   {"postgresql", "postgresql"}, {"postgres", "postgresql"},
+    {"memory", "memory"},
+    {"sqlite", "sqlite"},
+    {"redis", "redis"},
+    {"rediss", "redis"},
+    {"valkey", "redis"},
+    {"valkeys", "redis"},
+    {"redlock", "redlock"},
+    {"redlocks", "redlock"},
+    {"mysql", "mysql"},
+    {"mariadb", "mysql"},
+    {"postgresql", "postgresql"},
+    {"postgres", "postgresql"},
+    {"etcd", "etcd"},
+    {"etcds", "etcd"},
 };
 
 static void mutex_make(void)

@@ -30,7 +30,7 @@ static void check(enum dlock_status got, enum dlock_status want, const char *wha
 static struct dlock_client *client_open(void)
 {
     struct dlock_client *client = NULL;
-    char uri[128];
+    char uri[256];
 
     (void)snprintf(uri, sizeof uri, "etcd://%s/data", server.hosts);
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK) {

@@ -91,7 +91,7 @@ static void hand_off(void)
 
 int main(void)
 {
-    char uri[128];
+    char uri[256];
 
     if (!dlt_etcd_start(&server, NULL)) {
         printf("Bail out! %s\n", server.why);
