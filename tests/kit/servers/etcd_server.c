@@ -83,8 +83,8 @@ static bool run(struct dlt_etcd *server, unsigned i)
     word_add(&words, "--name=m%u", i + 1);
     word_add(&words, "--data-dir=%s/data", member->directory);
     urls_add(&words, server, i);
-    word_add(&words, "--heartbeat-interval=%d", server->count > 1 ? 20 : 10);
-    word_add(&words, "--election-timeout=%d", server->count > 1 ? 200 : 100);
+    word_add(&words, "--heartbeat-interval=%d", server->count > 1 ? 50 : 10);
+    word_add(&words, "--election-timeout=%d", server->count > 1 ? 500 : 100);
     word_add(&words, "--unsafe-no-fsync");
     word_add(&words, "--bcrypt-cost=4");
     word_add(&words, "--logger=zap");

@@ -3,8 +3,9 @@
  * etcd_server.h - a cluster of etcd of a test's own, of one member or of several, on free ports of
  * 127.0.0.1. Its directory is removed with it, and it ends with the process that started it.
  *
- * It grants leases from a second on: its heartbeats and elections are short. It does not wait for
- * the disk, unless args say --unsafe-no-fsync=false.
+ * It grants leases from a second on: its heartbeats and elections are short. With several members
+ * an election takes a second on a busy machine; with less time for it they elect all the time. It
+ * does not wait for the disk, unless args say --unsafe-no-fsync=false.
  */
 #ifndef DLT_ETCD_SERVER_H
 #define DLT_ETCD_SERVER_H

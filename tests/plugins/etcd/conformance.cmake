@@ -20,8 +20,11 @@ function(dlt_add_etcd_conformance name)
 endfunction()
 
 set(DLT_ETCD_THREE "etcd://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}/locks")
-if(DLT_EVERYTHING OR DLOCK_SANITIZE)
+if(DLOCK_LONG_TESTS OR DLOCK_SANITIZE STREQUAL "address")
   dlt_add_etcd_conformance(one URI "etcd://127.0.0.1:{port}?connect_timeout=30s")
+endif()
+if(DLOCK_SANITIZE STREQUAL "thread")
+  dlt_add_etcd_conformance(one OPTIONS --only C13 URI "etcd://127.0.0.1:{port}?connect_timeout=30s")
 endif()
 if(DLT_EVERYTHING)
   # A user whose role has the keys of the prefix, and nothing else.
@@ -29,9 +32,13 @@ if(DLT_EVERYTHING)
     URI "etcd://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
   dlt_add_etcd_conformance(tls SERVER etcd --tls OPTIONS --only TRY-1
     URI "etcds://localhost:{tls}/locks?ca={dir}/ca.pem")
-  dlt_add_etcd_conformance(three SERVER etcd-cluster URI "${DLT_ETCD_THREE}?connect_timeout=30s")
+endif()
+if(DLT_EVERYTHING AND NOT DLOCK_LONG_TESTS)
+  dlt_add_etcd_conformance(three SERVER etcd-cluster OPTIONS --only C1
+    URI "${DLT_ETCD_THREE}?connect_timeout=30s")
 endif()
 if(DLOCK_LONG_TESTS)
+  dlt_add_etcd_conformance(three SERVER etcd-cluster URI "${DLT_ETCD_THREE}?connect_timeout=30s")
   dlt_add_etcd_conformance(tls_all SERVER etcd --tls
     URI "etcds://localhost:{tls}/locks?ca={dir}/ca.pem&connect_timeout=30s")
   dlt_add_etcd_conformance(raw URI "etcd://127.0.0.1:{port}/locks?key=raw&connect_timeout=30s")
@@ -43,7 +50,7 @@ endif()
 
 # Each n-th call of the system fails.
 if(DLT_EVERYTHING)
-  set(DLT_ETCD_STEP 7)
+  set(DLT_ETCD_STEP 11)
   if(DLOCK_LONG_TESTS)
     set(DLT_ETCD_STEP 1)
   endif()
