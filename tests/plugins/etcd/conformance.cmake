@@ -5,7 +5,7 @@ else()
   set(DLT_ETCD_SLACK 500)
 endif()
 
-# A member looks for leases that have ended twice a second (--grid).
+# Leases are of whole seconds (--grid).
 # dlt_add_etcd_conformance(<name> URI <uri> [SERVER <word>...] [OPTIONS <option>...]): all cases,
 # beside a cluster of its own; SERVER is what with_server is told (etcd).
 function(dlt_add_etcd_conformance name)
