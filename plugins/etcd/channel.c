@@ -400,7 +400,7 @@ void etcd_channel_reset(struct etcd_wait *wait, struct etcd_call *call)
     unlock(wait->channel);
 }
 
-static void leave_locked(struct etcd_wait *wait, const char *text)
+static void unlink_locked(struct etcd_wait *wait, const char *text)
 {
     bool resets = wait->calls != NULL;
 
@@ -416,7 +416,7 @@ void etcd_channel_leave(struct etcd_wait *wait)
     struct etcd_channel *channel = wait->channel;
 
     lock(channel);
-    leave_locked(wait, "the call was given up");
+    unlink_locked(wait, "the call was given up");
     unlock(channel);
 }
 
@@ -443,7 +443,7 @@ static void run_in_time(struct etcd_channel *channel, struct etcd_call *const *c
     lock(channel);
     if (wait.calls != NULL)
         atomic_store(&channel->dead, true);
-    leave_locked(&wait, "no answer in time");
+    unlink_locked(&wait, "no answer in time");
     unlock(channel);
 }
 
