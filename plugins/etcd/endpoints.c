@@ -108,21 +108,21 @@ static void failure_keep(struct dlock_error *err, const struct dlock_error *othe
         (void)dlock_fail(err, ETCD_ORIGIN, other->status, other->code, "%s", other->message);
 }
 
-/* Each member has an equal share of the time that is left. */
+/* Each member has an equal share of the time: if the last one hangs, others may serve again before
+ * the deadline, as after an election, and core asks again. */
 static enum dlock_status members_try(struct etcd_endpoints *endpoints, size_t first,
                                      int64_t deadline_ns, struct etcd_connection *connection,
                                      size_t *index, struct dlock_error *err)
 {
     size_t count = endpoints->cluster.config->count;
+    int64_t share_ns = (deadline_ns - now(endpoints)) / (int64_t)count;
 
     for (size_t i = 0; i < count; i++) {
         struct dlock_error failure = DLOCK_ERROR_INIT;
-        int64_t now_ns = now(endpoints);
-        int64_t share_ns = (deadline_ns - now_ns) / (int64_t)(count - i);
 
         *index = (first + i) % count;
-        if (etcd_connect(&endpoints->cluster, *index, now_ns + share_ns, &connection->channel,
-                         &connection->member, &failure) == DLOCK_OK)
+        if (etcd_connect(&endpoints->cluster, *index, now(endpoints) + share_ns,
+                         &connection->channel, &connection->member, &failure) == DLOCK_OK)
             return DLOCK_OK;
         failure_keep(err, &failure);
         if (failure.status == DLOCK_NOMEM)

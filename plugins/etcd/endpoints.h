@@ -4,7 +4,7 @@
  * the session share.
  *
  * A member is not asked any more when its channel is dead: the next call connects to the next
- * member in turn, inside its own deadline, with an equal share of what is left for each. One thread
+ * member in turn, inside its own deadline, with an equal share of the time for each. One thread
  * connects, others wait for it. Each new connection is set up and checked as by `open`.
  */
 #ifndef ETCD_ENDPOINTS_H

@@ -23,11 +23,20 @@ static void tear_down(void)
 
 TestSuite(endpoints, .fini = tear_down, .timeout = 90);
 
+static unsigned first; /* the member that is asked first */
+
+/* first is a follower, or of one member. */
 static void start(unsigned count)
 {
+    int leader = -1;
+
     cr_assert(dlt_etcd_start_cluster(&server, count, NULL), "%s", server.why);
-    e_target("etcd", server.members[0].address, count > 1 ? server.members[1].address : NULL,
-             server.members[2].address);
+    leader = dlt_etcd_leader_wait(&server);
+    cr_assert_geq(leader, 0);
+    first = ((unsigned)leader + 1) % count;
+    e_target("etcd", server.members[first].address,
+             count > 1 ? server.members[(first + 1) % count].address : NULL,
+             server.members[(first + 2) % count].address);
 }
 
 static void start_behind_proxy(void)
@@ -74,13 +83,13 @@ Test(endpoints, C9_a_member_that_hangs_is_left)
     start(3);
     cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
     cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
-    dlt_etcd_pause(&server, 0, true);
+    dlt_etcd_pause(&server, first, true);
     e.s.call_ms = 500;
     cr_assert_eq(e_put("locks/b"), DLOCK_UNKNOWN);
     cr_assert(strstr(e.s.err.message, "no answer in time") != NULL, "%s", e.s.err.message);
     e.s.call_ms = 10000;
     cr_assert_eq(e_put("locks/c"), DLOCK_OK, "%s", e.s.err.message);
-    cr_assert_str_neq(e.endpoints.member.endpoint, server.members[0].address);
+    cr_assert_str_neq(e.endpoints.member.endpoint, server.members[first].address);
 }
 
 Test(endpoints, TRY_4_a_member_that_ended_is_replaced_by_another_one)
@@ -90,12 +99,34 @@ Test(endpoints, TRY_4_a_member_that_ended_is_replaced_by_another_one)
     start(3);
     cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
     cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
-    dlt_etcd_kill(&server, 0);
+    dlt_etcd_kill(&server, first);
     e.s.call_ms = 10000;
     cr_assert_eq(e_put("locks/b"), DLOCK_OK, "not sent, and sent to another one: %s",
                  e.s.err.message);
     cr_assert_eq(e_get("locks/b", &found), DLOCK_OK, "%s", e.s.err.message);
     cr_assert_eq(found, 1);
+}
+
+/* The others elect a new leader soon: they say so, and core asks again. The member that hangs does
+ * not take all the time. */
+Test(endpoints, C8_a_leader_that_hangs)
+{
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+    int64_t begin_ns = 0;
+
+    start(3);
+    e.hosts[0] = server.members[(first + 2) % 3].address; /* the leader */
+    e.hosts[2] = server.members[first].address;
+    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    begin_ns = dlt_host_now(&e.s.host);
+    dlt_etcd_pause(&server, (first + 2) % 3, true);
+    e.s.call_ms = 300;
+    cr_assert_eq(e_put("locks/a"), DLOCK_UNKNOWN);
+    e.s.call_ms = 3000;
+    for (int i = 0; i < 10 && status == DLOCK_UNAVAILABLE; i++)
+        status = e_put("locks/b");
+    cr_assert_eq(status, DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 10000 * DLT_NS_PER_MS);
 }
 
 /* The answer comes at once, not after the seconds that etcd would wait for a leader. */
@@ -107,8 +138,8 @@ Test(endpoints, TRY_4_a_member_without_a_leader_executes_nothing)
     start(3);
     e.hosts[1] = NULL;
     cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
-    dlt_etcd_kill(&server, 1);
-    dlt_etcd_kill(&server, 2);
+    dlt_etcd_kill(&server, (first + 1) % 3);
+    dlt_etcd_kill(&server, (first + 2) % 3);
     for (int i = 0; i < 50 && status != DLOCK_UNAVAILABLE; i++) {
         e.s.call_ms = 1000;
         status = e_put("locks/a");
@@ -121,7 +152,7 @@ Test(endpoints, TRY_4_a_member_without_a_leader_executes_nothing)
     cr_assert_eq(e_put("locks/b"), DLOCK_UNAVAILABLE, "%s", e.s.err.message);
     cr_assert(strstr(e.s.err.message, "no leader") != NULL, "%s", e.s.err.message);
     cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 2000 * DLT_NS_PER_MS);
-    cr_assert(dlt_etcd_again(&server, 1), "%s", server.why);
+    cr_assert(dlt_etcd_again(&server, (first + 1) % 3), "%s", server.why);
     for (int i = 0; i < 50 && status != DLOCK_OK; i++)
         status = e_put("locks/c");
     cr_assert_eq(status, DLOCK_OK, "%s", e.s.err.message);
@@ -181,11 +212,16 @@ Test(endpoints, TRY_4_a_connection_that_was_closed_before_the_request)
     cr_assert(!is_there("locks/b"));
 }
 
+/* UNAVAILABLE: the bytes before the cut were none of the request. */
 Test(endpoints, TRY_4_a_connection_that_is_cut_in_the_request)
 {
+    enum dlock_status status = DLOCK_INTERNAL;
+
     start_behind_proxy();
     tell("cut c2s 10 rst");
-    cr_assert_eq(e_put("locks/a"), DLOCK_UNKNOWN, "%s", e.s.err.message);
+    status = e_put("locks/a");
+    cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE, "%d: %s", (int)status,
+              e.s.err.message);
     tell("pass");
     cr_assert_eq(e_put("locks/b"), DLOCK_OK, "%s", e.s.err.message);
     cr_assert(!is_there("locks/a"));
