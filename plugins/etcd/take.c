@@ -314,12 +314,16 @@ static enum dlock_status put_judge(struct take *take, struct etcd_lease *lease,
                                    const struct etcd_standing *standing)
 {
     bool known = false;
+    enum dlock_status status = DLOCK_OK;
 
     etcd_slot_note(take->slot, lease, standing);
     lease_keep(take, lease);
     if (standing->further == 0)
         return stands(take, standing);
-    return slot_ask(take, &known); /* known: it was just put */
+    status = slot_ask(take, &known);
+    if (status == DLOCK_OK && !known)
+        return DLOCK_LOST;                 /* somebody has deleted it since */
+    return known ? status : DLOCK_UNKNOWN; /* it was put */
 }
 
 /* A reader wants to join other readers without a queue entry: it puts its key and takes it back if
@@ -348,7 +352,7 @@ static enum dlock_status join(struct take *take)
     if (status != DLOCK_BUSY)
         return status;
     status = etcd_unlock_delete(take->session, take->req, NULL, take->err);
-    return status == DLOCK_OK ? DLOCK_BUSY : status == DLOCK_UNAVAILABLE ? DLOCK_UNKNOWN : status;
+    return status == DLOCK_OK ? DLOCK_BUSY : DLOCK_UNKNOWN; /* the key may be there */
 }
 
 /* The name has keys, but none of this token. */

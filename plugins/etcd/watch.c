@@ -66,6 +66,7 @@ static enum dlock_status begin(struct watch *watch)
     watch->created = 0;
     watch->created_revision = 0;
     watch->recheck = false;
+    watch->ended = false;
     if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared) ||
         !watcher_add(watch, watch->keys.key, watch->keys.key_len, false))
         return dlock_fail(watch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a watch");
