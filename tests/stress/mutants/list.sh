@@ -183,3 +183,35 @@ mutant 25 "a session's lock counts before its fence is on the disk" "$postgresql
       PERFORM set_config('synchronous_commit', 'on', true);" \
     "    IF true THEN
       PERFORM set_config('synchronous_commit', 'off', true);"
+
+etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_events dlock-faultproxy"
+
+mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
+    "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
+    plugins/etcd/unlock.c "    else
+        etcd_stock_drop(lease);" "    else
+        etcd_stock_put(&session->stock, lease);"
+
+mutant 27 "keys are deleted by the name alone" "$etcd" \
+    "with_server etcd -- test_etcd_queue --filter '*/LEA_1_LEA_2*'" \
+    plugins/etcd/unlock.c "    request.key = etcd_txn_bytes(keys.key, keys.key_len);" \
+    "    request.key = etcd_txn_bytes(keys.key, keys.dir_len);
+    request.range_end = etcd_txn_bytes(keys.end, keys.dir_len);"
+
+# It is told all the same, but in steps of 100 ms.
+mutant 28 "a watch begins at a revision of the past" "$etcd" \
+    "test_etcd_events" \
+    plugins/etcd/watch.c "    create.filters = &no_put;" "    create.filters = &no_put;
+    create.start_revision = watch->slot->read_revision + 1;"
+
+mutant 29 "a fence without room for the hand-offs of a client" "$etcd" \
+    "with_server etcd -- test_etcd_slots --filter '*/TRY_1_TRY_6*'" \
+    plugins/etcd/slot.c "grant->fence = (uint64_t)slot->create_revision * scale;" \
+    "grant->fence = (uint64_t)slot->create_revision;"
+
+mutant 30 "a waiter does not watch its own entry" "$etcd" \
+    "with_server etcd -- test_etcd_watch --filter '*/BRK_1*'" \
+    plugins/etcd/watch.c "    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared) ||
+        !watcher_add(watch, watch->keys.key, watch->keys.key_len, false))" \
+    "    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared))" \
+    plugins/etcd/watch.c "#define WATCHERS     2" "#define WATCHERS     1"
