@@ -184,7 +184,7 @@ mutant 25 "a session's lock counts before its fence is on the disk" "$postgresql
     "    IF true THEN
       PERFORM set_config('synchronous_commit', 'off', true);"
 
-etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_events dlock-faultproxy"
+etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
     "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
@@ -200,7 +200,7 @@ mutant 27 "keys are deleted by the name alone" "$etcd" \
 
 # It is told all the same, but in steps of 100 ms.
 mutant 28 "a watch begins at a revision of the past" "$etcd" \
-    "test_etcd_events" \
+    "with_server etcd -- test_etcd_handoff --filter '*/WAT_1*'" \
     plugins/etcd/watch.c "    create.filters = &no_put;" "    create.filters = &no_put;
     create.start_revision = watch->slot->read_revision + 1;"
 
