@@ -30,6 +30,7 @@ struct take {
     bool shared, enqueue;
     struct etcd_lease *full, *brief; /* of the ttl; of a waiter: the same one, if it is as long */
     bool full_fresh, brief_fresh;
+    bool put; /* the key was put, or found: what fails then is UNKNOWN */
     struct etcd_rpc txn, alive;
 };
 
@@ -47,6 +48,7 @@ static void begin(struct take *take, struct etcd_session *session, const struct 
     take->enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0;
     take->full = NULL;
     take->brief = NULL;
+    take->put = false;
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     etcd_keys_make(&take->keys, &session->config, req->name, req->name_len, token);
     take->value_len = etcd_value_make(take->value, sizeof take->value, req->mode, req->label);
@@ -258,6 +260,7 @@ static enum dlock_status fly(struct take *take, struct etcd_txn *txn)
     if (status == DLOCK_OK && lease_lives(take, take->full, sent_ns) &&
         lease_lives(take, take->brief, sent_ns))
         return DLOCK_OK;
+    take->put = take->put || statuses[0] == DLOCK_OK;
     if (statuses[0] == DLOCK_UNAVAILABLE)
         leases_put(take);
     else
@@ -313,17 +316,14 @@ static enum dlock_status no_sense(struct take *take)
 static enum dlock_status put_judge(struct take *take, struct etcd_lease *lease,
                                    const struct etcd_standing *standing)
 {
-    bool known = false;
-    enum dlock_status status = DLOCK_OK;
+    bool known = true;
+    enum dlock_status status = DLOCK_INTERNAL;
 
+    take->put = true;
     etcd_slot_note(take->slot, lease, standing);
     lease_keep(take, lease);
-    if (standing->further == 0)
-        return stands(take, standing);
-    status = slot_ask(take, &known);
-    if (status == DLOCK_OK && !known)
-        return DLOCK_LOST;                 /* somebody has deleted it since */
-    return known ? status : DLOCK_UNKNOWN; /* it was put */
+    status = standing->further == 0 ? stands(take, standing) : slot_ask(take, &known);
+    return status == DLOCK_OK && !known ? DLOCK_LOST : status;
 }
 
 /* A reader wants to join other readers without a queue entry: it puts its key and takes it back if
@@ -352,7 +352,7 @@ static enum dlock_status join(struct take *take)
     if (status != DLOCK_BUSY)
         return status;
     status = etcd_unlock_delete(take->session, take->req, NULL, take->err);
-    return status == DLOCK_OK ? DLOCK_BUSY : DLOCK_UNKNOWN; /* the key may be there */
+    return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
 /* The name has keys, but none of this token. */
@@ -403,6 +403,7 @@ static enum dlock_status try_judge(struct take *take)
     if (nested != NULL && nested->succeeded)
         return put_judge(take, take->brief, &standing);
     leases_put(take); /* the key is there from before [TRY-5] */
+    take->put = true;
     status = slot_find(take, &known);
     return status == DLOCK_OK && !known ? DLOCK_LOST : status;
 }
@@ -430,9 +431,12 @@ static enum dlock_status try(struct take *take)
     for (int i = 0; i < TRIES && status == DLOCK_LOST; i++)
         status = try_once(take);
     if (status == DLOCK_LOST)
-        return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                          "the cluster ends leases as fast as it grants them");
-    return status;
+        status = dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                            "the cluster ends leases as fast as it grants them");
+    if (!take->put || status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_PROTOCOL)
+        return status;
+    take->err->status = DLOCK_UNKNOWN; /* [TRY-4] */
+    return DLOCK_UNKNOWN;
 }
 
 enum dlock_status etcd_take(struct etcd_session *session, const struct dlock_request *req,
