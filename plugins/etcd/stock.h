@@ -4,8 +4,8 @@
  *
  * LeaseGrant and LeaseRevoke are writes of the cluster: with one each for a lock, half the speed is
  * lost. A lease carries one key at a time. It comes back only after the answer that its key is
- * deleted, or was not put. If that is in doubt, the lease is dropped: nobody keeps it alive, it
- * ends and takes the key with it.
+ * deleted, or was not put. If that is in doubt, or if somebody else deleted the key, the lease is
+ * dropped: nobody keeps it alive, it ends and takes the key with it.
  *
  * A lease that was not kept alive for long is dropped, not given: it may end before its key is put.
  */

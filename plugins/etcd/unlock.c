@@ -13,30 +13,40 @@ static void keys_make(struct etcd_keys *keys, const struct etcd_session *session
     etcd_keys_make(keys, &session->config, req->name, req->name_len, token);
 }
 
+/* The key was deleted, and had this lease, which has no key now. Somebody who adopted the lock may
+ * have deleted the key, or given it another lease, and may use this one for another key. */
+static bool is_unused(const struct etcd_lease *lease, const Pb__DeleteResponse *answer)
+{
+    return lease != NULL && answer->n_prev_kvs == 1 && answer->prev_kvs[0]->lease == lease->id;
+}
+
 enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct dlock_request *req,
                                      bool *deleted, struct dlock_error *err)
 {
     Pb__DeleteRequest request = PB__DELETE_REQUEST__INIT;
     struct etcd_lease *lease = etcd_slot_clear(req->attempt);
     struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    const Pb__DeleteResponse *answer = NULL;
     struct etcd_keys keys;
     enum dlock_status status = DLOCK_INTERNAL;
 
     keys_make(&keys, session, req);
     request.key = etcd_txn_bytes(keys.key, keys.key_len);
+    request.prev_kv = true;
     etcd_rpc_init(&rpc, ETCD_DELETE, 1);
     if (etcd_rpc_add(&rpc, &request.base))
         status = etcd_exchange(&session->endpoints, rpcs, 1, true, req->deadline_ns, NULL, err);
     else
         status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
-    if (status == DLOCK_OK && deleted != NULL)
-        *deleted =
-            ((const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0))->deleted > 0;
-    etcd_rpc_fini(&rpc);
     if (status == DLOCK_OK)
+        answer = (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0);
+    if (answer != NULL && deleted != NULL)
+        *deleted = answer->deleted > 0;
+    if (answer != NULL && is_unused(lease, answer))
         etcd_stock_put(&session->stock, lease);
     else
         etcd_stock_drop(lease);
+    etcd_rpc_fini(&rpc);
     return status;
 }
 
