@@ -73,16 +73,17 @@ static void read_make(struct element *element)
     etcd_rpc_init(&element->rpc, ETCD_RANGE, 1);
 }
 
-/* A claim of which the client knows the token only, or not what became of its lease. */
+/* A claim of which the client knows the token only, or not what became of its lease. A key that was
+ * created again is another one. */
 static enum dlock_status slot_find(struct batch *batch, struct element *element)
 {
     struct etcd_question question;
     struct etcd_lease *lease = NULL;
     enum dlock_status status =
-        etcd_queue_ask(batch->session, &question, &element->keys, is_shared(element), 0, NULL,
-                       batch->deadline_ns, batch->err);
+        etcd_queue_ask(batch->session, &question, &element->keys, is_shared(element),
+                       element->slot->create_revision, NULL, batch->deadline_ns, batch->err);
 
-    etcd_slot_drop(element->slot);
+    etcd_slot_doubt(element->slot);
     if (status == DLOCK_OK && !question.standing.holds) {
         status = lost(element->slot, batch->err);
     } else if (status == DLOCK_OK) {
