@@ -80,6 +80,9 @@ static enum dlock_status holders_break(struct breaking *breaking, const Pb__Rang
     const size_t holders = etcd_inspect_holders(answer);
     enum dlock_status status = DLOCK_OK;
 
+    if (!etcd_inspect_is_sound(answer, &breaking->keys))
+        return dlock_fail(breaking->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                          "an answer with keys that are not of the name");
     for (size_t i = 0; i < holders && status == DLOCK_OK; i++) {
         if (!is_meant(breaking, answer->kvs[i]))
             continue;

@@ -42,7 +42,8 @@ static void value_make(struct part *part)
     const Pb__KeyValue *kv = part->change->kv;
 
     part->value_len = kv->value.len < sizeof part->value ? kv->value.len : sizeof part->value;
-    memcpy(part->value, kv->value.data, part->value_len);
+    if (part->value_len > 0)
+        memcpy(part->value, kv->value.data, part->value_len);
     if (part->downgrade && part->value_len >= 2)
         part->value[0] = 's';
     else if (part->downgrade)

@@ -34,6 +34,17 @@ void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
     range->limit = READERS_MOST;
 }
 
+bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
+{
+    for (size_t i = 0; i < answer->n_kvs; i++) {
+        const ProtobufCBinaryData *key = &answer->kvs[i]->key;
+
+        if (key->len < keys->dir_len || memcmp(key->data, keys->key, keys->dir_len) != 0)
+            return false;
+    }
+    return true;
+}
+
 size_t etcd_inspect_holders(const Pb__RangeResponse *answer)
 {
     size_t readers = 0;
@@ -85,6 +96,20 @@ static bool lease_ask(struct etcd_rpc *rpc, int64_t id)
     request.id = id;
     etcd_rpc_init(rpc, ETCD_LEASE_TIME_TO_LIVE, 1);
     return etcd_rpc_add(rpc, &request.base);
+}
+
+static enum dlock_status ranges_check(const struct reading *reading)
+{
+    for (size_t i = 0; i < reading->n; i++) {
+        struct etcd_keys keys;
+
+        etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
+                       reading->names[i].len, NULL);
+        if (!etcd_inspect_is_sound(range_of(reading, i), &keys))
+            return dlock_fail(reading->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                              "an answer with keys that are not of the name");
+    }
+    return DLOCK_OK;
 }
 
 /* What is left of the leases; those that cannot be read are not known. */
@@ -209,6 +234,8 @@ enum dlock_status etcd_inspect_names(struct etcd_session *session,
         .session = session, .names = names, .n = n, .deadline_ns = deadline_ns, .err = err};
     enum dlock_status status = ranges_read(&reading);
 
+    if (status == DLOCK_OK)
+        status = ranges_check(&reading);
     if (status == DLOCK_OK)
         status = leases_read(&reading);
     if (status == DLOCK_OK)

@@ -26,6 +26,8 @@ enum dlock_status etcd_inspect(struct etcd_session *session, const unsigned char
 
 /* The keys of a name, the oldest first. */
 void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys);
+/* False: there are keys in the answer that are not of the name. */
+bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys);
 /* How many of them, from the first one on, hold the name. */
 size_t etcd_inspect_holders(const Pb__RangeResponse *answer);
 

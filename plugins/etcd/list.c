@@ -138,11 +138,23 @@ static enum dlock_status key_take(struct listing *listing, const Pb__KeyValue *k
 
 /* ---- pages ---- */
 
+/* A page that does not get on would be read for ever. */
+static bool is_further(const struct listing *listing, const ProtobufCBinaryData *key)
+{
+    const size_t len = key->len < listing->from_len ? key->len : listing->from_len;
+    const int order = len > 0 ? memcmp(key->data, listing->from, len) : 0;
+
+    return order > 0 || (order == 0 && key->len >= listing->from_len);
+}
+
 static enum dlock_status page_take(struct listing *listing, const Pb__RangeResponse *answer)
 {
     enum dlock_status status = DLOCK_OK;
 
     listing->more = answer->more && answer->n_kvs > 0;
+    if (listing->more && !is_further(listing, &answer->kvs[answer->n_kvs - 1]->key))
+        return dlock_fail(listing->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                          "an answer with keys that nobody asked for");
     for (size_t i = 0; i < answer->n_kvs && status == DLOCK_OK && !listing->stopped; i++)
         status = key_take(listing, answer->kvs[i]);
     if (listing->more && status == DLOCK_OK &&
