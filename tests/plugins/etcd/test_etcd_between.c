@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/renew.c plugins/etcd/inspect.c */
+/* Tests: plugins/etcd/break.c plugins/etcd/list.c */
+/* What happens between two exchanges of one call, and what an attempt leaves to the next one. The
+ * linker puts our etcd_exchange before that of the plugin. */
+#include "name_kit.h"
+#include "slot.h"
+
+enum dlock_status __real_etcd_exchange(struct etcd_endpoints *endpoints,
+                                       struct etcd_rpc *const *rpcs, size_t n, bool writes,
+                                       int64_t deadline_ns, enum dlock_status *statuses,
+                                       struct dlock_error *err);
+enum dlock_status __wrap_etcd_exchange(struct etcd_endpoints *endpoints,
+                                       struct etcd_rpc *const *rpcs, size_t n, bool writes,
+                                       int64_t deadline_ns, enum dlock_status *statuses,
+                                       struct dlock_error *err);
+
+/* What is done with an exchange. */
+static struct {
+    int left;        /* exchanges before it; less than 0: nothing is done */
+    const char *ask; /* of etcdctl, before it */
+    bool down;       /* it is not sent */
+    bool silent;     /* its answer is lost */
+    bool cut;        /* the keys of its first answer lose all but a byte */
+} plan = {.left = -1};
+
+static void at(int left)
+{
+    memset(&plan, 0, sizeof plan);
+    plan.left = left;
+}
+
+static enum dlock_status failed(enum dlock_status status, size_t n, enum dlock_status *statuses,
+                                struct dlock_error *err)
+{
+    for (size_t i = 0; i < n && statuses != NULL; i++)
+        statuses[i] = status;
+    return dlock_fail(err, "etcd", status, 0, "as the test wants it");
+}
+
+/* And there are more of them. */
+static void keys_cut(const struct etcd_rpc *rpc)
+{
+    Pb__RangeResponse *answer = (Pb__RangeResponse *)(void *)rpc->answers[0];
+
+    answer->more = true;
+    for (size_t i = 0; i < answer->n_kvs; i++)
+        answer->kvs[i]->key.len = 1;
+}
+
+enum dlock_status __wrap_etcd_exchange(struct etcd_endpoints *endpoints,
+                                       struct etcd_rpc *const *rpcs, size_t n, bool writes,
+                                       int64_t deadline_ns, enum dlock_status *statuses,
+                                       struct dlock_error *err)
+{
+    bool now = plan.left-- == 0;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (now && plan.ask != NULL)
+        (void)dlt_etcd_ask(&server, "%s", plan.ask);
+    if (now && plan.down)
+        return failed(DLOCK_UNAVAILABLE, n, statuses, err);
+    status = __real_etcd_exchange(endpoints, rpcs, n, writes, deadline_ns, statuses, err);
+    if (now && plan.silent)
+        return failed(writes ? DLOCK_UNKNOWN : DLOCK_UNAVAILABLE, n, statuses, err);
+    if (now && plan.cut && status == DLOCK_OK)
+        keys_cut(rpcs[0]);
+    return status;
+}
+
+static int64_t lease_of(const struct dlt_request *request)
+{
+    const struct etcd_slot *slot = request->req.attempt;
+
+    return slot->lease != NULL ? slot->lease->id : 0;
+}
+
+#define READERS  70 /* more than the answer to a Put tells of */
+#define KEY_OF_B "62626262626262626262626262626262"
+
+static struct dlt_request readers[READERS];
+
+/* b wants to be a reader behind many. */
+static void open_readers(const char *test)
+{
+    open_all(test);
+    for (int i = 0; i < READERS; i++) {
+        dlt_request(&s, &readers[i], "job", (unsigned char)i, 60000);
+        readers[i].req.token[0] = 1;
+        readers[i].req.mode = DLOCK_SHARED;
+        cr_assert_eq(dlt_try(&s, &readers[i]), DLOCK_OK, "%d: %s", i, s.err.message);
+    }
+    b.req.mode = DLOCK_SHARED;
+}
+
+Test(between, TRY_1_a_key_that_goes_before_its_place_is_known_holds_nothing)
+{
+    open_readers("goes");
+    at(3); /* a lease, the Put if the name is free, the Put behind others, and the question */
+    plan.ask = "del goes/job/" KEY_OF_B;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(keys_count("job/" KEY_OF_B), 1);
+    cr_assert_gt(t.grant.fence, 0);
+    cr_assert_eq(t.grant.lease_ms, 60000);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(between, TRY_4_a_key_that_was_put_is_not_UNAVAILABLE)
+{
+    open_readers("put");
+    for (int i = 0; i < 2; i++) {
+        uint32_t flags = i == 0 ? 0 : DLOCK_REQ_ENQUEUE;
+
+        at(3);
+        plan.down = true;
+        cr_assert_eq(try_with(&t, &b, flags), DLOCK_UNKNOWN, "%d: %s", i, t.err.message);
+        cr_assert_lt(plan.left, 0);
+        cr_assert_eq(t.err.status, DLOCK_UNKNOWN);
+        cr_assert_eq(keys_count("job/" KEY_OF_B), 1);
+        cr_assert_eq(try_with(&t, &b, flags), DLOCK_OK, "%s", t.err.message);
+        cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    }
+    close_all();
+}
+
+/* The name is taken with one of two leases, the other one has ended, and then nobody answers. */
+Test(between, TRY_4_a_name_that_was_taken_is_not_UNAVAILABLE)
+{
+    char revoke[64];
+
+    open_all("taken");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    (void)snprintf(revoke, sizeof revoke, "lease revoke %llx", (unsigned long long)lease_of(&b));
+    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    (void)dlt_etcd_ask(&server, "%s", revoke);
+    at(1);
+    plan.down = true;
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_UNKNOWN, "%s", t.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(keys_count("job/" KEY_OF_B), 1);
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(between, a_lease_is_used_again)
+{
+    int64_t lease = 0;
+
+    open_all("again");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    lease = lease_of(&a);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(lease_of(&a), lease);
+    close_all();
+}
+
+/* Who adopts a lock has a second idea of its lease. */
+Test(between, TRY_2_a_lease_carries_one_key_also_after_an_adoption)
+{
+    struct dlt_request again, other;
+
+    open_all("adopted");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_request(&s, &again, "job", 'a', 60000);
+    cr_assert_eq(dlt_renew(&s, &again), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(lease_of(&again), lease_of(&a));
+    cr_assert_eq(dlt_unlock(&s, &again), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    dlt_request(&s, &a, "job", 'd', 60000);
+    dlt_request(&s, &other, "other", 'e', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &other), DLOCK_OK);
+    cr_assert_neq(lease_of(&other), lease_of(&a));
+    close_all();
+}
+
+/* The one who adopted it has given it another lease. */
+Test(between, TRY_2_a_lease_is_handed_back_only_by_the_key_that_had_it)
+{
+    struct dlt_request again, other;
+
+    open_all("other");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_request(&s, &again, "job", 'a', 120000);
+    cr_assert_eq(dlt_renew(&s, &again), DLOCK_OK, "%s", s.err.message);
+    cr_assert_neq(lease_of(&again), lease_of(&a));
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'd', 60000);
+    dlt_request(&s, &other, "other", 'e', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &other), DLOCK_OK);
+    cr_assert_neq(lease_of(&other), lease_of(&a));
+    s.ops->forget(s.self, &again.req);
+    close_all();
+}
+
+/* A renewal without an answer; then the lock is broken, and a copy of the first request arrives. */
+Test(between, REN_2_C6_a_late_copy_of_the_key_is_not_the_lock_that_was_lost)
+{
+    open_all("late");
+    a.req.ttl_ms = 5000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    a.req.ttl_ms = 60000;
+    at(2); /* the renewal, a lease, and the change */
+    plan.silent = true;
+    (void)dlt_renew(&s, &a);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(lease_of(&a), 0, "in doubt");
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    dlt_request(&u, &c, "other", 'c', 60000); /* has a lease */
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    (void)dlt_etcd_ask(&server,
+                       "put --lease=%llx late/job/61616161616161616161616161616161 'x late'",
+                       (unsigned long long)lease_of(&c));
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    close_all();
+}
+
+static bool nobody(void *arg, const struct dlock_holder *holder)
+{
+    (void)arg;
+    (void)holder;
+    return false;
+}
+
+static enum dlock_status list(struct dlt_session *session)
+{
+    session->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    return session->ops->list(session->self, (const unsigned char *)"", 0,
+                              dlt_host_in(&session->host, session->call_ms), nobody, NULL,
+                              &session->err);
+}
+
+Test(between, keys_that_nobody_asked_for_are_an_error)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    open_all("cut");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    at(0);
+    plan.cut = true;
+    cr_assert_eq(dlt_inspect(&t, "job", &holder, &count), DLOCK_PROTOCOL, "%s", t.err.message);
+    at(0);
+    plan.cut = true;
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_PROTOCOL, "%s", t.err.message);
+    at(0);
+    plan.cut = true;
+    cr_assert_eq(list(&t), DLOCK_PROTOCOL, "%s", t.err.message);
+    close_all();
+}
