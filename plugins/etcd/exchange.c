@@ -100,8 +100,18 @@ static void pending_fail(struct flight *flight, enum dlock_status status)
             flight->parts[i].status = status;
 }
 
+/* A question leaves time to ask another member, if this one hangs. */
+static int64_t round_due_ns(const struct flight *flight, int round, int64_t now_ns)
+{
+    bool halves = round + 1 < ROUNDS && flight->endpoints->cluster.config->count > 1;
+
+    for (size_t i = 0; i < flight->n; i++)
+        halves = halves && !may_write(flight, flight->parts[i].rpc);
+    return halves ? now_ns + (flight->deadline_ns - now_ns) / 2 : flight->deadline_ns;
+}
+
 /* False: no channel, and the error is filled. */
-static bool round_run(struct flight *flight, struct outcome *outcome)
+static bool round_run(struct flight *flight, int round, struct outcome *outcome)
 {
     const struct dlock_host *host = flight->endpoints->cluster.host;
     struct etcd_connection *connection = NULL;
@@ -120,7 +130,8 @@ static bool round_run(struct flight *flight, struct outcome *outcome)
     }
     (void)snprintf(flight->endpoint, sizeof flight->endpoint, "%s", connection->member.endpoint);
     count = calls_collect(flight);
-    etcd_channel_run(connection->channel, flight->calls, count, flight->deadline_ns);
+    etcd_channel_run(connection->channel, flight->calls, count,
+                     round_due_ns(flight, round, host->now_ns(host->ctx)));
     for (size_t i = 0; i < flight->n; i++)
         if (flight->parts[i].pending)
             part_judge(flight, &flight->parts[i], outcome);
@@ -175,7 +186,7 @@ static enum dlock_status flight_run(struct flight *flight)
     for (int round = 0; round < ROUNDS; round++) {
         struct outcome outcome = {false, false, false};
 
-        if (!round_run(flight, &outcome))
+        if (!round_run(flight, round, &outcome))
             break;
         if (!outcome.again || outcome.in_doubt || round + 1 == ROUNDS) {
             for (size_t i = 0; i < flight->n; i++)

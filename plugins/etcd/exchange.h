@@ -13,8 +13,9 @@
  * Sends n calls at once and waits for the answers until deadline_ns. Calls that were certainly not
  * processed by the member (connection closed before, refused stream, no leader, token expired) are
  * sent once more on another connection, after a new login if need be, inside the deadline; so are
- * calls without an answer that change nothing. If a write may have been executed, nothing is sent
- * again, and no call that was answered is.
+ * calls without an answer that change nothing. If there are several members, a flight without
+ * writes waits for the first one until half of the time has passed. If a write may have been
+ * executed, nothing is sent again, and no call that was answered is.
  *
  * Returns OK if all calls have status 0, and else the worst for the caller: UNKNOWN before
  * all others. statuses (n of them, may be NULL) has what each of them got:

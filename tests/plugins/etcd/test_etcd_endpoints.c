@@ -106,6 +106,22 @@ Test(endpoints, C9_a_member_that_hangs_is_left)
     cr_assert_str_neq(e.endpoints.member.endpoint, server.members[first].address);
 }
 
+/* A queue entry of 3 s, which is refreshed each second, stays. */
+Test(endpoints, C13_a_question_to_a_member_that_hangs_goes_to_another_one_in_time)
+{
+    int64_t begin_ns = 0;
+
+    start(3);
+    open_first();
+    cr_assert_eq(e_get("locks/a", NULL), DLOCK_OK, "%s", e.s.err.message);
+    dlt_etcd_pause(&server, first, true);
+    e.s.call_ms = 2000;
+    begin_ns = dlt_host_now(&e.s.host);
+    cr_assert_eq(e_get("locks/a", NULL), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 1900 * DLT_NS_PER_MS);
+    cr_assert_str_neq(e.endpoints.member.endpoint, server.members[first].address);
+}
+
 Test(endpoints, TRY_4_a_member_that_ended_is_replaced_by_another_one)
 {
     size_t found = 0;
