@@ -169,6 +169,7 @@ static int before_send(nghttp2_session *session, const nghttp2_frame *frame, voi
     struct etcd_http2 *http2 = user;
     struct etcd_call *call = NULL;
     char text[96];
+    bool ours = false;
 
     (void)session;
     if (frame->hd.type == NGHTTP2_HEADERS) {
@@ -178,12 +179,14 @@ static int before_send(nghttp2_session *session, const nghttp2_frame *frame, voi
             call->begins = http2->produced;
         }
     }
-    if (frame->hd.type == NGHTTP2_GOAWAY) { /* nghttp2 says it when the server breaks the rules */
+    if (frame->hd.type == NGHTTP2_GOAWAY) { /* what nghttp2 says at an end */
         dl_printable_mask(text, sizeof text, (const char *)frame->goaway.opaque_data,
                           frame->goaway.opaque_data_len);
+        ours = frame->goaway.error_code == NGHTTP2_INTERNAL_ERROR; /* it had no memory */
         http2->broken = true;
-        http2->foreign = !http2->settled;
-        (void)snprintf(http2->why, sizeof http2->why, "the server broke the rules of HTTP/2: %s %s",
+        http2->foreign = !http2->settled && !ours;
+        (void)snprintf(http2->why, sizeof http2->why, "%s: %s %s",
+                       ours ? "HTTP/2 cannot go on" : "the server broke the rules of HTTP/2",
                        nghttp2_http2_strerror(frame->goaway.error_code), text);
     }
     return 0;
