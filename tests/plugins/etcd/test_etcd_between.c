@@ -177,6 +177,7 @@ Test(between, TRY_2_a_lease_carries_one_key_also_after_an_adoption)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &other), DLOCK_OK);
     cr_assert_neq(lease_of(&other), lease_of(&a));
+    s.ops->forget(s.self, &other.req);
     close_all();
 }
 
@@ -197,6 +198,7 @@ Test(between, TRY_2_a_lease_is_handed_back_only_by_the_key_that_had_it)
     cr_assert_eq(dlt_try(&s, &other), DLOCK_OK);
     cr_assert_neq(lease_of(&other), lease_of(&a));
     s.ops->forget(s.self, &again.req);
+    s.ops->forget(s.self, &other.req);
     close_all();
 }
 

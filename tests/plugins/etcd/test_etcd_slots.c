@@ -323,6 +323,8 @@ Test(slots, list_with_raw_keys_has_each_name_once)
     cr_assert_eq(dlt_list(&s, "x/", holders, &count), DLOCK_OK);
     cr_assert_eq(count, 1);
     cr_assert_str_eq(holders[0].name, "x/8");
+    s.ops->forget(s.self, &d.req);
+    s.ops->forget(s.self, &e.req);
     close_all();
 }
 

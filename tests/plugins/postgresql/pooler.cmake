@@ -12,10 +12,10 @@ endfunction()
 if(DLT_EVERYTHING)
   dlt_add_pooler_conformance(pooler_transaction transaction
     "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
-  dlt_add_pooler_conformance(pooler_session_lock session
-    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s")
 endif()
 if(DLOCK_LONG_TESTS)
+  dlt_add_pooler_conformance(pooler_session_lock session
+    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s")
   dlt_add_pooler_conformance(pooler_session session
     "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
 endif()
