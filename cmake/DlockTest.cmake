@@ -1,9 +1,9 @@
 # Every test program prints TAP on its standard output; scripts/test adds up those lines.
 
 # dlock_add_unit_test(<source-stem> [LIBS ...]): a Criterion program from <source-stem>.c that links
-# the core with all its symbols. Criterion cannot start under ThreadSanitizer.
+# the core with all its symbols, in the builds that have unit tests.
 function(dlock_add_unit_test stem)
-  if(DLOCK_SANITIZE STREQUAL "thread")
+  if(NOT DLT_UNIT_TESTS)
     return()
   endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
