@@ -181,6 +181,30 @@ static enum dlock_status flight_status(struct flight *flight)
                       etcd_errmap_hint(&worst->rpc->call));
 }
 
+/* A member that does not know yet that it is the leader no more keeps leases alive in its own
+ * memory only. The answers of a majority, in the same flight, have a later term then. */
+static void term_judge(struct flight *flight)
+{
+    uint64_t latest = 0;
+
+    for (size_t i = 0; i < flight->n; i++) {
+        uint64_t term = etcd_rpc_term(flight->parts[i].rpc);
+
+        if (flight->parts[i].status == DLOCK_OK && term > latest)
+            latest = term;
+    }
+    for (size_t i = 0; i < flight->n; i++) {
+        struct part *part = &flight->parts[i];
+        struct etcd_call *call = &part->rpc->call;
+
+        if (part->status != DLOCK_OK || part->rpc->method != ETCD_LEASE_KEEP_ALIVE ||
+            etcd_rpc_term(part->rpc) >= latest)
+            continue;
+        part->status = DLOCK_UNAVAILABLE;
+        (void)snprintf(call->text, sizeof call->text, "the leader changed");
+    }
+}
+
 static enum dlock_status flight_run(struct flight *flight)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -194,6 +218,7 @@ static enum dlock_status flight_run(struct flight *flight)
             break;
         }
     }
+    term_judge(flight);
     return flight_status(flight);
 }
 

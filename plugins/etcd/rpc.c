@@ -143,13 +143,33 @@ const ProtobufCMessage *etcd_rpc_answer(const struct etcd_rpc *rpc, size_t i)
     return rpc->answers[i];
 }
 
-/* The header is the first field of every answer. */
-static int64_t revision_of(const ProtobufCMessage *answer)
+/* The first field of every answer; may be NULL. */
+static const Pb__Header *header_of(const ProtobufCMessage *answer)
 {
     const char *at = (const char *)answer + answer->descriptor->fields[0].offset;
-    const Pb__Header *header = *(const Pb__Header *const *)(const void *)at;
+
+    return *(const Pb__Header *const *)(const void *)at;
+}
+
+static int64_t revision_of(const ProtobufCMessage *answer)
+{
+    const Pb__Header *header = header_of(answer);
 
     return header != NULL ? header->revision : 0;
+}
+
+uint64_t etcd_rpc_term(const struct etcd_rpc *rpc)
+{
+    size_t count = atomic_load(&rpc->count);
+    uint64_t least = UINT64_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        const Pb__Header *header = header_of(rpc->answers[i]);
+
+        if (header != NULL && header->raft_term < least)
+            least = header->raft_term;
+    }
+    return least != UINT64_MAX ? least : 0;
 }
 
 int64_t etcd_rpc_revision(const struct etcd_rpc *rpc)

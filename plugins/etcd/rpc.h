@@ -51,6 +51,8 @@ void etcd_rpc_again(struct etcd_rpc *rpc);
 const ProtobufCMessage *etcd_rpc_answer(const struct etcd_rpc *rpc, size_t i);
 /* The greatest revision of the store in the headers of the answers; 0: there is none. */
 int64_t etcd_rpc_revision(const struct etcd_rpc *rpc);
+/* The least term of the cluster's leader in these headers; 0: there is none. */
+uint64_t etcd_rpc_term(const struct etcd_rpc *rpc);
 /* True: the method changes something that matters to others. */
 bool etcd_rpc_writes(const struct etcd_rpc *rpc);
 

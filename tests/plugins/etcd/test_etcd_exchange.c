@@ -78,11 +78,13 @@ void etcd_channel_retire(struct etcd_channel *channel)
     channel->dead = true;
 }
 
-/* A lease of 7 s, and a transaction that did nothing, at revision 5. */
+static unsigned char txn_term = 3; /* of the leader that answers transactions */
+
+/* A lease of 7 s in term 3, and a transaction that did nothing, at revision 5. */
 static void answer(struct etcd_call *call, enum etcd_method method)
 {
-    static const unsigned char kept[] = {0x0a, 2, 0x18, 5, 0x10, 1, 0x18, 7};
-    static const unsigned char done[] = {0x0a, 2, 0x18, 5};
+    static const unsigned char kept[] = {0x0a, 4, 0x18, 5, 0x20, 3, 0x10, 1, 0x18, 7};
+    const unsigned char done[] = {0x0a, 4, 0x18, 5, 0x20, txn_term};
 
     if (method == ETCD_LEASE_KEEP_ALIVE)
         cr_assert(call->on_message(call, kept, sizeof kept));
@@ -178,6 +180,19 @@ Test(exchange, one_connection_serves_all)
     cr_assert_eq(flights[1], 2);
     cr_assert_eq(endpoints.cluster.revision, 5);
     cr_assert_eq(fly(NULL, 0, txn, true), DLOCK_OK);
+}
+
+/* The former leader keeps a lease alive that the present one ends. */
+Test(exchange, TRY_2_a_KeepAlive_of_an_earlier_term_counts_for_nothing)
+{
+    static const struct script stale[] = {{ETCD_LEASE_KEEP_ALIVE, ETCD_ANSWERED, 0, "", true},
+                                          {ETCD_TXN, ETCD_ANSWERED, 0, "", true}};
+
+    txn_term = 4;
+    cr_assert_eq(fly(stale, 2, kept_txn, true), DLOCK_UNAVAILABLE);
+    cr_assert_eq(each[0], DLOCK_UNAVAILABLE);
+    cr_assert_eq(each[1], DLOCK_OK);
+    cr_assert_not_null(strstr(err.message, "the leader changed"), "%s", err.message);
 }
 
 Test(exchange, TRY_4_a_call_that_was_not_sent_is_sent_on_another_connection)
