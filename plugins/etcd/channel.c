@@ -2,6 +2,7 @@
 #include "channel.h"
 #include "http2.h"
 #include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -9,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK_SIZE ((size_t)32 << 10)
+#define CHUNK_SIZE     ((size_t)32 << 10)
+#define HEARD_NS       (DL_NS_PER_MS / 5) /* a server that spoke just now is still there */
+#define CATCH_UP_READS 8                  /* the server may say more than that all the time */
 
 struct etcd_channel {
     struct stream stream;
@@ -22,7 +25,9 @@ struct etcd_channel {
     short leader_events;       /* what it polls for */
     bool send_failed;          /* the reader will find the end and its reason */
     enum stream_result failed; /* how the connection ended; STREAM_OK: it has not */
+    char why[STREAM_WHY_SIZE]; /* it ended */
     unsigned open;             /* calls */
+    int64_t heard_ns;          /* when the last bytes came */
     bool more;                 /* the leader's: there may be bytes to read already */
     short in_events;           /* the leader's: what to poll for before reading */
     unsigned char chunk[CHUNK_SIZE]; /* the leader's: bytes just read */
@@ -79,6 +84,7 @@ static void end_locked(struct etcd_channel *channel, enum stream_result failed, 
         return;
     atomic_store(&channel->dead, true);
     channel->failed = failed;
+    (void)snprintf(channel->why, sizeof channel->why, "%s", why);
     for (struct waiter *at = channel->waiters.first; at != NULL; at = at->next) {
         struct etcd_wait *wait = (struct etcd_wait *)at;
 
@@ -154,12 +160,13 @@ static void take_in_locked(struct etcd_channel *channel, enum stream_result resu
 
     if (result == STREAM_TIMEOUT || channel->failed != STREAM_OK)
         return;
+    channel->heard_ns = now(channel);
     if (result != STREAM_OK) {
         bool refused = channel->stream.alerted || (channel->stream.asked && !http2->settled);
 
         end_locked(channel, refused ? STREAM_REFUSED : result,
                    http2->departing ? etcd_http2_why(http2) : step->why);
-    } else if (!etcd_http2_receive(http2, channel->chunk, step->done, now(channel))) {
+    } else if (!etcd_http2_receive(http2, channel->chunk, step->done, channel->heard_ns)) {
         end_locked(channel, http2->foreign ? STREAM_FOREIGN : STREAM_FAILED, etcd_http2_why(http2));
     } else if (!etcd_http2_open(http2)) {
         atomic_store(&channel->dead, true);
@@ -221,7 +228,7 @@ static void catch_up_locked(struct etcd_channel *channel)
     struct stream_step step = {.done = 0};
     enum stream_result result = STREAM_FAILED;
 
-    while (channel->failed == STREAM_OK) {
+    for (int i = 0; i < CATCH_UP_READS && channel->failed == STREAM_OK; i++) {
         result = read_now(channel, &step);
         if (result == STREAM_TIMEOUT)
             break;
@@ -304,15 +311,22 @@ void etcd_channel_join(struct etcd_channel *channel, struct etcd_wait *wait)
     unlock(channel);
 }
 
+static const char *why_dead_locked(const struct etcd_channel *channel)
+{
+    if (channel->failed != STREAM_OK)
+        return channel->why;
+    return channel->http2.departing ? etcd_http2_why(&channel->http2)
+                                    : "the connection takes no more calls";
+}
+
 static bool begin_locked(struct etcd_channel *channel, struct etcd_wait *wait,
                          struct etcd_call *call)
 {
-    if (channel->open == 0 && !channel->waiters.led && !atomic_load(&channel->dead))
+    if (channel->open == 0 && !channel->waiters.led && !atomic_load(&channel->dead) &&
+        now(channel) - channel->heard_ns > HEARD_NS)
         catch_up_locked(channel);
     if (atomic_load(&channel->dead)) {
-        etcd_call_end(call, ETCD_UNSENT, "%s",
-                      channel->http2.why[0] != '\0' ? etcd_http2_why(&channel->http2)
-                                                    : "the connection was closed before");
+        etcd_call_end(call, ETCD_UNSENT, "%s", why_dead_locked(channel));
         return false;
     }
     call->wait = wait;
@@ -352,6 +366,8 @@ static bool await_locked(struct etcd_channel *channel, struct etcd_wait *wait, i
     while (!wait->news) {
         int64_t left_ns = 0;
 
+        if (wait->calls == NULL) /* what HTTP/2 has to say can wait for the next call */
+            return false;
         flush_locked(channel);
         if (wait->news)
             break;
@@ -360,7 +376,7 @@ static bool await_locked(struct etcd_channel *channel, struct etcd_wait *wait, i
             return false;
         }
         left_ns = deadline_ns - now(channel);
-        if (wait->calls == NULL || left_ns <= 0)
+        if (left_ns <= 0)
             return false;
         if (waiters_lead_or_sleep_locked(&wait->waiter, left_ns)) {
             lead_locked(channel, left_ns);
