@@ -17,7 +17,7 @@
 static struct dlt_host host;
 static struct etcd_channel *channel;
 static struct etcd_wait wait;
-static int server; /* the other end */
+static int client, server; /* the channel's end, and the other one */
 
 /* A call and the texts of its answer. */
 struct asked {
@@ -62,7 +62,7 @@ static void open_channel(void)
     dlt_host_init_running(&host);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     stream_init(&stream, &host.table);
-    stream.fd = ends[0];
+    stream.fd = client = ends[0];
     cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
     server = ends[1];
     channel = etcd_channel_new(&stream, "127.0.0.1:2379");

@@ -2,43 +2,9 @@
 /* Tests: plugins/etcd/channel.c plugins/etcd/http2.c plugins/etcd/call.c */
 /* What becomes of a call, whatever the server says and when: the test is the server, frame by
  * frame. */
-#include "channel_fixture.h"
-#include "frames.h"
-
-static const char *const good[] = {":status: 200", "content-type: application/grpc", NULL};
-static const char *const ok[] = {"grpc-status: 0", NULL};
-
-static void close_channel(void)
-{
-    etcd_channel_leave(&wait);
-    etcd_channel_free(channel);
-    (void)close(server);
-}
+#include "scripted_fixture.h"
 
 TestSuite(etcd_channel, .init = open_channel, .fini = close_channel, .timeout = 30);
-
-/* Begins the calls and sends them; the server has said that it speaks HTTP/2. */
-static void begin(struct asked *first, struct asked *second)
-{
-    cr_assert(dlt_frame_say(server, FRAME_SETTINGS, 0, 0, NULL, 0));
-    asked_init(first, "/first", "one");
-    cr_assert(etcd_channel_begin(&wait, &first->call));
-    if (second != NULL) {
-        asked_init(second, "/second", "two");
-        cr_assert(etcd_channel_begin(&wait, &second->call));
-    }
-    etcd_channel_flush(&wait);
-}
-
-/* Until the call has ended; it has half a second. */
-static enum etcd_end end_of(const struct asked *asked)
-{
-    int64_t deadline_ns = dlt_host_in(&host, 500);
-
-    while (asked->call.end == ETCD_OPEN && etcd_channel_await(&wait, deadline_ns))
-        continue;
-    return asked->call.end;
-}
 
 static void answer(uint32_t id, const char *text)
 {
@@ -46,13 +12,6 @@ static void answer(uint32_t id, const char *text)
     cr_assert(dlt_frame_message(server, id, text, 0));
     cr_assert(dlt_frame_headers(server, FLAG_END_STREAM, id, ok));
 }
-
-#define ENDS(asked, wanted, said)                                                                 \
-    do {                                                                                          \
-        cr_assert_eq(end_of(asked), wanted, "the call ended with %d: %s", (int)(asked)->call.end, \
-                     (asked)->call.text);                                                         \
-        cr_assert_not_null(strstr((asked)->call.text, said), "%s", (asked)->call.text);           \
-    } while (0)
 
 /* ---- answers ---- */
 
@@ -217,8 +176,26 @@ Test(etcd_channel, a_list_of_headers_that_is_too_long)
         if (!dlt_frame_say(server, FRAME_CONTINUATION, 0, 1, packed, len))
             break;
     }
-    cr_assert(end_of(&one) == ETCD_FOREIGN || one.call.end == ETCD_CUT, "%d", (int)one.call.end);
-    cr_assert(etcd_channel_dead(channel) || one.call.end == ETCD_FOREIGN);
+    ENDS(&one, ETCD_FOREIGN, "too many headers");
+}
+
+/* Some versions of nghttp2 bound these frames themselves. */
+Test(etcd_channel, a_list_of_headers_that_never_ends)
+{
+    static const char *const headers[] = {":status: 200", NULL};
+    unsigned char packed[64];
+    struct asked one;
+
+    begin(&one, NULL);
+    cr_assert(dlt_frame_say(server, FRAME_HEADERS, 0, 1, packed,
+                            dlt_frame_pack(packed, sizeof packed, headers)));
+    for (int i = 0; i < 100 && one.call.end == ETCD_OPEN; i++) {
+        for (int k = 0; k < 100; k++)
+            (void)dlt_frame_say(server, FRAME_CONTINUATION, 0, 1, NULL, 0);
+        (void)etcd_channel_await(&wait, dlt_host_in(&host, 5));
+    }
+    cr_assert_eq(one.call.end, ETCD_CUT, "%d: %s", (int)one.call.end, one.call.text);
+    cr_assert(etcd_channel_dead(channel));
 }
 
 Test(etcd_channel, a_server_that_does_not_speak_HTTP_2)
@@ -274,6 +251,11 @@ Test(etcd_channel, a_flood_of_pings)
 Test(etcd_channel, a_flood_of_settings)
 {
     flood(FRAME_SETTINGS, 0, 0);
+}
+
+Test(etcd_channel, a_flood_of_data_without_bytes)
+{
+    flood(FRAME_DATA, 1, 0);
 }
 
 /* ---- the end of calls and connections ---- */
@@ -352,6 +334,7 @@ Test(etcd_channel, TRY_4_an_idle_connection_that_was_closed_takes_no_call)
     asked_init(&one, "/first", "one");
     cr_assert_not(etcd_channel_begin(&wait, &one.call));
     cr_assert_eq(one.call.end, ETCD_UNSENT);
+    cr_assert_not_null(strstr(one.call.text, "closed the connection"), "%s", one.call.text);
     cr_assert(etcd_channel_dead(channel));
 }
 
