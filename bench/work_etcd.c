@@ -168,7 +168,7 @@ static int etcd_unlock(void *arg, char *why)
     return succeeded(worker, &request, NULL, why);
 }
 
-/* ---- a queue: whoever has the lowest create_revision holds the name ---- */
+/* ---- a queue: the key with the lowest create_revision holds the name ---- */
 
 /* The predecessor of the own key; "": it is the first. */
 static void predecessor_take(struct worker *worker, const Pb__RangeResponse *range)

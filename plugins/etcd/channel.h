@@ -23,7 +23,7 @@
 struct etcd_wait {
     struct waiter waiter;
     struct etcd_channel *channel;
-    struct etcd_call *calls; /* those that are open */
+    struct etcd_call *calls; /* the open calls */
     bool news;               /* a message or an end came since the last etcd_channel_await */
 };
 

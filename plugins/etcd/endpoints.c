@@ -100,7 +100,7 @@ void etcd_endpoints_put(struct etcd_endpoints *endpoints, struct etcd_connection
 
 /* ---- connecting ---- */
 
-/* Of several members, one that is wrong is worth more to the reader than one that is down. */
+/* Of the errors of several members, a wrong setting is reported before a member that is down. */
 static void failure_keep(struct dlock_error *err, const struct dlock_error *other)
 {
     if (err->status == DLOCK_OK ||

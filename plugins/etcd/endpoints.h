@@ -23,7 +23,7 @@ struct etcd_endpoints {
     struct etcd_member member; /* of the last connection; cluster_id 0: there was none */
 };
 
-/* A channel in use by so many threads; freed with the last of them once it is dead. */
+/* A channel and the number of its users. The last user of a dead channel frees it. */
 struct etcd_connection {
     struct etcd_connection *next;
     struct etcd_channel *channel;

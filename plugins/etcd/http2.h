@@ -33,7 +33,7 @@ struct etcd_http2 {
     bool broken;
     bool foreign; /* the server does not speak HTTP/2 */
     char why[ETCD_TEXT_SIZE];
-    unsigned idle_frames; /* since one that made a call go on */
+    unsigned idle_frames; /* frames since the last frame that was of use to a call */
     int64_t idle_since_ns;
 };
 

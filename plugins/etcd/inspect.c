@@ -112,7 +112,7 @@ static enum dlock_status ranges_check(const struct reading *reading)
     return DLOCK_OK;
 }
 
-/* What is left of the leases; those that cannot be read are not known. */
+/* The rest of each lease; a lease that cannot be read has an unknown rest. */
 static enum dlock_status leases_read(struct reading *reading)
 {
     size_t next = 0;

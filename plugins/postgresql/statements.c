@@ -202,7 +202,7 @@ static enum dlock_status prepare(struct pg_connection *conn, enum pg_statement w
     return status;
 }
 
-/* The server has the statement no more, or the function has changed since. */
+/* The server has lost the prepared statement, or the function has changed since. */
 static bool is_forgotten(const struct pg_connection *conn, const struct dlock_error *err)
 {
     return !conn->dead &&

@@ -383,7 +383,7 @@ EACH(OPN_1_a_connection_that_fails_at_each_byte)
     }
 }
 
-/* Waiting has its deadline whatever the link does, and ends before the lock is somebody's. */
+/* A wait on a dead link ends at its deadline, before the lock is granted. */
 EACH(C8_a_wait_on_a_link_that_is_half_open)
 {
     static const char *const orders[] = {"blackhole c2s", "blackhole s2c", "cut c2s 0 rst"};

@@ -12,7 +12,7 @@
 struct dlt_open {
     const char *denied;  /* in the message for a wrong password */
     int user_timeout_ms; /* TCP_USER_TIMEOUT of a connection; 0: the system's */
-    int lookups;         /* of three attempts to a name that nobody resolves: so many at once */
+    int lookups;         /* how many name lookups of three attempts run at once */
 };
 
 extern const struct dlt_open dlt_open;

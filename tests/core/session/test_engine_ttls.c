@@ -2,7 +2,7 @@
 /* Tests: core/session/ttl_grid.c core/session/session_pool.c core/session/dispatch.c
  * core/hold/handle.c core/hold/handoff.c core/hold/renew.c core/acquire/acquire.c
  * core/acquire/acquire_fsm.c core/api/adopt.c core/api/query.c */
-/* Does everything go by the ttl that the store gives, and not by the one that was asked for? */
+/* Does core use the ttl that the store gives, and not the ttl that was asked for? */
 #include "engine.h"
 
 #include <criterion/criterion.h>

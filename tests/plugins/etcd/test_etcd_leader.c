@@ -95,7 +95,7 @@ static void hold(struct worker *worker)
     atomic_fetch_sub(&inside[worker->name], 1);
 }
 
-/* Whoever believes that it holds no more has been told, or is told soon. */
+/* A holder that lost its lock was told, or is told soon. */
 static void check_told(struct worker *worker)
 {
     int64_t limit_ns = worker->until_ns + TOLD_MS * NS_PER_MS;

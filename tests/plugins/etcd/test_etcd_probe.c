@@ -45,7 +45,7 @@ static void says(const char *text)
     cr_assert(strstr(said, text) != NULL, "\"%s\" is not in\n%s", text, said);
 }
 
-/* A session with members of `server`, and perhaps one that is not. */
+/* A session with members of `server`, and perhaps with a foreign member. */
 static void open_with(const char *first, const char *second, const char *third)
 {
     dlt_session_init(&s, &server);
