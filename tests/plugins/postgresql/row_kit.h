@@ -4,6 +4,7 @@
 #define DLT_ROW_KIT_H
 
 #include "pg_kit.h"
+#include "queue_calls.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -41,49 +42,10 @@ static inline void close_all(void)
     dlt_postgres_stop(&server);
 }
 
-static inline enum dlock_status try_with(struct dlt_session *session, struct dlt_request *request,
-                                         uint32_t flags)
-{
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    request->req.flags = flags;
-    status = dlt_try(session, request);
-    request->req.flags = 0;
-    return status;
-}
-
-static inline void queue(struct dlt_session *session, struct dlt_request *request)
-{
-    cr_assert_eq(try_with(session, request, DLOCK_REQ_ENQUEUE), DLOCK_BUSY, "%s",
-                 session->err.message);
-    cr_assert(session->grant.flags & DLOCK_GRANT_QUEUED);
-}
-
-/* OK granted, BUSY still queued, LOST not known. */
-static inline enum dlock_status refresh(struct dlt_session *session, struct dlt_request *request)
-{
-    enum dlock_status status = try_with(session, request, DLOCK_REQ_REFRESH);
-
-    if (status == DLOCK_BUSY && (session->grant.flags & DLOCK_GRANT_QUEUED) == 0)
-        return DLOCK_LOST;
-    return status;
-}
-
 static inline enum dlock_status dequeue(struct dlt_session *session, struct dlt_request *request)
 {
     return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),
                                  &session->err);
-}
-
-static inline enum dlock_status downgrade(struct dlt_session *session, struct dlt_request *request)
-{
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    request->req.flags = DLOCK_REQ_DOWNGRADE;
-    request->req.mode = DLOCK_SHARED;
-    status = dlt_renew(session, request);
-    request->req.flags = 0;
-    return status;
 }
 
 /* As the administrator, without an answer. */

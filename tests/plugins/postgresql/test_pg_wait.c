@@ -56,7 +56,7 @@ Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
     b.req.mode = c.req.mode = DLOCK_SHARED;
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
     queue_up(&two, &b);
-    enqueue(&also, &c);
+    queue(&also, &c);
     watcher_start(&w);
     watcher_start(&v);
     dlt_sleep_ms(100);
@@ -69,7 +69,7 @@ Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
 Test(pg_wait, WAT_2_a_grant_that_came_before_the_client_listened)
 {
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    enqueue(&two, &b);
+    queue(&two, &b);
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_BUSY, "it asks again when it listens");
     cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
@@ -80,7 +80,7 @@ Test(pg_wait, WAT_2_a_grant_that_came_before_the_watch)
 {
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     queue_up(&two, &b);
-    enqueue(&also, &c); /* the client listens already */
+    queue(&also, &c); /* the client listens already */
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     dlt_sleep_ms(50);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
@@ -110,8 +110,8 @@ Test(pg_wait, WAT_1_the_others_ask_while_one_connects)
     int fd = silent_socket(&((struct pg_session *)two.self)->config.address.port);
 
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    enqueue(&also, &c);
-    enqueue(&two, &b);
+    queue(&also, &c);
+    queue(&two, &b);
     watcher_start(&w);
     dlt_sleep_ms(300);
     watcher_start(&v);
@@ -139,13 +139,13 @@ Test(pg_wait, WAT_4_a_grant_that_has_run_out_counts_no_more)
     b.req.ttl_ms = 300; /* and so the grant lasts no longer */
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     queue_up(&two, &b);
-    enqueue(&also, &c);
+    queue(&also, &c);
     cr_assert_eq(dequeue(&also, &c), DLOCK_OK, "%s", also.err.message);
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     dlt_sleep_ms(400);
     dlt_request(&one, &a, "job", 'z', 60000);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    enqueue(&two, &b);
+    queue(&two, &b);
     cr_assert_eq(watch(&two, &b, 300), DLOCK_TIMEOUT, "an old grant");
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
@@ -180,7 +180,7 @@ Test(pg_wait, INT_1_2_an_interrupt_ends_the_watch_of_one_waiter)
 
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     queue_up(&two, &b);
-    enqueue(&also, &c);
+    queue(&also, &c);
     for (int first = 0; first < 2; first++) {
         watcher_start(&w[0]);
         dlt_sleep_ms(100);
@@ -197,8 +197,8 @@ Test(pg_wait, INT_1_2_an_interrupt_ends_the_watch_of_one_waiter)
             cr_assert_eq(dequeue(w[i].session, w[i].request), DLOCK_OK);
         dlt_request(&two, &b, "job", (unsigned char)('m' + first), 60000);
         dlt_request(&also, &c, "job", (unsigned char)('x' + first), 60000);
-        enqueue(&two, &b);
-        enqueue(&also, &c);
+        queue(&two, &b);
+        queue(&also, &c);
     }
 }
 
@@ -207,7 +207,7 @@ Test(pg_wait, INT_2_an_interrupt_before_the_watch_and_before_the_queue_entry)
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     two.ops->interrupt(two.self, &b.req);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
-    enqueue(&two, &b);
+    queue(&two, &b);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
     cr_assert_eq(dequeue(&two, &b), DLOCK_OK);
 }
@@ -216,7 +216,7 @@ Test(pg_wait, INT_2_a_grant_that_came_before_the_interrupt)
 {
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     queue_up(&two, &b);
-    enqueue(&also, &c);
+    queue(&also, &c);
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     dlt_sleep_ms(50);
     cr_assert_eq(watch(&also, &c, 50), DLOCK_TIMEOUT, "it reads for the other one, too");
@@ -243,7 +243,7 @@ Test(pg_wait, NOTIFY_is_sent_only_for_a_waiter_of_another_client)
         cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
         cr_assert_eq(dlt_renew(&one, &a), DLOCK_OK);
         cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-        cr_assert_eq(flagged_try(&two, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK);
+        cr_assert_eq(try_with(&two, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK);
         cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
     }
     cr_assert_eq(logged("pg_notify"), 0, "nobody waits");
@@ -267,7 +267,7 @@ Test(pg_wait, UNL_1_a_message_that_cannot_be_sent_fails_no_unlock)
     (void)dlt_postgres_ask(&server, "REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC");
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-        enqueue(&two, &b);
+        queue(&two, &b);
         cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
         cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
         cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);

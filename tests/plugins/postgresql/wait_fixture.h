@@ -7,7 +7,7 @@
 #define DLT_WAIT_FIXTURE_H
 
 #include "postgres_server.h"
-#include "session_kit.h"
+#include "queue_calls.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -79,29 +79,6 @@ static inline void close_all(void)
     dlt_session_close(&one);
 }
 
-static inline enum dlock_status flagged_try(struct dlt_session *session,
-                                            struct dlt_request *request, uint32_t flags)
-{
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    request->req.flags = flags;
-    status = dlt_try(session, request);
-    request->req.flags = 0;
-    return status;
-}
-
-static inline void enqueue(struct dlt_session *session, struct dlt_request *request)
-{
-    cr_assert_eq(flagged_try(session, request, DLOCK_REQ_ENQUEUE), DLOCK_BUSY, "%s",
-                 session->err.message);
-    cr_assert_eq(session->grant.flags, DLOCK_GRANT_QUEUED);
-}
-
-static inline enum dlock_status refresh(struct dlt_session *session, struct dlt_request *request)
-{
-    return flagged_try(session, request, DLOCK_REQ_REFRESH);
-}
-
 static inline enum dlock_status watch(struct dlt_session *session, struct dlt_request *request,
                                       int64_t timeout_ms)
 {
@@ -119,7 +96,7 @@ static inline enum dlock_status dequeue(struct dlt_session *session, struct dlt_
 /* Enqueues, and goes on until the client listens and the entry is known since then. */
 static inline void queue_up(struct dlt_session *session, struct dlt_request *request)
 {
-    enqueue(session, request);
+    queue(session, request);
     cr_assert_eq(watch(session, request, 5000), DLOCK_BUSY, "%s", session->err.message);
     cr_assert_eq(refresh(session, request), DLOCK_BUSY, "%s", session->err.message);
     cr_assert_eq(session->grant.flags, DLOCK_GRANT_QUEUED);
