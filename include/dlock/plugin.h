@@ -433,6 +433,17 @@ struct dlock_plugin {
  *         unlock is not repeated.
  */
 
+/*
+ * [TET-1] With DLOCK_CAP_TETHERED a lease lives in the client's session with the store. The plugin
+ *         keeps that session alive, so that no lease ends by its time alone while the process runs.
+ *         Core calls unlock when a lease has run out (it was not renewed, or reached max_hold),
+ * even if the application has not acknowledged the loss yet. [TET-2] lease_ms is what the store
+ * keeps of the lease if the client says nothing from now on. [TET-3] What a failed unlock or
+ * dequeue may have left in the session, the plugin removes when the store answers again, without a
+ * call of core. [TET-4] No client can adopt a lease of another one's session: core answers
+ * UNSUPPORTED.
+ */
+
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
 __attribute__((format(printf, 5, 6))) static inline enum dlock_status
 dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,
