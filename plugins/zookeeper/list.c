@@ -226,8 +226,8 @@ enum dlock_status zk_list_each(struct zk_session *session, const unsigned char *
         entry_drop(&listing);
     if (status == DLOCK_OK && listing.denied > 0)
         return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, ZNOAUTH,
-                          "%zu nodes below %s may not be read; the list has all others",
-                          listing.denied, session->config.base);
+                          "nodes below %.200s that may not be read: %zu", session->config.base,
+                          listing.denied);
     return status;
 }
 

@@ -105,7 +105,7 @@ static const char *server_advice(const struct server *server)
         return "while it is down there are no locks; an ensemble of three servers goes on";
     if (sscanf(server->version, "%d.%d", &major, &minor) == 2 &&
         (major < 3 || (major == 3 && minor < 5)))
-        return "the nodes of names stay for ever: version 3.5 or later has containers";
+        return "it takes no locks: dlock needs ZooKeeper 3.5 or later";
     return NULL;
 }
 
