@@ -29,13 +29,13 @@ struct zk_config {
     const struct dlock_target *target;
     struct address servers[ZK_SERVERS_MAX];
     size_t count;
-    char
-        base[ZK_BASE_MAX + 1]; /* the node that the names are below: "/dlock", never "/" at the end;
-                                  "" with base "/" */
+    /* The node that the names are below: "/dlock", never "/" at the end; "" is the root. */
+    char base[ZK_BASE_MAX + 1];
     size_t base_len;
     enum zk_recipe recipe;
     bool raw;         /* key=raw: a name is a path below the base */
     const char *user; /* for digest; NULL: none */
+    bool creator_acl; /* nodes are for their creators alone; otherwise for everybody */
     int64_t ttl_ms;   /* that the session is made for */
     int64_t tick_ms;  /* tick= of the URI; 0: found by zk_greet */
 };
