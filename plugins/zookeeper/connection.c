@@ -32,11 +32,37 @@ void zk_connection_unlock(struct zk_link *link)
     (void)pthread_mutex_unlock(&link->mutex);
 }
 
-void zk_connection_wake(const struct zk_link *link)
+static void ring(int fd)
 {
     static const uint64_t one = 1;
 
-    (void)!write(link->wake_fd, &one, sizeof one);
+    (void)!write(fd, &one, sizeof one);
+}
+
+void zk_connection_wake(const struct zk_link *link)
+{
+    if (link->asleep)
+        ring(link->wake_fd);
+}
+
+static void nudge(const struct zk_link *link)
+{
+    if (link->led)
+        ring(link->leader != NULL ? link->lead_fd : link->wake_fd);
+}
+
+void zk_connection_cover(const struct zk_link *link)
+{
+    if (link->led && (link->events & ~link->polled) != 0)
+        nudge(link);
+}
+
+void zk_connection_signal(struct zk_link *link, pthread_cond_t *cond)
+{
+    if (link->led && link->leader == cond)
+        ring(link->lead_fd);
+    else
+        (void)pthread_cond_signal(cond);
 }
 
 /* ---- the state of the session ---- */
@@ -105,8 +131,8 @@ void zk_connection_end(struct zk_link *link)
         return;
     link->ending = true;
     settle(link);
-    if (link->polled != 0)
-        zk_connection_wake(link);
+    nudge(link);
+    zk_connection_wake(link);
 }
 
 /* code: errno */
@@ -120,6 +146,7 @@ static void failed(struct zk_link *link, int rc, int code)
         text = strerrordesc_np(code);
     (void)snprintf(link->why, sizeof link->why, "%s", text != NULL ? text : "no connection");
     link->fd = -1;
+    nudge(link);
 }
 
 /* ---- the library ---- */
@@ -180,16 +207,14 @@ static int process_once(struct zk_link *link, int events)
     return rc;
 }
 
-void zk_connection_process(struct zk_link *link, int fd, short events)
+static void process(struct zk_link *link, short events)
 {
     int wanted = 0;
 
-    if (fd >= 0 && fd == link->fd) {
-        if ((events & ~POLLOUT) != 0)
-            wanted |= ZOOKEEPER_READ;
-        if ((events & ~POLLIN) != 0 && (link->events & POLLOUT) != 0)
-            wanted |= ZOOKEEPER_WRITE;
-    }
+    if ((events & ~POLLOUT) != 0)
+        wanted |= ZOOKEEPER_READ;
+    if ((events & ~POLLIN) != 0 && (link->events & POLLOUT) != 0)
+        wanted |= ZOOKEEPER_WRITE;
     for (int i = 0; i < MESSAGES_MOST; i++) {
         const int rc = process_once(link, wanted);
 
@@ -198,6 +223,65 @@ void zk_connection_process(struct zk_link *link, int fd, short events)
         wanted = ZOOKEEPER_READ;
     }
 }
+
+/* ---- who leads ---- */
+
+bool zk_connection_wants_leader(const struct zk_link *link)
+{
+    return link->handle != NULL && !link->led && link->fd >= 0 &&
+           (!link->connected || link->flights != NULL || link->waits > 0);
+}
+
+void zk_connection_lead(struct zk_link *link, const pthread_cond_t *leader)
+{
+    link->led = true;
+    link->leader = leader;
+    link->polled = link->events;
+    link->led_inode = link->inode;
+}
+
+void zk_connection_process(struct zk_link *link, short events)
+{
+    link->led = false;
+    if (link->handle == NULL || link->fd < 0 || link->inode != link->led_inode || link->ending ||
+        link->closing)
+        return;
+    process(link, events);
+}
+
+static void lead(struct zk_link *link, const pthread_cond_t *cond, int64_t left_ns)
+{
+    struct pollfd fds[2] = {{.fd = link->fd, .events = link->events},
+                            {.fd = link->lead_fd, .events = POLLIN}};
+    const struct timespec timeout = dl_deadline_cond_slice(left_ns);
+    uint64_t rings = 0;
+
+    zk_connection_lead(link, cond);
+    zk_connection_unlock(link);
+    (void)ppoll(fds, 2, &timeout, NULL);
+    if (fds[1].revents != 0)
+        (void)!read(link->lead_fd, &rings, sizeof rings);
+    zk_connection_lock(link);
+    zk_connection_process(link, fds[0].revents);
+    if (link->connected && (link->events & POLLOUT) != 0)
+        (void)zk_connection_poll(link);
+}
+
+void zk_connection_sleep(struct zk_link *link, pthread_cond_t *cond, int64_t left_ns)
+{
+    if (link->connected && link->fd >= 0 && !link->led)
+        lead(link, cond, left_ns);
+    else
+        dl_deadline_cond_wait(cond, &link->mutex, left_ns);
+}
+
+void zk_connection_leave(struct zk_link *link)
+{
+    if (zk_connection_wants_leader(link))
+        zk_connection_wake(link);
+}
+
+/* ---- the rest ---- */
 
 void zk_connection_hang_up(const struct zk_link *link)
 {

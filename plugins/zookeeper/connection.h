@@ -21,6 +21,7 @@ struct zk_link {
     int64_t tick_ns;
     int asked_ms; /* timeout of the session */
     int wake_fd;  /* eventfd: the thread has something to do */
+    int lead_fd;  /* eventfd: another thread that leads has */
     pthread_t thread;
     bool has_thread;
 
@@ -36,7 +37,13 @@ struct zk_link {
     int64_t heard_ns;    /* when the server sent something, or the socket was made */
     short events;        /* that the library waits for */
     int64_t patience_ns; /* how long it may wait for them */
-    short polled;        /* events that the thread waits for now; 0: it does not wait */
+
+    bool asleep;                  /* the thread is in poll */
+    bool led;                     /* a thread is in poll for the socket: it leads */
+    short polled;                 /* events that it waits for */
+    const pthread_cond_t *leader; /* what it would sleep on; NULL: it is the link's thread */
+    uint64_t led_inode;           /* of the socket then */
+    unsigned waits;               /* for watchers */
 
     int64_t session_id; /* 0: there is none */
     bool connected;
@@ -61,16 +68,35 @@ int64_t zk_connection_now(const struct zk_link *link);
 void zk_connection_lock(struct zk_link *link);
 void zk_connection_unlock(struct zk_link *link);
 
-/* The thread stops waiting. */
+/*
+ * A thread that waits for an answer or a watcher reads for all, unless another thread does: it
+ * leads. Nobody has to wake it then. The thread of the link leads when nobody else does and
+ * somebody needs it.
+ *
+ * sleep: until cond is signalled (zk_connection_signal), for left_ns, or until something may have
+ * changed. leave: after the last sleep.
+ */
+void zk_connection_sleep(struct zk_link *link, pthread_cond_t *cond, int64_t left_ns);
+void zk_connection_leave(struct zk_link *link);
+void zk_connection_signal(struct zk_link *link, pthread_cond_t *cond);
+
+/* The thread of the link has something to do. */
 void zk_connection_wake(const struct zk_link *link);
+/* The one who leads waits for what the library waits for now. */
+void zk_connection_cover(const struct zk_link *link);
 
 /*
  * Asks the library what it waits for: fd, events and patience_ns. The library may make a socket in
  * it, or give the connection up, and calls back. False: the connection has failed.
  */
 bool zk_connection_poll(struct zk_link *link);
-/* Lets the library write and read what it can. events: of poll, for this descriptor. */
-void zk_connection_process(struct zk_link *link, int fd, short events);
+/* The thread that leads has waited. events: of poll. Lets the library write and read what it can.
+ */
+void zk_connection_process(struct zk_link *link, short events);
+/* Whether the thread of the link is to lead. */
+bool zk_connection_wants_leader(const struct zk_link *link);
+/* From now on, with link->polled. leader: NULL: the link's thread. */
+void zk_connection_lead(struct zk_link *link, const pthread_cond_t *leader);
 
 /* The thread is to end the session: nobody uses it from now on. */
 void zk_connection_end(struct zk_link *link);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "flight.h"
+#include "answer.h"
 #include "connection.h"
 #include "lib/deadline_cond.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,19 +37,10 @@ struct zk_flight *zk_flight_new(struct zk_link *link, size_t most)
     return flight;
 }
 
-static void children_free(struct String_vector *children)
-{
-    for (int32_t i = 0; i < children->count; i++)
-        free(children->data[i]);
-    free(children->data);
-    *children = (struct String_vector){.count = 0};
-}
-
 static void destroy(struct zk_flight *flight)
 {
     for (size_t i = 0; i < flight->count; i++) {
-        children_free(&flight->calls[i].children);
-        free(flight->calls[i].text);
+        zk_answer_free(&flight->calls[i]);
         free(flight->calls[i].path);
     }
     (void)pthread_cond_destroy(&flight->ended);
@@ -109,41 +100,6 @@ struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i)
 
 /* ---- answers ---- */
 
-enum verdict { ANSWERED, NOT_EXECUTED, IN_DOUBT };
-
-static enum verdict judge(int rc)
-{
-    switch (rc) {
-    case ZOK:
-    case ZUNIMPLEMENTED:
-    case ZBADARGUMENTS:
-        return ANSWERED;
-    case ZINVALIDSTATE: /* of the library: nothing was sent */
-    case ZSESSIONMOVED:
-    case ZNOTREADONLY:
-    case ZTHROTTLEDOP:
-        return NOT_EXECUTED;
-    case ZSESSIONEXPIRED:
-    case ZAUTHFAILED:
-    case ZCLOSING:
-        return IN_DOUBT;
-    default:
-        return rc < ZAPIERROR ? ANSWERED : IN_DOUBT;
-    }
-}
-
-static bool is_write(const struct zk_call *call)
-{
-    return call->op == ZK_CREATE || call->op == ZK_DELETE;
-}
-
-/* The leader alone says so. */
-static bool is_of_leader(const struct zk_call *call, int rc)
-{
-    return (rc == ZOK && (is_write(call) || call->op == ZK_SYNC)) ||
-           (rc == ZNONODE && is_write(call));
-}
-
 static void flight_end(struct zk_flight *flight)
 {
     *flight->at = flight->next;
@@ -154,7 +110,7 @@ static void flight_end(struct zk_flight *flight)
     else if (flight->on_end != NULL)
         flight->on_end(flight, flight->arg);
     else
-        (void)pthread_cond_signal(&flight->ended);
+        zk_connection_signal(flight->link, &flight->ended);
 }
 
 /* The flight may be gone afterwards. */
@@ -163,11 +119,12 @@ static void call_end(struct zk_call *call, int rc)
     struct zk_flight *flight = call->flight;
     struct zk_link *link = flight->link;
 
-    if (judge(rc) == ANSWERED)
+    if (zk_answer_judge(rc) == ZK_ANSWERED)
         zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link),
-                        is_of_leader(call, rc));
-    if (call->watcher != NULL && rc != ZOK && rc != ZNONODE)
-        zk_watcher_refuse(call->watcher);
+                        zk_answer_is_of_leader(call, rc));
+    if (call->watcher != NULL)
+        zk_watcher_answer(link, call->watcher,
+                          rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
     call->open = false;
     if (!flight->given_up) {
         call->rc = rc;
@@ -175,35 +132,6 @@ static void call_end(struct zk_call *call, int rc)
     }
     if (--flight->open == 0)
         flight_end(flight);
-}
-
-/* Without memory for an answer there is none. */
-static int text_take(struct zk_call *call, const char *text, size_t len)
-{
-    call->text = malloc(len + 1);
-    if (call->text == NULL)
-        return ZMARSHALLINGERROR;
-    if (len > 0)
-        memcpy(call->text, text, len);
-    call->text[len] = '\0';
-    call->text_len = len;
-    return ZOK;
-}
-
-static int children_take(struct zk_call *call, const struct String_vector *from)
-{
-    struct String_vector *to = &call->children;
-
-    to->data = calloc((size_t)from->count + 1, sizeof *to->data);
-    if (to->data == NULL)
-        return ZMARSHALLINGERROR;
-    while (to->count < from->count) {
-        to->data[to->count] = strdup(from->data[to->count]);
-        if (to->data[to->count] == NULL)
-            return ZMARSHALLINGERROR;
-        to->count++;
-    }
-    return ZOK;
 }
 
 /* ---- completions of the library ---- */
@@ -245,7 +173,7 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = text_take(call, path, path != NULL ? strlen(path) : 0);
+        rc = zk_answer_text(call, path, path != NULL ? strlen(path) : 0);
     }
     call_end(call, rc);
 }
@@ -257,7 +185,7 @@ static void on_value(int rc, const char *value, int len, const struct Stat *stat
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = text_take(call, value, len > 0 ? (size_t)len : 0);
+        rc = zk_answer_text(call, value, len > 0 ? (size_t)len : 0);
     }
     call_end(call, rc);
 }
@@ -270,7 +198,7 @@ static void on_children(int rc, const struct String_vector *children, const stru
     if (wants(call, rc) && children != NULL) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = children_take(call, children);
+        rc = zk_answer_children(call, children);
     }
     call_end(call, rc);
 }
@@ -283,19 +211,20 @@ static void on_synced(int rc, const char *path, const void *data)
 
 /* ---- sending ---- */
 
-static int exists_send(zhandle_t *handle, struct zk_call *call)
+static int watched_send(zhandle_t *handle, struct zk_call *call)
 {
+    struct zk_watcher *watcher = call->watcher;
     int rc = ZOK;
 
-    if (call->watcher == NULL || call->watcher->pending) {
-        call->watcher = NULL;
-        return zoo_aexists(handle, call->path, 0, on_stat, call);
-    }
-    rc = zoo_awexists(handle, call->path, zk_watcher_hear, call->watcher, on_stat, call);
-    if (rc == ZOK || rc == ZMARSHALLINGERROR)
-        call->watcher->pending = true;
+    zk_watcher_begin(watcher, call->path);
+    if (call->op == ZK_EXISTS)
+        rc = zoo_awexists(handle, call->path, zk_watcher_hear, watcher, on_stat, call);
     else
+        rc = zoo_awget(handle, call->path, zk_watcher_hear, watcher, on_value, call);
+    if (rc != ZOK && rc != ZMARSHALLINGERROR) {
         call->watcher = NULL;
+        zk_watcher_answer(call->flight->link, watcher, false);
+    }
     return rc;
 }
 
@@ -303,6 +232,8 @@ static int call_send(struct zk_link *link, struct zk_call *call)
 {
     zhandle_t *handle = link->handle;
 
+    if (call->watcher != NULL)
+        return watched_send(handle, call);
     switch (call->op) {
     case ZK_CREATE:
         return zoo_acreate2(handle, call->path, call->data_len > 0 ? call->data : "",
@@ -314,7 +245,7 @@ static int call_send(struct zk_link *link, struct zk_call *call)
     case ZK_CHILDREN:
         return zoo_aget_children2(handle, call->path, 0, on_children, call);
     case ZK_EXISTS:
-        return exists_send(handle, call);
+        return zoo_aexists(handle, call->path, 0, on_stat, call);
     case ZK_GET:
         return zoo_aget(handle, call->path, 0, on_value, call);
     case ZK_SYNC:
@@ -369,8 +300,7 @@ bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *
         return false;
     flight->on_end = on_end;
     flight->arg = arg;
-    if (link->polled != 0 && !link->inside)
-        zk_connection_wake(link);
+    zk_connection_wake(link);
     return true;
 }
 
@@ -396,18 +326,10 @@ static void await(struct zk_flight *flight, int64_t deadline_ns)
 
         if (left_ns <= 0)
             break;
-        dl_deadline_cond_wait(&flight->ended, &link->mutex, left_ns);
+        zk_connection_sleep(link, &flight->ended, left_ns);
     }
     flight->given_up = flight->open > 0;
-}
-
-/* What is left to send has to wait for the thread. */
-static void flush(struct zk_link *link)
-{
-    const bool waits = link->polled != 0;
-
-    if ((!zk_connection_poll(link) || (link->events & ~link->polled) != 0) && waits)
-        zk_connection_wake(link);
+    zk_connection_leave(link);
 }
 
 static const char *op_name(const struct zk_call *call)
@@ -434,11 +356,11 @@ static enum dlock_status outcome(const struct zk_flight *flight, struct dlock_er
 
     for (size_t i = 0; i < flight->count; i++) {
         const struct zk_call *call = &flight->calls[i];
-        const enum verdict verdict = call->done ? judge(call->rc) : IN_DOUBT;
+        const enum zk_verdict verdict = call->done ? zk_answer_judge(call->rc) : ZK_IN_DOUBT;
 
-        if (verdict == IN_DOUBT && is_write(call))
+        if (verdict == ZK_IN_DOUBT && zk_answer_changes(call))
             return fail(flight, call, DLOCK_UNKNOWN, err);
-        if (verdict != ANSWERED && unanswered == NULL)
+        if (verdict != ZK_ANSWERED && unanswered == NULL)
             unanswered = call;
     }
     if (unanswered == NULL)
@@ -459,7 +381,8 @@ enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, i
     if (status == DLOCK_OK) {
         *session_id = link->session_id;
         send_all(flight);
-        flush(link);
+        (void)zk_connection_poll(link); /* are there bytes left to send? */
+        zk_connection_cover(link);
         await(flight, deadline_ns);
         status = outcome(flight, err);
     }

@@ -15,7 +15,8 @@ struct zk_call {
     const char *data; /* ZK_CREATE: the value; borrowed until the call is begun */
     size_t data_len;
     int flags;                  /* of ZK_CREATE: ZOO_EPHEMERAL ... */
-    struct zk_watcher *watcher; /* ZK_EXISTS: hears of the node; NULL: none */
+    struct zk_watcher *watcher; /* ZK_EXISTS, ZK_GET: hears of the node; NULL: none. Only ZK_EXISTS
+                                   hears of a node that is not there yet */
 
     /* The answer. */
     bool done;

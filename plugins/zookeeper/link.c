@@ -158,33 +158,38 @@ static void turn(struct zk_link *link)
 
 /* The library waits for two thirds of the session's timeout before it tries another server. The
  * leases may be over by then. */
-static int64_t silence_ns(const struct zk_link *link)
+static void check_silence(struct zk_link *link)
 {
     const int64_t timeout_ms = link->timeout_ms > 0 ? link->timeout_ms : link->asked_ms;
+    struct pollfd fd = {.fd = link->fd, .events = POLLIN};
 
-    return strchr(link->greeting->hosts, ',') != NULL ? timeout_ms * DL_NS_PER_MS / 3 : INT64_MAX;
+    if (strchr(link->greeting->hosts, ',') != NULL && link->fd >= 0 &&
+        zk_connection_now(link) - link->heard_ns > timeout_ms * DL_NS_PER_MS / 3 &&
+        poll(&fd, 1, 0) == 0)
+        zk_connection_hang_up(link);
 }
 
 static void wait_for(struct zk_link *link, int64_t left_ns)
 {
     struct pollfd fds[2] = {{.fd = link->wake_fd, .events = POLLIN},
-                            {.fd = link->fd, .events = link->events}};
+                            {.fd = -1, .events = link->events}};
     const struct timespec timeout = dl_deadline_cond_slice(left_ns);
-    const bool has_handle = link->handle != NULL;
+    const bool leads = zk_connection_wants_leader(link);
     uint64_t wakes = 0;
 
-    link->polled = (short)(POLLPRI | link->events);
+    if (leads) {
+        fds[1].fd = link->fd;
+        zk_connection_lead(link, NULL);
+    }
+    link->asleep = true;
     zk_connection_unlock(link);
     (void)ppoll(fds, 2, &timeout, NULL);
     if (fds[0].revents != 0)
         (void)!read(link->wake_fd, &wakes, sizeof wakes);
     zk_connection_lock(link);
-    link->polled = 0;
-    if (!has_handle || link->closing || link->ending || link->fd < 0)
-        return;
-    zk_connection_process(link, fds[1].fd, fds[1].revents);
-    if (link->fd >= 0 && zk_connection_now(link) - link->heard_ns > silence_ns(link))
-        zk_connection_hang_up(link);
+    link->asleep = false;
+    if (leads)
+        zk_connection_process(link, fds[1].revents);
 }
 
 /* The secret is read without the mutex. */
@@ -205,7 +210,6 @@ static void renew_handle(struct zk_link *link)
         handle_new(link, secret);
     explicit_bzero(secret, sizeof secret);
     if (link->handle == NULL && !link->closing) {
-        link->events = 0;
         wait_for(link, pause_ns != 0 ? pause_ns : PAUSE_NS);
         link->refused = false;
     }
@@ -229,7 +233,9 @@ static void *run(void *arg)
             continue;
         }
         turn(link);
+        check_silence(link);
         (void)zk_connection_poll(link);
+        zk_connection_cover(link);
         if (!link->ending)
             wait_for(link, patience(link));
     }
@@ -265,6 +271,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->asked_ms = asked_ms(config, greeting, tick_ms);
     link->fd = -1;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    link->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&link->mutex, NULL);
     (void)dl_deadline_cond_init(&link->changed);
     return link;
@@ -288,7 +295,7 @@ enum dlock_status zk_link_open(struct zk_link **out, const struct zk_config *con
     enum dlock_status status = DLOCK_OK;
 
     *out = link;
-    if (link == NULL || link->wake_fd < 0)
+    if (link == NULL || link->wake_fd < 0 || link->lead_fd < 0)
         return dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a session");
     status = secret_check(link, err);
     if (status != DLOCK_OK)
@@ -308,16 +315,17 @@ void zk_link_close(struct zk_link *link)
         return;
     zk_connection_lock(link);
     link->closing = true;
+    zk_connection_wake(link);
     zk_connection_unlock(link);
-    if (link->has_thread) {
-        zk_connection_wake(link);
+    if (link->has_thread)
         (void)pthread_join(link->thread, NULL);
-    }
     zk_connection_lock(link);
     handle_close(link);
     zk_connection_unlock(link);
     if (link->wake_fd >= 0)
         (void)close(link->wake_fd);
+    if (link->lead_fd >= 0)
+        (void)close(link->lead_fd);
     (void)pthread_cond_destroy(&link->changed);
     (void)pthread_mutex_destroy(&link->mutex);
     free(link);
@@ -333,6 +341,8 @@ void zk_link_after_fork(struct zk_link *link)
         (void)close(link->fd);
     if (link->wake_fd >= 0)
         (void)close(link->wake_fd);
+    if (link->lead_fd >= 0)
+        (void)close(link->lead_fd);
 }
 
 /* ---- the rest ---- */
@@ -342,9 +352,8 @@ void zk_link_end(struct zk_link *link)
     zk_connection_end(link);
 }
 
-void zk_link_state(struct zk_link *link, struct zk_session_state *state)
+void zk_link_state_locked(const struct zk_link *link, struct zk_session_state *state)
 {
-    zk_connection_lock(link);
     *state = (struct zk_session_state){.session_id = link->session_id,
                                        .connected = link->connected,
                                        .timeout_ms = link->timeout_ms};
@@ -352,6 +361,12 @@ void zk_link_state(struct zk_link *link, struct zk_session_state *state)
         memcpy(state->server, link->server, sizeof state->server);
     if (link->session_id != 0 && link->heard.proven_ns != 0)
         state->until_ns = link->heard.proven_ns + link->timeout_ms * DL_NS_PER_MS;
+}
+
+void zk_link_state(struct zk_link *link, struct zk_session_state *state)
+{
+    zk_connection_lock(link);
+    zk_link_state_locked(link, state);
     zk_connection_unlock(link);
 }
 

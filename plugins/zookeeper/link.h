@@ -60,6 +60,8 @@ void zk_link_after_fork(struct zk_link *link);
 void zk_link_end(struct zk_link *link);
 
 void zk_link_state(struct zk_link *link, struct zk_session_state *state);
+/* The same with the mutex held. */
+void zk_link_state_locked(const struct zk_link *link, struct zk_session_state *state);
 int64_t zk_link_now(const struct zk_link *link);
 
 /* The mutex of the link, for what a client keeps beside it (slots, leftovers). */

@@ -6,14 +6,16 @@
 #include "link.h"
 
 /*
- * The library keeps a watcher until its node changes, or until the session ends; so it has memory
- * of its own and outlives its user. A watcher is for one ZK_EXISTS that is sent.
+ * The library keeps a watcher until its node changes, its user has gone, or the session ends; so it
+ * has memory of its own and outlives its user. A watcher is for one call that is sent.
  */
 struct zk_watcher {
     struct zk_watcher *next, **link; /* the link's list */
     bool fired;                      /* the node changed, or the session ended; under the mutex */
-    bool pending;                    /* the library has it */
+    bool pending;                    /* the library has it, or may keep it with the answer */
+    bool kept;                       /* the library has answered, and keeps it */
     bool unused;                     /* its user has gone */
+    char *path;                      /* of the node, while it is pending; NULL: not known */
     struct zk_wait *wait;            /* woken by it; NULL: nobody. Under the mutex */
 };
 
@@ -24,6 +26,7 @@ void zk_watcher_free(struct zk_link *link, struct zk_watcher *watcher);
 
 /* A thread that waits for a watcher or an interrupt. */
 struct zk_wait {
+    struct zk_link *link;
     pthread_cond_t cond;
     bool interrupted;
 };
@@ -40,8 +43,10 @@ void zk_wait_interrupt(struct zk_wait *wait);
 
 /* watcher_fn of the library; context: the watcher. */
 void zk_watcher_hear(zhandle_t *handle, int type, int state, const char *path, void *context);
-/* The library has not kept it. */
-void zk_watcher_refuse(struct zk_watcher *watcher);
+/* It is about to be given to the library. */
+void zk_watcher_begin(struct zk_watcher *watcher, const char *path);
+/* Its call has ended. kept: the library keeps it. */
+void zk_watcher_answer(struct zk_link *link, struct zk_watcher *watcher, bool kept);
 /* The session has ended. */
 void zk_watcher_fire_all(struct zk_link *link);
 /* The library's handle is gone. */
