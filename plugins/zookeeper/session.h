@@ -10,9 +10,10 @@
 #ifndef ZK_SESSION_H
 #define ZK_SESSION_H
 
+#include "flight.h"
 #include "leftover.h"
-#include "link.h"
 #include "path.h"
+#include "watcher.h"
 
 struct zk_session {
     const struct dlock_host *host;

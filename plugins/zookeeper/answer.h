@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* answer.h - what the answer to a call means, and a copy of it. */
+#ifndef ZK_ANSWER_H
+#define ZK_ANSWER_H
+
+#include "flight.h"
+
+enum zk_verdict {
+    ZK_ANSWERED,     /* by the server */
+    ZK_NOT_EXECUTED, /* certainly */
+    ZK_IN_DOUBT      /* it may have been executed, or will be */
+};
+
+/* rc: of a completion, or of the function of the library that sends. */
+enum zk_verdict zk_answer_judge(int rc);
+/* A create or a delete. */
+bool zk_answer_changes(const struct zk_call *call);
+/* The leader alone gives this answer. */
+bool zk_answer_is_of_leader(const struct zk_call *call, int rc);
+
+/* Copies of what the library frees. Return ZOK, or ZMARSHALLINGERROR: without memory for an answer
+ * there is none. */
+int zk_answer_text(struct zk_call *call, const char *text, size_t len);
+int zk_answer_children(struct zk_call *call, const struct String_vector *from);
+void zk_answer_free(struct zk_call *call);
+
+#endif
