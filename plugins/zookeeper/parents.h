@@ -3,8 +3,7 @@
  * parents.h - makes the node of a name, and those above it.
  *
  * The base and what is above it are persistent. The node of a name, and with key=raw each node
- * below the base, is a container: the servers delete it some time after its last child. Servers
- * before 3.5 have no containers; there it is persistent.
+ * below the base, is a container: the servers delete it some time after its last child.
  */
 #ifndef ZK_PARENTS_H
 #define ZK_PARENTS_H

@@ -24,14 +24,15 @@ struct zk_session {
     struct zk_leftovers leftovers;
 };
 
-/* dlock_request.attempt: zeroed by core. */
+/* dlock_request.attempt: zeroed by core. slot.h has what is done with it. */
 struct zk_slot {
-    int64_t session_id; /* in which the node was made; 0: no request was sent */
-    char *node;         /* its name, without the parent; malloced. NULL: there is none, or it is not
-                           known */
-    int64_t czxid;      /* of the node; 0: not known */
-    char *predecessor;  /* name of the node to wait for; malloced; NULL: not known */
-    bool doubtful;      /* a create has had no answer: there may be another node of the token */
+    int64_t session_id;         /* in which the node was made; 0: no request was sent */
+    char node[ZK_NODE_MAX + 1]; /* its name, without the parent; "": there is none, or it is not
+                                   known */
+    int64_t czxid;              /* of the node; 0: not known */
+    char *predecessor;          /* name of the node to wait for; malloced; NULL: not known */
+    int64_t queued_ns; /* when the last call began that was answered QUEUED; 0: there was none */
+    unsigned doubts;   /* creates without an answer: so many more nodes of the token may be there */
     bool holds;
     struct zk_watcher *watcher; /* of the predecessor; NULL: none */
     struct zk_wait *wait;       /* in slot watch; under the mutex of the link */
