@@ -14,7 +14,7 @@
 
 static const char usage[] =
     "usage: dlock-faultproxy --to ADDRESS [--listen ADDRESS] [--framing "
-    "raw|resp|mysql|postgresql|http2]\n"
+    "raw|resp|mysql|postgresql|http2|zookeeper]\n"
     "                        [--control PATH]\n"
     "ADDRESS is 127.0.0.1:PORT or the path of a Unix socket. Prints \"listening ADDRESS\".\n"
     "Takes orders on standard input, and on the Unix socket PATH; ends with standard input.\n";

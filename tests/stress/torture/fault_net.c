@@ -115,6 +115,13 @@ static void way_begin(struct nemesis *nemesis, struct dlt_proxy *way, struct act
     }
 }
 
+/* No connection of TCP goes on when bytes of it were lost. Most protocols have a way to notice it;
+ * an event of ZooKeeper has no answer and no number. */
+static bool hides_losses(const struct store *store)
+{
+    return store->backend->kind == STORE_ZOOKEEPER;
+}
+
 static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active)
 {
     count(nemesis, way, active, 1);
@@ -124,6 +131,9 @@ static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct activ
     }
     if (active->fault->kind == FAULT_NET_HOLD)
         tell(nemesis, way, "deliver");
+    if (hides_losses(nemesis->store) &&
+        (active->fault->kind == FAULT_NET_BLACKHOLE || active->fault->kind == FAULT_MEMBER_CUT))
+        tell(nemesis, way, "kill rst");
     tell(nemesis, way, "pass");
 }
 

@@ -12,6 +12,7 @@
 #include <proxy_client.h>
 #include <redis_server.h>
 #include <stdint.h>
+#include <zk_client.h>
 
 #define NODES_MOST   5
 #define CLIENTS_MOST 32
@@ -22,7 +23,8 @@ enum store_kind {
     STORE_REDIS,
     STORE_MYSQL,
     STORE_POSTGRESQL,
-    STORE_ETCD
+    STORE_ETCD,
+    STORE_ZOOKEEPER
 };
 
 /* A backend as --backend names it. */
@@ -50,6 +52,8 @@ struct store {
     struct dlt_maria maria;
     struct dlt_postgres postgres;
     struct dlt_etcd etcd;
+    struct dlt_zk zk;
+    int64_t swallowed; /* between servers, since store_part */
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };
@@ -75,6 +79,9 @@ unsigned store_choose(const struct store *store, unsigned node, uint32_t variant
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
 bool store_again(struct store *store, unsigned node);
+/* Servers cannot reach one of them any more, nor it them; clients can. True: that is so now, and,
+ * at the end, something had been lost. */
+bool store_part(struct store *store, unsigned node, bool part);
 
 /* What they did: 0, nothing. */
 unsigned store_kick(struct store *store, unsigned node);  /* connections ended */
