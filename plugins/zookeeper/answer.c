@@ -36,32 +36,32 @@ bool zk_answer_is_of_leader(const struct zk_call *call, int rc)
            (rc == ZNONODE && zk_answer_changes(call));
 }
 
-int zk_answer_text(struct zk_call *call, const char *text, size_t len)
+bool zk_answer_text(struct zk_call *call, const char *text, size_t len)
 {
     call->text = malloc(len + 1);
     if (call->text == NULL)
-        return ZMARSHALLINGERROR;
+        return false;
     if (len > 0)
         memcpy(call->text, text, len);
     call->text[len] = '\0';
     call->text_len = len;
-    return ZOK;
+    return true;
 }
 
-int zk_answer_children(struct zk_call *call, const struct String_vector *from)
+bool zk_answer_children(struct zk_call *call, const struct String_vector *from)
 {
     struct String_vector *to = &call->children;
 
     to->data = calloc((size_t)from->count + 1, sizeof *to->data);
     if (to->data == NULL)
-        return ZMARSHALLINGERROR;
+        return false;
     while (to->count < from->count) {
         to->data[to->count] = strdup(from->data[to->count]);
         if (to->data[to->count] == NULL)
-            return ZMARSHALLINGERROR;
+            return false;
         to->count++;
     }
-    return ZOK;
+    return true;
 }
 
 void zk_answer_free(struct zk_call *call)

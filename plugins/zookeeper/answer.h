@@ -18,10 +18,9 @@ bool zk_answer_changes(const struct zk_call *call);
 /* The leader alone gives this answer. */
 bool zk_answer_is_of_leader(const struct zk_call *call, int rc);
 
-/* Copies of what the library frees. Return ZOK, or ZMARSHALLINGERROR: without memory for an answer
- * there is none. */
-int zk_answer_text(struct zk_call *call, const char *text, size_t len);
-int zk_answer_children(struct zk_call *call, const struct String_vector *from);
+/* Copies of what the library frees. False: no memory. */
+bool zk_answer_text(struct zk_call *call, const char *text, size_t len);
+bool zk_answer_children(struct zk_call *call, const struct String_vector *from);
 void zk_answer_free(struct zk_call *call);
 
 #endif

@@ -113,8 +113,9 @@ static void flight_end(struct zk_flight *flight)
         zk_connection_signal(flight->link, &flight->ended);
 }
 
-/* The flight may be gone afterwards. */
-static void call_end(struct zk_call *call, int rc)
+/* rc: of the library. taken: false: there was no memory for a copy of the answer. The flight may be
+ * gone afterwards. */
+static void call_end(struct zk_call *call, int rc, bool taken)
 {
     struct zk_flight *flight = call->flight;
     struct zk_link *link = flight->link;
@@ -127,7 +128,7 @@ static void call_end(struct zk_call *call, int rc)
                           rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
     call->open = false;
     if (!flight->given_up) {
-        call->rc = rc;
+        call->rc = taken ? rc : ZMARSHALLINGERROR;
         call->done = true;
     }
     if (--flight->open == 0)
@@ -154,7 +155,7 @@ static bool wants(const struct zk_call *call, int rc)
 
 static void on_void(int rc, const void *data)
 {
-    call_end(call_of(data), rc);
+    call_end(call_of(data), rc, true);
 }
 
 static void on_stat(int rc, const struct Stat *stat, const void *data)
@@ -163,50 +164,53 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 
     if (wants(call, rc) && stat != NULL)
         call->stat = *stat;
-    call_end(call, rc);
+    call_end(call, rc, true);
 }
 
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
     struct zk_call *call = call_of(data);
+    bool taken = true;
 
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = zk_answer_text(call, path, path != NULL ? strlen(path) : 0);
+        taken = zk_answer_text(call, path, path != NULL ? strlen(path) : 0);
     }
-    call_end(call, rc);
+    call_end(call, rc, taken);
 }
 
 static void on_value(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
     struct zk_call *call = call_of(data);
+    bool taken = true;
 
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = zk_answer_text(call, value, len > 0 ? (size_t)len : 0);
+        taken = zk_answer_text(call, value, len > 0 ? (size_t)len : 0);
     }
-    call_end(call, rc);
+    call_end(call, rc, taken);
 }
 
 static void on_children(int rc, const struct String_vector *children, const struct Stat *stat,
                         const void *data)
 {
     struct zk_call *call = call_of(data);
+    bool taken = true;
 
     if (wants(call, rc) && children != NULL) {
         if (stat != NULL)
             call->stat = *stat;
-        rc = zk_answer_children(call, children);
+        taken = zk_answer_children(call, children);
     }
-    call_end(call, rc);
+    call_end(call, rc, taken);
 }
 
 static void on_synced(int rc, const char *path, const void *data)
 {
     (void)path;
-    call_end(call_of(data), rc);
+    call_end(call_of(data), rc, true);
 }
 
 /* ---- sending ---- */
@@ -311,7 +315,7 @@ void zk_flight_end_all(struct zk_link *link)
 
         while (!call->open)
             call++;
-        call_end(call, ZCLOSING);
+        call_end(call, ZCLOSING, true);
     }
 }
 

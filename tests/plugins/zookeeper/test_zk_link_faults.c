@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
+/* Links to servers that stop, end, or are not there; and what the library may do to a process. */
+#include "link_fixture.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS (TTL_MS + ZK_MARGIN_TICKS * TICK_MS)
+
+static struct rig rig;
+static int kept_stderr = -1, written = -1;
+
+static void set_up(void)
+{
+    cr_assert(dlt_zk_start(&server, NULL), "%s", server.why);
+    kept_stderr = dup(2);
+    written = memfd_create("stderr", MFD_CLOEXEC);
+    cr_assert(dup2(written, 2) == 2);
+}
+
+/* [C17] No fault makes the library write to the application's stderr. */
+static void tear_down(void)
+{
+    struct stat about;
+    char text[256] = "";
+
+    (void)dup2(kept_stderr, 2);
+    cr_assert_eq(fstat(written, &about), 0);
+    (void)!pread(written, text, sizeof text - 1, 0);
+    dlt_zk_stop(&server);
+    cr_assert_eq(about.st_size, 0, "on stderr: %s", text);
+}
+
+TestSuite(faults, .init = set_up, .fini = tear_down);
+
+static int64_t now_ms(void)
+{
+    return dlt_host_now(&rig.host) / DLT_NS_PER_MS;
+}
+
+static int64_t cpu_ms(void)
+{
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
+static struct zk_flight *flight_of(enum zk_op op, const char *path)
+{
+    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+
+    zk_flight_add(flight, op, path)->flags = ZOO_EPHEMERAL;
+    return flight;
+}
+
+static void want_at_deadline(enum zk_op op, enum dlock_status status)
+{
+    struct zk_flight *flight = flight_of(op, BASE "/x");
+    const int64_t begun = now_ms();
+    int64_t id = 0;
+
+    cr_assert_eq(run_in(&rig, flight, &id, 200), status, "%d: %s", (int)rig.err.status,
+                 rig.err.message);
+    cr_assert(now_ms() - begun >= 195 && now_ms() - begun < 300, "%ld ms",
+              (long)(now_ms() - begun));
+    cr_assert(strstr(rig.err.message, server.members[0].address) != NULL, "%s", rig.err.message);
+    zk_flight_free(flight);
+}
+
+Test(faults, a_stopped_server)
+{
+    int64_t id = 0, until_ns = 0;
+
+    rig_open(&rig);
+    make_base(&rig);
+    id = state_of(&rig).session_id;
+    dlt_zk_pause(&server, 0, true);
+    want_at_deadline(ZK_CREATE, DLOCK_UNKNOWN);
+    until_ns = state_of(&rig).until_ns;
+    want_at_deadline(ZK_EXISTS, DLOCK_UNAVAILABLE);
+    cr_assert_eq(state_of(&rig).until_ns, until_ns, "nobody proves anything");
+    dlt_zk_pause(&server, 0, false);
+    want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
+    cr_assert_eq(state_of(&rig).session_id, id, "a short stop ends no session");
+    cr_assert_gt(state_of(&rig).until_ns, until_ns);
+    rig_close(&rig);
+}
+
+Test(faults, CLS_1_close_waits_for_no_server)
+{
+    int64_t begun = 0, id = 0;
+
+    rig_open(&rig);
+    make_base(&rig);
+    dlt_zk_pause(&server, 0, true);
+    for (int i = 0; i < 3; i++) {
+        struct zk_flight *flight = flight_of(ZK_CREATE, BASE "/x");
+
+        cr_assert_eq(run_in(&rig, flight, &id, 20), DLOCK_UNKNOWN);
+        zk_flight_free(flight);
+    }
+    begun = now_ms();
+    rig_close(&rig);
+    cr_assert_lt(now_ms() - begun, 50);
+}
+
+/* The server reads nothing, and the socket is full. */
+Test(faults, CLS_1_close_with_requests_that_could_not_be_sent)
+{
+    static char value[900 * 1024];
+    struct zk_flight *flight = NULL;
+    int64_t begun = 0, id = 0;
+
+    rig_open(&rig);
+    dlt_zk_pause(&server, 0, true);
+    flight = zk_flight_new(rig.link, 16);
+    for (int i = 0; i < 16; i++) {
+        struct zk_call *call = zk_flight_add(flight, ZK_CREATE, BASE "/x");
+
+        call->data = value;
+        call->data_len = sizeof value;
+    }
+    begun = now_ms();
+    cr_assert_eq(run_in(&rig, flight, &id, 100), DLOCK_UNKNOWN);
+    cr_assert_lt(now_ms() - begun, 200);
+    zk_flight_free(flight);
+    begun = now_ms();
+    rig_close(&rig);
+    cr_assert_lt(now_ms() - begun, 50);
+}
+
+static const bool never;
+
+Test(faults, a_session_that_the_servers_ended)
+{
+    struct zk_watcher *watcher = NULL;
+    struct zk_flight *flight = NULL;
+    struct zk_wait *where = NULL;
+    int64_t id = 0, next = 0;
+
+    rig_open(&rig);
+    make_base(&rig);
+    want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
+    id = state_of(&rig).session_id;
+    watcher = zk_watcher_new(rig.link);
+    flight = flight_of(ZK_GET, BASE "/x");
+    zk_flight_call(flight, 0)->watcher = watcher;
+    next = id;
+    cr_assert_eq(run_in(&rig, flight, &next, 1000), DLOCK_OK, "%s", rig.err.message);
+    zk_flight_free(flight);
+    dlt_zk_pause(&server, 0, true);
+    dlt_sleep_ms(TIMEOUT_MS + 3 * TICK_MS);
+    cr_assert_leq(state_of(&rig).until_ns, dlt_host_now(&rig.host));
+    dlt_zk_pause(&server, 0, false);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
+                 DLOCK_OK);
+    zk_watcher_free(rig.link, watcher);
+    cr_assert_neq(await_session(&rig, id, 5000), id);
+    flight = flight_of(ZK_EXISTS, BASE "/x");
+    cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_LOST);
+    zk_flight_free(flight);
+    want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZNONODE);
+    rig_close(&rig);
+}
+
+Test(faults, a_server_that_comes_back_has_the_session)
+{
+    struct zk_watcher *watcher = NULL;
+    struct zk_flight *flight = NULL;
+    struct zk_wait *where = NULL;
+    int64_t id = 0;
+
+    rig_config(&rig);
+    rig.config.ttl_ms = 15000;
+    rig_greet(&rig);
+    cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
+    make_base(&rig);
+    want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
+    watcher = zk_watcher_new(rig.link);
+    flight = flight_of(ZK_GET, BASE "/x");
+    zk_flight_call(flight, 0)->watcher = watcher;
+    cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_OK, "%s", rig.err.message);
+    zk_flight_free(flight);
+    dlt_zk_kill(&server, 0);
+    cr_assert(await_connected(&rig, false, 2000));
+    cr_assert_eq(state_of(&rig).session_id, id);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+                 DLOCK_TIMEOUT, "a lost connection is no change of the node");
+    cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
+    cr_assert(await_connected(&rig, true, 5000));
+    cr_assert_eq(state_of(&rig).session_id, id);
+    want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+                 DLOCK_TIMEOUT);
+    want_rc(&rig, ZK_DELETE, BASE "/x", 0, ZOK);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
+                 DLOCK_OK);
+    zk_watcher_free(rig.link, watcher);
+    rig_close(&rig);
+}
+
+static void *kill_soon(void *arg)
+{
+    (void)arg;
+    dlt_sleep_ms(100);
+    dlt_zk_kill(&server, 0);
+    return NULL;
+}
+
+Test(faults, a_connection_that_breaks_ends_what_is_under_way)
+{
+    static const struct {
+        enum zk_op op;
+        enum dlock_status status;
+    } cases[] = {{ZK_CREATE, DLOCK_UNKNOWN}, {ZK_DELETE, DLOCK_UNKNOWN}, {ZK_GET, DLOCK_UNAVAILABLE}};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct zk_flight *flight = NULL;
+        pthread_t thread;
+        int64_t begun = 0, id = 0;
+
+        if (i > 0)
+            cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
+        rig_open(&rig);
+        dlt_zk_pause(&server, 0, true);
+        cr_assert_eq(pthread_create(&thread, NULL, kill_soon, NULL), 0);
+        flight = flight_of(cases[i].op, BASE "/x");
+        begun = now_ms();
+        cr_assert_eq(run_in(&rig, flight, &id, 5000), cases[i].status, "%s", rig.err.message);
+        cr_assert_lt(now_ms() - begun, 1000);
+        cr_assert_neq(id, 0);
+        zk_flight_free(flight);
+        (void)pthread_join(thread, NULL);
+        rig_close(&rig);
+    }
+}
+
+struct ended {
+    _Atomic int count;
+    int rc;
+};
+
+static void on_end(struct zk_flight *flight, void *arg)
+{
+    struct ended *ended = arg;
+    struct zk_flight *next = flight_of(ZK_EXISTS, BASE);
+
+    ended->rc = zk_flight_call(flight, 0)->rc;
+    zk_flight_free(flight);
+    if (!zk_flight_begin(next, on_end, ended)) /* the connection is lost */
+        zk_flight_free(next);
+    ended->count++;
+}
+
+Test(faults, flights_that_nobody_waits_for_end_with_the_connection)
+{
+    struct ended ended = {0};
+
+    rig_open(&rig);
+    dlt_zk_pause(&server, 0, true);
+    zk_link_lock(rig.link);
+    for (int i = 0; i < 3; i++)
+        cr_assert(zk_flight_begin(flight_of(ZK_CREATE, BASE "/x"), on_end, &ended));
+    zk_link_unlock(rig.link);
+    dlt_zk_kill(&server, 0);
+    for (int i = 0; i < 1000 && ended.count < 3; i++)
+        dlt_sleep_ms(1);
+    cr_assert_eq(ended.count, 3);
+    cr_assert_neq(ended.rc, ZOK);
+    rig_close(&rig);
+    cr_assert_eq(ended.count, 3);
+}
+
+Test(faults, close_ends_flights_that_nobody_waits_for)
+{
+    struct ended ended = {0};
+
+    rig_open(&rig);
+    dlt_zk_pause(&server, 0, true);
+    zk_link_lock(rig.link);
+    cr_assert(zk_flight_begin(flight_of(ZK_CREATE, BASE "/x"), on_end, &ended));
+    zk_link_unlock(rig.link);
+    rig_close(&rig);
+    cr_assert_eq(ended.count, 1);
+    cr_assert_eq(ended.rc, ZCLOSING);
+}
+
+Test(faults, nobody_answers_and_no_time_of_the_processor_is_used)
+{
+    int64_t used = 0;
+
+    rig_open(&rig);
+    dlt_zk_kill(&server, 0);
+    cr_assert(await_connected(&rig, false, 2000));
+    used = cpu_ms();
+    want_at_deadline(ZK_EXISTS, DLOCK_UNAVAILABLE);
+    cr_assert(strstr(rig.err.message, "Connection refused") != NULL, "%s", rig.err.message);
+    dlt_sleep_ms(2000);
+    cr_assert_lt(cpu_ms() - used, 60, "%ld ms", (long)(cpu_ms() - used));
+    rig_close(&rig);
+}
+
+Test(faults, a_stopped_server_and_no_time_of_the_processor_is_used)
+{
+    int64_t used = 0;
+
+    rig_open(&rig);
+    dlt_zk_pause(&server, 0, true);
+    used = cpu_ms();
+    dlt_sleep_ms(3 * TIMEOUT_MS);
+    cr_assert_lt(cpu_ms() - used, 60, "%ld ms", (long)(cpu_ms() - used));
+    rig_close(&rig);
+}
+
+Test(faults, OPN_3_a_link_that_cannot_connect)
+{
+    const char *const texts[] = {"Connection refused", "no answer"};
+
+    for (int i = 0; i < 2; i++) {
+        int64_t begun = 0;
+
+        if (i == 1)
+            cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
+        rig_config(&rig);
+        rig_greet(&rig);
+        if (i == 0)
+            dlt_zk_kill(&server, 0);
+        else
+            dlt_zk_pause(&server, 0, true);
+        begun = now_ms();
+        cr_assert_eq(rig_connect(&rig, 300), DLOCK_UNAVAILABLE);
+        cr_assert(now_ms() - begun >= 295 && now_ms() - begun < 400);
+        cr_assert(strstr(rig.err.message, texts[i]) != NULL, "%s", rig.err.message);
+        begun = now_ms();
+        rig_close(&rig);
+        cr_assert_lt(now_ms() - begun, 50);
+    }
+}
+
+/* ---- the process ---- */
+
+static unsigned files(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    unsigned count = 0;
+
+    while (readdir(dir) != NULL)
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+static long resident_kb(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    cr_assert_eq(fscanf(file, "%*d %ld", &pages), 1);
+    (void)fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+Test(faults, a_thousand_links_leave_nothing, .timeout = 120)
+{
+    unsigned descriptors = 0, threads = 0;
+    long memory = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        rig_open(&rig);
+        if (i % 10 == 0)
+            make_base(&rig);
+        rig_close(&rig);
+        if (i != 100)
+            continue;
+        descriptors = files("/proc/self/fd");
+        threads = files("/proc/self/task");
+        memory = resident_kb();
+    }
+    cr_assert_eq(files("/proc/self/fd"), descriptors);
+    cr_assert_eq(files("/proc/self/task"), threads);
+    cr_assert_lt(resident_kb() - memory, 1024);
+}
+
+static _Atomic bool done;
+
+static void *open_and_close(void *arg)
+{
+    (void)arg;
+    while (!done) {
+        rig_open(&rig);
+        rig_close(&rig);
+    }
+    return NULL;
+}
+
+static int descriptors_that_stay(void)
+{
+    int count = 0;
+
+    for (int fd = 3; fd < 200; fd++) {
+        const int flags = fcntl(fd, F_GETFD);
+        struct stat about;
+
+        if (flags >= 0 && (flags & FD_CLOEXEC) == 0 && fstat(fd, &about) == 0 &&
+            (S_ISSOCK(about.st_mode) || S_ISCHR(about.st_mode)))
+            count++;
+    }
+    return count;
+}
+
+/* [HST] A program that another thread starts at any moment gets no socket. */
+Test(faults, a_fork_in_another_thread_inherits_no_socket, .timeout = 60)
+{
+    pthread_t thread;
+    int before = 0;
+
+    rig_open(&rig);
+    rig_close(&rig);
+    before = descriptors_that_stay();
+    cr_assert_eq(pthread_create(&thread, NULL, open_and_close, NULL), 0);
+    for (int i = 0; i < 1500; i++) {
+        int status = 0;
+        const pid_t pid = fork();
+
+        if (pid == 0)
+            _exit(descriptors_that_stay() - before);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert_eq(status, 0, "%d sockets after fork %d", WEXITSTATUS(status), i);
+    }
+    done = true;
+    (void)pthread_join(thread, NULL);
+}
+
+/* [CLS-1] */
+Test(faults, a_forked_child_closes_descriptors_and_no_session)
+{
+    unsigned before = 0;
+    int status = 0;
+    pid_t pid = 0;
+    int64_t id = 0;
+
+    (void)files("/proc/self/fd");
+    before = files("/proc/self/fd");
+    rig_open(&rig);
+    id = state_of(&rig).session_id;
+    cr_assert_gt(files("/proc/self/fd"), before);
+    pid = fork();
+    if (pid == 0) {
+        zk_link_after_fork(rig.link);
+        _exit(files("/proc/self/fd") == before ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    dlt_sleep_ms(TIMEOUT_MS);
+    make_base(&rig);
+    cr_assert_eq(state_of(&rig).session_id, id);
+    rig_close(&rig);
+}
