@@ -283,7 +283,7 @@ enum dlock_status zk_greet(struct zk_greeting *greeting, const struct zk_config 
             server_ask(&greet, i, now_ns + (deadline_ns - now_ns) / (int64_t)(config->count - i));
     }
     if (status == DLOCK_OK) {
-        (void)snprintf(greeting->endpoint, sizeof greeting->endpoint, "%s", greet.endpoint);
+        (void)snprintf(greeting->endpoint, sizeof greeting->endpoint, "%.63s", greet.endpoint);
         hosts_write(&greet, deadline_ns);
     }
     lookups_end(&greet);

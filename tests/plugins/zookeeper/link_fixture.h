@@ -50,14 +50,14 @@ static void rig_greet(struct rig *rig)
                  DLOCK_OK, "%s", rig->err.message);
 }
 
-static void rig_open(struct rig *rig)
+static inline void rig_open(struct rig *rig)
 {
     rig_config(rig);
     rig_greet(rig);
     cr_assert_eq(rig_connect(rig, 5000), DLOCK_OK, "%s", rig->err.message);
 }
 
-static void rig_close(struct rig *rig)
+static inline void rig_close(struct rig *rig)
 {
     zk_link_close(rig->link);
     rig->link = NULL;
@@ -72,7 +72,7 @@ static struct zk_session_state state_of(struct rig *rig)
 }
 
 /* Waits until a session other than this one is connected. */
-static int64_t await_session(struct rig *rig, int64_t other, int64_t ms)
+static inline int64_t await_session(struct rig *rig, int64_t other, int64_t ms)
 {
     const int64_t until_ns = dlt_host_in(&rig->host, ms);
 
@@ -84,9 +84,10 @@ static int64_t await_session(struct rig *rig, int64_t other, int64_t ms)
         dlt_sleep_ms(2);
     }
     cr_assert_fail("no other session in time");
+    return 0;
 }
 
-static bool await_connected(struct rig *rig, bool connected, int64_t ms)
+static inline bool await_connected(struct rig *rig, bool connected, int64_t ms)
 {
     const int64_t until_ns = dlt_host_in(&rig->host, ms);
 
@@ -120,7 +121,7 @@ static enum dlock_status ask(struct rig *rig, enum zk_op op, const char *path, i
     return status;
 }
 
-static void want_rc(struct rig *rig, enum zk_op op, const char *path, int flags, int rc)
+static inline void want_rc(struct rig *rig, enum zk_op op, const char *path, int flags, int rc)
 {
     int have = 0;
 
@@ -129,7 +130,7 @@ static void want_rc(struct rig *rig, enum zk_op op, const char *path, int flags,
 }
 
 /* The base is there. */
-static void make_base(struct rig *rig)
+static inline void make_base(struct rig *rig)
 {
     int rc = 0;
 
