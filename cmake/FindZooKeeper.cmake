@@ -1,6 +1,7 @@
 # ZooKeeper::st - the single-threaded C client of ZooKeeper (ADR 0028).
 find_path(ZOOKEEPER_INCLUDE_DIR zookeeper/zookeeper.h)
-find_library(ZOOKEEPER_ST_LIBRARY zookeeper_st)
+# The archive first: the shared library takes functions of libzookeeper_mt, if the program has it.
+find_library(ZOOKEEPER_ST_LIBRARY NAMES libzookeeper_st.a zookeeper_st)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(ZooKeeper
   REQUIRED_VARS ZOOKEEPER_ST_LIBRARY ZOOKEEPER_INCLUDE_DIR

@@ -37,8 +37,8 @@ static int64_t took_ms;
 
 /* timeOut 4000, session 0x1122334455667788, a password of 16 bytes, not read-only */
 static const unsigned char good[] = {
-    0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x0f, 0xa0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0,
-    0, 0, 16, 1, 2,  3, 4, 5, 6, 7, 8,    9,    10,   11,   12,   13,   14,   15,   16,   0};
+    0, 0, 0,  37, 0, 0, 0, 0, 0, 0, 0x0f, 0xa0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0,
+    0, 0, 16, 1,  2, 3, 4, 5, 6, 7, 8,    9,    10,   11,   12,   13,   14,   15,   16,   0};
 
 static void talk(struct peer *peer, int fd)
 {
@@ -164,10 +164,10 @@ Test(greet, the_least_session)
 
 Test(greet, what_is_sent_is_a_session_of_a_millisecond_and_its_end)
 {
-    static const unsigned char sent[] = {
-        0, 0, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 1, 255, 255, 255,
-        245};
+    static const unsigned char sent[] = {0, 0, 0, 45, 0, 0, 0, 0, 0, 0,   0,   0,   0,  0, 0, 0,
+                                         0, 0, 0, 1,  0, 0, 0, 0, 0, 0,   0,   0,   0,  0, 0, 16,
+                                         0, 0, 0, 0,  0, 0, 0, 0, 0, 0,   0,   0,   0,  0, 0, 0,
+                                         0, 0, 0, 0,  8, 0, 0, 0, 1, 255, 255, 255, 245};
 
     peer_start(0);
     want_ok();
@@ -230,7 +230,8 @@ Test(greet, OPN_3_half_an_answer)
 
 Test(greet, OPN_3_another_protocol)
 {
-    static const char *const said[] = {"HTTP/1.1 400 Bad Request\r\n\r\n", "-ERR unknown command\r\n"};
+    static const char *const said[] = {"HTTP/1.1 400 Bad Request\r\n\r\n",
+                                       "-ERR unknown command\r\n"};
 
     peer_start(0);
     for (size_t i = 0; i < 2; i++) {

@@ -2,6 +2,7 @@
 /* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
 /* Links to servers that stop, end, or are not there; and what the library may do to a process. */
 #include "link_fixture.h"
+#include "net/cloexec.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@ static int kept_stderr = -1, written = -1;
 
 static void set_up(void)
 {
+    cr_assert_eq(cloexec_init(), 0);
     cr_assert(dlt_zk_start(&server, NULL), "%s", server.why);
     kept_stderr = dup(2);
     written = memfd_create("stderr", MFD_CLOEXEC);
@@ -223,7 +225,8 @@ Test(faults, a_connection_that_breaks_ends_what_is_under_way)
     static const struct {
         enum zk_op op;
         enum dlock_status status;
-    } cases[] = {{ZK_CREATE, DLOCK_UNKNOWN}, {ZK_DELETE, DLOCK_UNKNOWN}, {ZK_GET, DLOCK_UNAVAILABLE}};
+    } cases[] = {
+        {ZK_CREATE, DLOCK_UNKNOWN}, {ZK_DELETE, DLOCK_UNKNOWN}, {ZK_GET, DLOCK_UNAVAILABLE}};
 
     for (size_t i = 0; i < 3; i++) {
         struct zk_flight *flight = NULL;
