@@ -215,8 +215,6 @@ static bool node_find(struct zk_attempt *attempt, const struct String_vector *ch
         return false;
     }
     if (strcmp(standing->own, slot->node) != 0) {
-        if (slot->node[0] == '\0' && slot->doubts > 0)
-            slot->doubts--; /* it was executed */
         (void)strcpy(slot->node, standing->own);
         slot->czxid = 0;
     }
@@ -228,7 +226,8 @@ static bool node_find(struct zk_attempt *attempt, const struct String_vector *ch
 enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
 {
     struct zk_slot *slot = attempt->slot;
-    const bool sure = slot->node[0] != '\0' && slot->doubts == 0;
+    const bool was_known = slot->node[0] != '\0';
+    const bool sure = was_known && slot->doubts == 0;
     int64_t session_id = slot->session_id;
     struct zk_flight *flight = NULL;
     const struct String_vector *children = NULL;
@@ -242,6 +241,8 @@ enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *st
         slot->session_id = session_id;
     if (*known && slot->czxid == 0)
         status = node_identify(attempt, known);
+    if (*known && !was_known && slot->doubts > 0)
+        slot->doubts--; /* that create was executed */
     if (status != DLOCK_LOST)
         return status;
     zk_slot_error_clear(attempt->err);

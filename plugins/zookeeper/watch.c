@@ -35,8 +35,9 @@ static void watcher_drop(struct watch *watch)
     slot->watcher = NULL;
 }
 
-/* OK: *rc says whether the predecessor is there, and is watched. LOST: the session is over. */
-static enum dlock_status watcher_send(struct watch *watch, enum zk_op op, int *rc)
+/* OK: *rc says whether the predecessor is there, and is watched. LOST: the session is over. A get
+ * leaves nothing behind in the library if the node is gone; an exists would. */
+static enum dlock_status watcher_send(struct watch *watch, int *rc)
 {
     struct zk_attempt *attempt = &watch->attempt;
     struct zk_slot *slot = attempt->slot;
@@ -48,7 +49,7 @@ static enum dlock_status watcher_send(struct watch *watch, enum zk_op op, int *r
 
     slot->watcher = zk_watcher_new(link);
     if (flight != NULL)
-        call = zk_flight_add_child(flight, op, attempt->path.text, slot->predecessor);
+        call = zk_flight_add_child(flight, ZK_GET, attempt->path.text, slot->predecessor);
     if (call != NULL && slot->watcher != NULL) {
         call->watcher = slot->watcher;
         status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
@@ -63,28 +64,29 @@ static enum dlock_status watcher_send(struct watch *watch, enum zk_op op, int *r
     return status;
 }
 
-/* INTERNAL: the watcher waits for the predecessor. OK: there is none any more. A get leaves nothing
- * behind if the node is gone, but needs the right to read; exists needs none. */
+/* INTERNAL: the watcher waits for the predecessor. OK: there is none any more. UNAVAILABLE: among
+ * others, the node of another program may not be read; the servers tell nobody else of it. */
 static enum dlock_status watcher_arm(struct watch *watch)
 {
     struct zk_attempt *attempt = &watch->attempt;
-    int rc = ZNOAUTH;
+    int rc = ZOK;
     enum dlock_status status = DLOCK_OK;
 
     if (attempt->slot->watcher != NULL) /* of the call before */
         return DLOCK_INTERNAL;
     exchange_begin(watch);
-    status = watcher_send(watch, ZK_GET, &rc);
-    if (status == DLOCK_OK && rc == ZNOAUTH)
-        status = watcher_send(watch, ZK_EXISTS, &rc);
+    status = watcher_send(watch, &rc);
     if (status == DLOCK_LOST) {
         zk_slot_over(attempt);
         return DLOCK_BUSY;
     }
     if (status != DLOCK_OK || rc == ZNONODE)
         return status;
-    return rc == ZOK ? DLOCK_INTERNAL
-                     : zk_fail(attempt->err, rc, "watch a node of", attempt->path.text);
+    if (rc == ZOK)
+        return DLOCK_INTERNAL;
+    (void)zk_fail(attempt->err, rc, "watch a node of", attempt->path.text);
+    attempt->err->status = DLOCK_UNAVAILABLE;
+    return DLOCK_UNAVAILABLE;
 }
 
 /* ---- the queue ---- */

@@ -68,7 +68,8 @@ static inline void close_all(void)
     dlt_session_close(&u);
     dlt_session_close(&t);
     dlt_session_close(&s);
-    (void)dlt_zk_ask(&server, "deleteall %s", base);
+    if (server.borrowed)
+        (void)dlt_zk_ask(&server, "deleteall %s", base);
     dlt_zk_stop(&server);
 }
 

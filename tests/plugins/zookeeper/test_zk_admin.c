@@ -145,17 +145,16 @@ Test(admin, inspect_shows_other_programs)
     static const struct {
         const char *prefix, *owner;
         enum dlock_mode mode;
-    } programs[] = {
-        {"_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "1b2a3c4d-0000-4000-8000-000000000001",
-         DLOCK_EXCLUSIVE},
-        {"_c_1b2a3c4d-0000-4000-8000-000000000002-__WRIT__", "1b2a3c4d-0000-4000-8000-000000000002",
-         DLOCK_EXCLUSIVE},
-        {"_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__", "1b2a3c4d-0000-4000-8000-000000000003",
-         DLOCK_SHARED},
-        {"0123456789abcdef0123456789abcdef__lock__", "0123456789abcdef0123456789abcdef",
-         DLOCK_EXCLUSIVE},
-        {"0123456789abcdef0123456789abcde0__rlock__", "0123456789abcdef0123456789abcde0",
-         DLOCK_SHARED}};
+    } programs[] = {{"_c_1b2a3c4d-0000-4000-8000-000000000001-lock-",
+                     "1b2a3c4d-0000-4000-8000-000000000001", DLOCK_EXCLUSIVE},
+                    {"_c_1b2a3c4d-0000-4000-8000-000000000002-__WRIT__",
+                     "1b2a3c4d-0000-4000-8000-000000000002", DLOCK_EXCLUSIVE},
+                    {"_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__",
+                     "1b2a3c4d-0000-4000-8000-000000000003", DLOCK_SHARED},
+                    {"0123456789abcdef0123456789abcdef__lock__", "0123456789abcdef0123456789abcdef",
+                     DLOCK_EXCLUSIVE},
+                    {"0123456789abcdef0123456789abcde0__rlock__",
+                     "0123456789abcdef0123456789abcde0", DLOCK_SHARED}};
     char name[16];
 
     begin_open("foreign");

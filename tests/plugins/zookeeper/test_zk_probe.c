@@ -147,8 +147,7 @@ struct fake {
 /* Its port is taken, and nobody listens. */
 static void fake_init(struct fake *fake)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
 
     fake->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -197,7 +196,8 @@ Test(probe, servers_that_say_little)
     says("version and mode are not known, as srvr is not in its 4lw.commands.whitelist; fine");
     probe_with(&fake, "This ZooKeeper instance is not currently serving requests\n");
     says(", without a quorum; it takes no locks until");
-    probe_with(&fake, "Zookeeper version: 3.8.0-5a02, built on x\nMode: read-only\nNode count: 5\n");
+    probe_with(&fake,
+               "Zookeeper version: 3.8.0-5a02, built on x\nMode: read-only\nNode count: 5\n");
     says("ZooKeeper 3.8.0, read-only; it takes no locks: it is cut off");
     probe_with(&fake, "Zookeeper version: 3.4.14-x, built on x\nMode: follower\n");
     says("ZooKeeper 3.4.14, follower; it takes no locks: dlock needs ZooKeeper 3.5");
@@ -251,7 +251,8 @@ Test(probe, recipes_that_do_not_exclude_each_other)
     says("1 of curator-rw, 0 of curator, 1 of kazoo, 0 of several; programs with another recipe");
     foreign("b", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-");
     probe_ok();
-    says("1 of curator-rw, 1 of curator, 1 of kazoo, 1 of several; programs with different recipes");
+    says(
+        "1 of curator-rw, 1 of curator, 1 of kazoo, 1 of several; programs with different recipes");
 }
 
 Test(probe, rights)
