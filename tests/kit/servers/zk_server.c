@@ -179,7 +179,9 @@ static bool link_start(struct dlt_zk *server, unsigned from, unsigned to)
     char leader[32];
 
     (void)snprintf(leader, sizeof leader, "127.0.0.1:%u", server->members[to].peer_port);
-    if (dlt_proxy_start(link, leader, "raw", NULL))
+    /* A follower may come before its leader listens. It would elect again if it were cut off for
+     * that, and its leader would wait for it till the end of initLimit. */
+    if (dlt_proxy_start(link, leader, "raw", &(struct dlt_proxy_options){.patience_ms = 500}))
         return true;
     (void)snprintf(server->why, sizeof server->why, "a link: %.200s", link->answer);
     return false;

@@ -81,7 +81,7 @@ bool dlt_zk_serves(const struct dlt_zk_member *member);
 int dlt_zk_leader(const struct dlt_zk *server);
 /* Waits for a leader, for ten seconds at most. */
 int dlt_zk_leader_wait(const struct dlt_zk *server);
-/* Waits for a leader and for all that run to follow it, for ten seconds at most. */
+/* Waits until one server leads and all others that run follow, for ten seconds at most. */
 bool dlt_zk_settled(const struct dlt_zk *server);
 
 /* What a server answers to one of its words of four letters: "mntr", "cons", "dump". "": nothing.

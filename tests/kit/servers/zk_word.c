@@ -3,6 +3,7 @@
 #include "zk_server.h"
 
 #include <arpa/inet.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,22 +65,28 @@ int64_t dlt_zk_number(const struct dlt_zk_member *member, const char *name)
     return -1;
 }
 
-/* "leader", "follower", "standalone"; "": it serves nobody. */
-static void mode_read(const struct dlt_zk_member *member, char mode[16])
-{
-    const char *at = strstr(dlt_zk_word(member, "srvr"), "Mode: ");
+/* What a server says of itself. */
+struct mode {
+    bool serves, leads;
+    uint64_t zxid; /* begins with the number of its leader's election */
+};
 
-    mode[0] = '\0';
+static struct mode mode_read(const struct dlt_zk_member *member)
+{
+    const char *answer = dlt_zk_word(member, "srvr"), *at = strstr(answer, "Mode: ");
+    struct mode mode = {.serves = at != NULL};
+
+    mode.leads = at != NULL && (strncmp(at, "Mode: leader", strlen("Mode: leader")) == 0 ||
+                                strncmp(at, "Mode: standalone", strlen("Mode: standalone")) == 0);
+    at = strstr(answer, "Zxid: ");
     if (at != NULL)
-        (void)sscanf(at, "Mode: %15s", mode);
+        mode.zxid = strtoull(at + strlen("Zxid: "), NULL, 16);
+    return mode;
 }
 
 bool dlt_zk_serves(const struct dlt_zk_member *member)
 {
-    char mode[16];
-
-    mode_read(member, mode);
-    return mode[0] != '\0';
+    return mode_read(member).serves;
 }
 
 static bool runs(const struct dlt_zk *server, unsigned member)
@@ -87,17 +94,21 @@ static bool runs(const struct dlt_zk *server, unsigned member)
     return (server->members[member].pid > 0 || server->borrowed) && !server->members[member].paused;
 }
 
+/* One that was paused does not know at once that another was elected. */
 int dlt_zk_leader(const struct dlt_zk *server)
 {
-    for (unsigned i = 0; i < server->count; i++) {
-        char mode[16] = "";
+    uint64_t newest = 0;
+    int leader = -1;
 
-        if (runs(server, i))
-            mode_read(&server->members[i], mode);
-        if (strcmp(mode, "leader") == 0 || strcmp(mode, "standalone") == 0)
-            return (int)i;
+    for (unsigned i = 0; i < server->count; i++) {
+        struct mode mode = runs(server, i) ? mode_read(&server->members[i]) : (struct mode){0};
+
+        if (mode.leads && (leader < 0 || mode.zxid > newest)) {
+            leader = (int)i;
+            newest = mode.zxid;
+        }
     }
-    return -1;
+    return leader;
 }
 
 static bool has_leader(const struct dlt_zk *server)
@@ -107,10 +118,17 @@ static bool has_leader(const struct dlt_zk *server)
 
 static bool all_serve(const struct dlt_zk *server)
 {
-    for (unsigned i = 0; i < server->count; i++)
-        if (runs(server, i) && !dlt_zk_serves(&server->members[i]))
-            return false;
-    return has_leader(server);
+    unsigned leaders = 0;
+    bool serve = true;
+
+    for (unsigned i = 0; serve && i < server->count; i++) {
+        struct mode mode =
+            runs(server, i) ? mode_read(&server->members[i]) : (struct mode){.serves = true};
+
+        serve = mode.serves;
+        leaders += mode.leads;
+    }
+    return serve && leaders == 1;
 }
 
 static bool wait_for(const struct dlt_zk *server, bool (*state)(const struct dlt_zk *server))
