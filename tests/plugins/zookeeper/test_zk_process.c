@@ -171,7 +171,7 @@ static void close_while(fault *happens, const char *what)
         struct dlock *lock = lock_new(client, "closing");
         int64_t begin_ms = 0;
 
-        (void)dlock_trylock(lock, &err);
+        (void)!dlock_trylock(lock, &err);
         happens(true);
         dlock_free(lock); /* it is unlocked, in a time of its own */
         begin_ms = process_now_ms();
@@ -274,7 +274,7 @@ static void faults(void)
             abort();
         list[i].happens(true);
         rest_ms(list[i].ms);
-        (void)dlock_renew(lock, 0, &err);
+        (void)!dlock_renew(lock, 0, &err);
         list[i].happens(false);
         (void)dlt_ok(lock_again(lock), "C13 %s: a lock is had again: %s", list[i].what,
                      err.message);
