@@ -9,7 +9,7 @@
 
 #define ANSWER_SIZE  65536
 #define CHILDREN_MAX 1024
-#define DEPTH_MAX    16
+#define DEPTH_MAX    64
 #define XID_AUTH     (-4)
 
 #define CREATE_EPHEMERAL 1
