@@ -87,7 +87,7 @@ static void over(struct zk_link *link)
 {
     link->session_id = 0;
     zk_heard_init(&link->heard, link->tick_ns);
-    zk_watcher_fire_all(link);
+    link->on_over(link);
 }
 
 static void connected(struct zk_link *link)

@@ -24,6 +24,7 @@ struct zk_link {
     int lead_fd;  /* eventfd: another thread that leads has */
     pthread_t thread;
     bool has_thread;
+    void (*on_over)(struct zk_link *link); /* the session has ended */
 
     pthread_mutex_t mutex;  /* guards the rest */
     pthread_cond_t changed; /* the state of the session */

@@ -270,6 +270,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->tick_ns = tick_ms * DL_NS_PER_MS;
     link->asked_ms = asked_ms(config, greeting, tick_ms);
     link->fd = -1;
+    link->on_over = zk_watcher_fire_all;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&link->mutex, NULL);

@@ -189,6 +189,6 @@ void zk_watch_interrupt(struct zk_session *session, const struct dlock_request *
     zk_link_lock(session->link);
     slot->interrupted = true;
     if (slot->wait != NULL)
-        zk_wait_interrupt(slot->wait);
+        zk_watcher_interrupt(slot->wait);
     zk_link_unlock(session->link);
 }

@@ -145,7 +145,7 @@ enum dlock_status zk_watcher_await(struct zk_link *link, struct zk_watcher *watc
     return status;
 }
 
-void zk_wait_interrupt(struct zk_wait *wait)
+void zk_watcher_interrupt(struct zk_wait *wait)
 {
     wait->interrupted = true;
     zk_connection_signal(wait->link, &wait->cond);

@@ -37,7 +37,7 @@ enum dlock_status zk_watcher_await(struct zk_link *link, struct zk_watcher *watc
                                    struct zk_wait **where, const bool *interrupted,
                                    int64_t deadline_ns);
 /* Wakes it. With the mutex held. */
-void zk_wait_interrupt(struct zk_wait *wait);
+void zk_watcher_interrupt(struct zk_wait *wait);
 
 /* ---- for link.c, connection.c and flight.c, with the mutex held ---- */
 
