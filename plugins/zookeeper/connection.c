@@ -99,7 +99,7 @@ static void connected(struct zk_link *link)
     link->session_id = id;
     link->timeout_ms = zoo_recv_timeout(link->handle);
     link->refused = false;
-    link->turn_ns = zk_connection_now(link);
+    link->beat_ns = zk_connection_now(link);
     zk_heard_session(&link->heard, link->begun_ns);
     server_find(link);
 }
@@ -275,7 +275,7 @@ void zk_connection_sleep(struct zk_link *link, pthread_cond_t *cond, int64_t lef
         dl_deadline_cond_wait(cond, &link->mutex, left_ns);
 }
 
-void zk_connection_leave(struct zk_link *link)
+void zk_connection_hand_over(struct zk_link *link)
 {
     if (zk_connection_wants_leader(link))
         zk_connection_wake(link);

@@ -55,10 +55,10 @@ struct zk_link {
     char server[64];       /* the present one; "": none */
     char why[ZK_WHY_SIZE]; /* there is no connection */
 
-    int64_t turn_ns; /* of the next turn */
+    int64_t beat_ns; /* of the next beat */
     bool syncing;    /* a sync has no answer yet */
-    void (*on_turn)(struct zk_link *link, void *arg);
-    void *turn_arg;
+    void (*on_beat)(struct zk_link *link, void *arg);
+    void *beat_arg;
 
     struct zk_flight *flights; /* that wait for answers */
     struct zk_watcher *watchers;
@@ -75,10 +75,10 @@ void zk_connection_unlock(struct zk_link *link);
  * somebody needs it.
  *
  * sleep: until cond is signalled (zk_connection_signal), for left_ns, or until something may have
- * changed. leave: after the last sleep.
+ * changed. hand_over: after the last sleep.
  */
 void zk_connection_sleep(struct zk_link *link, pthread_cond_t *cond, int64_t left_ns);
-void zk_connection_leave(struct zk_link *link);
+void zk_connection_hand_over(struct zk_link *link);
 void zk_connection_signal(struct zk_link *link, pthread_cond_t *cond);
 
 /* The thread of the link has something to do. */

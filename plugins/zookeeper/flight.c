@@ -333,7 +333,7 @@ static void await(struct zk_flight *flight, int64_t deadline_ns)
         zk_connection_sleep(link, &flight->ended, left_ns);
     }
     flight->given_up = flight->open > 0;
-    zk_connection_leave(link);
+    zk_connection_hand_over(link);
 }
 
 static const char *op_name(const struct zk_call *call)

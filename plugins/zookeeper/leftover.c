@@ -154,7 +154,7 @@ void zk_leftovers_init(struct zk_leftovers *leftovers, struct zk_link *link)
 {
     leftovers->link = link;
     leftovers->first = NULL;
-    zk_link_on_turn(link, turn, leftovers);
+    zk_link_on_beat(link, turn, leftovers);
 }
 
 void zk_leftovers_fini(struct zk_leftovers *leftovers)

@@ -144,16 +144,16 @@ static void sync_begin(struct zk_link *link)
         zk_flight_free(flight);
 }
 
-static void turn(struct zk_link *link)
+static void beat(struct zk_link *link)
 {
     const int64_t now_ns = zk_connection_now(link);
 
-    if (!link->connected || now_ns < link->turn_ns)
+    if (!link->connected || now_ns < link->beat_ns)
         return;
-    link->turn_ns = now_ns + link->tick_ns / 2;
+    link->beat_ns = now_ns + link->tick_ns / 2;
     sync_begin(link);
-    if (link->on_turn != NULL)
-        link->on_turn(link, link->turn_arg);
+    if (link->on_beat != NULL)
+        link->on_beat(link, link->beat_arg);
 }
 
 /* The library waits for two thirds of the session's timeout before it tries another server. The
@@ -217,9 +217,9 @@ static void renew_handle(struct zk_link *link)
 
 static int64_t patience(const struct zk_link *link)
 {
-    const int64_t turn_ns = link->turn_ns - zk_connection_now(link);
+    const int64_t beat_ns = link->beat_ns - zk_connection_now(link);
 
-    return link->connected && turn_ns < link->patience_ns ? turn_ns : link->patience_ns;
+    return link->connected && beat_ns < link->patience_ns ? beat_ns : link->patience_ns;
 }
 
 static void *run(void *arg)
@@ -232,7 +232,7 @@ static void *run(void *arg)
             renew_handle(link);
             continue;
         }
-        turn(link);
+        beat(link);
         check_silence(link);
         (void)zk_connection_poll(link);
         zk_connection_cover(link);
@@ -386,10 +386,10 @@ void zk_link_unlock(struct zk_link *link)
     zk_connection_unlock(link);
 }
 
-void zk_link_on_turn(struct zk_link *link, void (*fn)(struct zk_link *link, void *arg), void *arg)
+void zk_link_on_beat(struct zk_link *link, void (*fn)(struct zk_link *link, void *arg), void *arg)
 {
     zk_connection_lock(link);
-    link->on_turn = fn;
-    link->turn_arg = arg;
+    link->on_beat = fn;
+    link->beat_arg = arg;
     zk_connection_unlock(link);
 }

@@ -72,6 +72,6 @@ void zk_link_unlock(struct zk_link *link);
 
 /* Called by the thread of the link every half tick while it is connected, and after each
  * connection, with the mutex held; waits for nothing. Set once after open. */
-void zk_link_on_turn(struct zk_link *link, void (*fn)(struct zk_link *link, void *arg), void *arg);
+void zk_link_on_beat(struct zk_link *link, void (*fn)(struct zk_link *link, void *arg), void *arg);
 
 #endif

@@ -139,7 +139,7 @@ enum dlock_status zk_watcher_await(struct zk_link *link, struct zk_watcher *watc
         status = DLOCK_CANCELED;
     watcher->wait = NULL;
     *where = NULL;
-    zk_connection_leave(link);
+    zk_connection_hand_over(link);
     zk_connection_unlock(link);
     (void)pthread_cond_destroy(&wait.cond);
     return status;

@@ -98,9 +98,9 @@ Test(link, turns_come_each_half_tick)
     _Atomic unsigned counter = 0;
     unsigned turns = 0;
 
-    zk_link_on_turn(rig.link, count_up, &counter);
+    zk_link_on_beat(rig.link, count_up, &counter);
     dlt_sleep_ms(10 * TICK_MS);
-    zk_link_on_turn(rig.link, NULL, NULL);
+    zk_link_on_beat(rig.link, NULL, NULL);
     turns = counter;
     cr_assert(turns >= 12 && turns <= 22, "%u", turns);
 }
