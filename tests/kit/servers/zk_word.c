@@ -15,6 +15,7 @@
 #define ANSWER_S       2 /* of a server that runs */
 #define LEADER_WAIT_MS 10000
 #define LOOK_MS        10
+#define STABLE_MS      200 /* what ended just now is noticed */
 #define ANSWER_MAX     ((size_t)256 << 10)
 
 static int member_connect(const struct dlt_zk_member *member)
@@ -131,10 +132,16 @@ static bool all_serve(const struct dlt_zk *server)
     return serve && leaders == 1;
 }
 
-static bool wait_for(const struct dlt_zk *server, bool (*state)(const struct dlt_zk *server))
+/* The state lasts for so long. */
+static bool wait_for(const struct dlt_zk *server, bool (*state)(const struct dlt_zk *server),
+                     int stable_ms)
 {
+    int since_ms = 0;
+
     for (int ms = 0; ms < LEADER_WAIT_MS; ms += LOOK_MS) {
-        if (state(server))
+        if (!state(server))
+            since_ms = ms + LOOK_MS;
+        else if (ms - since_ms >= stable_ms)
             return true;
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
     }
@@ -143,10 +150,10 @@ static bool wait_for(const struct dlt_zk *server, bool (*state)(const struct dlt
 
 int dlt_zk_leader_wait(const struct dlt_zk *server)
 {
-    return wait_for(server, has_leader) ? dlt_zk_leader(server) : -1;
+    return wait_for(server, has_leader, 0) ? dlt_zk_leader(server) : -1;
 }
 
 bool dlt_zk_settled(const struct dlt_zk *server)
 {
-    return wait_for(server, all_serve);
+    return wait_for(server, all_serve, STABLE_MS);
 }

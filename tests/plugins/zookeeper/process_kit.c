@@ -40,6 +40,8 @@ void rest_ms(int64_t ms)
         continue;
 }
 
+static void ours_note(void);
+
 /* ---- a child whose standard error is looked at ---- */
 
 /* A sanitizer's report is shown, too. */
@@ -69,6 +71,7 @@ bool process_run_silently(void (*fn)(void *arg), void *arg)
     if (pid == 0) {
         (void)dup2(fd, STDERR_FILENO);
         (void)close(fd);
+        ours_note();
         fn(arg);
         counts[0] = dlt_tap_count;
         counts[1] = dlt_tap_failed;
@@ -101,6 +104,14 @@ struct process_usage process_usage_now(void)
                                   .threads = entries("/proc/self/task")};
 }
 
+static bool ours[FDS_MOST]; /* descriptors that somebody gave to this process */
+
+static void ours_note(void)
+{
+    for (int fd = 0; fd < FDS_MOST; fd++)
+        ours[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
 bool process_inherits_nothing(void)
 {
     bool good = true;
@@ -108,7 +119,7 @@ bool process_inherits_nothing(void)
     for (int fd = 3; fd < FDS_MOST; fd++) {
         int flags = fcntl(fd, F_GETFD);
 
-        if (flags < 0 || (flags & FD_CLOEXEC) != 0)
+        if (ours[fd] || flags < 0 || (flags & FD_CLOEXEC) != 0)
             continue;
         printf("# descriptor %d has no close-on-exec\n", fd);
         good = false;
@@ -263,6 +274,7 @@ bool process_sockets_slow(bool slow)
     if (slow)
         return true;
     (void)pthread_join(forker, NULL);
+    printf("# %d of %d children saw a socket\n", (int)inherited, (int)forked);
     return forked > 0 && inherited == 0;
 }
 
