@@ -14,6 +14,8 @@
 #include "unlock.h"
 #include "watch.h"
 
+#include "net/cloexec.h"
+
 static const char *const schemes[] = {"zk", "zookeeper", NULL};
 
 static const struct dlock_option_spec options[] = {
@@ -163,6 +165,14 @@ static const struct dlock_backend_ops ops = {
     .probe = session_probe,
 };
 
+static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    return cloexec_init() == 0
+               ? DLOCK_OK
+               : dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for the handlers of fork");
+}
+
 static const struct dlock_plugin plugin = {
     .magic = DLOCK_PLUGIN_MAGIC,
     .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
@@ -173,6 +183,7 @@ static const struct dlock_plugin plugin = {
     .version = "1",
     .schemes = schemes,
     .options = options,
+    .init = plugin_init,
     .ops = &ops,
 };
 
