@@ -5,11 +5,12 @@
 #include "lib/time.h"
 #include "path.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AT_ONCE    64 /* questions under way */
-#define LOOKS      4  /* in the timeout of a session, while the token is absent */
+#define ASKS       4  /* in the timeout of a session, while the token is absent */
 #define NODES_MOST 8  /* of a token, deleted at once */
 
 struct zk_leftover {
@@ -48,7 +49,7 @@ static struct zk_leftover *leftover_find(const struct zk_leftovers *leftovers, c
 
 /* ---- deleting ---- */
 
-static void on_deleted(struct zk_flight *flight, void *arg)
+static void on_deleted_locked(struct zk_flight *flight, void *arg)
 {
     struct zk_leftover *leftover = arg;
 
@@ -57,7 +58,7 @@ static void on_deleted(struct zk_flight *flight, void *arg)
 }
 
 /* False: the token is absent. */
-static bool nodes_delete(struct zk_leftover *leftover, const struct String_vector *children)
+static bool nodes_delete_locked(struct zk_leftover *leftover, const struct String_vector *children)
 {
     struct zk_flight *flight = zk_flight_new(leftover->all->link, NODES_MOST);
     struct zk_node node;
@@ -71,7 +72,7 @@ static bool nodes_delete(struct zk_leftover *leftover, const struct String_vecto
             zk_flight_add_child(flight, ZK_DELETE, leftover->parent, children->data[i]) != NULL)
             added = true;
     }
-    leftover->asking = added && zk_flight_begin(flight, on_deleted, leftover);
+    leftover->asking = added && zk_flight_begin(flight, on_deleted_locked, leftover);
     if (!leftover->asking)
         zk_flight_free(flight);
     return found;
@@ -79,7 +80,7 @@ static bool nodes_delete(struct zk_leftover *leftover, const struct String_vecto
 
 /* ---- asking ---- */
 
-static int64_t timeout_ns(struct zk_leftover *leftover)
+static int64_t timeout_ns_locked(struct zk_leftover *leftover)
 {
     struct zk_session_state state;
 
@@ -87,25 +88,26 @@ static int64_t timeout_ns(struct zk_leftover *leftover)
     return state.timeout_ms * DL_NS_PER_MS;
 }
 
-static void on_children(struct zk_flight *flight, void *arg)
+static void on_children_locked(struct zk_flight *flight, void *arg)
 {
     struct zk_leftover *leftover = arg;
     const struct zk_call *sync = zk_flight_call(flight, 0), *call = zk_flight_call(flight, 1);
     const bool answered = sync->rc == ZOK && (call->rc == ZOK || call->rc == ZNONODE);
 
     leftover->asking = false;
-    if (answered && nodes_delete(leftover, &call->children)) {
+    if (answered && nodes_delete_locked(leftover, &call->children)) {
         leftover->absent_ns = 0;
     } else if (answered && leftover->absent_ns == 0) {
         leftover->absent_ns = zk_link_now(leftover->all->link);
-    } else if (answered && leftover->asked_ns - leftover->absent_ns >= timeout_ns(leftover)) {
+    } else if (answered &&
+               leftover->asked_ns - leftover->absent_ns >= timeout_ns_locked(leftover)) {
         leftover_drop(leftover);
     }
     zk_flight_free(flight);
 }
 
 /* False: it could not be sent. */
-static bool ask(struct zk_leftover *leftover)
+static bool ask_locked(struct zk_leftover *leftover)
 {
     struct zk_link *link = leftover->all->link;
     struct zk_flight *flight = zk_flight_new(link, 2);
@@ -115,19 +117,20 @@ static bool ask(struct zk_leftover *leftover)
     leftover->asked_ns = zk_link_now(link);
     leftover->asking = zk_flight_add(flight, ZK_SYNC, leftover->parent) != NULL &&
                        zk_flight_add(flight, ZK_CHILDREN, leftover->parent) != NULL &&
-                       zk_flight_begin(flight, on_children, leftover);
+                       zk_flight_begin(flight, on_children_locked, leftover);
     if (!leftover->asking)
         zk_flight_free(flight);
     return leftover->asking;
 }
 
 /* A token that was absent is asked for less often. */
-static bool is_due(struct zk_leftover *leftover, int64_t now_ns)
+static bool is_due_locked(struct zk_leftover *leftover, int64_t now_ns)
 {
-    return leftover->absent_ns == 0 || now_ns - leftover->asked_ns >= timeout_ns(leftover) / LOOKS;
+    return leftover->absent_ns == 0 ||
+           now_ns - leftover->asked_ns >= timeout_ns_locked(leftover) / ASKS;
 }
 
-static void turn(struct zk_link *link, void *arg)
+static void on_beat(struct zk_link *link, void *arg)
 {
     struct zk_leftovers *leftovers = arg;
     struct zk_leftover *next = NULL;
@@ -143,7 +146,7 @@ static void turn(struct zk_link *link, void *arg)
             continue;
         if (at->session_id != state.session_id)
             leftover_drop(at);
-        else if (asking < AT_ONCE && is_due(at, zk_link_now(link)) && ask(at))
+        else if (asking < AT_ONCE && is_due_locked(at, zk_link_now(link)) && ask_locked(at))
             asking++;
     }
 }
@@ -154,7 +157,7 @@ void zk_leftovers_init(struct zk_leftovers *leftovers, struct zk_link *link)
 {
     leftovers->link = link;
     leftovers->first = NULL;
-    zk_link_on_beat(link, turn, leftovers);
+    zk_link_on_beat(link, on_beat, leftovers);
 }
 
 void zk_leftovers_fini(struct zk_leftovers *leftovers)
@@ -173,8 +176,8 @@ static struct zk_leftover *leftover_new(struct zk_leftovers *leftovers, const ch
         return NULL;
     leftover->all = leftovers;
     leftover->session_id = session_id;
-    (void)strcpy(leftover->parent, parent);
-    (void)strcpy(leftover->token, token);
+    (void)snprintf(leftover->parent, sizeof leftover->parent, "%s", parent);
+    (void)snprintf(leftover->token, sizeof leftover->token, "%s", token);
     leftover->next = leftovers->first;
     leftovers->first = leftover;
     return leftover;
@@ -198,7 +201,7 @@ void zk_leftovers_add(struct zk_leftovers *leftovers, const char *parent, const 
         else
             leftover->absent_ns = 0;
         if (leftover != NULL && !leftover->asking)
-            (void)ask(leftover);
+            (void)ask_locked(leftover);
     }
     zk_link_unlock(link);
 }

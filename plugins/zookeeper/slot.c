@@ -71,7 +71,7 @@ void zk_slot_over(struct zk_attempt *attempt)
     attempt->slot->session_id = 0;
 }
 
-void zk_slot_leave(struct zk_attempt *attempt)
+void zk_slot_end(struct zk_attempt *attempt)
 {
     const struct zk_slot *slot = attempt->slot;
 
@@ -169,6 +169,18 @@ enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted)
 
 /* ---- where the node stands ---- */
 
+bool zk_slot_name(struct zk_slot *slot, const char *node)
+{
+    const size_t size = strlen(node) + 1;
+
+    if (size > sizeof slot->node)
+        return false;
+    if (memcmp(slot->node, node, size) != 0)
+        slot->czxid = 0;
+    memcpy(slot->node, node, size);
+    return true;
+}
+
 void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing)
 {
     attempt->slot->holds = standing->holds;
@@ -210,13 +222,9 @@ static bool node_find(struct zk_attempt *attempt, const struct String_vector *ch
     const bool sure = slot->node[0] != '\0' && slot->doubts == 0;
 
     zk_queue_judge(standing, children, sure ? slot->node : NULL, attempt->token, attempt->shared);
-    if (standing->own == NULL || strlen(standing->own) > ZK_NODE_MAX) {
+    if (standing->own == NULL || !zk_slot_name(slot, standing->own)) {
         zk_slot_gone(attempt);
         return false;
-    }
-    if (strcmp(standing->own, slot->node) != 0) {
-        (void)strcpy(slot->node, standing->own);
-        slot->czxid = 0;
     }
     zk_slot_note(attempt, standing);
     standing->own = standing->predecessor = NULL;

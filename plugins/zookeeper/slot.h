@@ -55,6 +55,9 @@ void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing
 /* Deletes the node of the slot. OK: it is gone; *deleted: by this call. */
 enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted);
 
+/* The name of the node is known. False: it is none of ours, and too long. */
+bool zk_slot_name(struct zk_slot *slot, const char *node);
+
 /* ---- grants ---- */
 
 /* What the servers keep of the session, from a moment on, but not more than the ttl; 0: the session
@@ -75,7 +78,7 @@ void zk_slot_gone(struct zk_attempt *attempt);
 /* The session of the slot is over, and with it all that was in doubt. */
 void zk_slot_over(struct zk_attempt *attempt);
 /* The attempt is over: what may be there of it is a leftover. Harmless twice. */
-void zk_slot_leave(struct zk_attempt *attempt);
+void zk_slot_end(struct zk_attempt *attempt);
 /* Frees memory, and forgets nothing else. */
 void zk_slot_rest(struct zk_attempt *attempt);
 

@@ -97,12 +97,10 @@ static void created_note(struct take *take, const struct zk_call *create, enum d
         return;
     slot->session_id = session_id;
     name = create->text != NULL ? strrchr(create->text, '/') : NULL;
-    if (name != NULL && strlen(name + 1) <= ZK_NODE_MAX) {
-        (void)strcpy(slot->node, name + 1);
+    if (name != NULL && zk_slot_name(slot, name + 1))
         slot->czxid = create->stat.czxid;
-    } else {
+    else
         slot->doubts++; /* to be found by its token */
-    }
 }
 
 static enum dlock_status exhausted(struct take *take)

@@ -4,8 +4,6 @@
 #include "errmap.h"
 #include "slot.h"
 
-#include <string.h>
-
 static enum dlock_status no_memory(struct zk_attempt *attempt)
 {
     return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
@@ -78,8 +76,8 @@ static enum dlock_status found_delete(struct zk_attempt *attempt, int64_t sessio
     enum dlock_status status = DLOCK_INTERNAL;
 
     slot->session_id = session_id;
-    if (slot->node[0] == '\0' && strlen(own) <= ZK_NODE_MAX)
-        (void)strcpy(slot->node, own);
+    if (slot->node[0] == '\0')
+        (void)zk_slot_name(slot, own);
     status = all_delete(attempt, session_id, children, deleted);
     if (status == DLOCK_OK)
         zk_slot_gone(attempt);
@@ -144,7 +142,7 @@ enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_reque
     if (status == DLOCK_OK && is_waiter(slot))
         zk_slot_rest(&attempt);
     else
-        zk_slot_leave(&attempt);
+        zk_slot_end(&attempt);
     return status == DLOCK_OK && !held ? lost(err) : status;
 }
 
@@ -169,5 +167,5 @@ void zk_unlock_forget(struct zk_session *session, const struct dlock_request *re
     struct zk_attempt attempt;
 
     if (zk_slot_begin(&attempt, session, req, &ignored) == DLOCK_OK)
-        zk_slot_leave(&attempt);
+        zk_slot_end(&attempt);
 }
