@@ -52,7 +52,8 @@ static const char *hint_of(int rc)
     }
 }
 
-enum dlock_status zk_fail(struct dlock_error *err, int rc, const char *what, const char *path)
+enum dlock_status zk_errmap_fail(struct dlock_error *err, int rc, const char *what,
+                                 const char *path)
 {
     return dlock_fail(err, ZK_ORIGIN, status_of(rc), rc, "%s %s: %s%s", what, path, zerror(rc),
                       hint_of(rc));

@@ -11,6 +11,7 @@
  * ZOPERATIONTIMEOUT, ZCONNECTIONLOSS, ZCLOSING, ZSESSIONEXPIRED, ZSESSIONMOVED: UNAVAILABLE (the
  * caller knows if a write is in doubt). All others: PROTOCOL.
  */
-enum dlock_status zk_fail(struct dlock_error *err, int rc, const char *what, const char *path);
+enum dlock_status zk_errmap_fail(struct dlock_error *err, int rc, const char *what,
+                                 const char *path);
 
 #endif

@@ -153,14 +153,14 @@ static void on_beat(struct zk_link *link, void *arg)
 
 /* ---- for the slots ---- */
 
-void zk_leftovers_init(struct zk_leftovers *leftovers, struct zk_link *link)
+void zk_leftover_init(struct zk_leftovers *leftovers, struct zk_link *link)
 {
     leftovers->link = link;
     leftovers->first = NULL;
     zk_link_on_beat(link, on_beat, leftovers);
 }
 
-void zk_leftovers_fini(struct zk_leftovers *leftovers)
+void zk_leftover_fini(struct zk_leftovers *leftovers)
 {
     while (leftovers->first != NULL)
         leftover_drop(leftovers->first);
@@ -183,8 +183,8 @@ static struct zk_leftover *leftover_new(struct zk_leftovers *leftovers, const ch
     return leftover;
 }
 
-void zk_leftovers_add(struct zk_leftovers *leftovers, const char *parent, const char *token,
-                      int64_t session_id)
+void zk_leftover_add(struct zk_leftovers *leftovers, const char *parent, const char *token,
+                     int64_t session_id)
 {
     struct zk_link *link = leftovers->link;
     struct zk_leftover *leftover = NULL;
@@ -206,7 +206,7 @@ void zk_leftovers_add(struct zk_leftovers *leftovers, const char *parent, const 
     zk_link_unlock(link);
 }
 
-size_t zk_leftovers_count(struct zk_leftovers *leftovers)
+size_t zk_leftover_count(struct zk_leftovers *leftovers)
 {
     size_t count = 0;
 

@@ -22,15 +22,15 @@ struct zk_leftovers {
     struct zk_leftover *first; /* under the mutex of the link */
 };
 
-void zk_leftovers_init(struct zk_leftovers *leftovers, struct zk_link *link);
+void zk_leftover_init(struct zk_leftovers *leftovers, struct zk_link *link);
 /* The link has been closed. */
-void zk_leftovers_fini(struct zk_leftovers *leftovers);
+void zk_leftover_fini(struct zk_leftovers *leftovers);
 
 /* A node of this token may be below parent, made in this session. Without memory for the note the
  * session is ended (zk_link_end): what must not stay does not. */
-void zk_leftovers_add(struct zk_leftovers *leftovers, const char *parent, const char *token,
-                      int64_t session_id);
+void zk_leftover_add(struct zk_leftovers *leftovers, const char *parent, const char *token,
+                     int64_t session_id);
 /* How many there are. */
-size_t zk_leftovers_count(struct zk_leftovers *leftovers);
+size_t zk_leftover_count(struct zk_leftovers *leftovers);
 
 #endif

@@ -29,7 +29,7 @@ static enum dlock_status answers_judge(struct zk_flight *flight, size_t count,
             return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, ZNONODE,
                               "create %s: a node above it was deleted meanwhile", call->path);
         if (!is_made(call))
-            return zk_fail(err, call->rc, "create", call->path);
+            return zk_errmap_fail(err, call->rc, "create", call->path);
     }
     return DLOCK_OK;
 }

@@ -58,7 +58,7 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
                           host, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
-    zk_leftovers_init(&session->leftovers, session->link);
+    zk_leftover_init(&session->leftovers, session->link);
     zk_probe_info(session, info);
     return DLOCK_OK;
 }
@@ -75,7 +75,7 @@ static void session_close(void *self, bool forked)
     }
     zk_link_close(session->link);
     if (session->leftovers.link != NULL)
-        zk_leftovers_fini(&session->leftovers);
+        zk_leftover_fini(&session->leftovers);
 }
 
 static enum dlock_status session_trylock(void *self, const struct dlock_request *req,

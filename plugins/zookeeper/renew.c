@@ -106,7 +106,7 @@ static enum dlock_status element_judge(struct batch *batch, struct element *elem
         return lost(batch);
     }
     if (rc != ZOK && rc != ZNONODE)
-        return zk_fail(batch->err, rc, "read a node of", attempt->path.text);
+        return zk_errmap_fail(batch->err, rc, "read a node of", attempt->path.text);
     if (rc == ZNONODE || !is_same(batch, element)) {
         zk_slot_gone(attempt);
         return lost(batch);
@@ -126,7 +126,7 @@ static void batch_run(struct batch *batch)
     enum dlock_status status = fly(batch);
 
     if (status == DLOCK_OK && batch->sync->rc != ZOK)
-        status = zk_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
+        status = zk_errmap_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
     for (size_t i = 0; i < batch->n; i++) {
         struct element *element = &batch->elements[i];
 

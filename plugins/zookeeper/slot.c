@@ -76,8 +76,8 @@ void zk_slot_end(struct zk_attempt *attempt)
     const struct zk_slot *slot = attempt->slot;
 
     if (slot->node[0] != '\0' || slot->doubts > 0)
-        zk_leftovers_add(&attempt->session->leftovers, attempt->path.text, attempt->token,
-                         slot->session_id);
+        zk_leftover_add(&attempt->session->leftovers, attempt->path.text, attempt->token,
+                        slot->session_id);
     zk_slot_over(attempt);
 }
 
@@ -114,11 +114,11 @@ enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *s
     if (status != DLOCK_OK)
         return status;
     if (sync && synced->rc != ZOK)
-        return zk_fail(attempt->err, synced->rc, "sync", path);
+        return zk_errmap_fail(attempt->err, synced->rc, "sync", path);
     if (call->rc == ZNONODE)
         return DLOCK_OK;
     if (call->rc != ZOK)
-        return zk_fail(attempt->err, call->rc, "list", path);
+        return zk_errmap_fail(attempt->err, call->rc, "list", path);
     *children = &call->children;
     return DLOCK_OK;
 }
@@ -161,7 +161,7 @@ enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted)
     if (status != DLOCK_OK)
         return status;
     if (rc != ZOK && rc != ZNONODE)
-        return zk_fail(attempt->err, rc, "delete a node of", attempt->path.text);
+        return zk_errmap_fail(attempt->err, rc, "delete a node of", attempt->path.text);
     *deleted = rc == ZOK;
     zk_slot_gone(attempt);
     return DLOCK_OK;
@@ -203,7 +203,7 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
         return DLOCK_OK;
     }
     if (rc != ZOK)
-        return zk_fail(attempt->err, rc, "read a node of", attempt->path.text);
+        return zk_errmap_fail(attempt->err, rc, "read a node of", attempt->path.text);
     if (stat.ephemeralOwner != slot->session_id) {
         zk_slot_gone(attempt);
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,

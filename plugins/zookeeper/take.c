@@ -126,8 +126,9 @@ static enum dlock_status made_judge(struct take *take, const struct zk_call *chi
     if (children->rc != ZOK && children->rc != ZNONODE) {
         enum dlock_status status = take_back(take);
 
-        return status == DLOCK_OK ? zk_fail(attempt->err, children->rc, "list", attempt->path.text)
-                                  : status;
+        return status == DLOCK_OK
+                   ? zk_errmap_fail(attempt->err, children->rc, "list", attempt->path.text)
+                   : status;
     }
     if (slot->doubts > 0) { /* an earlier node may be before this one */
         bool known = false;
@@ -180,10 +181,10 @@ static enum dlock_status flight_run(struct take *take, struct zk_flight *flight,
     if (create->rc == ZOK)
         return made_judge(take, children, again);
     *again = create->rc == ZNONODE;
-    return create->rc == ZNONODE
-               ? zk_parents_make(attempt->session, attempt->path.text, attempt->deadline_ns,
-                                 attempt->err)
-               : zk_fail(attempt->err, create->rc, "create a node below", attempt->path.text);
+    return create->rc == ZNONODE ? zk_parents_make(attempt->session, attempt->path.text,
+                                                   attempt->deadline_ns, attempt->err)
+                                 : zk_errmap_fail(attempt->err, create->rc, "create a node below",
+                                                  attempt->path.text);
 }
 
 static enum dlock_status try_once(struct take *take, bool *again)

@@ -84,7 +84,7 @@ static enum dlock_status watcher_arm(struct watch *watch)
         return status;
     if (rc == ZOK)
         return DLOCK_INTERNAL;
-    (void)zk_fail(attempt->err, rc, "watch a node of", attempt->path.text);
+    (void)zk_errmap_fail(attempt->err, rc, "watch a node of", attempt->path.text);
     attempt->err->status = DLOCK_UNAVAILABLE;
     return DLOCK_UNAVAILABLE;
 }

@@ -130,10 +130,9 @@ static inline void leftovers_gone(const struct dlt_session *session)
 {
     int64_t waited_ms = 0;
 
-    for (; zk_leftovers_count(&inside(session)->leftovers) > 0 && waited_ms < 10000;
-         waited_ms += 50)
+    for (; zk_leftover_count(&inside(session)->leftovers) > 0 && waited_ms < 10000; waited_ms += 50)
         dlt_sleep_ms(50);
-    cr_assert_eq(zk_leftovers_count(&inside(session)->leftovers), 0);
+    cr_assert_eq(zk_leftover_count(&inside(session)->leftovers), 0);
 }
 
 #endif

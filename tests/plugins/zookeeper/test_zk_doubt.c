@@ -108,7 +108,7 @@ Test(doubt, TRY_4_a_lost_answer_is_UNKNOWN_and_the_node_is_found_again)
         cr_assert_eq(nodes_count("job", HEX_OF_B), 1);
         cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
         cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-        cr_assert_eq(zk_leftovers_count(&inside(&t)->leftovers), 0, "nothing is in doubt");
+        cr_assert_eq(zk_leftover_count(&inside(&t)->leftovers), 0, "nothing is in doubt");
     }
     close_all();
 }
@@ -126,7 +126,7 @@ Test(doubt, TRY_4_a_lost_request_is_UNKNOWN_and_made_again)
     cr_assert_eq(refresh(&t, &b), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     cr_assert_eq(nodes_count("job", ""), 0);
-    cr_assert_eq(zk_leftovers_count(&inside(&t)->leftovers), 1, "it may be executed yet");
+    cr_assert_eq(zk_leftover_count(&inside(&t)->leftovers), 1, "it may be executed yet");
     leftovers_gone(&t);
     close_all();
 }
@@ -249,7 +249,7 @@ Test(doubt, TRY_5_a_doubt_ends_with_its_session)
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
     cr_assert_eq(nodes_count("job", ""), 1);
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(zk_leftovers_count(&inside(&t)->leftovers), 0);
+    cr_assert_eq(zk_leftover_count(&inside(&t)->leftovers), 0);
     close_all();
 }
 
@@ -267,7 +267,7 @@ Test(doubt, TRY_1_a_session_that_ends_in_a_call_is_not_mixed_up)
     cr_assert_eq(nodes_count("job", ""), 1);
     cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(zk_leftovers_count(&inside(&t)->leftovers), 0);
+    cr_assert_eq(zk_leftover_count(&inside(&t)->leftovers), 0);
     close_all();
 }
 

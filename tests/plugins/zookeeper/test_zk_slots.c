@@ -57,7 +57,7 @@ Test(slots, TRY_3_busy_leaves_no_node)
     cr_assert_eq(nodes_count("job", ""), 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(nodes_count("job", ""), 0);
-    cr_assert_eq(zk_leftovers_count(&inside(&t)->leftovers), 0);
+    cr_assert_eq(zk_leftover_count(&inside(&t)->leftovers), 0);
     close_all();
 }
 
@@ -90,7 +90,7 @@ Test(slots, REN_2_UNL_1_with_the_session_all_is_lost)
     cr_assert_eq(dlt_unlock(&s, &held), DLOCK_OK);
     expire(&t);
     cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(zk_leftovers_count(&inside(&s)->leftovers), 0);
+    cr_assert_eq(zk_leftover_count(&inside(&s)->leftovers), 0);
     close_all();
 }
 
