@@ -54,8 +54,8 @@ void zk_link_close(struct zk_link *link);
 /* In a forked child, instead: closes descriptors, takes no mutex, frees nothing. */
 void zk_link_after_fork(struct zk_link *link);
 
-/* Ends the present session now, with all its nodes, as if the servers had: the link makes a new one.
- * With the mutex held. */
+/* Ends the present session now, with all its nodes, as if the servers had: the link makes a new
+ * one. With the mutex held. */
 void zk_link_end(struct zk_link *link);
 
 void zk_link_state(struct zk_link *link, struct zk_session_state *state);

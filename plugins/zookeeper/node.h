@@ -12,10 +12,11 @@
 
 #include "config.h"
 
-#define ZK_TOKEN_HEX    (2 * DLOCK_TOKEN_SIZE)
-#define ZK_NODE_MAX     80                  /* of ours, with the sequence */
-#define ZK_SEQUENCE_END INT64_C(2147483000) /* of a parent: later numbers would soon be negative \
-                                             */
+#define ZK_TOKEN_HEX (2 * DLOCK_TOKEN_SIZE)
+#define ZK_NODE_MAX  80 /* of ours, with the sequence */
+#define ZK_SEQUENCE_END                                                      \
+    INT64_C(2147483000) /* of a parent: later numbers would soon be negative \
+                         */
 
 struct zk_node {
     int64_t sequence; /* the order of the queue; negative: the server's counter ran over */
