@@ -7,6 +7,7 @@
  * stands still. Virtual time.
  */
 #include "engine.h"
+#include "tethered.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -20,29 +21,9 @@
 #define MANY     100
 
 static struct dlt_engine engine;
-static struct dlock_backend_ops ops;
-static struct dlock_plugin plugin;
-
-static enum dlock_status tethered_open(void *self, const struct dlock_host *host,
-                                       const struct dlock_target *target, int64_t deadline_ns,
-                                       struct dlock_session_info *info, struct dlock_error *err)
-{
-    enum dlock_status status =
-        dlock_plugin_memory_hooked()->ops->open(self, host, target, deadline_ns, info, err);
-
-    info->caps |= DLOCK_CAP_TETHERED;
-    return status;
-}
-
 static void begin(const char *options, struct dlt_setup setup)
 {
-    plugin = *dlock_plugin_memory_hooked();
-    ops = *plugin.ops;
-    ops.open = tethered_open;
-    plugin.ops = &ops;
-    plugin.caps |= DLOCK_CAP_TETHERED;
-    memory_hooks_clock_set(STORE, 1);
-    setup.plugin = &plugin;
+    setup.plugin = dlt_tethered_plugin(STORE);
     setup.options = options;
     dlt_engine_open(&engine, STORE, &setup);
 }
