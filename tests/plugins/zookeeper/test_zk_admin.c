@@ -184,6 +184,26 @@ Test(admin, inspect_of_more_readers_than_one_flight_has)
         cr_assert_lt(holders[i - 1].fence, holders[i].fence, "reader %zu", i);
 }
 
+/* A follower may not know yet what a client at another server was told. */
+Test(admin, inspect_at_another_server_is_not_late)
+{
+    cr_assert(dlt_zk_start_cluster(&server, 3, NULL), "%s", server.why);
+    for (int i = 0; i < 3; i++) {
+        if (i == dlt_zk_leader(&server))
+            continue;
+        dlt_session_init_at(s.ops == NULL ? &s : &t, server.members[i].address);
+    }
+    open_one(&s);
+    open_one(&t);
+    for (int i = 0; i < 300; i++) {
+        dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        inspect("job", 1);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        inspect("job", 0);
+    }
+}
+
 Test(admin, INVALID_a_name_that_is_no_path)
 {
     begin("nopath");
