@@ -35,7 +35,7 @@ FNR == 1 {
 }
 
 /^#include/ {
-    if (match($0, /["<][^">]*[">]/)) {
+    if (match($0, /"[^"]*"|<dlock\/[^>]*>/)) { # <link.h> is the system's
         from[++include_count] = FILENAME
         to[include_count] = substr($0, RSTART + 1, RLENGTH - 2)
     }

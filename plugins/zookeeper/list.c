@@ -55,19 +55,14 @@ static bool leads(const struct listing *listing, const unsigned char *name, size
            memcmp(name, listing->prefix, len) == 0 && listing->prefix[len] == '/';
 }
 
-/* child: a path below the base. Another program's node whose name is not written as dlock writes
- * it stands for no name. */
+/* child: a path below the base. False: no memory. */
 static bool child_add(struct listing *listing, const char *child)
 {
-    const struct zk_config *config = &listing->session->config;
     unsigned char name[256];
-    const size_t len = zk_path_name(name, config, child);
-    struct zk_path path;
+    const size_t len = zk_path_name(name, &listing->session->config, child);
     struct entry *entry = NULL;
 
-    if (len == 0 || (!begins(listing, name, len) && !leads(listing, name, len)) ||
-        !zk_path_make(&path, config, name, len) ||
-        strcmp(path.text + config->base_len + 1, child) != 0)
+    if (len == 0 || (!begins(listing, name, len) && !leads(listing, name, len)))
         return true;
     entry = malloc(sizeof *entry + len);
     if (entry == NULL)

@@ -18,10 +18,18 @@ static struct dlt_holder holders[MOST];
 static size_t count;
 static char base[64]; /* of this test */
 
+/* No session ends by itself, however busy the machine is. */
+static void patient(struct dlt_session *session)
+{
+    dlt_session_option(session, "ttl", "50000");
+    session->call_ms = 20000;
+}
+
 static void session_init(struct dlt_session *session)
 {
     dlt_session_init(session, &server);
     dlt_session_base(session, base);
+    patient(session);
 }
 
 static void open_one(struct dlt_session *session)
@@ -62,7 +70,7 @@ static void tear_down(void)
     dlt_zk_stop(&server);
 }
 
-TestSuite(admin, .fini = tear_down, .timeout = 90);
+TestSuite(admin, .fini = tear_down, .timeout = 170);
 
 /* A node of another program below the node of a name, which it makes, too. Returns its name. */
 static const char *foreign(const char *name, const char *prefix, const char *data)
@@ -182,6 +190,28 @@ Test(admin, inspect_of_more_readers_than_one_flight_has)
     inspect("job", 150);
     for (size_t i = 1; i < count; i++)
         cr_assert_lt(holders[i - 1].fence, holders[i].fence, "reader %zu", i);
+}
+
+/* A follower may not know yet what a client at another server was told. */
+Test(admin, inspect_at_another_server_is_not_late)
+{
+    cr_assert(dlt_zk_start_cluster(&server, 3, NULL), "%s", server.why);
+    for (int i = 0; i < 3; i++) {
+        if (i == dlt_zk_leader(&server))
+            continue;
+        dlt_session_init_at(s.ops == NULL ? &s : &t, server.members[i].address);
+    }
+    patient(&s);
+    patient(&t);
+    open_one(&s);
+    open_one(&t);
+    for (int i = 0; i < 300; i++) {
+        dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        inspect("job", 1);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        inspect("job", 0);
+    }
 }
 
 Test(admin, INVALID_a_name_that_is_no_path)

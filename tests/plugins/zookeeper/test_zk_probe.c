@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/probe.c */
+/* Tests: plugins/zookeeper/probe.c plugins/zookeeper/plugin.c */
 /* What slot probe tells people about an ensemble, and what a session says of itself. */
 #include "zk_kit.h"
 
