@@ -124,10 +124,12 @@ static void on_children(int rc, const struct String_vector *children, const void
     }
 }
 
-static void on_exists(int rc, const struct Stat *stat, const void *data)
+static void on_get(int rc, const char *value, int length, const struct Stat *stat, const void *data)
 {
     struct worker *worker = answered(data, rc == ZNONODE ? ZOK : rc);
 
+    (void)value;
+    (void)length;
     (void)stat;
     if (rc == ZNONODE)
         worker->gone = 1;
@@ -178,8 +180,7 @@ static int enqueue(struct worker *worker, char *why)
 static int gone_await(struct worker *worker, char *why)
 {
     worker->gone = 0;
-    sent(worker,
-         zoo_awexists(worker->handle, worker->predecessor, on_change, worker, on_exists, worker));
+    sent(worker, zoo_awget(worker->handle, worker->predecessor, on_change, worker, on_get, worker));
     if (flight(worker, ZOK, why) != 0)
         return -1;
     while (!worker->gone)
