@@ -56,6 +56,7 @@ zhandle_t *bench_zookeeper_connect(const struct bench_address *address, char *wh
         (void)bench_zookeeper_failed(ZSYSTEMERROR, why);
         return NULL;
     }
+    (void)zoo_set_servers_resolution_delay(handle, -1); /* 0: it looks names up in each turn */
     while (zoo_state(handle) != ZOO_CONNECTED_STATE) {
         if (bench_zookeeper_turn(handle, why) == 0 && bench_now_ns() < until_ns)
             continue;

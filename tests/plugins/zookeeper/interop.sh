@@ -23,7 +23,7 @@ by_curator() {
 }
 
 by_kazoo() {
-    python3 "$here/by_kazoo.py" "$server" "$@"
+    "$here/by_kazoo.py" "$server" "$@"
 }
 
 # by_dlock NAME TURNS RECIPE[+reader] COMMAND...
