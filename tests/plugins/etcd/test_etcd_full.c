@@ -13,6 +13,7 @@
 static struct dlt_etcd server;
 static struct dlt_session s, t;
 static struct dlt_request held[LEASES], fresh;
+static char names[LEASES][8];
 
 static void tear_down(void)
 {
@@ -42,10 +43,8 @@ static void open_and_fill(void)
     dlt_session_init(&t, &server);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     for (int i = 0; i < LEASES; i++) {
-        char name[8];
-
-        (void)snprintf(name, sizeof name, "n%d", i);
-        dlt_request(&s, &held[i], name, (unsigned char)('a' + i), TTL_MS);
+        (void)snprintf(names[i], sizeof names[i], "n%d", i);
+        dlt_request(&s, &held[i], names[i], (unsigned char)('a' + i), TTL_MS);
         cr_assert_eq(dlt_try(&s, &held[i]), DLOCK_OK, "%s", s.err.message);
     }
     fill();
@@ -54,16 +53,11 @@ static void open_and_fill(void)
 /* All of them in one call; each has to be OK. */
 static void renew_all(int n)
 {
-    struct dlock_lease_op ops[LEASES], *list[LEASES];
+    struct dlock_lease_op ops[LEASES];
 
-    for (int i = 0; i < n; i++) {
-        ops[i] = (struct dlock_lease_op){.struct_size = sizeof ops[i],
-                                         .status = DLOCK_INTERNAL,
-                                         .req = dlt_due(&s, &held[i], 5000),
-                                         .grant = {.struct_size = sizeof ops[i].grant}};
-        list[i] = &ops[i];
-    }
-    cr_assert_eq(s.ops->renew(s.self, list, (size_t)n, dlt_host_in(&s.host, 5000), &s.err),
+    for (int i = 0; i < n; i++)
+        ops[i] = (struct dlock_lease_op){.req = dlt_due(&s, &held[i], 5000)};
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, (size_t)n, dlt_host_in(&s.host, 5000), &s.err),
                  DLOCK_OK, "%s", s.err.message);
     for (int i = 0; i < n; i++) {
         cr_assert_eq(ops[i].status, DLOCK_OK, "%d of %d: %s", i, n, s.err.message);
