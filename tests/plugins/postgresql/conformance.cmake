@@ -50,8 +50,8 @@ if(DLT_EVERYTHING)
     set(DLT_POSTGRES_STEP 1499)
   endif()
   add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
-    $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks?op_timeout=5s"
-    "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_&op_timeout=5s")
+    $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks?op_timeout=1s"
+    "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_&op_timeout=1s")
   set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
 endif()
 
