@@ -125,7 +125,7 @@ static void alive_note(struct etcd_question *question, struct etcd_lease *lease,
     question->alive_ms = answer->ttl > 0 ? answer->ttl * MS_PER_S : 0;
     if (answer->ttl <= 0)
         return;
-    lease->alive_ns = sent_ns;
+    etcd_stock_alive(lease, &question->alive, sent_ns);
     lease->ttl_ms = question->alive_ms;
 }
 

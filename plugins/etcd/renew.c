@@ -228,7 +228,7 @@ static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
         op->status = lost(element->slot, batch->err);
         return NULL;
     }
-    lease->alive_ns = batch->sent_ns;
+    etcd_stock_alive(lease, &batch->alive, batch->sent_ns);
     lease->ttl_ms = alive_of(batch, i) * MS_PER_S;
     op->status = DLOCK_OK;
     op->grant.lease_ms = etcd_slot_lease_ms(element->slot, op->req->ttl_ms);

@@ -7,6 +7,8 @@
 
 #define IDLE_MOST     256
 #define MS_PER_S      1000
+#define MORE_MS       1000        /* of a lease than its ttl */
+#define MORE_FROM_MS  20000       /* for ttls from this one on: a twentieth, as [TRY-2] allows */
 #define FRESH_PART(t) ((t)*2 / 3) /* of the ttl: an older lease is not given */
 
 bool etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints)
@@ -57,6 +59,8 @@ int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms)
     int64_t rounded_ms = (ttl_ms + MS_PER_S - 1) / MS_PER_S * MS_PER_S;
     int64_t least_ms = etcd_stock_least(stock);
 
+    if (rounded_ms >= MORE_FROM_MS)
+        rounded_ms += MORE_MS;
     return rounded_ms > least_ms ? rounded_ms : least_ms;
 }
 
@@ -83,15 +87,22 @@ static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, 
 }
 
 enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err)
+                                  struct etcd_lease **out, bool *lasts, struct dlock_error *err)
 {
     const int64_t rounded_ms = etcd_stock_round(stock, ttl_ms), now_ns = etcd_stock_now(stock);
 
     (void)pthread_mutex_lock(&stock->mutex);
     *out = find_locked(stock, rounded_ms, now_ns);
     (void)pthread_mutex_unlock(&stock->mutex);
-    *fresh = *out == NULL;
-    return *fresh ? etcd_stock_grant(stock, rounded_ms, deadline_ns, out, err) : DLOCK_OK;
+    *lasts = *out == NULL ||
+             now_ns + ttl_ms * DL_NS_PER_MS <= (*out)->alive_ns + (*out)->ttl_ms * DL_NS_PER_MS;
+    return *out == NULL ? etcd_stock_grant(stock, ttl_ms, deadline_ns, out, err) : DLOCK_OK;
+}
+
+void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns)
+{
+    lease->alive_ns = sent_ns;
+    lease->term = etcd_rpc_term(rpc);
 }
 
 /* What the cluster granted goes to *lease. */
@@ -114,6 +125,7 @@ enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int
     Pb__LeaseGrantRequest request = PB__LEASE_GRANT_REQUEST__INIT;
     struct etcd_lease *lease = calloc(1, sizeof *lease);
     struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    int64_t sent_ns = 0;
     enum dlock_status status = DLOCK_NOMEM;
 
     etcd_rpc_init(&rpc, ETCD_LEASE_GRANT, 1);
@@ -121,10 +133,12 @@ enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int
     if (lease == NULL || !etcd_rpc_add(&rpc, &request.base)) {
         status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     } else {
-        lease->alive_ns = etcd_stock_now(stock);
+        sent_ns = etcd_stock_now(stock);
         status = etcd_exchange(stock->endpoints, rpcs, 1, false, deadline_ns, NULL, err);
         if (status == DLOCK_OK)
             status = granted(&rpc, lease, err);
+        if (status == DLOCK_OK)
+            etcd_stock_alive(lease, &rpc, sent_ns);
     }
     etcd_rpc_fini(&rpc);
     if (status == DLOCK_OK) {

@@ -8,6 +8,9 @@
  * dropped: nobody keeps it alive, it ends and takes the key with it.
  *
  * A lease that was not kept alive for long is dropped, not given: it may end before its key is put.
+ *
+ * A lease for a ttl of 20 s or more is granted for a second more. While it was kept alive within
+ * that second, it lasts the ttl from now on, and the next lock needs no KeepAlive.
  */
 #ifndef ETCD_STOCK_H
 #define ETCD_STOCK_H
@@ -19,6 +22,7 @@ struct etcd_lease {
     int64_t id;       /* positive */
     int64_t ttl_ms;   /* as granted: whole seconds */
     int64_t alive_ns; /* when the last request that kept it alive, since answered, was sent */
+    uint64_t term;    /* of the leader that answered it; 0: not known */
 };
 
 struct etcd_stock {
@@ -34,20 +38,23 @@ bool etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints)
 void etcd_stock_fini(struct etcd_stock *stock);
 
 int64_t etcd_stock_now(const struct etcd_stock *stock);
-/* The ttl of the lease that etcd_stock_take gives: whole seconds, and what the cluster gives at
- * least. */
+/* The ttl of the lease that etcd_stock_take gives: whole seconds, what the cluster gives at least,
+ * and the second more. */
 int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms);
 int64_t etcd_stock_least(struct etcd_stock *stock);
 void etcd_stock_set_least(struct etcd_stock *stock, int64_t least_ms);
 
-/* A lease of etcd_stock_round(ttl_ms): from the stock, or a new one of the cluster. *fresh: it is
- * new: it need not be kept alive. Statuses of etcd_exchange, but never UNKNOWN: a lease without a
- * key matters to nobody (UNAVAILABLE). */
+/* A lease of etcd_stock_round(ttl_ms): from the stock, or a new one of the cluster. *lasts: it
+ * lasts ttl_ms from now on without a KeepAlive, if the leader is still the one of its term.
+ * Statuses of etcd_exchange, but never UNKNOWN: a lease without a key matters to nobody
+ * (UNAVAILABLE). */
 enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err);
+                                  struct etcd_lease **out, bool *lasts, struct dlock_error *err);
 /* A new one in any case. */
 enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
                                    struct etcd_lease **out, struct dlock_error *err);
+/* It was kept alive by a request that was sent then and answered by rpc. */
+void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns);
 /* One that somebody has granted before: its key is known. NULL: no memory. */
 struct etcd_lease *etcd_stock_adopt(int64_t id);
 

@@ -29,7 +29,7 @@ struct take {
     size_t value_len;
     bool shared, enqueue;
     struct etcd_lease *full, *brief; /* of the ttl; of a waiter: the same one, if it is as long */
-    bool full_fresh, brief_fresh;
+    bool full_lasts, brief_lasts;
     bool put; /* the key was put, or found: what fails then is UNKNOWN */
     struct etcd_rpc txn, alive;
 };
@@ -191,16 +191,16 @@ static enum dlock_status leases_take(struct take *take)
     const int64_t waiter_ms = take->session->config.waiter_lease_ms;
     const int64_t ttl_ms = full_ms(take, waiter_ms);
     enum dlock_status status = etcd_stock_take(stock, ttl_ms, take->req->deadline_ns, &take->full,
-                                               &take->full_fresh, take->err);
+                                               &take->full_lasts, take->err);
 
     if (status != DLOCK_OK)
         return status;
     take->brief = take->full;
-    take->brief_fresh = take->full_fresh;
+    take->brief_lasts = take->full_lasts;
     if (!take->enqueue || etcd_stock_round(stock, waiter_ms) >= take->full->ttl_ms)
         return DLOCK_OK;
     status = etcd_stock_take(stock, waiter_ms, take->req->deadline_ns, &take->brief,
-                             &take->brief_fresh, take->err);
+                             &take->brief_lasts, take->err);
     if (status != DLOCK_OK)
         leases_put(take);
     return status;
@@ -218,7 +218,7 @@ static bool alive_add(struct take *take, const struct etcd_lease *lease)
 
 static bool requests_make(struct take *take, struct etcd_txn *txn)
 {
-    const bool full = !take->full_fresh, brief = take->brief != take->full && !take->brief_fresh;
+    const bool full = !take->full_lasts, brief = take->brief != take->full && !take->brief_lasts;
 
     etcd_rpc_init(&take->txn, ETCD_TXN, 1);
     etcd_rpc_init(&take->alive, ETCD_LEASE_KEEP_ALIVE, (size_t)full + (size_t)brief);
@@ -226,7 +226,7 @@ static bool requests_make(struct take *take, struct etcd_txn *txn)
            (!full || alive_add(take, take->full)) && (!brief || alive_add(take, take->brief));
 }
 
-/* False: a lease has ended. */
+/* False: the lease has ended, or may end sooner: another leader counts its time now. */
 static bool lease_lives(struct take *take, struct etcd_lease *lease, int64_t sent_ns)
 {
     const size_t count = take->alive.count;
@@ -237,10 +237,10 @@ static bool lease_lives(struct take *take, struct etcd_lease *lease, int64_t sen
 
         if (answer->id != lease->id)
             continue;
-        lease->alive_ns = sent_ns;
+        etcd_stock_alive(lease, &take->alive, sent_ns);
         return answer->ttl > 0;
     }
-    return true; /* a fresh one */
+    return lease->term == etcd_rpc_term(&take->txn);
 }
 
 /* Sends the transaction and keeps the leases alive. LOST: a lease has ended, and so has what may

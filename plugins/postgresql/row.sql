@@ -296,12 +296,9 @@ BEGIN
   note := set_config('synchronous_commit', 'off', true);
   IF NOT is_shared AND NOT queued THEN
     UPDATE public.dlock_lease SET until = '-infinity'
-      WHERE name = n AND token = t AND until > clock_timestamp() RETURNING waiters INTO gone;
+      WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();
     IF FOUND THEN
       result := 1;
-      IF gone > 0 THEN
-        wake := public.dlock_next(n, t, true);
-      END IF;
       RETURN;
     END IF;
   END IF;

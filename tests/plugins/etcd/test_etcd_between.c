@@ -3,6 +3,7 @@
 /* Tests: plugins/etcd/break.c plugins/etcd/list.c */
 /* What happens between two exchanges of one call, and what an attempt leaves to the next one. The
  * linker puts our etcd_exchange before that of the plugin. */
+#include "lib/time.h"
 #include "name_kit.h"
 #include "slot.h"
 
@@ -23,6 +24,8 @@ static struct {
     bool silent;     /* its answer is lost */
     bool cut;        /* the keys of its first answer lose all but a byte */
 } plan = {.left = -1};
+
+static int exchanges, keep_alives;
 
 static void at(int left)
 {
@@ -56,6 +59,9 @@ enum dlock_status __wrap_etcd_exchange(struct etcd_endpoints *endpoints,
     bool now = plan.left-- == 0;
     enum dlock_status status = DLOCK_INTERNAL;
 
+    exchanges++;
+    for (size_t i = 0; i < n; i++)
+        keep_alives += rpcs[i]->method == ETCD_LEASE_KEEP_ALIVE;
     if (now && plan.ask != NULL)
         (void)dlt_etcd_ask(&server, "%s", plan.ask);
     if (now && plan.down)
@@ -257,5 +263,83 @@ Test(between, keys_that_nobody_asked_for_are_an_error)
     at(0);
     plan.cut = true;
     cr_assert_eq(list(&t), DLOCK_PROTOCOL, "%s", t.err.message);
+    close_all();
+}
+
+/* ---- leases that are used again ---- */
+
+static void count_from_zero(void)
+{
+    exchanges = 0;
+    keep_alives = 0;
+}
+
+/* The lease that waits in the stock of a client. */
+static struct etcd_lease *idle_of(struct dlt_session *session)
+{
+    struct etcd_session *self = session->self;
+
+    cr_assert_not_null(self->stock.idle);
+    return self->stock.idle;
+}
+
+/* It was granted for a second more than the ttl. */
+Test(between, TRY_2_a_lease_that_was_kept_alive_a_moment_ago_needs_no_KeepAlive)
+{
+    open_all("warm");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(idle_of(&s)->ttl_ms, 61000);
+    count_from_zero();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(exchanges, 1);
+    cr_assert_eq(keep_alives, 0);
+    cr_assert_eq(s.grant.lease_ms, 60000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+Test(between, TRY_2_a_lease_is_kept_alive_after_that_second)
+{
+    open_all("cold");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    idle_of(&s)->alive_ns -= 1001 * DL_NS_PER_MS;
+    count_from_zero();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(exchanges, 1);
+    cr_assert_eq(keep_alives, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+/* A short ttl gets no second more: that would be too much of it. */
+Test(between, TRY_2_a_lease_of_a_short_ttl_is_always_kept_alive)
+{
+    open_all("short");
+    a.req.ttl_ms = 10000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(idle_of(&s)->ttl_ms, 10000);
+    count_from_zero();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(keep_alives, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+/* The former leader may have said that it lasts. The key is there, and is asked for once more. */
+Test(between, TRY_2_a_lease_of_another_leader_is_kept_alive_before_it_counts)
+{
+    open_all("term");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    idle_of(&s)->term--;
+    count_from_zero();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_geq(keep_alives, 1);
+    cr_assert_eq(keys_count("job/"), 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(keys_count("job/"), 0);
     close_all();
 }

@@ -17,8 +17,13 @@ function(dlt_add_postgresql_conformance name)
 endfunction()
 
 # In the build that runs everything, the role with the least rights stands for strategy row.
+# Under ThreadSanitizer those in which threads wait.
 if(DLOCK_LONG_TESTS OR DLOCK_SANITIZE)
-  dlt_add_postgresql_conformance(row
+  set(DLT_POSTGRES_CASES)
+  if(DLOCK_SANITIZE STREQUAL "thread" AND NOT DLOCK_LONG_TESTS)
+    set(DLT_POSTGRES_CASES OPTIONS --only C13)
+  endif()
+  dlt_add_postgresql_conformance(row ${DLT_POSTGRES_CASES}
     URI "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
 endif()
 if(DLT_EVERYTHING)
@@ -50,8 +55,8 @@ if(DLT_EVERYTHING)
     set(DLT_POSTGRES_STEP 1499)
   endif()
   add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
-    $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks"
-    "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_")
+    $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks?op_timeout=1s"
+    "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_&op_timeout=1s")
   set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
 endif()
 

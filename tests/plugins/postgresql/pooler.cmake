@@ -1,6 +1,6 @@
 # Through a pooler that lends its server to sessions, and one that lends it to transactions, where
 # waiters poll and strategy session is refused (test_pg_pooler). A pooler is one thread that has to log
-# in all clients: on a loaded machine it takes its time.
+# in all clients: on a loaded machine it takes its time, also beside an exchange of a client.
 function(dlt_add_pooler_conformance name mode)
   add_test(NAME conformance_postgresql_${name} COMMAND with_server pgbouncer ${mode}
     -c max_connections=400 --
@@ -11,11 +11,11 @@ endfunction()
 
 if(DLT_EVERYTHING)
   dlt_add_pooler_conformance(pooler_transaction transaction
-    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
+    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s")
 endif()
 if(DLOCK_LONG_TESTS)
   dlt_add_pooler_conformance(pooler_session_lock session
-    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s")
+    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s&op_timeout=10s")
   dlt_add_pooler_conformance(pooler_session session
-    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
+    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s")
 endif()
