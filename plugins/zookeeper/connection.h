@@ -30,14 +30,15 @@ struct zk_link {
     pthread_cond_t changed; /* the state of the session */
     bool closing;
 
-    zhandle_t *handle;   /* NULL: there is none */
-    bool inside;         /* the library runs, and calls back */
-    int fd;              /* its socket; -1: none */
-    uint64_t inode;      /* of the socket: a forked child closes no other file */
-    int64_t begun_ns;    /* when the socket was made */
-    int64_t heard_ns;    /* when the server sent something, or the socket was made */
-    short events;        /* that the library waits for */
-    int64_t patience_ns; /* how long it may wait for them */
+    zhandle_t *handle;    /* NULL: there is none */
+    bool inside;          /* the library runs, and calls back */
+    int fd;               /* its socket; -1: none */
+    uint64_t inode;       /* of the socket: a forked child closes no other file */
+    int64_t begun_ns;     /* when the socket was made */
+    int64_t heard_ns;     /* when the server sent something, or the socket was made */
+    int64_t handshake_ns; /* how long the next one may last */
+    short events;         /* that the library waits for */
+    int64_t patience_ns;  /* how long it may wait for them */
 
     bool asleep;                  /* the thread is in poll */
     bool led;                     /* a thread is in poll for the socket: it leads */
@@ -57,6 +58,7 @@ struct zk_link {
 
     int64_t beat_ns; /* of the next beat */
     bool syncing;    /* a sync has no answer yet */
+    int64_t sync_ns; /* when it was sent */
     void (*on_beat)(struct zk_link *link, void *arg);
     void *beat_arg;
 

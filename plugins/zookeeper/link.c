@@ -19,6 +19,7 @@
 #define SECRET_SIZE      4096
 #define ASKED_LEAST_MS   400                  /* the library spins with a few ms */
 #define PAUSE_NS         (200 * DL_NS_PER_MS) /* after a handle that could not be made */
+#define HANDSHAKE_NS     (500 * DL_NS_PER_MS) /* for the first one */
 #define REFUSED_PAUSE_NS DL_NS_PER_S          /* after credentials that were refused */
 
 /* ---- the library's handle ---- */
@@ -156,17 +157,37 @@ static void beat(struct zk_link *link)
         link->on_beat(link, link->beat_arg);
 }
 
-/* The library waits for two thirds of the session's timeout before it tries another server. The
- * leases may be over by then. */
+/*
+ * When to give a silent server up; the library would wait for two thirds of the session's timeout.
+ * Leases may be over by then, and other servers might answer a sync. A server that is about to
+ * start may forget a connection without closing it.
+ */
+static int64_t silence_end_ns(const struct zk_link *link)
+{
+    if (link->fd < 0)
+        return INT64_MAX;
+    if (!link->connected)
+        return link->heard_ns + link->handshake_ns;
+    if (!link->syncing || strchr(link->greeting->hosts, ',') == NULL)
+        return INT64_MAX;
+    return (link->heard_ns > link->sync_ns ? link->heard_ns : link->sync_ns) +
+           link->timeout_ms * DL_NS_PER_MS / 3;
+}
+
+/* More time for the next handshake: this one may have been slow. */
 static void check_silence(struct zk_link *link)
 {
-    const int64_t timeout_ms = link->timeout_ms > 0 ? link->timeout_ms : link->asked_ms;
     struct pollfd fd = {.fd = link->fd, .events = POLLIN};
+    const int64_t now_ns = zk_connection_now(link);
 
-    if (strchr(link->greeting->hosts, ',') != NULL && link->fd >= 0 &&
-        zk_connection_now(link) - link->heard_ns > timeout_ms * DL_NS_PER_MS / 3 &&
-        poll(&fd, 1, 0) == 0)
-        zk_connection_hang_up(link);
+    if (link->connected)
+        link->handshake_ns = HANDSHAKE_NS;
+    if (now_ns < silence_end_ns(link) || poll(&fd, 1, 0) != 0)
+        return;
+    if (!link->connected)
+        link->handshake_ns *= 2;
+    link->heard_ns = now_ns;
+    zk_connection_hang_up(link);
 }
 
 static void wait_for(struct zk_link *link, int64_t left_ns)
@@ -215,11 +236,19 @@ static void renew_handle(struct zk_link *link)
     }
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int64_t patience(const struct zk_link *link)
 {
-    const int64_t beat_ns = link->beat_ns - zk_connection_now(link);
+    int64_t until_ns = silence_end_ns(link);
+    const int64_t now_ns = zk_connection_now(link);
 
-    return link->connected && beat_ns < link->patience_ns ? beat_ns : link->patience_ns;
+    if (link->connected)
+        until_ns = least(until_ns, link->beat_ns);
+    return least(until_ns - now_ns, link->patience_ns);
 }
 
 static void *run(void *arg)
@@ -271,6 +300,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->asked_ms = asked_ms(config, greeting, tick_ms);
     link->fd = -1;
     link->on_over = zk_watcher_fire_all;
+    link->handshake_ns = HANDSHAKE_NS;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&link->mutex, NULL);

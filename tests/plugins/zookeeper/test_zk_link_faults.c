@@ -15,18 +15,30 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LATE_MS    300 /* of a busy machine; the library's own waits are 1.5 s and more */
 #define TIMEOUT_MS (TTL_MS + ZK_MARGIN_TICKS * TICK_MS)
 
 static struct rig rig;
 static int kept_stderr = -1, written = -1;
 
+static void watch_stderr(void)
+{
+    kept_stderr = dup(2);
+    written = memfd_create("stderr", MFD_CLOEXEC);
+    cr_assert(dup2(written, 2) == 2);
+}
+
 static void set_up(void)
 {
     cr_assert_eq(cloexec_init(), 0);
     cr_assert(dlt_zk_start(&server, NULL), "%s", server.why);
-    kept_stderr = dup(2);
-    written = memfd_create("stderr", MFD_CLOEXEC);
-    cr_assert(dup2(written, 2) == 2);
+    watch_stderr();
+}
+
+static void set_up_cluster(void)
+{
+    cr_assert(dlt_zk_start_cluster(&server, 3, NULL), "%s", server.why);
+    watch_stderr();
 }
 
 /* [C17] No fault makes the library write to the application's stderr. */
@@ -43,6 +55,7 @@ static void tear_down(void)
 }
 
 TestSuite(faults, .init = set_up, .fini = tear_down);
+TestSuite(cluster, .init = set_up_cluster, .fini = tear_down);
 
 static int64_t now_ms(void)
 {
@@ -74,7 +87,7 @@ static void want_at_deadline(enum zk_op op, enum dlock_status status)
 
     cr_assert_eq(run_in(&rig, flight, &id, 200), status, "%d: %s", (int)rig.err.status,
                  rig.err.message);
-    cr_assert(now_ms() - begun >= 195 && now_ms() - begun < 300, "%ld ms",
+    cr_assert(now_ms() - begun >= 195 && now_ms() - begun < 200 + LATE_MS, "%ld ms",
               (long)(now_ms() - begun));
     cr_assert(strstr(rig.err.message, server.members[0].address) != NULL, "%s", rig.err.message);
     zk_flight_free(flight);
@@ -114,7 +127,7 @@ Test(faults, CLS_1_close_waits_for_no_server)
     }
     begun = now_ms();
     rig_close(&rig);
-    cr_assert_lt(now_ms() - begun, 50);
+    cr_assert_lt(now_ms() - begun, LATE_MS);
 }
 
 /* The server reads nothing, and the socket is full. */
@@ -135,11 +148,11 @@ Test(faults, CLS_1_close_with_requests_that_could_not_be_sent)
     }
     begun = now_ms();
     cr_assert_eq(run_in(&rig, flight, &id, 100), DLOCK_UNKNOWN);
-    cr_assert_lt(now_ms() - begun, 200);
+    cr_assert_lt(now_ms() - begun, 100 + LATE_MS);
     zk_flight_free(flight);
     begun = now_ms();
     rig_close(&rig);
-    cr_assert_lt(now_ms() - begun, 50);
+    cr_assert_lt(now_ms() - begun, LATE_MS);
 }
 
 static const bool never;
@@ -343,12 +356,121 @@ Test(faults, OPN_3_a_link_that_cannot_connect)
             dlt_zk_pause(&server, 0, true);
         begun = now_ms();
         cr_assert_eq(rig_connect(&rig, 300), DLOCK_UNAVAILABLE);
-        cr_assert(now_ms() - begun >= 295 && now_ms() - begun < 400);
+        cr_assert(now_ms() - begun >= 295 && now_ms() - begun < 300 + LATE_MS);
         cr_assert(strstr(rig.err.message, texts[i]) != NULL, "%s", rig.err.message);
         begun = now_ms();
         rig_close(&rig);
-        cr_assert_lt(now_ms() - begun, 50);
+        cr_assert_lt(now_ms() - begun, LATE_MS);
     }
+}
+
+static struct dlt_proxy proxy;
+
+static void *pass_soon(void *arg)
+{
+    (void)arg;
+    dlt_sleep_ms(200);
+    cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
+    return NULL;
+}
+
+/* A server that is about to start does so now and then. */
+Test(faults, a_connection_that_the_server_forgot)
+{
+    pthread_t thread;
+    int64_t begun = 0;
+
+    rig_config(&rig);
+    rig.config.ttl_ms = 15000; /* the library would wait for 10 s */
+    rig_greet(&rig);
+    cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "raw", NULL), "%s", proxy.answer);
+    (void)snprintf(rig.greeting.hosts, sizeof rig.greeting.hosts, "%s", proxy.address);
+    cr_assert(dlt_proxy_tell(&proxy, "blackhole both"), "%s", proxy.answer);
+    cr_assert_eq(pthread_create(&thread, NULL, pass_soon, NULL), 0);
+    begun = now_ms();
+    cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
+    cr_assert_geq(now_ms() - begun, 200);
+    (void)pthread_join(thread, NULL);
+    rig_close(&rig);
+    (void)dlt_proxy_stop(&proxy);
+}
+
+/* ---- several servers ---- */
+
+static unsigned present_member(void)
+{
+    const struct zk_session_state state = state_of(&rig);
+
+    for (unsigned i = 0; i < server.count; i++) {
+        if (strcmp(state.server, server.members[i].address) == 0)
+            return i;
+    }
+    cr_assert_fail("connected to '%s'", state.server);
+    return 0;
+}
+
+/* Connects to a server that does not lead. */
+static unsigned open_at_follower(int64_t ttl_ms)
+{
+    for (;;) {
+        unsigned at = 0;
+
+        rig_config(&rig);
+        rig.config.ttl_ms = ttl_ms;
+        rig_greet(&rig);
+        cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
+        at = present_member();
+        if ((int)at != dlt_zk_leader_wait(&server))
+            return at;
+        rig_close(&rig);
+    }
+}
+
+/* [FAI-2] A lease of 6 s outlives a server that stops: another one is asked in time. */
+Test(cluster, a_stopped_server_is_left_before_the_leases_end, .timeout = 60)
+{
+    const int64_t ttl_ms = 6000;
+    const unsigned at = open_at_follower(ttl_ms);
+    const int64_t id = state_of(&rig).session_id, timeout_ms = state_of(&rig).timeout_ms;
+    int64_t stopped = 0;
+
+    make_base(&rig);
+    want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
+    dlt_zk_pause(&server, at, true);
+    stopped = now_ms();
+    cr_assert(await_connected(&rig, false, timeout_ms / 2), "after %ld ms",
+              (long)(now_ms() - stopped));
+    cr_assert(await_connected(&rig, true, 1500));
+    cr_assert_neq(present_member(), at);
+    cr_assert_eq(state_of(&rig).session_id, id);
+    cr_assert_gt(state_of(&rig).until_ns - dlt_host_now(&rig.host), ttl_ms * DLT_NS_PER_MS);
+    want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
+    dlt_zk_pause(&server, at, false);
+    rig_close(&rig);
+}
+
+/* [heard.h] Answers of a follower without its leader prove nothing. */
+Test(cluster, until_ns_stands_still_while_the_leader_is_stopped, .timeout = 60)
+{
+    int leader = 0;
+    int64_t until_ns = 0;
+
+    (void)open_at_follower(3000);
+    make_base(&rig);
+    leader = dlt_zk_leader(&server);
+    dlt_zk_pause(&server, (unsigned)leader, true);
+    until_ns = state_of(&rig).until_ns;
+    for (int i = 0; i < 5; i++) {
+        struct zk_flight *flight = flight_of(ZK_EXISTS, BASE);
+        int64_t id = 0;
+
+        (void)run_in(&rig, flight, &id, 50);
+        zk_flight_free(flight);
+        dlt_sleep_ms(TICK_MS / 2);
+    }
+    cr_assert_leq(state_of(&rig).until_ns, until_ns + TICK_MS * DLT_NS_PER_MS);
+    dlt_zk_pause(&server, (unsigned)leader, false);
+    rig_close(&rig);
 }
 
 /* ---- the process ---- */
@@ -392,7 +514,11 @@ Test(faults, a_thousand_links_leave_nothing, .timeout = 120)
     }
     cr_assert_eq(files("/proc/self/fd"), descriptors);
     cr_assert_eq(files("/proc/self/task"), threads);
+#ifndef __SANITIZE_ADDRESS__
     cr_assert_lt(resident_kb() - memory, 1024);
+#else
+    (void)memory;
+#endif
 }
 
 static _Atomic bool done;
