@@ -333,6 +333,16 @@ unsigned store_choose(const struct store *store, unsigned node, uint32_t variant
     return leading >= 0 ? (unsigned)leading : node;
 }
 
+unsigned store_choose_way(struct store *store, unsigned client, unsigned node)
+{
+    if (store->backend->kind != STORE_ZOOKEEPER || node == store->backend->nodes)
+        return node;
+    for (unsigned i = 0; i < store->backend->nodes; i++)
+        if (dlt_proxy_count(&store->ways[client][i], 0, "open") > 0)
+            return i;
+    return node;
+}
+
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
     if (store->backend->kind == STORE_MYSQL)

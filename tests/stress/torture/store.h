@@ -75,6 +75,9 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
 
 /* Whom a fault hits that chance has given a node: the leader of a cluster, every second time. */
 unsigned store_choose(const struct store *store, unsigned node, uint32_t variant);
+/* The server that a fault hits on a client's way to it: the one that it is connected to, where that
+ * is one of several. node == nodes: all of them. */
+unsigned store_choose_way(struct store *store, unsigned client, unsigned node);
 /* A server stands still, or is gone, or is there again. True: that is so now. */
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
