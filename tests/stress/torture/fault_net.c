@@ -141,7 +141,9 @@ void net_begin(struct nemesis *nemesis, struct active *active)
 {
     const struct fault *fault = active->fault;
 
-    if (fault->kind != FAULT_MEMBER_CUT)
+    if (fault->kind == FAULT_MEMBER_CUT)
+        active->node = store_choose_used(nemesis->store, active->node);
+    else
         active->node = store_choose_way(nemesis->store, fault->client, fault->node);
     for_each_way(nemesis, active, way_begin);
 }

@@ -343,6 +343,19 @@ unsigned store_choose_way(struct store *store, unsigned client, unsigned node)
     return node;
 }
 
+unsigned store_choose_used(struct store *store, unsigned node)
+{
+    for (unsigned i = 0; store->backend->kind == STORE_ZOOKEEPER && i < store->backend->nodes;
+         i++) {
+        unsigned other = (node + i) % store->backend->nodes;
+
+        for (unsigned client = 0; client < store->clients; client++)
+            if (dlt_proxy_count(&store->ways[client][other], 0, "open") > 0)
+                return other;
+    }
+    return node;
+}
+
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
     if (store->backend->kind == STORE_MYSQL)
