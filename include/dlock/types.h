@@ -124,7 +124,7 @@ struct dlock_holder {
     uint32_t waiters;     /* queued in the store; UINT32_MAX: not known */
     uint64_t fence;       /* the first number of the grant; 0: none */
     uint32_t fence_room;  /* so many more belong to it: the present thread's may be one of them */
-    int64_t remaining_ms; /* of the lease, on the store's clock */
+    int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
     /* "host:pid" or "host:pid:label"; "": unknown. For people; it proves nothing. A lease that
