@@ -100,7 +100,7 @@ static void connected(struct zk_link *link)
     link->timeout_ms = zoo_recv_timeout(link->handle);
     link->refused = false;
     link->beat_ns = zk_connection_now(link);
-    zk_heard_session(&link->heard, link->begun_ns);
+    zk_heard_session(&link->heard, link->begun_ns, zk_connection_now(link));
     server_find(link);
 }
 
