@@ -56,9 +56,9 @@ zhandle_t *bench_zookeeper_connect(const struct bench_address *address, char *wh
         (void)bench_zookeeper_failed(ZSYSTEMERROR, why);
         return NULL;
     }
-    (void)zoo_set_servers_resolution_delay(handle, -1); /* 0: it looks names up in each turn */
+    (void)zoo_set_servers_resolution_delay(handle, -1); /* 0: it looks names up in each step */
     while (zoo_state(handle) != ZOO_CONNECTED_STATE) {
-        if (bench_zookeeper_turn(handle, why) == 0 && bench_now_ns() < until_ns)
+        if (bench_zookeeper_step(handle, why) == 0 && bench_now_ns() < until_ns)
             continue;
         (void)bench_zookeeper_failed(ZCONNECTIONLOSS, why);
         bench_zookeeper_close(handle);
@@ -73,7 +73,7 @@ void bench_zookeeper_close(zhandle_t *handle)
         (void)zookeeper_close(handle);
 }
 
-int bench_zookeeper_turn(zhandle_t *handle, char *why)
+int bench_zookeeper_step(zhandle_t *handle, char *why)
 {
     struct pollfd fd = {.fd = -1};
     struct timeval wait = {0};

@@ -18,6 +18,6 @@ void bench_zookeeper_close(zhandle_t *handle);
 
 /* Waits until something can be read, or the library has something to do, and lets the library do
  * it: completions and watchers are called in here. 0, or -1 and why. */
-int bench_zookeeper_turn(zhandle_t *handle, char *why);
+int bench_zookeeper_step(zhandle_t *handle, char *why);
 
 #endif

@@ -72,7 +72,7 @@ static int flight(struct worker *worker, int fine, char *why)
     int rc = ZOK;
 
     while (worker->unanswered > 0)
-        if (bench_zookeeper_turn(worker->handle, why) != 0)
+        if (bench_zookeeper_step(worker->handle, why) != 0)
             return -1;
     rc = worker->rc;
     worker->rc = ZOK;
@@ -184,7 +184,7 @@ static int gone_await(struct worker *worker, char *why)
     if (flight(worker, ZOK, why) != 0)
         return -1;
     while (!worker->gone)
-        if (bench_zookeeper_turn(worker->handle, why) != 0)
+        if (bench_zookeeper_step(worker->handle, why) != 0)
             return -1;
     children_ask(worker);
     return flight(worker, ZOK, why);

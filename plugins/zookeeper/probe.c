@@ -258,11 +258,16 @@ static void recipes_tell(const struct zk_config *config, const struct report *re
     else if (recipes->with[config->recipe] < recipes->names)
         advice = "programs with another recipe do not wait for this client: set recipe= to that of "
                  "the programs that share the names";
-    (void)snprintf(found, sizeof found,
-                   "%s in the URI; names in use: %zu of %s, %zu of %s, %zu of %s, %zu of several",
-                   titles[config->recipe], recipes->with[ZK_CURATOR_RW], titles[ZK_CURATOR_RW],
-                   recipes->with[ZK_CURATOR], titles[ZK_CURATOR], recipes->with[ZK_KAZOO],
-                   titles[ZK_KAZOO], recipes->mixed);
+    if (recipes->names == 0)
+        (void)snprintf(found, sizeof found, "%s in the URI; no names in use",
+                       titles[config->recipe]);
+    else
+        (void)snprintf(
+            found, sizeof found,
+            "%s in the URI; names in use: %zu of %s, %zu of %s, %zu of %s, %zu of several",
+            titles[config->recipe], recipes->with[ZK_CURATOR_RW], titles[ZK_CURATOR_RW],
+            recipes->with[ZK_CURATOR], titles[ZK_CURATOR], recipes->with[ZK_KAZOO],
+            titles[ZK_KAZOO], recipes->mixed);
     tell(report, "recipes", found, advice);
 }
 
@@ -285,7 +290,7 @@ static enum dlock_status base_probe(struct zk_session *session, int64_t deadline
     } else if (status == DLOCK_OK) {
         tell(report, "base", base, NULL);
     }
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && recipes.read > 0)
         recipes_tell(config, report, &recipes);
     return status;
 }

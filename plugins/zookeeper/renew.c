@@ -101,10 +101,6 @@ static enum dlock_status element_judge(struct batch *batch, struct element *elem
     struct dlock_grant *grant = &element->op->grant;
     const int rc = element->node->rc;
 
-    if (attempt->slot->session_id != batch->session_id) {
-        zk_slot_over(attempt);
-        return lost(batch);
-    }
     if (rc != ZOK && rc != ZNONODE)
         return zk_errmap_fail(batch->err, rc, "read a node of", attempt->path.text);
     if (rc == ZNONODE || !is_same(batch, element)) {

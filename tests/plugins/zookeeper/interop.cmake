@@ -2,7 +2,7 @@
 if(TARGET dlock_plugin_zookeeper AND DLT_EVERYTHING)
   set(DLT_ZK_TURNS 20)
   set(DLT_ZK_CONTEND 64 4 1)
-  set(DLT_ZK_TIMEOUT 300)
+  set(DLT_ZK_TIMEOUT 600)
   if(DLOCK_LONG_TESTS)
     set(DLT_ZK_TURNS 1000)
     set(DLT_ZK_CONTEND 64 60 20)

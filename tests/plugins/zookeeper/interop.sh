@@ -198,8 +198,8 @@ check "C1 nor do recipe=curator and kazoo's Lock with the pattern -lock-" \
     adds pattern dlock:curator kazoo:Lock,-lock-
 check "C1 nor do recipe=kazoo and kazoo's Lock" adds kazoo dlock:kazoo kazoo:Lock
 check "C1 nor do recipe=curator-rw and Curator's write lock" adds write dlock:curator-rw curator:write
-check "C1 nor do recipe=curator-rw and kazoo's Lock with the pattern -__WRIT__" \
-    adds writ dlock:curator-rw kazoo:Lock,-__WRIT__
+check "C1 nor do recipe=curator-rw and kazoo's Lock with the patterns __WRIT__ and __READ__" \
+    adds patterns dlock:curator-rw kazoo:Lock,__WRIT__,__READ__
 check "C1 nor do the three recipes of dlock" adds three dlock:curator-rw dlock:curator dlock:kazoo
 
 check "Curator's mutex and kazoo's Lock do" loses apart curator:mutex kazoo:Lock
@@ -221,6 +221,8 @@ check "C12 so do a writer of dlock and Curator's read lock" waits_both writer_re
 check "C12 readers of both hold the name together" passes_both readers dlock:curator-rw+reader curator:read
 check "C12 a reader of recipe=kazoo and kazoo's WriteLock wait for each other" \
     waits_both kazoo_write dlock:kazoo+reader kazoo:WriteLock
+check "C12 so do a reader of recipe=curator-rw and kazoo's Lock with the patterns" \
+    waits_both kazoo_patterns dlock:curator-rw+reader kazoo:Lock,__WRIT__,__READ__
 check "C12 so do a writer of recipe=kazoo and kazoo's ReadLock" \
     waits_both kazoo_read dlock:kazoo kazoo:ReadLock
 check "C12 readers of both hold the name together" passes_both kazoo_readers dlock:kazoo+reader kazoo:ReadLock
@@ -230,4 +232,5 @@ check "C1 recipe=curator-rw waits for Curator's mutex" waits mixed curator:mutex
 check "C1 recipe=curator-rw waits for kazoo's Lock" waits mixed_kazoo kazoo:Lock dlock:curator-rw
 check "C1 recipe=kazoo waits for Curator's read lock" waits mixed_read curator:read dlock:kazoo
 check "but Curator's mutex does not wait for recipe=curator-rw" passes mixed_not dlock:curator-rw curator:mutex
+check "nor does kazoo's Lock for a reader of recipe=kazoo" passes mixed_reader dlock:kazoo+reader kazoo:Lock
 tap_end

@@ -121,7 +121,7 @@ static inline void expire(struct dlt_session *session)
 
     cr_assert_neq(id, 0);
     cr_assert(dlt_zk_expire(&server, id));
-    for (int i = 0; i < 500 && (session_id(session) == id || session_id(session) == 0); i++)
+    for (int i = 0; i < 1500 && (session_id(session) == id || session_id(session) == 0); i++)
         dlt_sleep_ms(10);
     cr_assert_neq(session_id(session), id);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
 /* Links to servers that stop, end, or are not there; and what the library may do to a process. */
+#include "lib/time.h"
 #include "link_fixture.h"
 #include "net/cloexec.h"
 
@@ -41,16 +42,21 @@ static void set_up_cluster(void)
     watch_stderr();
 }
 
-/* [C17] No fault makes the library write to the application's stderr. */
 static void tear_down(void)
+{
+    (void)dup2(kept_stderr, 2);
+    dlt_zk_stop(&server);
+}
+
+/* No fault has made the library write to the application's stderr. */
+static void close_rig(void)
 {
     struct stat about;
     char text[256] = "";
 
-    (void)dup2(kept_stderr, 2);
+    rig_close(&rig);
     cr_assert_eq(fstat(written, &about), 0);
     (void)!pread(written, text, sizeof text - 1, 0);
-    dlt_zk_stop(&server);
     cr_assert_eq(about.st_size, 0, "on stderr: %s", text);
 }
 
@@ -109,7 +115,7 @@ Test(faults, a_stopped_server)
     want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
     cr_assert_eq(state_of(&rig).session_id, id, "a short stop ends no session");
     cr_assert_gt(state_of(&rig).until_ns, until_ns);
-    rig_close(&rig);
+    close_rig();
 }
 
 Test(faults, CLS_1_close_waits_for_no_server)
@@ -126,7 +132,7 @@ Test(faults, CLS_1_close_waits_for_no_server)
         zk_flight_free(flight);
     }
     begun = now_ms();
-    rig_close(&rig);
+    close_rig();
     cr_assert_lt(now_ms() - begun, LATE_MS);
 }
 
@@ -151,21 +157,48 @@ Test(faults, CLS_1_close_with_requests_that_could_not_be_sent)
     cr_assert_lt(now_ms() - begun, 100 + LATE_MS);
     zk_flight_free(flight);
     begun = now_ms();
-    rig_close(&rig);
+    close_rig();
     cr_assert_lt(now_ms() - begun, LATE_MS);
 }
 
 static const bool never;
 
+static struct dlt_proxy proxy;
+
+/* A link through a proxy. */
+static enum dlock_status connect_by_proxy(int64_t ttl_ms, const char *order)
+{
+    rig_config(&rig);
+    rig.config.ttl_ms = ttl_ms;
+    rig_greet(&rig);
+    cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "raw", NULL), "%s", proxy.answer);
+    (void)snprintf(rig.greeting.hosts, sizeof rig.greeting.hosts, "%s", proxy.address);
+    cr_assert(dlt_proxy_tell(&proxy, "%s", order), "%s", proxy.answer);
+    return rig_connect(&rig, 5000);
+}
+
+static void await_end_of(struct rig *other, const char *path)
+{
+    int rc = ZOK;
+
+    for (int i = 0; i < 500 && rc == ZOK; i++) {
+        cr_assert_eq(ask(other, ZK_EXISTS, path, 0, &rc), DLOCK_OK, "%s", other->err.message);
+        dlt_sleep_ms(10);
+    }
+    cr_assert_eq(rc, ZNONODE);
+}
+
 Test(faults, a_session_that_the_servers_ended)
 {
+    struct rig other = {.link = NULL};
     struct zk_watcher *watcher = NULL;
     struct zk_flight *flight = NULL;
     struct zk_wait *where = NULL;
     int64_t id = 0, next = 0;
 
-    rig_open(&rig);
-    make_base(&rig);
+    rig_open(&other);
+    make_base(&other);
+    cr_assert_eq(connect_by_proxy(TTL_MS, "pass"), DLOCK_OK, "%s", rig.err.message);
     want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
     id = state_of(&rig).session_id;
     watcher = zk_watcher_new(rig.link);
@@ -174,10 +207,11 @@ Test(faults, a_session_that_the_servers_ended)
     next = id;
     cr_assert_eq(run_in(&rig, flight, &next, 1000), DLOCK_OK, "%s", rig.err.message);
     zk_flight_free(flight);
-    dlt_zk_pause(&server, 0, true);
-    dlt_sleep_ms(TIMEOUT_MS + 3 * TICK_MS);
-    cr_assert_leq(state_of(&rig).until_ns, dlt_host_now(&rig.host));
-    dlt_zk_pause(&server, 0, false);
+    cr_assert(dlt_proxy_tell(&proxy, "blackhole both"), "%s", proxy.answer);
+    await_end_of(&other, BASE "/x");
+    cr_assert_leq(state_of(&rig).until_ns, dlt_host_now(&rig.host), "it was not too long");
+    cr_assert_eq(state_of(&rig).session_id, id, "nobody has said so yet");
+    cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
     cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
                  DLOCK_OK);
     zk_watcher_free(rig.link, watcher);
@@ -185,8 +219,9 @@ Test(faults, a_session_that_the_servers_ended)
     flight = flight_of(ZK_EXISTS, BASE "/x");
     cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_LOST);
     zk_flight_free(flight);
-    want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZNONODE);
-    rig_close(&rig);
+    rig_close(&other);
+    close_rig();
+    (void)dlt_proxy_stop(&proxy);
 }
 
 Test(faults, a_server_that_comes_back_has_the_session)
@@ -222,7 +257,7 @@ Test(faults, a_server_that_comes_back_has_the_session)
     cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
                  DLOCK_OK);
     zk_watcher_free(rig.link, watcher);
-    rig_close(&rig);
+    close_rig();
 }
 
 static void *kill_soon(void *arg)
@@ -258,7 +293,7 @@ Test(faults, a_connection_that_breaks_ends_what_is_under_way)
         cr_assert_neq(id, 0);
         zk_flight_free(flight);
         (void)pthread_join(thread, NULL);
-        rig_close(&rig);
+        close_rig();
     }
 }
 
@@ -294,7 +329,7 @@ Test(faults, flights_that_nobody_waits_for_end_with_the_connection)
         dlt_sleep_ms(1);
     cr_assert_eq(ended.count, 3);
     cr_assert_neq(ended.rc, ZOK);
-    rig_close(&rig);
+    close_rig();
     cr_assert_eq(ended.count, 3);
 }
 
@@ -307,7 +342,7 @@ Test(faults, close_ends_flights_that_nobody_waits_for)
     zk_link_lock(rig.link);
     cr_assert(zk_flight_begin(flight_of(ZK_CREATE, BASE "/x"), on_end, &ended));
     zk_link_unlock(rig.link);
-    rig_close(&rig);
+    close_rig();
     cr_assert_eq(ended.count, 1);
     cr_assert_eq(ended.rc, ZCLOSING);
 }
@@ -324,7 +359,7 @@ Test(faults, nobody_answers_and_no_time_of_the_processor_is_used)
     cr_assert(strstr(rig.err.message, "Connection refused") != NULL, "%s", rig.err.message);
     dlt_sleep_ms(2000);
     cr_assert_lt(cpu_ms() - used, 60, "%ld ms", (long)(cpu_ms() - used));
-    rig_close(&rig);
+    close_rig();
 }
 
 Test(faults, a_stopped_server_and_no_time_of_the_processor_is_used)
@@ -336,7 +371,7 @@ Test(faults, a_stopped_server_and_no_time_of_the_processor_is_used)
     used = cpu_ms();
     dlt_sleep_ms(3 * TIMEOUT_MS);
     cr_assert_lt(cpu_ms() - used, 60, "%ld ms", (long)(cpu_ms() - used));
-    rig_close(&rig);
+    close_rig();
 }
 
 Test(faults, OPN_3_a_link_that_cannot_connect)
@@ -359,39 +394,20 @@ Test(faults, OPN_3_a_link_that_cannot_connect)
         cr_assert(now_ms() - begun >= 295 && now_ms() - begun < 300 + LATE_MS);
         cr_assert(strstr(rig.err.message, texts[i]) != NULL, "%s", rig.err.message);
         begun = now_ms();
-        rig_close(&rig);
+        close_rig();
         cr_assert_lt(now_ms() - begun, LATE_MS);
     }
-}
-
-static struct dlt_proxy proxy;
-
-static void *pass_soon(void *arg)
-{
-    (void)arg;
-    dlt_sleep_ms(200);
-    cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
-    return NULL;
 }
 
 /* A server that is about to start does so now and then. */
 Test(faults, a_connection_that_the_server_forgot)
 {
-    pthread_t thread;
-    int64_t begun = 0;
+    const int64_t begun = dl_time_now_ns(CLOCK_BOOTTIME);
 
-    rig_config(&rig);
-    rig.config.ttl_ms = 15000; /* the library would wait for 10 s */
-    rig_greet(&rig);
-    cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "raw", NULL), "%s", proxy.answer);
-    (void)snprintf(rig.greeting.hosts, sizeof rig.greeting.hosts, "%s", proxy.address);
-    cr_assert(dlt_proxy_tell(&proxy, "blackhole both"), "%s", proxy.answer);
-    cr_assert_eq(pthread_create(&thread, NULL, pass_soon, NULL), 0);
-    begun = now_ms();
-    cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
-    cr_assert_geq(now_ms() - begun, 200);
-    (void)pthread_join(thread, NULL);
-    rig_close(&rig);
+    /* The library would wait for 10 s. */
+    cr_assert_eq(connect_by_proxy(15000, "blackhole both conn=1"), DLOCK_OK, "%s", rig.err.message);
+    cr_assert_geq(dl_time_now_ns(CLOCK_BOOTTIME) - begun, 400 * DLT_NS_PER_MS);
+    close_rig();
     (void)dlt_proxy_stop(&proxy);
 }
 
@@ -422,7 +438,7 @@ static unsigned open_at_follower(int64_t ttl_ms)
         at = present_member();
         if ((int)at != dlt_zk_leader_wait(&server))
             return at;
-        rig_close(&rig);
+        close_rig();
     }
 }
 
@@ -447,7 +463,7 @@ Test(cluster, a_stopped_server_is_left_before_the_leases_end, .timeout = 60)
     want_rc(&rig, ZK_CREATE, BASE "/y", ZOO_EPHEMERAL, ZOK); /* a change proves the connection */
     cr_assert_gt(state_of(&rig).until_ns - dlt_host_now(&rig.host), (ttl_ms - 500) * DLT_NS_PER_MS);
     dlt_zk_pause(&server, at, false);
-    rig_close(&rig);
+    close_rig();
 }
 
 /* [heard.h] Answers of a follower without its leader prove nothing. */
@@ -471,7 +487,7 @@ Test(cluster, until_ns_stands_still_while_the_leader_is_stopped, .timeout = 60)
     }
     cr_assert_leq(state_of(&rig).until_ns, until_ns + TICK_MS * DLT_NS_PER_MS);
     dlt_zk_pause(&server, (unsigned)leader, false);
-    rig_close(&rig);
+    close_rig();
 }
 
 /* ---- the process ---- */
@@ -506,7 +522,7 @@ Test(faults, a_thousand_links_leave_nothing, .timeout = 120)
         rig_open(&rig);
         if (i % 10 == 0)
             make_base(&rig);
-        rig_close(&rig);
+        close_rig();
         if (i != 100)
             continue;
         descriptors = files("/proc/self/fd");
@@ -556,7 +572,7 @@ Test(faults, a_fork_in_another_thread_inherits_no_socket, .timeout = 60)
     int before = 0;
 
     rig_open(&rig);
-    rig_close(&rig);
+    close_rig();
     before = descriptors_that_stay();
     cr_assert_eq(pthread_create(&thread, NULL, open_and_close, NULL), 0);
     for (int i = 0; i < 1500; i++) {
@@ -595,5 +611,5 @@ Test(faults, a_forked_child_closes_descriptors_and_no_session)
     dlt_sleep_ms(TIMEOUT_MS);
     make_base(&rig);
     cr_assert_eq(state_of(&rig).session_id, id);
-    rig_close(&rig);
+    close_rig();
 }

@@ -83,7 +83,6 @@ Test(probe, an_ensemble)
     says("tick: 200 ms, assumed: half of the shortest session of the servers; fine");
     says("base: /dlock; fine");
     says("acl: open");
-    says("recipes: curator-rw in the URI; names in use: 0 of curator-rw");
     cr_assert_eq(strncmp(s.info.server, "ZooKeeper 3.", 12), 0, "%s", s.info.server);
     cr_assert(strstr(server.hosts, s.info.endpoint) != NULL, "%s", s.info.endpoint);
     cr_assert_eq(s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &s.info, NULL, NULL, &s.err),
@@ -241,6 +240,10 @@ Test(probe, recipes_that_do_not_exclude_each_other)
     open_at_one(NULL);
     cr_assert(dlt_zk_client_open(&other, &server.members[0], 60000));
     session_open();
+    (void)dlt_zk_client_ask(&other, "create /dlock");
+    (void)dlt_zk_client_ask(&other, "create /dlock/a");
+    probe_ok();
+    says("recipes: curator-rw in the URI; no names in use; fine");
     foreign("a", "_c_1b2a3c4d-0000-4000-8000-000000000001-__WRIT__");
     foreign("a", "_c_1b2a3c4d-0000-4000-8000-000000000001-__READ__");
     foreign("a", "notes");

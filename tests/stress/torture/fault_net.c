@@ -17,7 +17,7 @@ static void for_each_way(struct nemesis *nemesis, struct active *active, on_way 
     if (fault->kind == FAULT_MEMBER_CUT)
         return;
     for (unsigned node = 0; node < store->backend->nodes; node++)
-        if (fault->node == node || fault->node == store->backend->nodes)
+        if (active->node == node || active->node == store->backend->nodes)
             fn(nemesis, &store->ways[fault->client][node], active);
 }
 
@@ -139,6 +139,12 @@ static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct activ
 
 void net_begin(struct nemesis *nemesis, struct active *active)
 {
+    const struct fault *fault = active->fault;
+
+    if (fault->kind == FAULT_MEMBER_CUT)
+        active->node = store_choose_used(nemesis->store, active->node);
+    else
+        active->node = store_choose_way(nemesis->store, fault->client, fault->node);
     for_each_way(nemesis, active, way_begin);
 }
 

@@ -102,13 +102,16 @@ static bool redis_start(struct store *store, unsigned node, const struct store_o
     return right;
 }
 
+static bool started(struct store *store, bool right, const char *why)
+{
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", why);
+    return right;
+}
+
 static bool maria_start(struct store *store)
 {
-    bool right = dlt_maria_start(&store->maria, NULL);
-
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->maria.why);
-    return right;
+    return started(store, dlt_maria_start(&store->maria, NULL), store->maria.why);
 }
 
 /* The server may be of another user, which has to reach the file of its clocks. */
@@ -118,18 +121,13 @@ static bool postgres_start(struct store *store, const struct store_options *opti
                  (chmod(options->clocks, 0666) == 0 && chmod(options->directory, 0711) == 0);
 
     right = right && dlt_postgres_start(&store->postgres, NULL);
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->postgres.why);
-    return right;
+    return started(store, right, store->postgres.why);
 }
 
 static bool etcd_start(struct store *store)
 {
-    bool right = dlt_etcd_start_cluster(&store->etcd, store->backend->nodes, NULL);
-
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->etcd.why);
-    return right;
+    return started(store, dlt_etcd_start_cluster(&store->etcd, store->backend->nodes, NULL),
+                   store->etcd.why);
 }
 
 static bool zk_start(struct store *store)
@@ -138,9 +136,7 @@ static bool zk_start(struct store *store)
                      ? dlt_zk_start_linked(&store->zk, store->backend->nodes, NULL)
                      : dlt_zk_start(&store->zk, NULL);
 
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->zk.why);
-    return right;
+    return started(store, right, store->zk.why);
 }
 
 static bool servers_start(struct store *store, const struct store_options *options)
@@ -331,6 +327,29 @@ unsigned store_choose(const struct store *store, unsigned node, uint32_t variant
     if (store->backend->kind == STORE_ZOOKEEPER)
         leading = dlt_zk_leader(&store->zk);
     return leading >= 0 ? (unsigned)leading : node;
+}
+
+unsigned store_choose_way(struct store *store, unsigned client, unsigned node)
+{
+    if (store->backend->kind != STORE_ZOOKEEPER || node == store->backend->nodes)
+        return node;
+    for (unsigned i = 0; i < store->backend->nodes; i++)
+        if (dlt_proxy_count(&store->ways[client][i], 0, "open") > 0)
+            return i;
+    return node;
+}
+
+unsigned store_choose_used(struct store *store, unsigned node)
+{
+    for (unsigned i = 0; store->backend->kind == STORE_ZOOKEEPER && i < store->backend->nodes;
+         i++) {
+        unsigned other = (node + i) % store->backend->nodes;
+
+        for (unsigned client = 0; client < store->clients; client++)
+            if (dlt_proxy_count(&store->ways[client][other], 0, "open") > 0)
+                return other;
+    }
+    return node;
 }
 
 bool store_pause(struct store *store, unsigned node, bool pause)

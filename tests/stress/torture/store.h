@@ -75,6 +75,10 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
 
 /* Whom a fault hits that chance has given a node: the leader of a cluster, every second time. */
 unsigned store_choose(const struct store *store, unsigned node, uint32_t variant);
+/* Where clients are connected to one server of several, a fault of ways hits one in use: of this
+ * client (node == nodes: all its ways), or of any. */
+unsigned store_choose_way(struct store *store, unsigned client, unsigned node);
+unsigned store_choose_used(struct store *store, unsigned node);
 /* A server stands still, or is gone, or is there again. True: that is so now. */
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
