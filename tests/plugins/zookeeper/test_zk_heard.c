@@ -168,9 +168,9 @@ Test(heard, requests_through_another_server_prove_nothing)
 
 Test(heard, a_request_before_the_move_proves_nothing_whenever_the_connection_began)
 {
-    zk_heard_session(&heard, 5000);
+    connected(5000);
     read_answered(6000, 6010);
-    zk_heard_session(&heard, 5500);
+    connected(5500);
     sync_answered(8000, 8010);
     want(5500);
 }
