@@ -30,10 +30,13 @@ bool zk_answer_changes(const struct zk_call *call)
     return call->op == ZK_CREATE || call->op == ZK_DELETE;
 }
 
-bool zk_answer_is_of_leader(const struct zk_call *call, int rc)
+enum zk_heard_of zk_answer_of(const struct zk_call *call, int rc)
 {
-    return (rc == ZOK && (zk_answer_changes(call) || call->op == ZK_SYNC)) ||
-           (rc == ZNONODE && zk_answer_changes(call));
+    if (rc == ZOK && zk_answer_changes(call))
+        return ZK_HEARD_MAJORITY;
+    if ((rc == ZOK && call->op == ZK_SYNC) || (rc == ZNONODE && zk_answer_changes(call)))
+        return ZK_HEARD_LEADER;
+    return ZK_HEARD_SERVER;
 }
 
 bool zk_answer_text(struct zk_call *call, const char *text, size_t len)

@@ -4,6 +4,7 @@
 #define ZK_ANSWER_H
 
 #include "flight.h"
+#include "heard.h"
 
 enum zk_verdict {
     ZK_ANSWERED,     /* by the server */
@@ -15,8 +16,8 @@ enum zk_verdict {
 enum zk_verdict zk_answer_judge(int rc);
 /* A create or a delete. */
 bool zk_answer_changes(const struct zk_call *call);
-/* The leader alone gives this answer. */
-bool zk_answer_is_of_leader(const struct zk_call *call, int rc);
+/* Who gives this answer. */
+enum zk_heard_of zk_answer_of(const struct zk_call *call, int rc);
 
 /* Copies of what the library frees. False: no memory. */
 bool zk_answer_text(struct zk_call *call, const char *text, size_t len);

@@ -100,7 +100,7 @@ static void connected(struct zk_link *link)
     link->timeout_ms = zoo_recv_timeout(link->handle);
     link->refused = false;
     link->beat_ns = zk_connection_now(link);
-    zk_heard_session(&link->heard, link->begun_ns);
+    zk_heard_session(&link->heard, link->begun_ns, zk_connection_now(link));
     server_find(link);
 }
 
@@ -122,6 +122,7 @@ static void settle(struct zk_link *link)
     if (is_connected)
         connected(link);
     link->connected = is_connected;
+    zk_connection_wake(link); /* to connect again: it may not be the one who found this */
     (void)pthread_cond_broadcast(&link->changed);
 }
 
@@ -269,10 +270,12 @@ static void lead(struct zk_link *link, const pthread_cond_t *cond, int64_t left_
 
 void zk_connection_sleep(struct zk_link *link, pthread_cond_t *cond, int64_t left_ns)
 {
-    if (link->connected && link->fd >= 0 && !link->led)
+    if (link->connected && link->fd >= 0 && !link->led) {
         lead(link, cond, left_ns);
-    else
-        dl_deadline_cond_wait(cond, &link->mutex, left_ns);
+        return;
+    }
+    zk_connection_hand_over(link); /* this thread may have led, and found another socket */
+    dl_deadline_cond_wait(cond, &link->mutex, left_ns);
 }
 
 void zk_connection_hand_over(struct zk_link *link)

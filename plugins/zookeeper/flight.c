@@ -122,7 +122,7 @@ static void call_end(struct zk_call *call, int rc, bool taken)
 
     if (zk_answer_judge(rc) == ZK_ANSWERED)
         zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link),
-                        zk_answer_is_of_leader(call, rc));
+                        zk_answer_of(call, rc));
     if (call->watcher != NULL)
         zk_watcher_answer(link, call->watcher,
                           rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));

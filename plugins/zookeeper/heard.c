@@ -12,14 +12,6 @@ static void prove(struct zk_heard *heard, int64_t moment_ns)
         heard->proven_ns = moment_ns;
 }
 
-/* Another follower has not told the leader of requests that the one before answered. */
-void zk_heard_session(struct zk_heard *heard, int64_t begun_ns)
-{
-    heard->first = 0;
-    heard->count = 0;
-    prove(heard, begun_ns);
-}
-
 static void drop_first(struct zk_heard *heard)
 {
     heard->first = (heard->first + 1) % ZK_HEARD_MOST;
@@ -40,9 +32,28 @@ static void add(struct zk_heard *heard, int64_t sent_ns, int64_t answered_ns)
     heard->count++;
 }
 
-void zk_heard_answer(struct zk_heard *heard, int64_t sent_ns, int64_t answered_ns, bool leader)
+/* Another follower has not told the leader of requests that the one before answered. */
+void zk_heard_session(struct zk_heard *heard, int64_t begun_ns, int64_t answered_ns)
 {
-    while (leader && heard->count > 0 &&
+    heard->first = 0;
+    heard->count = 0;
+    heard->moved_ns = 0;
+    if (heard->proven_ns == 0) { /* a new session */
+        prove(heard, begun_ns);
+        return;
+    }
+    heard->moved_ns = begun_ns;
+    add(heard, begun_ns, answered_ns);
+}
+
+void zk_heard_answer(struct zk_heard *heard, int64_t sent_ns, int64_t answered_ns,
+                     enum zk_heard_of of)
+{
+    if (of == ZK_HEARD_MAJORITY) {
+        prove(heard, heard->moved_ns);
+        heard->moved_ns = 0;
+    }
+    while (of != ZK_HEARD_SERVER && heard->count > 0 &&
            sent_ns - heard->requests[heard->first].answered_ns >= heard->tick_ns) {
         prove(heard, heard->requests[heard->first].sent_ns);
         drop_first(heard);

@@ -297,6 +297,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->config = config;
     link->greeting = greeting;
     link->tick_ns = tick_ms * DL_NS_PER_MS;
+    zk_heard_init(&link->heard, link->tick_ns);
     link->asked_ms = asked_ms(config, greeting, tick_ms);
     link->fd = -1;
     link->on_over = zk_watcher_fire_all;

@@ -2,6 +2,7 @@
 /* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
 /* Tests: plugins/zookeeper/answer.c plugins/zookeeper/watcher.c */
 /* Requests, sessions and watchers of a link to a server that works. */
+#include "connection.h"
 #include "link_fixture.h"
 
 #include <pthread.h>
@@ -54,6 +55,20 @@ Test(link, an_idle_link_keeps_until_ns_fresh)
         dlt_sleep_ms(TICK_MS / 2);
     }
     cr_assert_geq(fresh, 8, "%d of 15; a busy machine is late now and then", fresh);
+}
+
+/* [TET-2] Two answers that are less than a tick apart prove nothing. */
+Test(link, what_the_leader_has_heard_is_a_tick_old_in_the_first_session_too)
+{
+    dlt_sleep_ms(3 * TICK_MS);
+    for (int i = 0; i < 50; i++) {
+        const int64_t now_ns = dlt_host_now(&rig.host);
+        const struct zk_session_state state = state_of(&rig);
+
+        cr_assert_leq(state.until_ns - state.timeout_ms * DLT_NS_PER_MS,
+                      now_ns - TICK_MS * DLT_NS_PER_MS);
+        dlt_sleep_ms(TICK_MS / 20);
+    }
 }
 
 Test(link, an_ended_session_takes_its_nodes_and_another_one_begins)
@@ -322,18 +337,23 @@ Test(link, a_flight_that_cannot_be_sent_is_not_begun)
 
 /* ---- watchers ---- */
 
-static struct zk_watcher *watch(enum zk_op op, const char *path, int rc)
+static struct zk_watcher *watch_on(struct rig *on, enum zk_op op, const char *path, int rc)
 {
-    struct zk_watcher *watcher = zk_watcher_new(rig.link);
-    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+    struct zk_watcher *watcher = zk_watcher_new(on->link);
+    struct zk_flight *flight = zk_flight_new(on->link, 1);
     struct zk_call *call = zk_flight_add(flight, op, path);
     int64_t id = 0;
 
     call->watcher = watcher;
-    cr_assert_eq(run_in(&rig, flight, &id, 2000), DLOCK_OK, "%s", rig.err.message);
+    cr_assert_eq(run_in(on, flight, &id, 2000), DLOCK_OK, "%s", on->err.message);
     cr_assert_eq(call->rc, rc);
     zk_flight_free(flight);
     return watcher;
+}
+
+static struct zk_watcher *watch(enum zk_op op, const char *path, int rc)
+{
+    return watch_on(&rig, op, path, rc);
 }
 
 static enum dlock_status await_for(struct zk_watcher *watcher, int64_t ms)
@@ -454,6 +474,45 @@ Test(link, a_wait_is_interrupted)
     }
     (void)pthread_join(thread, NULL);
     zk_watcher_free(rig.link, watcher);
+}
+
+static void *hang_up_soon(void *arg)
+{
+    struct zk_link *link = arg;
+
+    dlt_sleep_ms(100);
+    zk_connection_lock(link);
+    zk_connection_hang_up(link);
+    zk_connection_unlock(link);
+    return NULL;
+}
+
+/* [TET-1] A thread that waits reads for all, and finds the end of the connection: the thread of the
+ * link, which sleeps until the next beat, is to connect again at once. */
+Test(link, a_connection_that_ends_while_a_waiter_leads)
+{
+    struct rig slow = {.link = NULL};
+    struct zk_wait *where = NULL;
+    struct zk_watcher *watcher = NULL;
+    const bool interrupted = false;
+    int64_t begun_ns = 0;
+    pthread_t thread;
+
+    want_rc(&rig, ZK_CREATE, BASE "/kept", ZOO_EPHEMERAL, ZOK);
+    rig_config(&slow);
+    rig_greet(&slow);
+    cr_assert_eq(zk_link_open(&slow.link, &slow.config, &slow.greeting, 20 * TICK_MS,
+                              &slow.host.table, dlt_host_in(&slow.host, 3000), &slow.err),
+                 DLOCK_OK);
+    watcher = watch_on(&slow, ZK_GET, BASE "/kept", ZOK);
+    cr_assert_eq(pthread_create(&thread, NULL, hang_up_soon, slow.link), 0);
+    (void)zk_watcher_await(slow.link, watcher, &where, &interrupted, dlt_host_in(&slow.host, 150));
+    (void)pthread_join(thread, NULL);
+    begun_ns = dlt_host_now(&slow.host);
+    cr_assert(await_connected(&slow, true, 5000));
+    cr_assert_lt(dlt_host_now(&slow.host) - begun_ns, 300 * DLT_NS_PER_MS);
+    zk_watcher_free(slow.link, watcher);
+    rig_close(&slow);
 }
 
 /* ---- users ---- */

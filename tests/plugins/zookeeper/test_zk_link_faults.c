@@ -114,6 +114,7 @@ Test(faults, a_stopped_server)
     dlt_zk_pause(&server, 0, false);
     want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
     cr_assert_eq(state_of(&rig).session_id, id, "a short stop ends no session");
+    dlt_sleep_ms(4 * TICK_MS); /* two answers with a tick between */
     cr_assert_gt(state_of(&rig).until_ns, until_ns);
     close_rig();
 }
@@ -459,8 +460,9 @@ Test(cluster, a_stopped_server_is_left_before_the_leases_end, .timeout = 60)
     cr_assert(await_connected(&rig, true, 1500));
     cr_assert_neq(present_member(), at);
     cr_assert_eq(state_of(&rig).session_id, id);
-    cr_assert_gt(state_of(&rig).until_ns - dlt_host_now(&rig.host), ttl_ms * DLT_NS_PER_MS);
     want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
+    want_rc(&rig, ZK_CREATE, BASE "/y", ZOO_EPHEMERAL, ZOK); /* a change proves the connection */
+    cr_assert_gt(state_of(&rig).until_ns - dlt_host_now(&rig.host), (ttl_ms - 500) * DLT_NS_PER_MS);
     dlt_zk_pause(&server, at, false);
     close_rig();
 }
