@@ -14,6 +14,7 @@
 #define ANSWER_MOST     37
 #define CLOSE_TYPE      (-11)
 #define LOOKUP_GRACE_NS (500 * DL_NS_PER_MS)
+#define ROUND_PAUSE_NS  (50 * DL_NS_PER_MS)
 #define ADDRESS_MOST    64
 
 /* The lookups of all names run at the same time. */
@@ -29,6 +30,7 @@ struct greet {
     const struct dlock_host *host;
     struct lookup lookups[ZK_SERVERS_MAX];
     char endpoint[ADDRESS_HOST_MAX + 16]; /* of the server that is asked */
+    bool closed;                          /* a server has closed the connection without an answer */
     struct dlock_error *err;
 };
 
@@ -108,16 +110,18 @@ static void request_write(unsigned char *out)
     (void)put_32(at + 8, PASSWORD_SIZE);
 }
 
-static enum dlock_status stream_fail(const struct greet *greet, const struct stream *stream,
+static enum dlock_status stream_fail(struct greet *greet, const struct stream *stream,
                                      enum stream_result result, bool asked)
 {
     if (result == STREAM_INVALID)
         return fail(greet, DLOCK_INVALID, stream->why);
-    if (asked && result != STREAM_TIMEOUT)
+    if (asked && result != STREAM_TIMEOUT) {
+        greet->closed = true;
         return dlock_fail(
             greet->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
             "%s: %s: the server has no leader, or too many clients, or is no ZooKeeper",
             greet->endpoint, stream->why);
+    }
     return fail(greet, DLOCK_UNAVAILABLE, stream->why);
 }
 
@@ -266,6 +270,35 @@ static void hosts_write(struct greet *greet, int64_t deadline_ns)
     }
 }
 
+static enum dlock_status round_ask(struct greet *greet, int64_t deadline_ns)
+{
+    const size_t count = greet->config->count;
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+
+    greet->closed = false;
+    for (size_t i = 0; i < count && status != DLOCK_OK; i++) {
+        const int64_t now_ns = now(greet);
+
+        status = server_ask(greet, i, now_ns + (deadline_ns - now_ns) / (int64_t)(count - i));
+    }
+    return status;
+}
+
+/* Servers that elect a leader, or are busy for so long that the short session ends before its
+ * answer, close the connection. */
+static enum dlock_status servers_ask(struct greet *greet, int64_t deadline_ns)
+{
+    const struct timespec pause = {.tv_nsec = ROUND_PAUSE_NS};
+    enum dlock_status status = round_ask(greet, deadline_ns);
+
+    while (status == DLOCK_UNAVAILABLE && greet->closed &&
+           now(greet) + ROUND_PAUSE_NS < deadline_ns) {
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        status = round_ask(greet, deadline_ns);
+    }
+    return status;
+}
+
 enum dlock_status zk_greet(struct zk_greeting *greeting, const struct zk_config *config,
                            const struct dlock_host *host, int64_t deadline_ns,
                            struct dlock_error *err)
@@ -276,12 +309,7 @@ enum dlock_status zk_greet(struct zk_greeting *greeting, const struct zk_config 
 
     *greeting = (struct zk_greeting){.least_ms = 0};
     lookups_begin(&greet);
-    for (size_t i = 0; i < config->count && status != DLOCK_OK; i++) {
-        const int64_t now_ns = host->now_ns(host->ctx);
-
-        status =
-            server_ask(&greet, i, now_ns + (deadline_ns - now_ns) / (int64_t)(config->count - i));
-    }
+    status = servers_ask(&greet, deadline_ns);
     if (status == DLOCK_OK) {
         (void)snprintf(greeting->endpoint, sizeof greeting->endpoint, "%.63s", greet.endpoint);
         hosts_write(&greet, deadline_ns);

@@ -85,6 +85,7 @@ static enum dlock_status secret_read(const struct zk_link *link, char *secret,
 static void handle_new(struct zk_link *link, const char *secret)
 {
     cloexec_lock();
+    zoo_set_debug_level((ZooLogLevel)0); /* its lines are written to one buffer by all threads */
     link->handle = zookeeper_init2(link->greeting->hosts, on_event, link->asked_ms, NULL, NULL,
                                    ZOO_NO_LOG_CLIENTENV, log_nothing);
     cloexec_unlock();

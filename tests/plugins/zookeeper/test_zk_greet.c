@@ -20,6 +20,7 @@ struct peer {
     const void *answer; /* NULL: none */
     size_t len, piece;  /* piece: bytes sent at a time; 0: all */
     bool closes;        /* after the answer; otherwise the test ends it */
+    unsigned refusals;  /* so many connections are closed without an answer */
     int fd;
     unsigned port;
     unsigned char heard[128]; /* of the last connection */
@@ -44,13 +45,15 @@ static void talk(struct peer *peer, int fd)
 {
     ssize_t len = 0;
 
+    bool refuses = peer->connections <= peer->refusals;
+
     peer->heard_len = 0;
     do {
         len = read(fd, peer->heard + peer->heard_len, sizeof peer->heard - peer->heard_len);
         if (len > 0)
             peer->heard_len += (size_t)len;
     } while (len > 0 && peer->heard_len < 49);
-    for (size_t at = 0; peer->answer != NULL && at < peer->len;) {
+    for (size_t at = 0; peer->answer != NULL && !refuses && at < peer->len;) {
         size_t left = peer->len - at;
         size_t piece = peer->piece > 0 && peer->piece < left ? peer->piece : left;
 
@@ -60,7 +63,7 @@ static void talk(struct peer *peer, int fd)
         if (at < peer->len)
             dlt_sleep_ms(2);
     }
-    while (!peer->closes && len > 0) {
+    while (!peer->closes && !refuses && len > 0) {
         len = read(fd, peer->heard + peer->heard_len, sizeof peer->heard - peer->heard_len);
         if (len > 0)
             peer->heard_len += (size_t)len;
@@ -218,6 +221,24 @@ Test(greet, OPN_3_a_server_without_a_leader_closes_the_connection)
     peers[0].closes = true;
     peer_start(0);
     want(DLOCK_UNAVAILABLE, "no leader");
+    cr_assert_geq(peers[0].connections, 3, "%u attempts", peers[0].connections);
+}
+
+Test(greet, servers_that_elect_a_leader_are_asked_again)
+{
+    peers[0].refusals = 3;
+    peer_start(0);
+    want_ok();
+    cr_assert_eq(peers[0].connections, 4);
+    cr_assert_geq(took_ms, 150);
+}
+
+Test(greet, nobody_listens_and_that_is_said_at_once)
+{
+    peer_start(0);
+    peer_stop(0);
+    cr_assert_eq(greet(5000), DLOCK_UNAVAILABLE);
+    cr_assert_lt(took_ms, 1000);
 }
 
 Test(greet, OPN_3_half_an_answer)

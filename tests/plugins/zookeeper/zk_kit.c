@@ -3,6 +3,13 @@
 
 #include <stdlib.h>
 
+/* The library loses an empty buffer now and then when a server ends a session under it. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:zookeeper_process\n";
+}
+
 void dlt_session_init_at(struct dlt_session *session, const char *address)
 {
     static bool begun;
