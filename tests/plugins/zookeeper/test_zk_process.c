@@ -15,12 +15,13 @@
 
 #define OVER_MS     1500 /* of a call: a busy machine. The library alone would take 4 s or more */
 #define CLOSE_MS    100
-#define CLOSES      3
 #define OPEN_MS     500
 #define TRY_MS      300
 #define STAND_MS    1500 /* longer than two thirds of a short session */
+#define LASTS_MS    2000 /* longer than a short session */
 #define SETTLED_MS  10000
 #define LONG_TTL    "?ttl=9s&connect_timeout=20s"
+#define HALF_TTL    "?ttl=9s&connect_timeout=2s" /* each of two servers has the half */
 #define SHORT_TTL   "?ttl=1s&connect_timeout=20s"
 #define DOOMED_OPEN "?ttl=9s&connect_timeout=500ms"
 
@@ -126,7 +127,7 @@ static void openings_that_fail(void)
     process_names_hang(true);
     open_in_vain("slow:2181", "open, and the name cannot be looked up");
     (void)snprintf(both, sizeof both, "slow:2181,%s", server.members[0].address);
-    dlock_client_close(client_open(both, LONG_TTL));
+    dlock_client_close(client_open(both, HALF_TTL));
     (void)dlt_ok(true, "OPN-4 one of two names that cannot be looked up does no harm");
     process_names_hang(false);
 }
@@ -162,11 +163,11 @@ static void die(bool begin)
 }
 
 /* The quickest of a few: the machine does other things, too. */
-static void close_while(fault *happens, const char *what)
+static void close_while(fault *happens, int closes, const char *what)
 {
     int64_t least_ms = INT64_MAX;
 
-    for (int i = 0; i < CLOSES; i++) {
+    for (int i = 0; i < closes; i++) {
         struct dlock_client *client = client_open(way.address, LONG_TTL);
         struct dlock *lock = lock_new(client, "closing");
         int64_t begin_ms = 0;
@@ -203,7 +204,7 @@ static void forks(void)
     descriptors_and_signals("open");
     (void)dlt_ok(process_child_closes(client, lock), "CLS-1 a child closes without a word");
     (void)dlt_ok(dlock_renew(lock, 0, &err) == DLOCK_OK, "C10 its parent renews: %s", err.message);
-    rest_ms(2 * STAND_MS);
+    rest_ms(LASTS_MS);
     (void)dlt_ok(dlock_remaining_ms(lock) > 0 && dlock_unlock(lock, &err) == DLOCK_OK,
                  "C10 and keeps its session");
     dlock_free(lock);
@@ -344,10 +345,10 @@ static void run(void *arg)
     openings(*(const long *)arg);
     calls_of_a_client_whose_server_stands_still();
     openings_that_fail();
-    close_while(nothing, "and all is well");
-    close_while(stand_still, "and the server stands still");
-    close_while(swallow, "and bytes are swallowed");
-    close_while(die, "and the server is dead");
+    close_while(nothing, 5, "and all is well");
+    close_while(stand_still, 3, "and the server stands still");
+    close_while(swallow, 3, "and bytes are swallowed");
+    close_while(die, 1, "and the server is dead");
     faults();
     (void)dlt_proxy_stop(&way);
     dlt_zk_stop(&server);
