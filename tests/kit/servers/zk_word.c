@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_S       2 /* of a server that runs */
+#define ANSWER_S       1 /* of a server that runs */
 #define LEADER_WAIT_MS 10000
 #define LOOK_MS        10
 #define STABLE_MS      200 /* what ended just now is noticed */
