@@ -444,3 +444,19 @@ Test(between, TRY_4_many_leases_of_another_leader_leave_no_doubt)
     cr_assert_eq(keys_count("job/"), 0);
     close_all();
 }
+
+/* A twentieth of it is a second. */
+Test(between, TRY_2_a_ttl_of_twenty_seconds_is_the_first_one_with_a_second_more)
+{
+    static const int64_t ttls_ms[][2] = {{19000, 19000}, {20000, 21000}};
+
+    open_all("twenty");
+    for (int i = 0; i < 2; i++) {
+        a.req.ttl_ms = ttls_ms[i][0];
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(s.grant.lease_ms, ttls_ms[i][0]);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        cr_assert_eq(idle_of(&s)->ttl_ms, ttls_ms[i][1]);
+    }
+    close_all();
+}
