@@ -71,6 +71,9 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
 
 /* Whom a fault hits that chance has given a node: the leader of a cluster, every second time. */
 unsigned store_choose(const struct store *store, unsigned node, uint32_t variant);
+/* The same for a server that is to stand still. A leader of etcd that stood still and goes on may
+ * end leases that are kept alive (guarantees.md): another member is hit. */
+unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant);
 /* A server stands still, or is gone, or is there again. True: that is so now. */
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
