@@ -87,16 +87,22 @@ static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, 
 }
 
 enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                  struct etcd_lease **out, bool *lasts, struct dlock_error *err)
+                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err)
 {
     const int64_t rounded_ms = etcd_stock_round(stock, ttl_ms), now_ns = etcd_stock_now(stock);
 
     (void)pthread_mutex_lock(&stock->mutex);
     *out = find_locked(stock, rounded_ms, now_ns);
     (void)pthread_mutex_unlock(&stock->mutex);
-    *lasts = *out == NULL ||
-             now_ns + ttl_ms * DL_NS_PER_MS <= (*out)->alive_ns + (*out)->ttl_ms * DL_NS_PER_MS;
-    return *out == NULL ? etcd_stock_grant(stock, ttl_ms, deadline_ns, out, err) : DLOCK_OK;
+    *fresh = *out == NULL;
+    return *fresh ? etcd_stock_grant(stock, ttl_ms, deadline_ns, out, err) : DLOCK_OK;
+}
+
+bool etcd_stock_lasts(const struct etcd_lease *lease, int64_t ttl_ms, int64_t now_ns)
+{
+    const int64_t said_ms = ttl_ms < lease->ttl_ms ? ttl_ms : lease->ttl_ms;
+
+    return now_ns - lease->alive_ns <= (lease->ttl_ms - said_ms) * DL_NS_PER_MS;
 }
 
 void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns)

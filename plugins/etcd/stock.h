@@ -44,15 +44,17 @@ int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms);
 int64_t etcd_stock_least(struct etcd_stock *stock);
 void etcd_stock_set_least(struct etcd_stock *stock, int64_t least_ms);
 
-/* A lease of etcd_stock_round(ttl_ms): from the stock, or a new one of the cluster. *lasts: it
- * lasts ttl_ms from now on without a KeepAlive, if the leader is still the one of its term.
+/* A lease of etcd_stock_round(ttl_ms): from the stock, or a new one of the cluster (*fresh).
  * Statuses of etcd_exchange, but never UNKNOWN: a lease without a key matters to nobody
  * (UNAVAILABLE). */
 enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                  struct etcd_lease **out, bool *lasts, struct dlock_error *err);
+                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err);
 /* A new one in any case. */
 enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
                                    struct etcd_lease **out, struct dlock_error *err);
+/* It lasts from now on, without a KeepAlive, for what is said of it to a request of that ttl: the
+ * ttl, or all of a shorter lease. If the leader is still the one of its term. */
+bool etcd_stock_lasts(const struct etcd_lease *lease, int64_t ttl_ms, int64_t now_ns);
 /* It was kept alive by a request that was sent then and answered by rpc. */
 void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns);
 /* One that somebody has granted before: its key is known. NULL: no memory. */

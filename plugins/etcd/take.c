@@ -30,7 +30,8 @@ struct take {
     bool shared, enqueue;
     struct etcd_lease *full, *brief; /* of the ttl; of a waiter: the same one, if it is as long */
     bool full_lasts, brief_lasts;
-    bool put; /* the key was put, or found: what fails then is UNKNOWN */
+    bool again; /* leases of the stock have ended, or another leader counts their time */
+    bool put;   /* the key was put, or found: what fails then is UNKNOWN */
     struct etcd_rpc txn, alive;
 };
 
@@ -48,6 +49,7 @@ static void begin(struct take *take, struct etcd_session *session, const struct 
     take->enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0;
     take->full = NULL;
     take->brief = NULL;
+    take->again = false;
     take->put = false;
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     etcd_keys_make(&take->keys, &session->config, req->name, req->name_len, token);
@@ -88,7 +90,7 @@ static enum dlock_status stands(struct take *take, const struct etcd_standing *s
     take->grant->flags |= DLOCK_GRANT_QUEUED;
     take->grant->fence =
         (uint64_t)take->slot->create_revision * take->session->config.fence_scale - 1;
-    take->grant->lease_ms = take->slot->lease->ttl_ms;
+    take->grant->lease_ms = etcd_slot_lease_ms(take->slot, take->req->ttl_ms);
     return DLOCK_BUSY;
 }
 
@@ -185,23 +187,34 @@ static int64_t full_ms(const struct take *take, int64_t waiter_ms)
                                                                                 : take->req->ttl_ms;
 }
 
+static bool lasts(const struct take *take, const struct etcd_lease *lease, bool fresh,
+                  int64_t now_ns)
+{
+    return fresh || (!take->again && etcd_stock_lasts(lease, take->req->ttl_ms, now_ns));
+}
+
 static enum dlock_status leases_take(struct take *take)
 {
     struct etcd_stock *stock = &take->session->stock;
+    const int64_t now_ns = etcd_stock_now(stock);
     const int64_t waiter_ms = take->session->config.waiter_lease_ms;
     const int64_t ttl_ms = full_ms(take, waiter_ms);
-    enum dlock_status status = etcd_stock_take(stock, ttl_ms, take->req->deadline_ns, &take->full,
-                                               &take->full_lasts, take->err);
+    bool fresh = false;
+    enum dlock_status status =
+        etcd_stock_take(stock, ttl_ms, take->req->deadline_ns, &take->full, &fresh, take->err);
 
     if (status != DLOCK_OK)
         return status;
+    take->full_lasts = lasts(take, take->full, fresh, now_ns);
     take->brief = take->full;
     take->brief_lasts = take->full_lasts;
     if (!take->enqueue || etcd_stock_round(stock, waiter_ms) >= take->full->ttl_ms)
         return DLOCK_OK;
-    status = etcd_stock_take(stock, waiter_ms, take->req->deadline_ns, &take->brief,
-                             &take->brief_lasts, take->err);
-    if (status != DLOCK_OK)
+    status =
+        etcd_stock_take(stock, waiter_ms, take->req->deadline_ns, &take->brief, &fresh, take->err);
+    if (status == DLOCK_OK)
+        take->brief_lasts = lasts(take, take->brief, fresh, now_ns);
+    else
         leases_put(take);
     return status;
 }
@@ -428,8 +441,10 @@ static enum dlock_status try(struct take *take)
 {
     enum dlock_status status = DLOCK_LOST;
 
-    for (int i = 0; i < TRIES && status == DLOCK_LOST; i++)
+    for (int i = 0; i < TRIES && status == DLOCK_LOST; i++) {
+        take->again = i > 0;
         status = try_once(take);
+    }
     if (status == DLOCK_LOST)
         status = dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                             "the cluster ends leases as fast as it grants them");

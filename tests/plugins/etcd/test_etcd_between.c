@@ -343,3 +343,120 @@ Test(between, TRY_2_a_lease_of_another_leader_is_kept_alive_before_it_counts)
     cr_assert_eq(keys_count("job/"), 0);
     close_all();
 }
+
+/* What the lease of a waiter or of a grant may be said to last, from now on: what the cluster keeps
+ * of the lease since it was kept alive. */
+static int64_t kept_ms(const struct dlt_request *request, int64_t since_ns)
+{
+    const struct etcd_slot *slot = request->req.attempt;
+
+    return slot->lease->ttl_ms - (since_ns - slot->lease->alive_ns) / DL_NS_PER_MS;
+}
+
+/* A client of a cluster that grants so much at least, whose waiters' leases last so long. It has
+ * one in its stock, kept alive a while ago. a holds the name. */
+static void open_waiter(const char *test, int64_t least_ms, const char *waiter_lease,
+                        int64_t ago_ms)
+{
+    open_all(test);
+    dlt_session_close(&t);
+    client_init(&t);
+    dlt_session_option(&t, "waiter_lease", waiter_lease);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
+    etcd_stock_set_least(&((struct etcd_session *)t.self)->stock, least_ms);
+    dlt_request(&t, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    dlt_request(&t, &b, "job", 'd', 60000);
+    dlt_sleep_ms(ago_ms);
+}
+
+/* The lease has a second more, and counts from its last KeepAlive. */
+Test(between, TRY_2_a_queue_entry_is_not_said_to_last_longer_than_its_lease)
+{
+    int64_t begin_ns = 0;
+
+    open_waiter("entry", 1000, "30000", 800);
+    begin_ns = etcd_stock_now(&((struct etcd_session *)t.self)->stock);
+    queue(&t, &b);
+    cr_assert_leq(t.grant.lease_ms, kept_ms(&b, begin_ns));
+    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    close_all();
+}
+
+/* Its key is on the waiter's lease: the call ends soon. */
+Test(between, TRY_2_a_lock_taken_in_a_hurry_is_not_said_to_last_longer_than_its_lease)
+{
+    int64_t begin_ns = 0;
+
+    open_waiter("hurry", 1000, "30000", 800);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    t.call_ms = 200;
+    begin_ns = etcd_stock_now(&((struct etcd_session *)t.self)->stock);
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK, "%s", t.err.message);
+    cr_assert_leq(t.grant.lease_ms, kept_ms(&b, begin_ns));
+    t.call_ms = 5000;
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+/* An election timeout of 3 s and more makes the lease of a waiter longer than the option. */
+Test(between, C1_a_lock_that_a_waiter_was_granted_is_its_own_for_as_long_as_was_said)
+{
+    struct etcd_stock *stock = NULL;
+    int64_t begin_ns = 0, until_ns = 0;
+    enum dlock_status status = DLOCK_BUSY;
+
+    open_waiter("granted", 5000, "3000", 1700);
+    stock = &((struct etcd_session *)t.self)->stock;
+    begin_ns = etcd_stock_now(stock);
+    queue(&t, &b);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&t, &b, 1000), DLOCK_OK, "%s", t.err.message);
+    until_ns = begin_ns + t.grant.lease_ms * DL_NS_PER_MS;
+    while (status == DLOCK_BUSY && etcd_stock_now(stock) < until_ns)
+        status = dlt_try(&u, &c);
+    cr_assert(status == DLOCK_BUSY || etcd_stock_now(stock) >= until_ns,
+              "another client got the name %d ms before the end of the lease",
+              (int)((until_ns - etcd_stock_now(stock)) / DL_NS_PER_MS));
+    close_all();
+}
+
+/* Three are left from before: none of them is the reason to give up. */
+Test(between, TRY_4_many_leases_of_another_leader_leave_no_doubt)
+{
+    static const char *const names[] = {"n0", "n1", "n2"};
+    struct dlt_request held[3];
+
+    open_all("terms");
+    for (int i = 0; i < 3; i++) {
+        dlt_request(&s, &held[i], names[i], (unsigned char)('p' + i), 60000);
+        cr_assert_eq(dlt_try(&s, &held[i]), DLOCK_OK, "%s", s.err.message);
+    }
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(dlt_unlock(&s, &held[i]), DLOCK_OK);
+    for (struct etcd_lease *lease = idle_of(&s); lease != NULL; lease = lease->next)
+        lease->term--;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(keys_count("job/"), 0);
+    close_all();
+}
+
+/* A twentieth of it is a second. */
+Test(between, TRY_2_a_ttl_of_twenty_seconds_is_the_first_one_with_a_second_more)
+{
+    static const int64_t ttls_ms[][2] = {{19000, 19000}, {20000, 21000}};
+
+    open_all("twenty");
+    for (int i = 0; i < 2; i++) {
+        a.req.ttl_ms = ttls_ms[i][0];
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(s.grant.lease_ms, ttls_ms[i][0]);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        cr_assert_eq(idle_of(&s)->ttl_ms, ttls_ms[i][1]);
+    }
+    close_all();
+}

@@ -3,6 +3,7 @@
 #ifndef DLT_NAME_KIT_H
 #define DLT_NAME_KIT_H
 
+#include "connection.h"
 #include "queue_calls.h"
 #include "session.h"
 #include "zk_kit.h"
@@ -121,6 +122,11 @@ static inline void expire(struct dlt_session *session)
 
     cr_assert_neq(id, 0);
     cr_assert(dlt_zk_expire(&server, id));
+    /* The session had moved to the one who ended it: the servers may not tell the old connection.
+     */
+    zk_link_lock(inside(session)->link);
+    zk_connection_hang_up(inside(session)->link);
+    zk_link_unlock(inside(session)->link);
     for (int i = 0; i < 1500 && (session_id(session) == id || session_id(session) == 0); i++)
         dlt_sleep_ms(10);
     cr_assert_neq(session_id(session), id);

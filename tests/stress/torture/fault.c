@@ -87,12 +87,13 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
     const struct fault *fault = active->fault;
     struct crew *crew = nemesis->crew;
 
-    active->node = store_choose(nemesis->store, fault->node, fault->variant);
-
     /* Whoever holds something has more to lose. */
     if (fault->variant % 4 != 0)
         crew_await_claim(crew, fault->kind == FAULT_CLIENT_STOP ? fault->client : crew->clients,
                          CLAIM_MS);
+    active->node = fault->kind == FAULT_SERVER_STOP
+                       ? store_choose_still(nemesis->store, fault->node, fault->variant)
+                       : store_choose(nemesis->store, fault->node, fault->variant);
     switch (fault->kind) {
     case FAULT_CLIENT_STOP:
         active->effective = crew_stop(nemesis->crew, fault->client);

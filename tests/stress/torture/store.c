@@ -352,6 +352,15 @@ unsigned store_choose_used(struct store *store, unsigned node)
     return node;
 }
 
+unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant)
+{
+    const unsigned nodes = store->backend->nodes;
+
+    if (store->backend->kind != STORE_ETCD || nodes < 2)
+        return store_choose(store, node, variant);
+    return (int)node == dlt_etcd_leader(&store->etcd) ? (node + 1) % nodes : node;
+}
+
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
     if (store->backend->kind == STORE_MYSQL)

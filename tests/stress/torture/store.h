@@ -79,6 +79,9 @@ unsigned store_choose(const struct store *store, unsigned node, uint32_t variant
  * client (node == nodes: all its ways), or of any. */
 unsigned store_choose_way(struct store *store, unsigned client, unsigned node);
 unsigned store_choose_used(struct store *store, unsigned node);
+/* The same for a server that is to stand still. A leader of etcd that stood still and goes on may
+ * end leases that are kept alive (guarantees.md): another member is hit. */
+unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant);
 /* A server stands still, or is gone, or is there again. True: that is so now. */
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
