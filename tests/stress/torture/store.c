@@ -316,51 +316,6 @@ static pid_t server_pid(const struct store *store, unsigned node)
     }
 }
 
-unsigned store_choose(const struct store *store, unsigned node, uint32_t variant)
-{
-    int leading = -1;
-
-    if ((variant >> 12 & 1) == 0)
-        return node;
-    if (store->backend->kind == STORE_ETCD)
-        leading = dlt_etcd_leader(&store->etcd);
-    if (store->backend->kind == STORE_ZOOKEEPER)
-        leading = dlt_zk_leader(&store->zk);
-    return leading >= 0 ? (unsigned)leading : node;
-}
-
-unsigned store_choose_way(struct store *store, unsigned client, unsigned node)
-{
-    if (store->backend->kind != STORE_ZOOKEEPER || node == store->backend->nodes)
-        return node;
-    for (unsigned i = 0; i < store->backend->nodes; i++)
-        if (dlt_proxy_count(&store->ways[client][i], 0, "open") > 0)
-            return i;
-    return node;
-}
-
-unsigned store_choose_used(struct store *store, unsigned node)
-{
-    for (unsigned i = 0; store->backend->kind == STORE_ZOOKEEPER && i < store->backend->nodes;
-         i++) {
-        unsigned other = (node + i) % store->backend->nodes;
-
-        for (unsigned client = 0; client < store->clients; client++)
-            if (dlt_proxy_count(&store->ways[client][other], 0, "open") > 0)
-                return other;
-    }
-    return node;
-}
-
-unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant)
-{
-    const unsigned nodes = store->backend->nodes;
-
-    if (store->backend->kind != STORE_ETCD || nodes < 2)
-        return store_choose(store, node, variant);
-    return (int)node == dlt_etcd_leader(&store->etcd) ? (node + 1) % nodes : node;
-}
-
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
     if (store->backend->kind == STORE_MYSQL)
