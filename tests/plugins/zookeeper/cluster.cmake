@@ -31,6 +31,8 @@ endif()
 
 if(DLT_EVERYTHING OR DLOCK_SANITIZE)
   dlt_add_zk_bad_day(zookeeper_storm_1 COMMAND test_zk_storm 1 ${DLT_ZK_BRIEF})
+endif()
+if(DLT_EVERYTHING OR DLOCK_SANITIZE STREQUAL "address")
   dlt_add_zk_bad_day(zookeeper_process COMMAND test_zk_process ${DLT_ZK_OPENS})
 endif()
 if(DLT_EVERYTHING)

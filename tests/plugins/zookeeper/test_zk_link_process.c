@@ -121,12 +121,12 @@ static long resident_kb(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-Test(process, a_thousand_links_leave_nothing, .timeout = 120)
+Test(process, hundreds_of_links_leave_nothing, .timeout = 120)
 {
     unsigned descriptors = 0, threads = 0;
     long memory = 0;
 
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 300; i++) { /* dlock-soak opens more of them */
         rig_open(&rig);
         if (i % 10 == 0)
             make_base(&rig);
