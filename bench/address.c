@@ -9,6 +9,7 @@
 #define MYSQL_PORT      3306
 #define POSTGRESQL_PORT 5432
 #define ETCD_PORT       2379
+#define ZOOKEEPER_PORT  2181
 
 /* Copies up to length bytes and decodes percent signs. The rest that does not fit is left out. */
 static void decode(char *out, size_t size, const char *text, size_t length)
@@ -71,6 +72,8 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         {"postgres", BENCH_POSTGRESQL, 1},
         {"etcd", BENCH_ETCD, 1},
         {"etcds", BENCH_ETCD, 0},
+        {"zk", BENCH_ZOOKEEPER, 1},
+        {"zookeeper", BENCH_ZOOKEEPER, 1},
     };
     char word[32] = "";
 
@@ -78,7 +81,7 @@ static enum bench_kind kind_of(const char *scheme, size_t length, const char *qu
         if (strlen(known[i].scheme) != length || strncmp(known[i].scheme, scheme, length) != 0)
             continue;
         *plain = known[i].plain;
-        if (known[i].kind < BENCH_MYSQL || known[i].kind == BENCH_ETCD)
+        if (known[i].kind < BENCH_MYSQL || known[i].kind >= BENCH_ETCD)
             return known[i].kind;
         if (option(query, "tls", word, sizeof word))
             *plain = strcmp(word, "off") == 0;
@@ -103,6 +106,8 @@ static int port_of(enum bench_kind kind)
 {
     if (kind == BENCH_ETCD)
         return ETCD_PORT;
+    if (kind == BENCH_ZOOKEEPER)
+        return ZOOKEEPER_PORT;
     if (kind == BENCH_POSTGRESQL || kind == BENCH_POSTGRESQL_SESSION)
         return POSTGRESQL_PORT;
     return kind == BENCH_MYSQL || kind == BENCH_MYSQL_SESSION ? MYSQL_PORT : REDIS_PORT;

@@ -22,7 +22,8 @@ enum bench_kind {
     BENCH_MYSQL_SESSION, /* the same plugin by strategy=session */
     BENCH_POSTGRESQL,
     BENCH_POSTGRESQL_SESSION,
-    BENCH_ETCD
+    BENCH_ETCD,
+    BENCH_ZOOKEEPER
 };
 
 struct bench_host {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * meter.h - a server's own figures: commands executed and processor time, read over a connection of
- * the meter. A store without a server has none. PostgreSQL has none here: it counts late, and in
- * many processes.
+ * the meter. A store without a server has none. PostgreSQL, etcd and ZooKeeper have none here:
+ * PostgreSQL counts late, and in many processes.
  */
 #ifndef BENCH_METER_H
 #define BENCH_METER_H

@@ -45,6 +45,8 @@ const struct bench_rival bench_rivals[] = {
     {"tooz on PostgreSQL", BENCH_POSTGRESQL_SESSION,
      COMMAND(PYTHON, "%/tooz_lock.py", "postgresql"), BENCH_FITS_ALONE | BENCH_FITS_ONE},
     {"etcdctl lock", BENCH_ETCD, COMMAND(PYTHON, "%/etcdctl_lock.py"), ANY},
+    {"kazoo", BENCH_ZOOKEEPER, COMMAND(PYTHON, "%/kazoo_lock.py"), ANY},
+    {"Curator", BENCH_ZOOKEEPER, COMMAND("%/curator/run"), ANY},
     {"symfony/lock, flock", BENCH_SQLITE, COMMAND("php", "%/symfony.php", "flock"),
      BENCH_FITS_ALONE | BENCH_FITS_ONE},
     {"tooz, files", BENCH_SQLITE, COMMAND(PYTHON, "%/tooz_lock.py", "file"),

@@ -41,6 +41,8 @@ static const struct {
      BENCH_FITS_ALONE | ONE},
     {BENCH_ETCD, "bare Txns", &bench_work_etcd, MANY | BENCH_FITS_OPEN},
     {BENCH_ETCD, "bare queue and watch", &bench_work_etcd_queue, ONE},
+    {BENCH_ZOOKEEPER, "bare flight", &bench_work_zookeeper, MANY | BENCH_FITS_OPEN},
+    {BENCH_ZOOKEEPER, "bare nodes and watch", &bench_work_zookeeper, ONE},
 };
 
 static int same_address(const struct bench_subject *one, const struct bench_subject *other)

@@ -20,10 +20,11 @@
 #define PGROWS    (1u << BENCH_POSTGRESQL)
 #define PGSESSION (1u << BENCH_POSTGRESQL_SESSION)
 #define ETCD      (1u << BENCH_ETCD)
-#define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS | ETCD)
-#define SERVED                                                        \
-    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | PGSESSION | \
-     ETCD) /* stores of several processes */
+#define ZOOKEEPER (1u << BENCH_ZOOKEEPER)
+#define TABLES    (MEMORY | SQLITE | REDIS | ROWS | PGROWS | ETCD | ZOOKEEPER)
+#define SERVED                                                               \
+    (REDIS | REDLOCK | ROWS | SESSION | SQLITE | PGROWS | PGSESSION | ETCD | \
+     ZOOKEEPER) /* stores of several processes */
 
 /* Names of workloads. */
 #define ALONE    "1 thread"
@@ -210,6 +211,12 @@ const struct bench_target bench_targets[] = {
     MOST_OF("P15", "its hand-off p50, over a bare queue and watch", 1.3, "etcd",
             "bare queue and watch", PASSING, BENCH_P50_US),
     LEAST("P15", "8 processes, 1 ms + 1 ms: least over most", "", 0.95, "etcd", PUSHING,
+          BENCH_SHARE),
+    LEAST_OF("P16", "ZooKeeper over the bare flight, 1 thread", 0.95, "zookeeper", "bare flight",
+             ALONE, BENCH_RATE),
+    MOST_OF("P16", "its hand-off p50, over a bare queue and watch", 1.3, "zookeeper",
+            "bare nodes and watch", PASSING, BENCH_P50_US),
+    LEAST("P16", "8 processes, 1 ms + 1 ms: least over most", "", 0.95, "zookeeper", PUSHING,
           BENCH_SHARE),
     LEAST_OF("P11", "SQLite over bare SQLite, 1 thread", 0.8, "sqlite", "bare SQLite", ALONE,
              BENCH_RATE),

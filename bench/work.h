@@ -88,4 +88,9 @@ extern const struct bench_work bench_work_postgresql_grant;
 extern const struct bench_work bench_work_etcd;
 extern const struct bench_work bench_work_etcd_queue;
 
+/* Requests of libzookeeper_st over a session a worker: an ephemeral sequential node and the list of
+ * all nodes of the name in one flight, and a delete. A worker whose node is not the first one
+ * watches the one before it, and asks for the list again. */
+extern const struct bench_work bench_work_zookeeper;
+
 #endif

@@ -13,10 +13,14 @@ static const struct {
     {DLOCK_CAP_CRASH_SAFE, "crash-safe"}, {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
     {DLOCK_CAP_WATCH, "watch"},           {DLOCK_CAP_QUEUE, "queue"},
     {DLOCK_CAP_SESSION, "session"},       {DLOCK_CAP_CONCURRENT, "concurrent"},
-    {DLOCK_CAP_PRIVATE, "private"},
+    {DLOCK_CAP_PRIVATE, "private"},       {DLOCK_CAP_TETHERED, "tethered"},
 };
 
 #define WORDS_COUNT (sizeof words / sizeof words[0])
+
+#define CAP_COUNT(name, bit) +1
+_Static_assert(WORDS_COUNT == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no word");
+#undef CAP_COUNT
 
 json_t *caps_json(uint32_t caps)
 {

@@ -13,14 +13,16 @@ static void list_describe(const struct info_list *list, char out[HOLDER_SIZE])
     char held[24];
     char left[24];
     char others[32] = "";
+    const bool ends = first->remaining_ms >= 0; /* the store knows when */
 
     info_duration(held, first->held_ms);
     info_duration(left, first->remaining_ms);
     if (list->count > 1)
         (void)snprintf(others, sizeof others, " and %zu more", list->count - 1);
-    (void)snprintf(out, HOLDER_SIZE, "held by %.300s%s%s%s, %s left",
+    (void)snprintf(out, HOLDER_SIZE, "held by %.300s%s%s%s%s%s%s",
                    cli_output_printable(label, strlen(label)), others,
-                   first->held_ms >= 0 ? " for " : "", first->held_ms >= 0 ? held : "", left);
+                   first->held_ms >= 0 ? " for " : "", first->held_ms >= 0 ? held : "",
+                   ends ? ", " : "", ends ? left : "", ends ? " left" : "");
 }
 
 bool holder_describe(struct dlock_client *client, const struct cli_name *name,

@@ -35,7 +35,7 @@ FNR == 1 {
 }
 
 /^#include/ {
-    if (match($0, /["<][^">]*[">]/)) {
+    if (match($0, /"[^"]*"|<dlock\/[^>]*>/)) { # <link.h> is the system's
         from[++include_count] = FILENAME
         to[include_count] = substr($0, RSTART + 1, RLENGTH - 2)
     }
@@ -141,7 +141,7 @@ function header(file, name,   path, i) {
     gsub(/^(\.\.\/)+/, "", name)
     if ((path = found("plugins/" name)) != "" || (path = found("core/" name)) != "" || (path = found(name)) != "")
         return path
-    for (i = 1; i <= file_count; i++) # of another plugin?
+    for (i = 1; i <= file_count && file ~ /^plugins\//; i++) # of another plugin?
         if (files[i] ~ /^plugins\// && base(files[i]) == name)
             return files[i]
     return ""
@@ -211,7 +211,7 @@ function check_cycles(   i, a, b) {
 function names_its_file(name, unit,   file, first, prefix, header_of) {
     file = base(unit)
     sub(/^cmd_/, "", file) # a command of cli
-    if (match(name, "^(dl|my|pg|cli|" base(folder_of(unit)) ")_"))
+    if (match(name, "^(dl|my|pg|zk|cli|" base(folder_of(unit)) ")_"))
         prefix = substr(name, 1, RLENGTH)
     if (prefix == "" && unit ~ /^(core|lib)\//)
         return 0

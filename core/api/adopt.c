@@ -64,6 +64,10 @@ static enum dlock_status adopt_supported(const struct dlock *lock, struct dlock_
     if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
         return dl_error(err, DLOCK_UNSUPPORTED,
                         "the leases of this store live in the session that took them");
+    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED)) /* [TET-4] */
+        return dl_error(err, DLOCK_UNSUPPORTED,
+                        "the leases of this store live in the session of the client that took "
+                        "them, and end with it");
     return DLOCK_OK;
 }
 

@@ -65,7 +65,7 @@ struct dlock {
     bool downgrading;    /* the store may not know yet that the claim is shared */
     bool is_holder;      /* its name counts the handle as a holder, */
     bool is_reader;      /* and that as a reader */
-    bool must_give_back; /* the store has renewed the lease too late, after the loss */
+    bool must_give_back; /* the store may keep the lease after the loss */
     enum dlock_reason reason;
     struct dl_renewal renewal; /* its member `automatic` is constant */
     struct dl_due due;         /* when the renewer checks the handle */

@@ -166,6 +166,12 @@ bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
     return false;
 }
 
+void dl_held_run_out_locked(struct dlock *lock)
+{
+    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+        dl_renew_schedule_must_give_back_locked(lock);
+}
+
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
 {
     struct dlock_client *client = lock->client;
@@ -178,8 +184,10 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
         return;
     lock->reported = true;
     lock->reason = reason;
+    if (reason == DLOCK_REASON_EXPIRED || reason == DLOCK_REASON_MAX_HOLD)
+        dl_held_run_out_locked(lock);
     dl_events_push(&client->events, &lock->event);
-    if (client->on_lost != NULL || dl_client_has(client, DLOCK_CAP_SESSION))
+    if (client->on_lost != NULL || lock->must_give_back || dl_client_has(client, DLOCK_CAP_SESSION))
         dl_renew_schedule_wake_locked(client);
 }
 

@@ -46,6 +46,10 @@ void dl_held_idle_locked(struct dlock *lock);
 /* Ends the lease as lost, and reports the loss unless it was reported. */
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason);
 
+/* The claim has run out, and the store need not know. A lease that lives in the client's session
+ * does not end by its time: it is given back [TET-1]. */
+void dl_held_run_out_locked(struct dlock *lock);
+
 /* The notice of the loss that this node of a handle stands for. */
 struct dlock_notice dl_held_event_locked(struct dl_event_node *node);
 

@@ -41,6 +41,7 @@ void dl_release_fsm_answered(struct dl_release_fsm *release, int64_t now_ns,
         done(release, status);
         return;
     }
+    release->gone_is_ok |= release->tethered;
     if (release->session || now_ns + DL_RELEASE_PAUSE_NS >= release->deadline_ns) {
         give_up(release, status);
         return;

@@ -68,6 +68,8 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
     now_ns = dl_client_now(client);
     (void)pthread_mutex_lock(&client->mutex);
     status = dl_held_renewed_locked(lock, sent_ns, now_ns, op.status, &op.grant, &stale);
+    if (stale) /* it is given back here, and once */
+        (void)dl_renew_schedule_take_give_back_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
     if (stale) /* an unlock may wait for this call */
         dl_claim_give_back(client, lock->claim, DL_USE_HOLDER,

@@ -195,10 +195,8 @@ static void batch_apply_locked(struct dlock_client *client, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct dlock *lock = renewer->batch[i];
 
-        if (must_give_back_locked(client, i)) {
-            lock->must_give_back = true;
-            renewer->give_backs++;
-        }
+        if (must_give_back_locked(client, i))
+            dl_renew_schedule_must_give_back_locked(lock);
         dl_renew_batch_busy_end_locked(lock);
     }
 }

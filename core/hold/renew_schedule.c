@@ -96,6 +96,12 @@ void dl_renew_schedule_resume_locked(struct dlock *lock)
         dl_renew_schedule_hold_locked(lock);
 }
 
+void dl_renew_schedule_must_give_back_locked(struct dlock *lock)
+{
+    lock->client->renewer->give_backs += !lock->must_give_back;
+    lock->must_give_back = true;
+}
+
 bool dl_renew_schedule_take_give_back_locked(struct dlock *lock)
 {
     bool must = lock->must_give_back;

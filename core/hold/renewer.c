@@ -72,16 +72,32 @@ static bool lost_session_end_locked(struct dlock_client *client)
     return true;
 }
 
-/* Gives one lease back that was renewed too late, unless an unlock of its handle does so. Releases
- * the mutex meanwhile. false: there was none. */
+/* A handle whose lease has to be given back now; NULL: none. Other handles are moved to the tail,
+ * so that each is passed once although many leases end together. */
+static struct dlock *give_back_find_locked(struct dlock_client *client)
+{
+    const struct dlock *passed = NULL;
+
+    if (client->renewer->give_backs == 0)
+        return NULL;
+    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
+        if (lock->must_give_back && lock->phase == DL_PHASE_IDLE)
+            return lock;
+        if (passed == NULL)
+            passed = lock;
+        dl_handle_move_to_tail_locked(lock);
+    }
+    return NULL;
+}
+
+/* Gives one lease back that its handle has lost and the store may keep, unless an unlock of the
+ * handle does so. Releases the mutex meanwhile. false: there was none. */
 static bool one_give_back_locked(struct dlock_client *client)
 {
     struct dl_renewer *renewer = client->renewer;
-    struct dlock *lock = renewer->give_backs > 0 ? client->locks : NULL;
+    struct dlock *lock = give_back_find_locked(client);
     int64_t deadline_ns;
 
-    while (lock != NULL && !(lock->must_give_back && lock->phase == DL_PHASE_IDLE))
-        lock = lock->next;
     if (lock == NULL)
         return false;
     deadline_ns = dl_renew_batch_until_locked(client, &lock, 1, dl_client_now(client));

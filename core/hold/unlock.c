@@ -31,6 +31,7 @@ static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns
     struct dl_release_fsm release;
 
     dl_release_fsm_start(&release, deadline_ns, lock->claim->lease_session != NULL, again);
+    release.tethered = dl_client_has(lock->client, DLOCK_CAP_TETHERED);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
             release_send(lock, &release, err);
@@ -76,9 +77,18 @@ enum ending {
     ENDING_NOTHING,   /* no work: the status is known */
     ENDING_RELEASE,   /* release the lease in the store */
     ENDING_LOST,      /* none: the loss is acknowledged */
-    ENDING_GIVE_BACK, /* the same, and give back a lease that was renewed too late */
+    ENDING_GIVE_BACK, /* the same, and give back a lease that the store may keep */
     ENDING_HANDED     /* another handle has the lease; clean up its old claim */
 };
+
+/* The status of the unlock is the report, unless the loss was reported before. */
+static void loss_acknowledge_locked(struct dlock *lock)
+{
+    dl_events_remove(&lock->client->events, &lock->event);
+    if (!lock->reported)
+        dl_held_run_out_locked(lock);
+    lock->reported = true;
+}
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
  * time after the waits. */
@@ -115,10 +125,8 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
     if (dl_handoff_locked(lock, *now_ns))
         return ENDING_HANDED;
     dl_held_end_locked(lock);
-    if (state == DLOCK_STATE_LOST) {
-        dl_events_remove(&client->events, &lock->event);
-        lock->reported = true;
-    }
+    if (state == DLOCK_STATE_LOST)
+        loss_acknowledge_locked(lock);
     await_renewer_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
     if (dl_renew_schedule_take_give_back_locked(lock))
         return ENDING_GIVE_BACK;

@@ -182,6 +182,16 @@ static const struct {
     {DLOCK_CAP_FENCE_DURABLE, DLOCK_CAP_FENCE, "FENCE_DURABLE", "FENCE"},
 };
 
+/* A lease lives in one place [SES-1] [TET-1]. */
+static enum dlock_status caps_exclude(const struct check *check, uint32_t caps)
+{
+    uint32_t both = DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED;
+
+    if ((caps & both) == both)
+        return refuse(check, "capability TETHERED: expected no SESSION with it, got both");
+    return DLOCK_OK;
+}
+
 static enum dlock_status caps_imply(const struct check *check, uint32_t caps)
 {
     for (size_t i = 0; i < sizeof implications / sizeof implications[0]; i++)
@@ -228,6 +238,8 @@ enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char
         status = caps_pair(&check, &copy);
     if (status == DLOCK_OK)
         status = caps_imply(&check, copy.caps);
+    if (status == DLOCK_OK)
+        status = caps_exclude(&check, copy.caps);
     if (status == DLOCK_OK)
         *out = copy;
     return status;

@@ -48,6 +48,8 @@ static const struct {
     {"postgres", "postgresql"},
     {"etcd", "etcd"},
     {"etcds", "etcd"},
+    {"zk", "zookeeper"},
+    {"zookeeper", "zookeeper"},
 };
 
 static void mutex_make(void)

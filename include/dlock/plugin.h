@@ -240,9 +240,9 @@ struct dlock_backend_ops {
      *         its store (a file, tables) has a bool option `create`, on by default. With
      *         create=off nothing is made, and a store that is not there is NO_STORE. Core sets it
      *         for callers that only inspect.
-     * [OPN-5] NATIVE_WAIT, WATCH, QUEUE, SESSION and CONCURRENT follow from the target alone, and
-     *         are the same in all its sessions (CONCURRENT: as in the descriptor). The other bits
-     *         may depend on the server.
+     * [OPN-5] NATIVE_WAIT, WATCH, QUEUE, SESSION, TETHERED and CONCURRENT follow from the target
+     *         alone, and are the same in all its sessions (CONCURRENT: as in the descriptor). The
+     *         other bits may depend on the server.
      * [OPN-6] Of several servers, fewer reachable than needed: NO_QUORUM. A minority may be
      *         missing.
      */
@@ -431,6 +431,18 @@ struct dlock_plugin {
  * [SES-2] With DLOCK_CAP_SESSION closing self is the clean-up. UNKNOWN from trylock or lock ends
  *         the attempt, and the next one has a new token: there is no unlock for it. UNKNOWN from
  *         unlock is not repeated.
+ */
+
+/*
+ * [TET-1] With DLOCK_CAP_TETHERED a lease lives in the client's session with the store. The plugin
+ *         keeps that session alive, so that no lease ends by its time alone while the process runs.
+ *         Core calls unlock when a lease has run out (it was not renewed, or reached max_hold),
+ *         even if the application has not acknowledged the loss yet. Not with SESSION.
+ * [TET-2] lease_ms is what the store keeps of the lease if the client says nothing from now on.
+ * [TET-3] What a failed unlock or dequeue may have left in the session, the plugin removes when the
+ *         store answers again, without a call of core. A repeated unlock then says LOST, and core
+ *         takes that for OK.
+ * [TET-4] No client can adopt a lease of another one's session: core answers UNSUPPORTED.
  */
 
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */

@@ -84,18 +84,19 @@ enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
  * a subset: `open` and `probe` say it, and dlock_client_caps returns it. DLOCK_CAP_ALL has all bits
  * that this header knows.
  */
-#define DLOCK_CAP_MAP(X)                                                           \
-    X(RWLOCK, 0)        /* DLOCK_SHARED works */                                   \
-    X(DOWNGRADE, 1)     /* exclusive to shared without a gap */                    \
-    X(FENCE, 2)         /* grants carry fencing tokens, contract C6 */             \
-    X(FENCE_DURABLE, 3) /* ... that rise across any crash of the store's host */   \
-    X(CRASH_SAFE, 4)    /* a lease outlives a crash of the store's process */      \
-    X(NATIVE_WAIT, 5)   /* the server blocks for us: slots `lock` + `interrupt` */ \
-    X(WATCH, 6)         /* notification: slots `watch` + `interrupt` */            \
-    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `dequeue` */          \
-    X(SESSION, 8)       /* the lease lives in the session that took it */          \
-    X(CONCURRENT, 9)    /* one session serves any number of threads at once */     \
-    X(PRIVATE, 10)      /* the store is inside this process and reaches no other */
+#define DLOCK_CAP_MAP(X)                                                            \
+    X(RWLOCK, 0)        /* DLOCK_SHARED works */                                    \
+    X(DOWNGRADE, 1)     /* exclusive to shared without a gap */                     \
+    X(FENCE, 2)         /* grants carry fencing tokens, contract C6 */              \
+    X(FENCE_DURABLE, 3) /* ... that rise across any crash of the store's host */    \
+    X(CRASH_SAFE, 4)    /* a lease outlives a crash of the store's process */       \
+    X(NATIVE_WAIT, 5)   /* the server blocks for us: slots `lock` + `interrupt` */  \
+    X(WATCH, 6)         /* notification: slots `watch` + `interrupt` */             \
+    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `dequeue` */           \
+    X(SESSION, 8)       /* the lease lives in the session that took it */           \
+    X(CONCURRENT, 9)    /* one session serves any number of threads at once */      \
+    X(PRIVATE, 10)      /* the store is inside this process and reaches no other */ \
+    X(TETHERED, 11)     /* leases live in the client's session, which the plugin keeps alive */
 
 #define DLOCK_CAP_ENUM(name, bit) DLOCK_CAP_##name = 1u << (bit),
 #define DLOCK_CAP_OR(name, bit)   | (1u << (bit))
@@ -123,7 +124,7 @@ struct dlock_holder {
     uint32_t waiters;     /* queued in the store; UINT32_MAX: not known */
     uint64_t fence;       /* the first number of the grant; 0: none */
     uint32_t fence_room;  /* so many more belong to it: the present thread's may be one of them */
-    int64_t remaining_ms; /* of the lease, on the store's clock */
+    int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
     /* "host:pid" or "host:pid:label"; "": unknown. For people; it proves nothing. A lease that

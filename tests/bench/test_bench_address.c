@@ -31,6 +31,10 @@ Test(address, of_servers)
     cr_assert(a.kind == BENCH_POSTGRESQL_SESSION && a.host[0].port == 5433);
     parse("etcd://h1,h2:2/prefix");
     cr_assert(a.kind == BENCH_ETCD && a.plain && a.hosts == 2 && a.host[0].port == 2379);
+    parse("zk://h1:1,h2/locks?recipe=kazoo");
+    cr_assert(a.kind == BENCH_ZOOKEEPER && a.plain && a.hosts == 2 && a.host[1].port == 2181);
+    parse("zookeeper://h");
+    cr_assert(a.kind == BENCH_ZOOKEEPER && a.hosts == 1);
     parse("redlock://h1,h2:2,[::1]:3?restart_guard=0");
     cr_assert(a.kind == BENCH_REDLOCK && a.nodes == 3 && a.host[0].port == 6379);
     cr_assert(a.host[1].port == 2 && a.host[2].port == 3);

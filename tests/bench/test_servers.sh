@@ -1,6 +1,6 @@
 #!/bin/bash
 # Does dlock-bench measure stores with servers side by side, with their limits and what servers say of
-# themselves? Beside a MariaDB, a PostgreSQL and an etcd; starts a Redis.
+# themselves? Beside a MariaDB, a PostgreSQL, an etcd and a ZooKeeper; starts a Redis.
 #
 #     test_servers.sh WITH_SERVER PROGRAM
 set -u
@@ -23,7 +23,7 @@ run() {
         --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
         --uri "pg=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks" \
         --uri "pgs=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?strategy=session&table_prefix=s_" \
-        --uri "etcd=etcd://127.0.0.1:$DLT_ETCD_PORT" \
+        --uri "etcd=etcd://127.0.0.1:$DLT_ETCD_PORT" --uri "zookeeper=zk://127.0.0.1:$DLT_ZK_PORTS" \
         --limits --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \
         --workload waiters --workload leases
@@ -31,10 +31,10 @@ run() {
 
 check "it runs" run
 check "every case ran" says 'all(.cases[]; .rounds == 1)'
-check "limits of all seven, and ratios to them" says \
+check "limits of all eight, and ratios to them" says \
     'all(.cases[] | select(.workload == "alone" and .role == "dlock"); .rate_over_limit.median > 0)'
-check "commands and processor time of servers, but PostgreSQL and etcd" says \
-    'all(.cases[] | select(.workload == "alone" and (.subject | test("pg|plpgsql|prepared|advisory|etcd|Txns") | not));
+check "commands and processor time of servers, but PostgreSQL, etcd and ZooKeeper" says \
+    'all(.cases[] | select(.workload == "alone" and (.subject | test("pg|plpgsql|prepared|advisory|etcd|Txns|zookeeper|flight") | not));
         .commands.median >= 2 and .server_cpu_us.median > 0)'
 check "two calls of scripts are a pair on Redis" says \
     '.cases[] | select(.workload == "alone" and .subject == "redis") |

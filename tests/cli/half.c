@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plugin whose list breaks off after two names, as that of a store with too many of them, and
- * whose locks are given to everybody, without fencing tokens. A store with a path does not exist
- * until it is made. Leases are whole seconds, from two to sixty.
+ * whose locks are given to everybody, without fencing tokens; only the name "held" is somebody's,
+ * and nobody knows for how long. A store with a path does not exist until it is made. Leases are
+ * whole seconds, from two to sixty.
  */
 #include <dlock/plugin.h>
+#include <string.h>
 
 static enum dlock_status half_open(void *self, const struct dlock_host *host,
                                    const struct dlock_target *target, int64_t deadline_ns,
@@ -32,6 +34,27 @@ static enum dlock_status half_trylock(void *self, const struct dlock_request *re
 {
     (void)self, (void)err;
     grant->lease_ms = req->ttl_ms;
+    return req->name_len == 4 && memcmp(req->name, "held", 4) == 0 ? DLOCK_BUSY : DLOCK_OK;
+}
+
+static enum dlock_status half_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err)
+{
+    const struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = name,
+        .name_len = name_len,
+        .waiters = UINT32_MAX,
+        .remaining_ms = -1,
+        .held_ms = -1,
+        .owner = "x",
+        .label = "somebody",
+    };
+
+    (void)self, (void)deadline_ns, (void)err;
+    if (name_len == 4 && memcmp(name, "held", 4) == 0)
+        (void)fn(arg, &info);
     return DLOCK_OK;
 }
 
@@ -92,6 +115,7 @@ static const struct dlock_backend_ops half_ops = {
     .trylock = half_trylock,
     .renew = half_renew,
     .unlock = half_unlock,
+    .inspect = half_inspect,
     .list = half_list,
 };
 

@@ -174,6 +174,16 @@ list_that_ends_early() {
     exits 69 "$dlock" -u half: list >/dev/null
 }
 
+# Some stores cannot know how long the holder's session lasts.
+holder_for_a_time_that_is_not_known() {
+    export DLOCK_PLUGIN_PATH=$CLI_HALF
+    exits 75 "$dlock" -u half: run --nowait held -- touch ran
+    one_line 'held: held by somebody$'
+    exits 0 "$dlock" -u half: inspect held
+    grep -qE '^remaining +-$' out || { cat out; return 1; }
+    exits 1 "$dlock" -u half: inspect free
+}
+
 break_by_owner() {
     local pid owner
     "$dlock" run --ttl 3s x -- sleep 30 2>loss &
@@ -413,6 +423,7 @@ shows "inspect, list, doctor and break make no store, and exit 66" looking_never
 shows "inspect: 1 when free, 0 when held, with all that is known" inspect_free_and_held
 shows "list: sorted, by prefix, in text and JSON" list_with_prefix
 shows "list: what was seen before the store failed, and what to do" list_that_ends_early
+shows "a holder of whom nobody knows how long it holds" holder_for_a_time_that_is_not_known
 shows "break: by owner, without a terminal only with --yes, 1 when there is nothing" break_by_owner
 shows "backends: what loads, what does not and why" backends_good_and_bad
 shows "doctor: what is in force, what was found and what to do (C16)" doctor

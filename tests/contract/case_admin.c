@@ -67,6 +67,7 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
     struct dlock *lock = dlt_lock_with(run, client, "x", &options);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder = dlt_inspect(other, &name);
+    int64_t ttl_ms = dlt_ttl(client, options.ttl_ms);
 
     DLT_CHECK(holder.count == 0, "inspect shows %u holders of a free name, want 0", holder.count);
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -81,9 +82,11 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
               (int)holder.info.mode);
     DLT_CHECK(holder.info.fence == dlock_fence(lock), "fence %" PRIu64 ", the holder has %" PRIu64,
               holder.info.fence, dlock_fence(lock));
-    DLT_CHECK(holder.info.remaining_ms > (dlt_session_lives(client) ? 0 : 10000) &&
-                  holder.info.remaining_ms <= 20001,
-              "inspect shows %" PRId64 " ms left of a lease of 20000", holder.info.remaining_ms);
+    DLT_CHECK((holder.info.remaining_ms > (dlt_ends_with_claim(client) ? 0 : ttl_ms / 2) &&
+               holder.info.remaining_ms <= ttl_ms + 1) ||
+                  (dlt_is_tethered(client) && holder.info.remaining_ms == -1),
+              "inspect shows %" PRId64 " ms left of a lease of %" PRId64, holder.info.remaining_ms,
+              ttl_ms);
     DLT_CHECK(holder.info.held_ms == -1 ||
                   (holder.info.held_ms >= 299 && holder.info.held_ms < 10000),
               "inspect shows it held for %" PRId64 " ms, want about 300, or -1 for not known",

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A client of a store whose leases do not live in the session that took them. */
+/* A client of a store whose leases do not live in sessions. */
 static struct dlock_client *adopting_client(const struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
 
-    if (dlt_session_lives(client))
+    if (dlt_ends_with_claim(client))
         dlt_skip("leases live in sessions");
     if (!dlt_can_inspect(client))
         dlt_skip("this store cannot inspect");
@@ -196,7 +196,7 @@ void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
     struct dlock *holder = NULL, *heir = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
-    if (!dlt_session_lives(client) && dlt_can_inspect(client)) {
+    if (!dlt_ends_with_claim(client) && dlt_can_inspect(client)) {
         refusals(run, client);
     } else {
         holder = dlt_lock(run, client, "x", 0);

@@ -14,8 +14,8 @@ struct lease {
     struct dlock *lock, *next; /* of two clients; the second asks all the time */
     int64_t ttl_ms;
     int64_t start_ns;
-    int in_session;
-    int renewed; /* once, at half its time */
+    int with_claim; /* it ends with the claim */
+    int renewed;    /* once, at half its time */
     int64_t earliest_ns, latest_ns;
     int judged;
 };
@@ -23,24 +23,24 @@ struct lease {
 /*
  * The last call, which has just returned, made the lease or extended it. What the handle says is
  * counted from the sending, and less by the drift: 1 % and 2 ms, of which the 2 ms are left to
- * stores that count in milliseconds. A lease in a session ends with the claim.
+ * stores that count in milliseconds. A lease that lives in a session ends with the claim.
  */
 static void bounds_set(struct lease *lease)
 {
     int64_t now_ns = dlt_now_ns();
     int64_t left_ms = dlock_remaining_ms(lease->lock);
-    int64_t drift_ns = lease->in_session ? 0 : left_ms * DLT_NS_PER_MS / 100;
+    int64_t drift_ns = lease->with_claim ? 0 : left_ms * DLT_NS_PER_MS / 100;
 
     lease->earliest_ns = now_ns + left_ms * DLT_NS_PER_MS + drift_ns;
     lease->latest_ns = now_ns + lease->ttl_ms * DLT_NS_PER_MS;
 }
 
-/* What the store, and for a session the thread that closes it, may be late. */
+/* What the store, and for a session the thread that ends the lease, may be late. */
 static int64_t late_ms(const struct lease *lease)
 {
     int64_t ms = lease->ttl_ms / 20 > LATE_MS ? lease->ttl_ms / 20 : LATE_MS;
 
-    return ms + lease->run->grid_ms + (lease->in_session ? 1000 + lease->run->slack_ms : 0);
+    return ms + lease->run->grid_ms + (lease->with_claim ? 1000 + lease->run->slack_ms : 0);
 }
 
 static void renew_at_half_time(struct lease *lease)
@@ -99,8 +99,8 @@ void dlt_case_lease_ends_on_time(struct dlt_run *run)
     int64_t start_ns = dlt_now_ns() + 100 * DLT_NS_PER_MS;
     struct lease leases[LEASES];
     pthread_t threads[LEASES];
-    /* A lease in a session is ended by its client, and takes a session of the server. */
-    int in_session = dlt_session_lives(one), count = in_session ? TTLS : LEASES, judged = 0;
+    /* Where it has a session of its own, it takes one of the server's. */
+    int count = dlt_session_lives(one) ? TTLS : LEASES, judged = 0;
 
     for (int i = 0; i < count; i++) {
         int64_t ttl_ms = dlt_ttl(one, ttls_ms[i % TTLS]);
@@ -112,7 +112,7 @@ void dlt_case_lease_ends_on_time(struct dlt_run *run)
                                    .next = dlt_lease(run, two, suffix, 30000),
                                    .ttl_ms = ttl_ms,
                                    .start_ns = start_ns + i * 1000 * DLT_NS_PER_MS / count,
-                                   .in_session = in_session,
+                                   .with_claim = dlt_ends_with_claim(one),
                                    .renewed = i % 3 == 0};
         threads[i] = dlt_thread(lease_main, &leases[i]);
     }

@@ -215,7 +215,7 @@ void dlt_case_handoff_between_ttls(struct dlt_run *run)
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms <= brief_ms,
               "inspect shows more time than the ttl of the handle");
     hand_on(brief, first);
-    DLT_OK(dlock_renew(first, 600000, &dlt_err));
+    DLT_OK(dlock_renew(first, dlt_ttl_asked(client, 600000), &dlt_err));
     hand_on(first, same);
     DLT_CHECK(dlock_remaining_ms(same) <= same_ms,
               "%" PRId64 " ms are left of a handle with ttl %" PRId64, dlock_remaining_ms(same),

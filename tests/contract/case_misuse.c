@@ -99,10 +99,10 @@ static void longest_taken(const struct dlt_run *run, struct dlock_client *client
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
-        DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms - ttl_ms / 50,
+        DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms - ttl_ms / 50 - run->slack_ms,
                   "%" PRId64 " ms are left of a ttl of %" PRId64 " ms", dlock_remaining_ms(lock),
                   ttl_ms);
-        DLT_CHECK(!dlt_can_inspect(client) ||
+        DLT_CHECK(dlt_is_tethered(client) || !dlt_can_inspect(client) ||
                       dlt_inspect(client, &name).info.remaining_ms > ttl_ms - spare_ms,
                   "inspect shows less than a ttl of %" PRId64 " ms", ttl_ms);
     }
@@ -162,7 +162,8 @@ static void ttl_taken(const struct dlt_run *run, struct dlock_client *client, in
               "the client makes %" PRId64 " ms of %" PRId64 ", and another ttl of that", ttl_ms,
               asked_ms);
     DLT_TAKE(lock);
-    if (!dlt_session_lives(client) && dlt_can_inspect(client)) /* a session has an end of its own */
+    if (!dlt_ends_with_claim(client) &&
+        dlt_can_inspect(client)) /* a session has an end of its own */
         shown_ms = dlt_inspect(client, &name).info.remaining_ms;
     DLT_CHECK(dlock_remaining_ms(lock) <= ttl_ms - ttl_ms / 100 - 2,
               "%" PRId64 " ms are left of a ttl of %" PRId64 " that became %" PRId64,

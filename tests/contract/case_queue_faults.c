@@ -11,10 +11,13 @@
 #define SOON_MS  6000
 
 /* What a waiter who is gone may cost the others: his place, or the lease that was granted to it,
- * and one look of the next one. */
-static double delay_most(const struct dlt_run *run, int64_t lease_ms)
+ * and one look of the next one. Where both live in the session of his client: as long as that. */
+static double delay_most(const struct dlt_run *run, struct dlock_client *client,
+                         const struct dlt_text *lease, int64_t lease_ms)
 {
-    return (double)lease_ms * 4 / 3 + 2000 + (double)run->slack_ms;
+    int64_t place_ms = dlt_waiter_lease_ms(lease, lease_ms);
+
+    return (double)dlt_death_ms(run, client, place_ms * 4 / 3) + 2000 + (double)run->slack_ms;
 }
 
 #define LINE    20
@@ -68,8 +71,8 @@ static int64_t grantee_kill(struct dlt_child *parties, const struct dlt_run *run
 void dlt_case_queue_with_the_dead(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 2000);
-    double most = delay_most(run, dlt_waiter_lease_ms(&lease, 2000));
     struct dlock_client *client = dlt_client(run, NULL);
+    double most = delay_most(run, client, &lease, 2000);
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[LINE];
@@ -105,8 +108,8 @@ void dlt_case_queue_with_the_dead(struct dlt_run *run)
 void dlt_case_queue_with_the_stopped(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 2000);
-    double most = delay_most(run, dlt_waiter_lease_ms(&lease, 2000));
     struct dlock_client *client = dlt_client(run, NULL);
+    double most = delay_most(run, client, &lease, 2000);
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[2];
@@ -274,11 +277,12 @@ void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run)
 {
     const int64_t lease_ms = 2000;
     struct dlt_text lease = dlt_waiter_lease(run, lease_ms);
-    double most_ms = delay_most(run, dlt_waiter_lease_ms(&lease, lease_ms));
     struct bench bench;
+    double most_ms = 0;
     int slow = 0;
 
     bench_open(&bench, run, lease_ms);
+    most_ms = delay_most(run, bench.client, &lease, lease_ms);
     for (int i = 0; i < TIMED_ROUNDS; i++) {
         enum dlock_status status = DLOCK_INTERNAL;
         int64_t start_ns = 0;
@@ -346,7 +350,8 @@ void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run)
     struct dlock_client *watcher = dlt_client(run, NULL), *clients[FIFTY];
     struct dlt_name name = dlt_name(run, "x");
     struct mortal mortal;
-    int64_t dead_ns = 0, most_ms = dlt_ttl(watcher, MORTAL_TTL) + SOON_MS;
+    int64_t dead_ns = 0,
+            most_ms = dlt_death_ms(run, watcher, dlt_ttl(watcher, MORTAL_TTL)) + SOON_MS;
 
     mortal_start(&mortal, run);
     for (uint32_t i = 0; i < FIFTY; i++) {

@@ -134,6 +134,11 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
+    if (dlt_ttl_asked(client, 20000) == 0) {
+        DLT_STATUS(dlock_renew(lock, 20000, &dlt_err), DLOCK_CONFIG);
+        DLT_STATE(lock, DLOCK_STATE_HELD, "a refused renewal ended it");
+        dlt_skip("this store gives no ttl of 20 s");
+    }
     DLT_OK(dlock_renew(lock, 20000, &dlt_err));
     if (dlt_session_lives(client))
         dlt_skip("a claim lasts from ping to ping, whatever the ttl");
@@ -142,7 +147,8 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
     DLT_OK(dlock_renew(lock, 100, &dlt_err));
     DLT_CHECK(dlock_remaining_ms(lock) > 10000, "a renewal shortened it to %" PRId64 " ms",
               dlock_remaining_ms(lock));
-    DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect(client, &name).info.remaining_ms > 10000,
+    DLT_CHECK(dlt_is_tethered(client) || !dlt_can_inspect(client) ||
+                  dlt_inspect(client, &name).info.remaining_ms > 10000,
               "inspect shows 10 s or less after a renewal to 20 s and one to 100 ms");
     DLT_STATUS(dlock_renew(lock, 49, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_renew(lock, -1, &dlt_err), DLOCK_INVALID);
@@ -159,11 +165,12 @@ void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
     struct dlock *lock = dlt_lock(run, client, "x", 600), *next = dlt_lease(run, other, "x", 300);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
+    int64_t ttl_ms = dlt_ttl(client, 600);
 
     for (int i = 0; i < 200; i++) {
         DLT_TAKE(lock);
-        if (i % 20 == 0)
-            dlt_sleep_ms(dlt_ttl(client, 600) / 3);
+        if (i % (ttl_ms < 1000 ? 20 : 50) == 0)
+            dlt_sleep_ms(ttl_ms / 3);
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
     DLT_TAKE(next);

@@ -83,12 +83,13 @@ void dlt_case_shared_by_many(struct dlt_run *run)
         dlock_client_close(clients[i]);
 }
 
-static void holders_await(struct dlock_client *client, const struct dlt_name *name, unsigned count)
+static void holders_await(struct dlock_client *client, const struct dlt_name *name, unsigned count,
+                          int64_t most_ms)
 {
     int64_t start_ns = dlt_now_ns();
     unsigned seen = dlt_inspect(client, name).count;
 
-    while (seen > count && dlt_ms_since(start_ns) < 6000) {
+    while (seen > count && dlt_ms_since(start_ns) < (double)most_ms) {
         dlt_sleep_ms(5);
         seen = dlt_inspect(client, name).count;
     }
@@ -109,7 +110,7 @@ void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));
     DLT_CHECK(dlt_event_await(one, &event, dlt_ttl(one, 800) + 4200) && event.lock == brief,
               "no loss event came for the reader whose lease ran out");
-    holders_await(one, &name, 1);
+    holders_await(one, &name, 1, 6000);
     DLT_OK(dlock_renew(lasting, 0, &dlt_err));
     DLT_STATE(lasting, DLOCK_STATE_HELD, "the reader that is renewed");
     DLT_STATUS(dlock_trylock(writer, &dlt_err), DLOCK_BUSY);
@@ -140,7 +141,7 @@ void dlt_case_shared_with_the_dead(struct dlt_run *run)
     DLT_OK(dlock_renew(reader, 0, &dlt_err));                 /* for itself alone */
     if ((dlock_client_caps(client) & DLOCK_CAP_SESSION) == 0) /* there it ends with the process */
         count_holders(client, &name, 2);
-    holders_await(client, &name, 1);
+    holders_await(client, &name, 1, dlt_death_ms(run, client, 4500) + 1500 + run->slack_ms);
     DLT_OK(dlock_renew(reader, 0, &dlt_err));
     DLT_CHECK(!writer.done, "the writer was told %s beside a reader",
               dlock_status_name((int)writer.status));

@@ -12,6 +12,7 @@ void dlt_case_state_walk(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 5000);
+    int64_t ttl_ms = dlt_ttl(client, 5000);
     uint64_t fence = 0;
 
     DLT_STATE(lock, DLOCK_STATE_FREE, "a new handle");
@@ -19,9 +20,9 @@ void dlt_case_state_walk(struct dlt_run *run)
               "a new handle has time left or a fence, want 0");
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_STATE(lock, DLOCK_STATE_HELD, "after OK");
-    DLT_CHECK(dlock_remaining_ms(lock) > 3000,
-              "%" PRId64 " ms are left of 5000 right after OK, want more than 3000",
-              dlock_remaining_ms(lock));
+    DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms * 3 / 5,
+              "%" PRId64 " ms are left of %" PRId64 " right after OK, want more than %" PRId64,
+              dlock_remaining_ms(lock), ttl_ms, ttl_ms * 3 / 5);
     fence = dlock_fence(lock);
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE && dlock_remaining_ms(lock) == 0,

@@ -281,7 +281,7 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, lease.text);
     struct dlock *holder = dlt_lock(run, client, "y", 0), *next = dlt_lock(run, other, "x", 0);
     struct dlt_child child;
-    int64_t start_ns = 0;
+    int64_t start_ns = 0, most_ms = dlt_death_ms(run, client, 2000) + 8000;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
     dlt_child_start(&child, run, lease.text);
@@ -301,8 +301,8 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
     DLT_CHECK(dlt_ms_since(start_ns) < SOON_MS, "exit took %.0f ms, want 6000 at most",
               dlt_ms_since(start_ns));
     DLT_OK(dlock_unlock(holder, &dlt_err));
-    DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
-    DLT_OK(dlock_timedlock(holder, 10000, &dlt_err));
+    DLT_OK(dlock_timedlock(next, most_ms, &dlt_err));
+    DLT_OK(dlock_timedlock(holder, most_ms, &dlt_err));
     dlock_free(holder);
     dlock_free(next);
     dlock_client_close(client);

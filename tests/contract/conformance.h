@@ -203,6 +203,10 @@ void dlt_case_teardown_at_the_handoff(struct dlt_run *run);
 void dlt_case_teardown_by_exit(struct dlt_run *run);
 void dlt_case_teardown_in_a_forked_child(struct dlt_run *run);
 
+/* case_tethered.c */
+void dlt_case_tethered_ends_with_the_claim(struct dlt_run *run);
+void dlt_case_tethered_ends_at_max_hold(struct dlt_run *run);
+
 /* case_time.c */
 void dlt_case_time_of_a_wait(struct dlt_run *run);
 void dlt_case_time_of_the_options(struct dlt_run *run);

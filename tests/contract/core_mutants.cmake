@@ -1,7 +1,13 @@
 # The same for core: dlock-conformance, linked with core as it is but for one file.
 #
-# dlt_add_core_mutant(<name> <file> <case> <original> <mutated>)
+# dlt_add_core_mutant(<name> <file> <case> <original> <mutated> [<plugin-dir> <uri>])
 function(dlt_add_core_mutant name file case original mutated)
+  set(plugin_dir ${PROJECT_BINARY_DIR}/plugins)
+  set(uri memory://mutant)
+  if(ARGC GREATER 5)
+    set(plugin_dir ${ARGV5})
+    set(uri ${ARGV6})
+  endif()
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
   dlt_mutate(copy ${name} core/${file} "${original}" "${mutated}")
   add_executable(mutant_${name} program.c ${copy}) # before the library's, which is left out
@@ -12,8 +18,7 @@ function(dlt_add_core_mutant name file case original mutated)
   set_target_properties(mutant_${name} PROPERTIES
     EXPORT_COMPILE_COMMANDS OFF # not to be linted
     RUNTIME_OUTPUT_DIRECTORY ${out})
-  dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${PROJECT_BINARY_DIR}/plugins ${case}
-    memory://mutant)
+  dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${plugin_dir} ${case} ${uri})
 endfunction()
 
 dlt_add_core_mutant(lets_threads_jump_the_line client/local_queue.c local_line_is_fifo
@@ -71,3 +76,13 @@ dlt_add_core_mutant(ends_in_a_callback api/handle_free.c teardown_in_a_callback
   "self = dl_renewer_is_self_locked(client);" "self = false;")
 dlt_add_core_mutant(ends_beneath_a_callback api/handle_free.c teardown_awaits_a_callback
   "lock->in_callback ||" "")
+if(TARGET dlt_tethered)
+  foreach(case tethered_ends_with_the_claim tethered_ends_at_max_hold)
+    dlt_add_core_mutant(keeps_what_ran_out_${case} hold/held.c ${case}
+      "dl_client_has(lock->client, DLOCK_CAP_TETHERED)" "lock->depth > 1000"
+      $<TARGET_FILE_DIR:dlt_tethered> tethered://mutant)
+  endforeach()
+  dlt_add_core_mutant(adopts_from_a_session api/adopt.c adopt_or_a_refusal
+    "dl_client_has(lock->client, DLOCK_CAP_TETHERED)" "lock->depth > 1000"
+    $<TARGET_FILE_DIR:dlt_tethered> tethered://mutant)
+endif()

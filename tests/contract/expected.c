@@ -20,6 +20,10 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
 
+#define ZOOKEEPER_CAPS                                                                     \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | \
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_TETHERED)
+
 #define REDLOCK_CAPS (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH)
 
 static const struct {
@@ -66,6 +70,10 @@ static const struct {
     {"postgres", NULL, 0, POSTGRESQL_ROWS},
     {"etcd", NULL, 0, ETCD_CAPS},
     {"etcds", NULL, 0, ETCD_CAPS},
+    {"zookeeper", "recipe=curator", 0, ZOOKEEPER_CAPS & ~(uint32_t)DLOCK_CAP_RWLOCK},
+    {"zk", "recipe=curator", 0, ZOOKEEPER_CAPS & ~(uint32_t)DLOCK_CAP_RWLOCK},
+    {"zookeeper", NULL, 0, ZOOKEEPER_CAPS},
+    {"zk", NULL, 0, ZOOKEEPER_CAPS},
 };
 
 static const struct {
@@ -77,10 +85,14 @@ static const struct {
     {"CRASH_SAFE", DLOCK_CAP_CRASH_SAFE}, {"NATIVE_WAIT", DLOCK_CAP_NATIVE_WAIT},
     {"WATCH", DLOCK_CAP_WATCH},           {"QUEUE", DLOCK_CAP_QUEUE},
     {"SESSION", DLOCK_CAP_SESSION},       {"CONCURRENT", DLOCK_CAP_CONCURRENT},
-    {"PRIVATE", DLOCK_CAP_PRIVATE},
+    {"PRIVATE", DLOCK_CAP_PRIVATE},       {"TETHERED", DLOCK_CAP_TETHERED},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+#define CAP_COUNT(name, bit) +1
+_Static_assert(COUNT(names) == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no name");
+#undef CAP_COUNT
 
 static int query_has(const char *uri, const char *option)
 {

@@ -114,12 +114,17 @@ struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
     return client;
 }
 
+int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms)
+{
+    return dlock_client_ttl_ms(client, ttl_ms) == 0 ? 0 : ttl_ms;
+}
+
 int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms)
 {
-    int64_t given_ms = dlock_client_ttl_ms(client, ttl_ms);
+    int64_t given_ms = dlock_client_ttl_ms(client, dlt_ttl_asked(client, ttl_ms));
 
-    DLT_CHECK(given_ms >= ttl_ms, "dlock_client_ttl_ms(client, %lld) is %lld", (long long)ttl_ms,
-              (long long)given_ms);
+    DLT_CHECK(given_ms >= dlt_ttl_asked(client, ttl_ms) && given_ms > 0,
+              "dlock_client_ttl_ms(client, %lld) is %lld", (long long)ttl_ms, (long long)given_ms);
     return given_ms;
 }
 
@@ -135,10 +140,12 @@ struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix)
 struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
                             const char *suffix, const struct dlock_options *options)
 {
+    struct dlock_options given = *options;
     struct dlt_name name = dlt_name(run, suffix);
     struct dlock *lock = NULL;
 
-    DLT_OK(dlock_new(client, name.text, name.len, options, &lock, &dlt_err));
+    given.ttl_ms = dlt_ttl_asked(client, options->ttl_ms);
+    DLT_OK(dlock_new(client, name.text, name.len, &given, &lock, &dlt_err));
     return lock;
 }
 
@@ -255,13 +262,32 @@ int dlt_session_lives(struct dlock_client *client)
     return (dlock_client_caps(client) & DLOCK_CAP_SESSION) != 0;
 }
 
+int dlt_is_tethered(struct dlock_client *client)
+{
+    return (dlock_client_caps(client) & DLOCK_CAP_TETHERED) != 0;
+}
+
+int dlt_ends_with_claim(struct dlock_client *client)
+{
+    return dlt_session_lives(client) || dlt_is_tethered(client);
+}
+
+int64_t dlt_death_ms(const struct dlt_run *run, struct dlock_client *client, int64_t other_ms)
+{
+    int64_t ttl_ms = dlt_ttl(client, 0);
+
+    if (!dlt_is_tethered(client))
+        return other_ms;
+    return ttl_ms + (ttl_ms / 20 > 1000 ? ttl_ms / 20 : 1000) + run->grid_ms;
+}
+
 struct dlt_holder dlt_inspect_expired(const struct dlt_run *run, struct dlock_client *client,
                                       const struct dlt_name *name)
 {
     int64_t late_ms = run->grid_ms > 0 ? run->grid_ms + run->slack_ms : 0, start_ns = dlt_now_ns();
     struct dlt_holder holder = dlt_inspect(client, name);
 
-    if (dlt_session_lives(client))
+    if (dlt_ends_with_claim(client))
         late_ms = 5000;
     while (holder.count > 0 && dlt_ms_since(start_ns) < (double)late_ms) {
         dlt_sleep_ms(10);

@@ -78,9 +78,13 @@ void dlt_run_init(struct dlt_run *run);
 /* A client with `defaults` (NULL: none) in force. Close it with dlock_client_close. */
 struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults);
 
-/* The ttl that a lock of the client gets if ttl_ms is asked for: what a case has to compute with.
+/* The ttl that a lock of the client gets from dlt_lock with ttl_ms: what a case has to compute
+ * with.
  */
 int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms);
+
+/* The ttl to ask for: ttl_ms, or 0, which is the client's own, if the store gives none so long. */
+int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms);
 
 /* prefix + suffix. */
 struct dlt_name {
@@ -126,6 +130,16 @@ int dlt_can_inspect(struct dlock_client *client);
 
 /* Non-zero: a lock lives in the session that took it, and ends with it or with the claim. */
 int dlt_session_lives(struct dlock_client *client);
+
+/* Non-zero: a lease lives in the session of its client, and ends with it or with the claim. */
+int dlt_is_tethered(struct dlock_client *client);
+
+/* Non-zero: one of the two. A thread of the library ends the lease when the claim has run out. */
+int dlt_ends_with_claim(struct dlock_client *client);
+
+/* How long a lease, or a place in the queue, of a process that has died may last at most where
+ * leases live in the sessions of clients; elsewhere other_ms. */
+int64_t dlt_death_ms(const struct dlt_run *run, struct dlock_client *client, int64_t other_ms);
 
 /* After the end of a lease: what inspect says. A session that carried it is ended by a thread,
  * which may come late, and is waited for. So is one step of a coarse clock of the store. */

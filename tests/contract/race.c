@@ -154,7 +154,7 @@ static struct dlock *racer_lock(const struct dlt_race *race, struct dlock_client
     char text[64];
     int len = snprintf(text, sizeof text, "%srace%d", race->prefix, name);
 
-    options.ttl_ms = thread % 4 == 3 ? 1000 : 2000;
+    options.ttl_ms = dlt_ttl_asked(client, thread % 4 == 3 ? 1000 : 2000);
     DLT_OK(dlock_new(client, text, (size_t)len, &options, &lock, &dlt_err));
     return lock;
 }

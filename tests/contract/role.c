@@ -43,7 +43,7 @@ static void do_new(struct dlt_words *words)
     struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
     const char *name = dlt_words_next(words);
 
-    options.ttl_ms = dlt_words_number(words);
+    options.ttl_ms = dlt_ttl_asked(words->role->client, dlt_words_number(words));
     options.renew = dlt_words_number(words) != 0 ? DLOCK_ON : DLOCK_OFF;
     dlock_free(*words->lock);
     *words->lock = NULL;

@@ -14,7 +14,7 @@
 
 struct dlt_session {
     struct dlock_target target; /* first: its functions look behind it */
-    const char *hosts[3];
+    const char *hosts[4];       /* and NULL */
     char address[128];
     char options[DLT_OPTIONS_MAX][2][128]; /* name, value */
     const struct dlock_backend_ops *ops;
@@ -49,6 +49,12 @@ enum dlock_status dlt_try(struct dlt_session *session, struct dlt_request *reque
 enum dlock_status dlt_renew(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_unlock(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_break(struct dlt_session *session, const char *name, const char *owner);
+
+/* grant is that of the watch. */
+enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
+                            int64_t timeout_ms);
+enum dlock_status dlt_dequeue(struct dlt_session *session, struct dlt_request *request);
+void dlt_interrupt(struct dlt_session *session, struct dlt_request *request);
 
 struct dlt_holder {
     char name[256];

@@ -45,11 +45,6 @@ enum dlock_status dlt_lock(struct dlt_session *session, struct dlt_request *requ
                               &session->err);
 }
 
-void dlt_interrupt(struct dlt_session *session, struct dlt_request *request)
-{
-    session->ops->interrupt(session->self, &request->req);
-}
-
 void dlt_request_shared(struct dlt_session *session, struct dlt_request *request, const char *name,
                         unsigned char owner, int64_t ttl_ms)
 {

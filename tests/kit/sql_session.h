@@ -17,7 +17,6 @@ enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_sessi
 
 enum dlock_status dlt_lock(struct dlt_session *session, struct dlt_request *request,
                            int64_t timeout_ms);
-void dlt_interrupt(struct dlt_session *session, struct dlt_request *request);
 
 void dlt_request_shared(struct dlt_session *session, struct dlt_request *request, const char *name,
                         unsigned char owner, int64_t ttl_ms);

@@ -54,6 +54,29 @@ Test(release, C4_gone_is_ok_after_an_unknown_outcome)
     ended(DLOCK_OK);
 }
 
+/* Without it, the store's "not held" is the answer. */
+Test(release, TET_3_gone_is_ok_where_the_plugin_may_have_released_it_meanwhile)
+{
+    static const enum dlock_status failures[] = {DLOCK_UNAVAILABLE, DLOCK_NO_QUORUM};
+
+    for (size_t i = 0; i < 4; i++) {
+        start(false, false);
+        release.tethered = i < 2;
+        answered(100, failures[i % 2]);
+        sent_again(110);
+        answered(111, DLOCK_LOST);
+        ended(i < 2 ? DLOCK_OK : DLOCK_LOST);
+    }
+    start(false, false);
+    release.tethered = true;
+    answered(100, DLOCK_LOST);
+    ended(DLOCK_LOST);
+    start(false, false);
+    release.tethered = true;
+    answered(995, DLOCK_UNAVAILABLE);
+    ended(DLOCK_UNAVAILABLE);
+}
+
 Test(release, C4_gone_is_ok_for_an_unlock_that_is_repeated)
 {
     start(false, true);

@@ -209,6 +209,10 @@ Test(abi, queue_and_implications)
     refused("capability FENCE_DURABLE: expected FENCE");
     descriptor.caps = DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_FENCE;
     taken();
+    descriptor.caps = DLOCK_CAP_TETHERED | DLOCK_CAP_SESSION;
+    refused("capability TETHERED: expected no SESSION with it, got both");
+    descriptor.caps = DLOCK_CAP_TETHERED;
+    taken();
 }
 
 /* A table that ends before our newer slots has none of them, whatever lies behind it. */

@@ -64,7 +64,12 @@ struct dlt_fault_plan {
     uint64_t times; /* how many fail in a row; 0: one */
     int error;      /* errno, or what the function returns in its place */
     size_t most;    /* not 0: no failure, but at most so many bytes read or written */
+    /* Allocations of a shared library whose path has this text are left alone, for one that cannot
+     * go on without memory. NULL: none. */
+    const char *spare;
 };
+
+#define DLT_FAULT_SPARE_SIZE 32
 
 /* The file. */
 struct dlt_fault_page {
@@ -75,6 +80,7 @@ struct dlt_fault_page {
     _Atomic uint64_t calls; /* of the kinds, since armed */
     _Atomic uint64_t hits;  /* of them made to fail */
     _Atomic uint64_t of_kind[DLT_FAULT_KINDS];
+    char spare[DLT_FAULT_SPARE_SIZE]; /* set while nothing is armed */
 };
 
 struct dlt_fault {

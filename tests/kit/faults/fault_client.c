@@ -2,6 +2,8 @@
 #include "fault.h"
 #include "shim_page.h"
 
+#include <stdio.h>
+
 bool dlt_fault_open(struct dlt_fault *fault, const char *path)
 {
     fault->page = dlt_page_map(path, sizeof *fault->page, true);
@@ -34,6 +36,7 @@ void dlt_fault_arm(struct dlt_fault *fault, const struct dlt_fault_plan *plan)
     page->hits = 0;
     for (int i = 0; i < DLT_FAULT_KINDS; i++)
         page->of_kind[i] = 0;
+    (void)snprintf(page->spare, sizeof page->spare, "%s", plan->spare != NULL ? plan->spare : "");
     atomic_store(&page->armed, 1);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -38,7 +39,8 @@ SHIM_EXPORT void *malloc(size_t size)
 {
     if (!memory_found())
         return __libc_malloc(size);
-    FAULT_RETURN(DLT_FAULT_MALLOC, NULL, NULL);
+    if (!fault_spares(__builtin_return_address(0)))
+        FAULT_RETURN(DLT_FAULT_MALLOC, NULL, NULL);
     return real_malloc(size);
 }
 
@@ -46,7 +48,8 @@ SHIM_EXPORT void *calloc(size_t count, size_t size)
 {
     if (!memory_found())
         return __libc_calloc(count, size);
-    FAULT_RETURN(DLT_FAULT_CALLOC, NULL, NULL);
+    if (!fault_spares(__builtin_return_address(0)))
+        FAULT_RETURN(DLT_FAULT_CALLOC, NULL, NULL);
     return real_calloc(count, size);
 }
 
@@ -54,7 +57,8 @@ SHIM_EXPORT void *realloc(void *old, size_t size)
 {
     if (!memory_found())
         return __libc_realloc(old, size);
-    FAULT_RETURN(DLT_FAULT_REALLOC, NULL, NULL);
+    if (!fault_spares(__builtin_return_address(0)))
+        FAULT_RETURN(DLT_FAULT_REALLOC, NULL, NULL);
     return real_realloc(old, size);
 }
 
@@ -65,4 +69,17 @@ SHIM_EXPORT void *reallocarray(void *old, size_t count, size_t size)
         return NULL;
     }
     return realloc(old, count * size);
+}
+
+/* That of the C library would allocate in the name of the C library. */
+SHIM_EXPORT char *strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    bool spared = fault_spares(__builtin_return_address(0));
+    char *copy = NULL;
+
+    fault_exempt += spared;
+    copy = malloc(size);
+    fault_exempt -= spared;
+    return copy != NULL ? memcpy(copy, text, size) : NULL;
 }

@@ -2,7 +2,9 @@
 #include "fault_shim.h"
 #include "shim_page.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 _Thread_local unsigned fault_exempt;
@@ -15,6 +17,14 @@ __attribute__((constructor(101))) static void page_open(void)
 
     if (path != NULL)
         page = dlt_page_map(path, sizeof *page, false);
+}
+
+bool fault_spares(const void *caller)
+{
+    Dl_info info;
+
+    return page != NULL && page->armed && page->spare[0] != '\0' && dladdr(caller, &info) != 0 &&
+           info.dli_fname != NULL && strstr(info.dli_fname, page->spare) != NULL;
 }
 
 int fault_meets(enum dlt_fault_kind kind, size_t *len)

@@ -12,6 +12,9 @@
  * becomes less where the plan is to transfer less. Touches nothing but the mapped file. */
 int fault_meets(enum dlt_fault_kind kind, size_t *len);
 
+/* The caller, by an address of its code, is in the library that the plan spares. */
+bool fault_spares(const void *caller);
+
 /* Not zero: this thread's calls are left alone. */
 extern _Thread_local unsigned fault_exempt;
 

@@ -5,7 +5,7 @@
 
 bool dlt_framing_parse(const char *name, enum dlt_framing *out)
 {
-    static const char *const names[] = {"raw", "resp", "mysql", "postgresql", "http2"};
+    static const char *const names[] = {"raw", "resp", "mysql", "postgresql", "http2", "zookeeper"};
 
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -31,6 +31,8 @@ static bool parse(struct dlt_framer *framer, unsigned char byte)
         return dlt_framer_mysql(framer, byte);
     case DLT_FRAMING_HTTP2:
         return dlt_framer_http2(framer, byte);
+    case DLT_FRAMING_ZOOKEEPER:
+        return dlt_framer_zookeeper(framer, byte);
     default:
         return dlt_framer_postgresql(framer, byte);
     }

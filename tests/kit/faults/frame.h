@@ -10,6 +10,7 @@
  *   mysql   one packet; the pieces of a payload of 2^24-1 bytes or more are one frame
  *   postgresql  one message, with or without a type; the byte that answers a request for TLS
  *   http2   one frame; what a client says before its first one
+ *   zookeeper  one packet
  */
 #ifndef DLT_FRAME_H
 #define DLT_FRAME_H
@@ -23,7 +24,8 @@ enum dlt_framing {
     DLT_FRAMING_RESP = 1,
     DLT_FRAMING_MYSQL = 2,
     DLT_FRAMING_POSTGRESQL = 3,
-    DLT_FRAMING_HTTP2 = 4
+    DLT_FRAMING_HTTP2 = 4,
+    DLT_FRAMING_ZOOKEEPER = 5
 };
 
 #define DLT_FRAME_DEPTH 32 /* RESP arrays within arrays */
@@ -43,7 +45,7 @@ struct dlt_framer {
     uint64_t left[DLT_FRAME_DEPTH]; /* elements still to come, a level each */
 };
 
-/* "raw", "resp", "mysql", "postgresql", "http2" */
+/* "raw", "resp", "mysql", "postgresql", "http2", "zookeeper" */
 bool dlt_framing_parse(const char *name, enum dlt_framing *out);
 
 void dlt_framer_init(struct dlt_framer *framer, enum dlt_framing framing);
@@ -60,5 +62,6 @@ bool dlt_framer_resp(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_mysql(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_postgresql(struct dlt_framer *framer, unsigned char byte);
 bool dlt_framer_http2(struct dlt_framer *framer, unsigned char byte);
+bool dlt_framer_zookeeper(struct dlt_framer *framer, unsigned char byte);
 
 #endif

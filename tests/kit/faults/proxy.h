@@ -77,8 +77,9 @@ struct proxy_link {
     struct proxy_link *next; /* the newest first */
     uint64_t number;         /* from 1, in the order of accept */
     bool connecting;
-    bool closed; /* kept for its counts */
-    int fd[2];   /* of the client, of the server */
+    int64_t accepted_ns, again_ns; /* again_ns: of the next attempt to connect; 0: none is due */
+    bool closed;                   /* kept for its counts */
+    int fd[2];                     /* of the client, of the server */
     struct proxy_pipe pipe[2];
 };
 
@@ -149,6 +150,7 @@ struct proxy_control {
 struct proxy {
     struct dlt_address server;
     enum dlt_framing framing;
+    int64_t patience_ns; /* with a server that refuses connections */
     struct proxy_door door;
     struct proxy_link *links;
     uint64_t accepted, unreachable, cuts, killed;

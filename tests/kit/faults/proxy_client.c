@@ -28,6 +28,7 @@ bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *fr
 {
     const char *listen = options != NULL ? options->address : NULL;
     const char *control = options != NULL ? options->control : NULL;
+    char patience[16];
     char *argv[] = {plain(DLT_FAULTPROXY),
                     plain("--to"),
                     plain(server),
@@ -35,6 +36,8 @@ bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *fr
                     plain(framing),
                     plain("--listen"),
                     plain(listen != NULL ? listen : "127.0.0.1:0"),
+                    plain("--patience"),
+                    patience,
                     control != NULL ? plain("--control") : NULL,
                     plain(control),
                     NULL};
@@ -42,6 +45,7 @@ bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *fr
     const char *colon;
     uint64_t port = 0;
 
+    (void)snprintf(patience, sizeof patience, "%u", options != NULL ? options->patience_ms : 0);
     memset(proxy, 0, sizeof *proxy);
     proxy->fd = -1;
     proxy->pid = dlt_child_start(argv, &proxy->fd);

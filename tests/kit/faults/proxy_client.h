@@ -29,6 +29,9 @@ struct dlt_proxy {
 struct dlt_proxy_options {
     const char *address; /* to listen on; NULL: a free port of 127.0.0.1 */
     const char *control; /* a path where other processes attach; NULL: none */
+    /* How long it goes on trying while the server refuses connections: a client that connects too
+     * early has to wait for its server then, and is not cut off at once. */
+    unsigned patience_ms;
 };
 
 /*

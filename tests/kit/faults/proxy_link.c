@@ -8,6 +8,7 @@
 #define READ_SIZE  65536
 #define QUEUE_MAX  ((size_t)4 << 20) /* bytes that stand still; then their sender waits */
 #define CLOSED_MAX 512               /* links kept for their counts */
+#define AGAIN_NS   (10 * PROXY_NS_PER_MS)
 
 static void counts_add(struct proxy_counts *to, const struct proxy_counts *from)
 {
@@ -78,6 +79,35 @@ static void link_unreachable(struct proxy *proxy, struct proxy_link *link)
     proxy_link_close(proxy, link, true);
 }
 
+/* The server may be there soon. */
+static void link_refused(struct proxy *proxy, struct proxy_link *link)
+{
+    int64_t now_ns = proxy_now();
+
+    if (now_ns - link->accepted_ns >= proxy->patience_ns) {
+        link_unreachable(proxy, link);
+        return;
+    }
+    (void)close(link->fd[PROXY_S2C]);
+    link->fd[PROXY_S2C] = -1;
+    link->connecting = true;
+    link->again_ns = now_ns + AGAIN_NS;
+}
+
+static void link_connect(struct proxy *proxy, struct proxy_link *link)
+{
+    link->again_ns = 0;
+    link->connecting = false;
+    link->fd[PROXY_S2C] = dlt_address_socket(&proxy->server);
+    if (link->fd[PROXY_S2C] < 0) {
+        link_unreachable(proxy, link);
+    } else if (connect(link->fd[PROXY_S2C], &proxy->server.of.any, proxy->server.len) != 0) {
+        link->connecting = errno == EINPROGRESS;
+        if (!link->connecting)
+            link_refused(proxy, link);
+    }
+}
+
 void proxy_link_add(struct proxy *proxy, int client)
 {
     struct proxy_link *link = calloc(1, sizeof *link);
@@ -91,15 +121,10 @@ void proxy_link_add(struct proxy *proxy, int client)
     proxy_pipe_init(&link->pipe[PROXY_C2S], proxy->framing);
     proxy_pipe_init(&link->pipe[PROXY_S2C], proxy->framing);
     link->fd[PROXY_C2S] = client;
-    link->fd[PROXY_S2C] = dlt_address_socket(&proxy->server);
+    link->fd[PROXY_S2C] = -1;
+    link->accepted_ns = proxy_now();
     proxy_orders_apply(proxy, link);
-    if (link->fd[PROXY_S2C] < 0) {
-        link_unreachable(proxy, link);
-    } else if (connect(link->fd[PROXY_S2C], &proxy->server.of.any, proxy->server.len) != 0) {
-        link->connecting = errno == EINPROGRESS;
-        if (!link->connecting)
-            link_unreachable(proxy, link);
-    }
+    link_connect(proxy, link);
 }
 
 static bool pipe_may_write(const struct proxy_link *link, enum proxy_dir dir)
@@ -117,7 +142,7 @@ short proxy_link_events(const struct proxy_link *link, enum proxy_dir side)
     bool writes = out->blocked && pipe_may_write(link, (enum proxy_dir)(1 - side));
     short events = 0;
 
-    if (link->closed)
+    if (link->closed || link->again_ns != 0)
         return 0;
     if (link->connecting)
         return side == PROXY_S2C ? POLLOUT : 0;
@@ -130,7 +155,7 @@ short proxy_link_events(const struct proxy_link *link, enum proxy_dir side)
 
 int64_t proxy_link_due(const struct proxy_link *link, int64_t now_ns)
 {
-    int64_t due = PROXY_NEVER;
+    int64_t due = link->again_ns != 0 && !link->closed ? link->again_ns : PROXY_NEVER;
 
     for (int dir = 0; dir < 2; dir++) {
         const struct proxy_pipe *pipe = &link->pipe[dir];
@@ -177,7 +202,7 @@ void proxy_link_ready(struct proxy *proxy, struct proxy_link *link, enum proxy_d
         (void)getsockopt(link->fd[side], SOL_SOCKET, SO_ERROR, &failed, &len);
         link->connecting = false;
         if (failed != 0)
-            link_unreachable(proxy, link);
+            link_refused(proxy, link);
         return;
     }
     if (events & POLLOUT)
@@ -254,6 +279,8 @@ static bool pipe_write(struct proxy *proxy, struct proxy_link *link, enum proxy_
 
 void proxy_link_serve(struct proxy *proxy, struct proxy_link *link, int64_t now_ns)
 {
+    if (!link->closed && link->again_ns != 0 && link->again_ns <= now_ns)
+        link_connect(proxy, link);
     for (int dir = 0; dir < 2; dir++) {
         struct proxy_pipe *pipe = &link->pipe[dir];
 

@@ -14,9 +14,10 @@
 
 static const char usage[] =
     "usage: dlock-faultproxy --to ADDRESS [--listen ADDRESS] [--framing "
-    "raw|resp|mysql|postgresql|http2]\n"
-    "                        [--control PATH]\n"
+    "raw|resp|mysql|postgresql|http2|zookeeper]\n"
+    "                        [--control PATH] [--patience MS]\n"
     "ADDRESS is 127.0.0.1:PORT or the path of a Unix socket. Prints \"listening ADDRESS\".\n"
+    "MS: how long to go on trying while the server refuses connections.\n"
     "Takes orders on standard input, and on the Unix socket PATH; ends with standard input.\n";
 
 /* What one entry of the poll set belongs to. */
@@ -154,11 +155,10 @@ static int usage_fail(const char *what)
 
 static int args_read(struct proxy *proxy, int argc, char **argv, const char **control)
 {
-    static const struct option options[] = {{"to", required_argument, NULL, 't'},
-                                            {"listen", required_argument, NULL, 'l'},
-                                            {"framing", required_argument, NULL, 'f'},
-                                            {"control", required_argument, NULL, 'c'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"to", required_argument, NULL, 't'},       {"listen", required_argument, NULL, 'l'},
+        {"framing", required_argument, NULL, 'f'},  {"control", required_argument, NULL, 'c'},
+        {"patience", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0}};
     int option;
 
     (void)dlt_address_parse("127.0.0.1:0", &proxy->door.address);
@@ -173,6 +173,8 @@ static int args_read(struct proxy *proxy, int argc, char **argv, const char **co
             good = dlt_framing_parse(optarg, &proxy->framing);
         else if (option == 'c')
             *control = optarg;
+        else if (option == 'p')
+            proxy->patience_ns = strtol(optarg, NULL, 10) * PROXY_NS_PER_MS;
         if (!good)
             return usage_fail("bad option or address");
     }

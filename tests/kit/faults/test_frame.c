@@ -281,6 +281,34 @@ Test(frame, http2_that_is_none_is_raw_from_there)
     }
 }
 
+Test(frame, zookeeper_packets)
+{
+    static const unsigned char stream[] = {
+        0, 0, 0, 8, 0,   0, 0, 7, 0, 0, 0, 11, /* a ping */
+        0, 0, 0, 1, 'x',                       /* the shortest */
+        0, 0, 0, 0,                            /* shorter than that */
+        0, 0, 0, 2, 0,   0,
+    };
+    static const size_t ends[] = {12, 17, 21, 27};
+
+    check_ends(DLT_FRAMING_ZOOKEEPER, stream, sizeof stream, ends, COUNT(ends));
+}
+
+Test(frame, zookeeper_that_is_none_is_raw_from_there)
+{
+    static const char *const bad[] = {"ruok", "\x16\x03\x01\x02\x01", "imok\n"};
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        size_t len = strlen(bad[i]);
+        struct ends whole = ends_of(DLT_FRAMING_ZOOKEEPER, bad[i], len, 99, 99);
+        struct ends bytes = ends_of(DLT_FRAMING_ZOOKEEPER, bad[i], len, 1, 1);
+
+        cr_assert(whole.broken && bytes.broken, "%zu", i);
+        cr_assert_eq(whole.at[whole.count - 1], len);
+        cr_assert_eq(bytes.at[bytes.count - 1], len);
+    }
+}
+
 Test(frame, raw_is_what_one_read_returned)
 {
     struct ends ends = ends_of(DLT_FRAMING_RAW, "abcdefgh", 8, 3, 4);
@@ -298,6 +326,7 @@ Test(frame, framings_by_name)
     cr_assert(dlt_framing_parse("mysql", &framing) && framing == DLT_FRAMING_MYSQL);
     cr_assert(dlt_framing_parse("postgresql", &framing) && framing == DLT_FRAMING_POSTGRESQL);
     cr_assert(dlt_framing_parse("http2", &framing) && framing == DLT_FRAMING_HTTP2);
+    cr_assert(dlt_framing_parse("zookeeper", &framing) && framing == DLT_FRAMING_ZOOKEEPER);
     cr_assert(dlt_framing_parse("resp", &framing) && framing == DLT_FRAMING_RESP);
     cr_assert(dlt_framing_parse("raw", &framing) && framing == DLT_FRAMING_RAW);
     cr_assert_not(dlt_framing_parse("RESP", &framing));

@@ -7,6 +7,9 @@
  *
  * --memory-kills: a library below dlock crashes without memory, and nobody can help that.
  * --memory-step N: of the allocations only each N-th one: there are thousands.
+ * --spare TEXT: the allocations, and the reads of files, of a library whose path has this text are
+ * left alone: it ends the process when they fail. Its sockets do not wait, so that no signal
+ * interrupts what it sends and receives.
  *
  * Each run is a process of its own, with a store of its own, so that the first use of a store is
  * met as well, but for TLS.
@@ -29,6 +32,7 @@
 static struct dlt_fault fault;
 static bool memory_kills;
 static uint64_t memory_step = 1;
+static const char *spare; /* a library's path */
 
 static const struct plan {
     const char *what;
@@ -105,15 +109,18 @@ static int run_once(const struct plan *plan, uint64_t nth, const char *text)
     pid = fork();
     if (pid == 0) {
         (void)alarm(RUN_MOST_S);
-        exit(nth_script_run(
-            &(struct nth_script){.uri = uri,
-                                 .transparent = plan->transparent,
-                                 .also = plan->also,
-                                 .session = strstr(uri, "strategy=session") != NULL},
-            &fault,
-            &(struct dlt_fault_plan){
-                .kinds = plan->kinds, .nth = nth, .error = plan->error, .most = plan->most},
-            stdout));
+        exit(
+            nth_script_run(&(struct nth_script){.uri = uri,
+                                                .transparent = plan->transparent,
+                                                .also = plan->also,
+                                                .session = strstr(uri, "strategy=session") != NULL},
+                           &fault,
+                           &(struct dlt_fault_plan){.kinds = plan->kinds,
+                                                    .nth = nth,
+                                                    .error = plan->error,
+                                                    .most = plan->most,
+                                                    .spare = spare},
+                           stdout));
     }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
@@ -163,7 +170,27 @@ static bool is_tls(const char *uri)
  * refusal when it does not get one. */
 static bool concerns(const struct plan *plan, const char *uri)
 {
-    return plan->kinds != DLT_FAULT_MEMORY || (!memory_kills && !is_tls(uri));
+    if (plan->kinds == DLT_FAULT_MEMORY)
+        return !memory_kills && !is_tls(uri);
+    return spare == NULL || plan->error != EINTR || (plan->kinds & SERVERS) == 0;
+}
+
+/* Returns the index of the first URI. */
+static int options_read(int argc, char **argv)
+{
+    int at = 1;
+
+    for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++) {
+        if (strcmp(argv[at], "--memory-kills") == 0)
+            memory_kills = true;
+        else if (strcmp(argv[at], "--memory-step") == 0 && at + 1 < argc)
+            memory_step = strtoull(argv[++at], NULL, 10);
+        else if (strcmp(argv[at], "--spare") == 0 && at + 1 < argc)
+            spare = argv[++at];
+        else
+            abort();
+    }
+    return at;
 }
 
 /* OpenSSL sets itself up at its first use, and what fails then fails for good: it is set up here.
@@ -179,7 +206,7 @@ static void warm_up(const char *uri)
 
 int main(int argc, char **argv)
 {
-    int first = 1;
+    int first = 0;
     const char *file = dlt_under_shim(argv, "DLOCK_FAULT_FILE", dlt_fault_preload);
 
     /* Thousands of new stores: not on a disk. */
@@ -187,12 +214,7 @@ int main(int argc, char **argv)
         (void)setenv("TMPDIR", "/dev/shm", 1);
     if (!dlt_ok(argc > 1 && dlt_fault_open(&fault, file), "%s", file))
         return dlt_done();
-    memory_kills = strcmp(argv[1], "--memory-kills") == 0;
-    first += memory_kills;
-    if (argc > 3 && strcmp(argv[1], "--memory-step") == 0) {
-        memory_step = strtoull(argv[2], NULL, 10);
-        first += 2;
-    }
+    first = options_read(argc, argv);
     for (int i = first; i < argc; i++)
         warm_up(argv[i]);
     for (int i = first; i < argc; i++)

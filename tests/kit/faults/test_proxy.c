@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the proxy do to a connection what it is told, and nothing else? Each order is in force when
  * its answer is there, so that no test sleeps before it looks. */
+#include "address.h"
 #include "proxy_fixture.h"
 
 #include <string.h>
@@ -165,6 +166,27 @@ Test(proxy, held_frame_follows_on_anothers_traffic_by_itself)
     cr_assert(net_expect(b, PING, SOON));
     cr_assert(net_expect(a, SET, SOON));
     cr_assert(net_journal_is(PING PING PING PING SET, SOON));
+}
+
+/* Nobody listens at first; the port is free, and ours from then on. */
+Test(proxy, waits_for_a_server_that_is_late)
+{
+    char server[128] = "127.0.0.1:0";
+    struct dlt_address address;
+    int fd = -1, bound = -1;
+
+    cr_assert(dlt_address_parse(server, &address));
+    bound = dlt_address_listen(&address, -1);
+    dlt_address_print(&address, server, sizeof server);
+    cr_assert(
+        dlt_proxy_start(&proxy, server, "raw", &(struct dlt_proxy_options){.patience_ms = SOON}));
+    fd = client();
+    cr_assert(net_send(fd, PING));
+    cr_assert_eq(net_next(fd, QUIET), '-', "it is neither served nor cut off");
+    (void)close(bound);
+    cr_assert(net_echo_start(server, sizeof server));
+    cr_assert(net_expect(fd, PING, SOON));
+    stop();
 }
 
 Test(proxy, held_reply_of_mysql)

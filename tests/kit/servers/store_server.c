@@ -87,3 +87,42 @@ struct dlt_store_server dlt_store_redis(struct dlt_redis *redis)
 {
     return (struct dlt_store_server){.scheme = "redis", MEMBERS(redis, redis)};
 }
+
+static bool zookeeper_start(void *self)
+{
+    return dlt_zk_start(self, NULL);
+}
+
+static bool zookeeper_again(void *self)
+{
+    return dlt_zk_again(self, 0);
+}
+
+static void zookeeper_kill(void *self)
+{
+    dlt_zk_kill(self, 0);
+}
+
+static void zookeeper_pause(void *self, bool pause)
+{
+    dlt_zk_pause(self, 0, pause);
+}
+
+static void zookeeper_stop(void *self)
+{
+    dlt_zk_stop(self);
+}
+
+struct dlt_store_server dlt_store_zookeeper(struct dlt_zk *zk)
+{
+    return (struct dlt_store_server){.self = zk,
+                                     .scheme = "zk",
+                                     .address = zk->members[0].address,
+                                     .directory = zk->directory,
+                                     .why = zk->why,
+                                     .start = zookeeper_start,
+                                     .again = zookeeper_again,
+                                     .kill = zookeeper_kill,
+                                     .pause = zookeeper_pause,
+                                     .stop = zookeeper_stop};
+}

@@ -10,6 +10,7 @@
 #include "maria_server.h"
 #include "postgres_server.h"
 #include "redis_server.h"
+#include "zk_server.h"
 
 struct dlt_store_server {
     void *self;                /* struct dlt_maria, ... */
@@ -34,5 +35,8 @@ struct dlt_store_server dlt_store_maria(struct dlt_maria *maria);
 struct dlt_store_server dlt_store_postgres(struct dlt_postgres *postgres);
 /* User "u" may do all, and is there from the first password_set on. */
 struct dlt_store_server dlt_store_redis(struct dlt_redis *redis);
+/* Without start_tls, disconnect and password_set: the first is not in this kit, and ZooKeeper has
+ * no way to do the others. */
+struct dlt_store_server dlt_store_zookeeper(struct dlt_zk *zk);
 
 #endif

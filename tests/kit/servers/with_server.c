@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth [--count N] [--tls]
- * [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
+ * with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth|zookeeper|
+ *     zookeeper-cluster [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
  * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
@@ -9,12 +9,15 @@
  * front of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's
  * own port. etcd-cluster: one cluster of three members; {port}, {port2}, {port3} are theirs.
  * etcd-auth: user u (password secret) may use the keys that begin with "locks/", and nothing else.
+ * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
+ * of zookeeper is a line of its zoo.cfg.
  */
 #include "etcd_server.h"
 #include "maria_server.h"
 #include "pgbouncer_server.h"
 #include "postgres_server.h"
 #include "redis_server.h"
+#include "zk_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +34,7 @@ struct server {
     struct dlt_postgres postgres;
     struct dlt_pgbouncer pgbouncer;
     struct dlt_etcd etcd;
+    struct dlt_zk zk;
     unsigned port, tls_port, direct_port;
     const char *socket, *directory, *why;
 };
@@ -174,6 +178,42 @@ static bool etcd_auth_start(struct server *server, bool tls, const char *const *
     return good;
 }
 
+static bool zk_start_some(struct server *server, unsigned count, bool tls, const char *const *args)
+{
+    struct dlt_zk *zk = &server->zk;
+    bool good = false;
+    char ports[64] = "";
+
+    server->why = "zookeeper: no --tls";
+    if (tls)
+        return false;
+    good = dlt_zk_start_cluster(zk, count, args);
+    server->port = zk->members[0].port;
+    server->socket = "";
+    server->directory = zk->directory;
+    server->why = zk->why;
+    for (unsigned i = 0; i < zk->count; i++)
+        (void)snprintf(ports + strlen(ports), sizeof ports - strlen(ports), "%s%u",
+                       i > 0 ? "," : "", zk->members[i].port);
+    (void)setenv("DLT_ZK_PORTS", ports, 1);
+    return good;
+}
+
+static bool zk_start(struct server *server, bool tls, const char *const *args)
+{
+    return zk_start_some(server, 1, tls, args);
+}
+
+static bool zk_cluster_start(struct server *server, bool tls, const char *const *args)
+{
+    return zk_start_some(server, 3, tls, args);
+}
+
+static void zk_stop(struct server *server)
+{
+    dlt_zk_stop(&server->zk);
+}
+
 static const struct kind kinds[] = {
     {"redis", redis_start, redis_stop},
     {"mariadb", maria_start, maria_stop},
@@ -182,6 +222,8 @@ static const struct kind kinds[] = {
     {"etcd", etcd_start, etcd_stop},
     {"etcd-cluster", etcd_cluster_start, etcd_stop},
     {"etcd-auth", etcd_auth_start, etcd_stop},
+    {"zookeeper", zk_start, zk_stop},
+    {"zookeeper-cluster", zk_cluster_start, zk_stop},
 };
 
 struct word {
@@ -257,6 +299,11 @@ static struct word *members_add(struct word *words, const struct server *server)
 
         (void)snprintf(word->value, sizeof word->value, "%u", server->etcd.members[i].port);
     }
+    for (unsigned i = 1; i < server->zk.count; i++) {
+        struct word *word = name_set(words++, "port", (int)i + 1);
+
+        (void)snprintf(word->value, sizeof word->value, "%u", server->zk.members[i].port);
+    }
     return words;
 }
 
@@ -301,8 +348,8 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !order_read(&order, argv)) {
         (void)fputs(
-            "usage: with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth "
-            "[--count N] [--tls] [ARGUMENT...] -- COMMAND...\n",
+            "usage: with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth|"
+            "zookeeper|zookeeper-cluster [--count N] [--tls] [ARGUMENT...] -- COMMAND...\n",
             stderr);
         return 64;
     }

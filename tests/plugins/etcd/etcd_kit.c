@@ -32,21 +32,3 @@ enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_sessi
     session->target.hosts = session->hosts;
     return dlt_session_open(session);
 }
-
-enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
-                            int64_t timeout_ms)
-{
-    return session->ops->watch(session->self, dlt_due(session, request, timeout_ms),
-                               &session->grant, &session->err);
-}
-
-enum dlock_status dlt_dequeue(struct dlt_session *session, struct dlt_request *request)
-{
-    return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),
-                                 &session->err);
-}
-
-void dlt_interrupt(struct dlt_session *session, struct dlt_request *request)
-{
-    session->ops->interrupt(session->self, &request->req);
-}

@@ -16,10 +16,4 @@ void dlt_session_prefix(struct dlt_session *session, const char *path);
 /* Another session of the same client, with the same target. */
 enum dlock_status dlt_session_join(struct dlt_session *session, struct dlt_session *first);
 
-/* grant is that of the watch. */
-enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
-                            int64_t timeout_ms);
-enum dlock_status dlt_dequeue(struct dlt_session *session, struct dlt_request *request);
-void dlt_interrupt(struct dlt_session *session, struct dlt_request *request);
-
 #endif

@@ -62,13 +62,6 @@ enum dlock_status dlt_refresh(struct dlt_session *session, struct dlt_request *r
     return try_flagged(session, request, DLOCK_REQ_REFRESH);
 }
 
-enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
-                            int64_t timeout_ms)
-{
-    return session->ops->watch(session->self, dlt_due(session, request, timeout_ms),
-                               &session->grant, &session->err);
-}
-
 enum dlock_status dlt_leave(struct dlt_session *session, struct dlt_request *request)
 {
     return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),

@@ -21,8 +21,6 @@ void dlt_session_join(struct dlt_session *session, struct dlt_session *first);
 /* dlt_try with DLOCK_REQ_ENQUEUE, and with DLOCK_REQ_REFRESH. */
 enum dlock_status dlt_enqueue(struct dlt_session *session, struct dlt_request *request);
 enum dlock_status dlt_refresh(struct dlt_session *session, struct dlt_request *request);
-enum dlock_status dlt_watch(struct dlt_session *session, struct dlt_request *request,
-                            int64_t timeout_ms);
 enum dlock_status dlt_leave(struct dlt_session *session, struct dlt_request *request);
 /* Enqueues, and goes on until the watch hears of grants: BUSY, and queued. */
 enum dlock_status dlt_queue_up(struct dlt_session *session, struct dlt_request *request);

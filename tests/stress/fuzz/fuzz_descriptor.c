@@ -121,6 +121,7 @@ static void whole(const struct dl_plugin *plugin)
     FUZZ_CHECK(has(plugin, DLOCK_CAP_WATCH) == (ops->watch != NULL), "watch");
     FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->dequeue != NULL), "leave");
     FUZZ_CHECK(!has(plugin, DLOCK_CAP_QUEUE) || has(plugin, DLOCK_CAP_WATCH), "a queue unwatched");
+    FUZZ_CHECK(!has(plugin, DLOCK_CAP_TETHERED) || !has(plugin, DLOCK_CAP_SESSION), "tethered");
     FUZZ_CHECK((ops->lock == NULL && ops->watch == NULL) || ops->interrupt != NULL, "interrupt");
     fuzz_goals[PLAIN].reached += ops->interrupt == NULL;
     fuzz_goals[WAITS].reached += ops->lock != NULL;

@@ -215,3 +215,43 @@ mutant 30 "a waiter does not watch its own entry" "$etcd" \
         !watcher_add(watch, watch->keys.key, watch->keys.key_len, false))" \
     "    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared))" \
     plugins/etcd/watch.c "#define WATCHERS     2" "#define WATCHERS     1"
+
+zookeeper="dlock_plugin_zookeeper with_server test_zk_queue test_zk_slots test_zk_doubt test_zk_watch test_zk_follower dlock-faultproxy"
+
+# The follower's own answers say that the node is there, and count as the leader's. A sync of the
+# session would hold them back.
+mutant 31 "a renewal believes a follower" "$zookeeper" \
+    "test_zk_follower 1" \
+    plugins/zookeeper/renew.c "zk_flight_add(batch->flight, ZK_SYNC, path);" \
+    "zk_flight_add(batch->flight, ZK_EXISTS, path);" \
+    plugins/zookeeper/heard.c "    add(heard, sent_ns, answered_ns);" \
+    "    add(heard, sent_ns, answered_ns);
+    prove(heard, sent_ns);" \
+    plugins/zookeeper/link.c 'zk_flight_add(flight, ZK_SYNC, "/")' \
+    'zk_flight_add(flight, ZK_EXISTS, "/")'
+
+mutant 32 "fences by the sequence, which begins anew with its parent" "$zookeeper" \
+    "with_server zookeeper -- test_zk_slots --filter '*/TRY_6_the_fences*'" \
+    plugins/zookeeper/slot.c "    grant->fence = (uint64_t)attempt->slot->czxid * FENCE_SCALE;" \
+    "    grant->fence = strtoull(attempt->slot->node + strlen(attempt->slot->node) - 10, NULL, 10);
+    grant->fence = (grant->fence + 1) * FENCE_SCALE;"
+
+mutant 33 "contenders in the order of their names" "$zookeeper" \
+    "test_zk_queue --filter '*/C16_a_writer*'" \
+    plugins/zookeeper/queue.c "    if (a->order != b->order)" \
+    "    if (a->order == LAST || b->order == LAST)"
+
+mutant 34 "a lost answer to a create leaves no doubt" "$zookeeper" \
+    "with_server zookeeper -- test_zk_doubt --filter '*/TRY_1_TRY_5*'" \
+    plugins/zookeeper/take.c "        slot->doubts++;
+        return;" "        return;"
+
+mutant 35 "a reader waits for any node before it" "$zookeeper" \
+    "test_zk_queue --filter '*/C12_a_reader*'" \
+    plugins/zookeeper/queue.c "        if (shared && contender.node.shared)" "        if (shared && contender.order < 0)"
+
+mutant 36 "an unlock without an answer is the end of it" "$zookeeper" \
+    "with_server zookeeper -- test_zk_doubt --filter '*/UNL_2_TET_3*'" \
+    plugins/zookeeper/slot.c "    if (slot->node[0] != '\\0' || slot->doubts > 0)
+        zk_leftover_add" "    if (slot->doubts > 9)
+        zk_leftover_add"

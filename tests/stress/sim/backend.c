@@ -136,7 +136,7 @@ static void slot_close(void *self, bool forked)
     while (*link != session)
         link = &(*link)->next;
     *link = session->next;
-    if (!has_session() || sim_self_process()->dead)
+    if (!(has_session() || sim_is_tethered()) || sim_self_process()->dead)
         return;
     sim_ask_make(&ask, SIM_CLOSE, session, NULL);
     sim_net_hang_up(sim_self_process(), &ask);
@@ -180,6 +180,8 @@ static enum dlock_status slot_trylock(void *self, const struct dlock_request *re
         waiter->enqueued = true;
     sim_ask_make(&ask, SIM_TRY, session, req);
     status = sim_net_exchange(session, &ask, 1, &answer, req->deadline_ns, NULL);
+    if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
+        waiter->doubtful = status == DLOCK_UNKNOWN; /* nothing overtakes: an answer settles all */
     if (status == DLOCK_OK) {
         status = answer.status;
         *grant = answer.grant;
@@ -258,6 +260,8 @@ static enum dlock_status ended(struct sim_session *session, enum sim_verb verb,
         status = answer.status;
     if (has_session())
         session->req = NULL;
+    if (sim_is_tethered() && status != DLOCK_OK && status != DLOCK_LOST)
+        sim_tether_leave(req);
     return sim_slot_leave(session, status, err);
 }
 
@@ -281,6 +285,8 @@ static void slot_forget(void *self, const struct dlock_request *req)
 
     if (session == NULL && has_session())
         sim_set_misuse("[FGT-2] forget without a session");
+    if (sim_is_tethered() && ((struct sim_waiter *)req->attempt)->doubtful)
+        sim_tether_leave(req);
     sim_waiter_unlist(req);
     if (has_session() && session != NULL)
         session->req = NULL;
@@ -307,6 +313,8 @@ const struct dlock_plugin *sim_plugin(void)
         caps |= DLOCK_CAP_CONCURRENT;
     if (!has_session())
         caps |= DLOCK_CAP_DOWNGRADE;
+    if (sim_is_tethered())
+        caps |= DLOCK_CAP_TETHERED;
     ops = (struct dlock_backend_ops){
         .struct_size = sizeof ops,
         .session_size = sizeof(struct sim_session),

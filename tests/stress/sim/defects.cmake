@@ -94,6 +94,18 @@ dlt_add_sim_defect(asks_for_any_ttl grid any 20 TTL-1 core/hold/handle.c
   "return dl_client_ttl_ms(lock->client, lock->options->ttl_ms);" "return lock->options->ttl_ms;")
 dlt_add_sim_defect(renews_for_any_ttl grid any 20 TTL-1 core/hold/renew.c
   "req->ttl_ms = dl_client_ttl_ms(lock->client, req->ttl_ms);" "")
+dlt_add_sim_defect(run_out_lease_stays tethered any 100 TET-1 core/hold/held.c
+  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+        dl_renew_schedule_must_give_back_locked(lock);" "")
+dlt_add_sim_defect(run_out_lease_keeps_others_out tethered any 100 STALLED core/hold/held.c
+  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+        dl_renew_schedule_must_give_back_locked(lock);" ""
+  tests/stress/sim/tether.c "    sim_store_each(claim_check);" "")
+dlt_add_sim_defect(unlock_leaves_what_ran_out tethered any 100 TET-1 core/hold/unlock.c
+  "    if (!lock->reported)
+        dl_held_run_out_locked(lock);" "")
+dlt_add_sim_defect(released_by_the_plugin_is_lost tethered any 100 TAKEN core/hold/release_fsm.c
+  "release->gone_is_ok |= release->tethered;" "")
 
 # ---- the server ----
 
@@ -128,6 +140,11 @@ dlt_add_sim_defect(fence_stands_still calm any 100 FENCE tests/stress/sim/store.
 dlt_add_sim_defect(lets_everybody_in calm any 100 OVERLAP tests/stress/sim/store.c
   "mode != DLOCK_SHARED || list->claims[i].ask.mode != DLOCK_SHARED"
   "list->claims[i].expires_ns == 1")
+
+# ---- the plugin ----
+
+dlt_add_sim_defect(leftovers_stay tethered any 100 TET-1 tests/stress/sim/tether.c
+  "    process->leftover_count++;" "")
 
 # A defect that breaks another rule than the one that is named has not been caught.
 add_test(NAME sim_caught_by_another_rule COMMAND sh -c

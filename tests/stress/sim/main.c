@@ -42,7 +42,7 @@ static const char usage_text[] =
     "usage: dlock-sim [OPTION...]\n"
     "  --seed N      the first seed (1)\n"
     "  --count N     how many seeds (1)\n"
-    "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid (all of them)\n"
+    "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"

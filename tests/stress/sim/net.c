@@ -88,6 +88,11 @@ static bool cut(const struct sim_process *process)
     return sim_world.cut_ns > sim_now() || process->cut_ns > sim_now();
 }
 
+bool sim_net_is_cut(const struct sim_process *process)
+{
+    return cut(process);
+}
+
 static bool happens(unsigned per_million)
 {
     return !sim_world.quiet && sim_chance(per_million);

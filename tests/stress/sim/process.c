@@ -113,6 +113,10 @@ static void begin(void *arg)
         process->helpers++;
         (void)sim_fiber_start(&process->host, true, listen, process);
     }
+    if (sim_is_tethered()) {
+        process->links++;
+        (void)sim_fiber_start(&process->host, true, sim_tether_link, process);
+    }
     for (size_t i = 0; i < sim_world.choice.tasks; i++)
         sim_task_start(&process->handles[i]);
 }
@@ -186,6 +190,7 @@ static void finish(void *arg)
     process->closing = true;
     await(process, &process->helpers);
     claims_end(process);
+    await(process, &process->links);
     if (process->dead || !first)
         dlock_client_shutdown(process->client);
     if (first && !process->dead)

@@ -8,13 +8,15 @@
 
 #define CLAIMS_MOST 256
 #define FENCE_ROOM  31u
+#define TETHERED_NS (SIM_NEVER - 1) /* no time ends it */
 
 /* What one token has of a name. */
 struct claim {
     struct sim_ask ask; /* the last one */
     uint64_t fence;
     int64_t expires_ns;
-    bool waits; /* in SIM_LOCK */
+    int64_t unused_ns; /* for sim_store_each */
+    bool waits;        /* in SIM_LOCK */
 };
 
 struct list {
@@ -37,7 +39,7 @@ void sim_store_begin(void)
         names[i] = (struct name){.holders = {room[i][0], 0}, .queue = {room[i][1], 0}};
 }
 
-static int64_t server_now(void)
+int64_t sim_store_now(void)
 {
     int64_t passed_ns = sim_now() - SIM_START_NS;
 
@@ -86,7 +88,7 @@ static void list_reap(struct list *list, int64_t now_ns)
 
 static void extend(struct claim *claim, int64_t lease_ms, int64_t now_ns)
 {
-    int64_t expires_ns = now_ns + lease_ms * SIM_MS;
+    int64_t expires_ns = sim_is_tethered() ? TETHERED_NS : now_ns + lease_ms * SIM_MS;
 
     if (expires_ns > claim->expires_ns)
         claim->expires_ns = expires_ns;
@@ -105,11 +107,17 @@ static uint64_t fence_next(struct name *name)
     return name->fence += 1 + FENCE_ROOM;
 }
 
+/* A session that was heard of now lasts longer than any ttl. */
+static int64_t left_ms(const struct claim *claim, int64_t now_ns)
+{
+    return sim_is_tethered() ? claim->ask.ttl_ms : (claim->expires_ns - now_ns) / SIM_MS;
+}
+
 static void held_fill(struct sim_answer *answer, const struct name *name, const struct claim *claim,
                       int64_t now_ns)
 {
     answer->status = DLOCK_OK;
-    answer->grant.lease_ms = (claim->expires_ns - now_ns) / SIM_MS;
+    answer->grant.lease_ms = left_ms(claim, now_ns);
     answer->grant.waiters = (uint32_t)name->queue.count;
     if (sim_world.choice.fences || sim_world.choice.kind == SIM_QUEUE) {
         answer->grant.fence = claim->fence;
@@ -121,11 +129,11 @@ static void busy_fill(struct sim_answer *answer, const struct name *name, int64_
 {
     answer->status = DLOCK_BUSY;
     answer->grant.waiters = (uint32_t)name->queue.count;
-    for (size_t i = 0; i < name->holders.count; i++) {
-        int64_t left_ms = (name->holders.claims[i].expires_ns - now_ns + SIM_MS - 1) / SIM_MS;
+    for (size_t i = 0; i < name->holders.count && !sim_is_tethered(); i++) {
+        int64_t holder_ms = (name->holders.claims[i].expires_ns - now_ns + SIM_MS - 1) / SIM_MS;
 
-        if (left_ms > answer->grant.holder_ms)
-            answer->grant.holder_ms = left_ms;
+        if (holder_ms > answer->grant.holder_ms)
+            answer->grant.holder_ms = holder_ms;
     }
 }
 
@@ -179,7 +187,7 @@ static void pass_on(struct name *name, int64_t now_ns)
 static void look(void *arg)
 {
     struct name *name = arg;
-    int64_t now_ns = server_now();
+    int64_t now_ns = sim_store_now();
 
     name->look_ns = 0;
     list_reap(&name->holders, now_ns);
@@ -204,7 +212,7 @@ static void place_keep(struct name *name, struct claim *place, int64_t now_ns,
     grant->waiters--;
     grant->queue_position = (uint32_t)(place - name->queue.claims);
     grant->fence = name->fence;
-    grant->lease_ms = (place->expires_ns - now_ns) / SIM_MS;
+    grant->lease_ms = left_ms(place, now_ns);
 }
 
 /* Everybody arrives at the end of the queue; who is not to stay there leaves again. */
@@ -268,14 +276,19 @@ static void renew(struct name *name, const struct sim_ask *ask, int64_t now_ns,
     pass_on(name, now_ns);
 }
 
-static void session_close(uint64_t session, int64_t now_ns)
+static bool is_in_session(const struct claim *claim, const struct sim_ask *ask)
+{
+    return sim_is_tethered() ? claim->ask.pid == ask->pid : claim->ask.session == ask->session;
+}
+
+static void session_close(const struct sim_ask *ask, int64_t now_ns)
 {
     for (size_t i = 0; i < SIM_NAMES; i++) {
         struct list *lists[] = {&names[i].holders, &names[i].queue};
 
         for (size_t l = 0; l < 2; l++)
             for (size_t c = lists[l]->count; c-- > 0;)
-                if (lists[l]->claims[c].ask.session == session)
+                if (is_in_session(&lists[l]->claims[c], ask))
                     list_remove(lists[l], c);
         list_reap(&names[i].holders, now_ns);
         released(&names[i], now_ns);
@@ -300,13 +313,15 @@ static void cancel(struct name *name, const struct sim_ask *ask, int64_t now_ns,
 bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
 {
     struct name *name = &names[ask->name];
-    int64_t now_ns = server_now();
+    int64_t now_ns = sim_store_now();
     bool mine;
 
     *answer =
         (struct sim_answer){.status = DLOCK_OK, .grant = {.holder_ms = -1, .waiters = UINT32_MAX}};
     list_reap(&name->holders, now_ns);
     list_reap(&name->queue, now_ns);
+    if (sim_is_tethered())
+        sim_tether_heard(ask->pid);
     switch (ask->verb) {
     case SIM_TRY:
     case SIM_LOCK:
@@ -329,8 +344,25 @@ bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
         cancel(name, ask, now_ns, answer);
         break;
     case SIM_CLOSE:
-        session_close(ask->session, now_ns);
+        session_close(ask, now_ns);
+        sim_tether_closed(ask->pid);
         break;
     }
     return true;
+}
+
+void sim_store_end_session(int32_t pid)
+{
+    session_close(&(struct sim_ask){.pid = pid}, sim_store_now());
+}
+
+void sim_store_each(void (*fn)(const struct sim_ask *ask, int64_t *unused_ns))
+{
+    for (size_t i = 0; i < SIM_NAMES; i++) {
+        struct list *lists[] = {&names[i].holders, &names[i].queue};
+
+        for (size_t l = 0; l < 2; l++)
+            for (size_t c = 0; c < lists[l]->count; c++)
+                fn(&lists[l]->claims[c].ask, &lists[l]->claims[c].unused_ns);
+    }
 }

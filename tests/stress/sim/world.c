@@ -65,6 +65,11 @@ static void choose(int kind)
         if (sim_world.profile->stall_ttls == 0)
             choice->connections = 16; /* waiting for one of them would look like a stall */
     }
+    if (sim_is_tethered()) {
+        choice->kind = choice->kind == SIM_SESSION ? SIM_QUEUE : choice->kind;
+        choice->concurrent = true;
+        choice->waiter_lease_ms = choice->ttl_ms;
+    }
     sim_world.server_ppm = sim_between(-4000, 4000);
 }
 
@@ -77,7 +82,7 @@ static void look(void *arg)
         sim_world.quiet_ns = sim_now();
     if (sim_world.quiet && sim_now() > sim_world.quiet_ns + QUIET_MOST_NS)
         sim_stop();
-    if (sim_fibers() > 0)
+    if (sim_fibers() > 0 || !sim_world.quiet) /* all processes may be between two lives */
         sim_at(sim_now() + WATCH_EVERY_NS, look, NULL);
 }
 
@@ -102,6 +107,8 @@ const char *sim_world_run(const struct sim_run *run)
     for (size_t i = 0; i < sim_world.choice.processes; i++)
         sim_process_start(&sim_world.processes[i]);
     sim_nemesis_start();
+    if (sim_is_tethered())
+        sim_tether_begin();
     sim_at(sim_now() + WATCH_EVERY_NS, look, NULL);
     sim_run();
     why = sim_misuse();

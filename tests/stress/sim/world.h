@@ -8,6 +8,7 @@
  *   store.c     the server: who holds what, and who is next
  *   net.c       requests, answers and grants on their way: late, lost, out of order
  *   backend.c   the plugin in between; wait.c: the slots that wait
+ *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
  *   record.c    the history of it all
@@ -47,6 +48,7 @@ struct sim_profile {
     int64_t kill_every_ms;  /* a process ends without a word */
     int64_t close_every_ms; /* a process closes its client */
     bool grid;              /* the store gives ttls of quarters of the choice's only */
+    bool tethered;          /* a lease lasts as long as its client's session (DLOCK_CAP_TETHERED) */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -84,10 +86,19 @@ struct sim_waiter {
     const struct dlock_request *req; /* NULL: in no list */
     struct sim_fiber *sleeper;
     bool enqueued, interrupted, poked, granted;
+    bool doubtful;       /* its last request to take the name had no answer */
     uint64_t seen_fence; /* of the last QUEUED answer */
     uint64_t interrupt_fence;
     struct dlock_grant grant;
 };
+
+/* What a failed unlock may have left in the client's session [TET-3]. */
+struct sim_leftover {
+    uint32_t name;
+    unsigned char token[DLOCK_TOKEN_SIZE];
+};
+
+#define SIM_LEFTOVERS 256
 
 struct sim_process {
     struct sim_host host; /* first */
@@ -97,8 +108,9 @@ struct sim_process {
     bool dead;  /* nobody hears of it any more; it is wound up */
     bool closing;
     unsigned tasks;           /* that run */
-    unsigned helpers;         /* other fibers of it */
-    struct sim_fiber *closer; /* waits for the two */
+    unsigned helpers;         /* fibers that take the news */
+    unsigned links;           /* fibers of the plugin */
+    struct sim_fiber *closer; /* waits for the three */
     int64_t ppm, offset_ns;   /* of its clock */
     int64_t cut_ns;           /* cut off until then */
     int32_t stopped_pid;      /* 0: does not stand still */
@@ -106,6 +118,8 @@ struct sim_process {
     struct sim_handle handles[SIM_TASKS];
     struct sim_waiter *waiters;
     struct sim_session *sessions;
+    struct sim_leftover leftovers[SIM_LEFTOVERS];
+    size_t leftover_count;
 };
 
 struct sim_world {
@@ -156,6 +170,36 @@ void sim_store_begin(void);
 /* false: SIM_LOCK waits; sim_net_granted will tell. */
 bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer);
 
+/* The server's clock. */
+int64_t sim_store_now(void);
+
+/* The session of that incarnation is over, and all leases and places with it. */
+void sim_store_end_session(int32_t pid);
+
+/* Every lease and every place. *unused_ns: since when nobody uses it, for the caller; 0 at first.
+ */
+void sim_store_each(void (*fn)(const struct sim_ask *ask, int64_t *unused_ns));
+
+/* ---- tether.c ---- */
+
+/* The run has leases that live in the sessions of clients. */
+static inline bool sim_is_tethered(void)
+{
+    return sim_world.profile->tethered;
+}
+
+void sim_tether_begin(void);
+
+/* At the server: something of that incarnation arrived; it said that its session ends. */
+void sim_tether_heard(int32_t pid);
+void sim_tether_closed(int32_t pid);
+
+/* At the client: the token of this request may hold something, and core asks no more for it. */
+void sim_tether_leave(const struct dlock_request *req);
+
+/* The fiber that removes what was left. */
+void sim_tether_link(void *arg);
+
 /* ---- net.c ---- */
 
 #define SIM_ASKS_MOST    16
@@ -180,6 +224,9 @@ void sim_net_released(uint32_t name);
 
 /* The process is gone: who waits for an answer waits no more. */
 void sim_net_forget(struct sim_process *process);
+
+/* Cut off from the server now. */
+bool sim_net_is_cut(const struct sim_process *process);
 
 /* After a run: frees what is still on its way. */
 void sim_net_end(void);

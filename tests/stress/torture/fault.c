@@ -110,6 +110,9 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
     case FAULT_SERVER_KILL:
         active->effective = store_kill(nemesis->store, active->node);
         break;
+    case FAULT_MEMBER_PART:
+        active->effective = store_part(nemesis->store, active->node, true);
+        break;
     case FAULT_SERVER_KICK:
         active->effective = store_kick(nemesis->store, fault->node) > 0;
         break;
@@ -165,6 +168,9 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
         break;
     case FAULT_SERVER_KILL:
         nemesis->broken |= !store_again(nemesis->store, active->node);
+        break;
+    case FAULT_MEMBER_PART:
+        active->effective = store_part(nemesis->store, active->node, false) && active->effective;
         break;
     case FAULT_STORE_BUSY:
         (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);

@@ -17,7 +17,7 @@ static void for_each_way(struct nemesis *nemesis, struct active *active, on_way 
     if (fault->kind == FAULT_MEMBER_CUT)
         return;
     for (unsigned node = 0; node < store->backend->nodes; node++)
-        if (fault->node == node || fault->node == store->backend->nodes)
+        if (active->node == node || active->node == store->backend->nodes)
             fn(nemesis, &store->ways[fault->client][node], active);
 }
 
@@ -115,6 +115,13 @@ static void way_begin(struct nemesis *nemesis, struct dlt_proxy *way, struct act
     }
 }
 
+/* No connection of TCP goes on when bytes of it were lost. Most protocols have a way to notice it;
+ * an event of ZooKeeper has no answer and no number. */
+static bool hides_losses(const struct store *store)
+{
+    return store->backend->kind == STORE_ZOOKEEPER;
+}
+
 static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct active *active)
 {
     count(nemesis, way, active, 1);
@@ -124,11 +131,20 @@ static void way_end(struct nemesis *nemesis, struct dlt_proxy *way, struct activ
     }
     if (active->fault->kind == FAULT_NET_HOLD)
         tell(nemesis, way, "deliver");
+    if (hides_losses(nemesis->store) &&
+        (active->fault->kind == FAULT_NET_BLACKHOLE || active->fault->kind == FAULT_MEMBER_CUT))
+        tell(nemesis, way, "kill rst");
     tell(nemesis, way, "pass");
 }
 
 void net_begin(struct nemesis *nemesis, struct active *active)
 {
+    const struct fault *fault = active->fault;
+
+    if (fault->kind == FAULT_MEMBER_CUT)
+        active->node = store_choose_used(nemesis->store, active->node);
+    else
+        active->node = store_choose_way(nemesis->store, fault->client, fault->node);
     for_each_way(nemesis, active, way_begin);
 }
 

@@ -36,7 +36,8 @@
     X(CPU_BURST, "processors busy", SERVER, 2, 10)                      \
     X(FORGET, "locks deleted by a stranger", SERVER, 0, 0)              \
     X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)                    \
-    X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)
+    X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)     \
+    X(MEMBER_PART, "member cut off from the other members", SERVER, 2, 40)
 
 enum fault_subject { FAULT_OF_CLIENT, FAULT_OF_SERVER };
 

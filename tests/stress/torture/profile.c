@@ -75,6 +75,9 @@ static uint32_t faults_of(const struct backend *backend)
     case STORE_ETCD: /* no way to end connections of others; a clock of its own */
         return faults | SLOW_FAULTS | (ENDING_FAULTS & ~FAULT_BIT(SERVER_KICK)) |
                (backend->nodes > 1 ? FAULT_BIT(MEMBER_CUT) : 0);
+    case STORE_ZOOKEEPER: /* the same; who is cut off may be a follower, or the leader */
+        return faults | SLOW_FAULTS | (ENDING_FAULTS & ~FAULT_BIT(SERVER_KICK)) |
+               (backend->nodes > 1 ? FAULT_BIT(MEMBER_CUT) | FAULT_BIT(MEMBER_PART) : 0);
     }
     return 0;
 }
@@ -87,7 +90,7 @@ static bool applies(const struct profile *profile, const struct backend *backend
         return false;
     if (backend->session)
         return profile->breaks == ENDING_FAULTS;
-    if (backend->kind == STORE_ETCD)
+    if (backend->kind == STORE_ETCD || backend->kind == STORE_ZOOKEEPER)
         return profile->breaks == FAULT_BIT(FORGET);
     return profile->breaks != ENDING_FAULTS && (!profile->forgets || backend->kind == STORE_REDIS);
 }
@@ -103,5 +106,5 @@ uint32_t profile_often(const struct profile *profile, const struct backend *back
         return profile->breaks;
     return faults_of(backend) &
            (FAULT_BIT(CLIENT_STOP) | FAULT_BIT(NET_BLACKHOLE) | FAULT_BIT(SERVER_STOP) |
-            FAULT_BIT(STORE_BUSY) | FAULT_BIT(MEMBER_CUT));
+            FAULT_BIT(STORE_BUSY) | FAULT_BIT(MEMBER_CUT) | FAULT_BIT(MEMBER_PART));
 }

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #define SESSION_GRACE_MS 2000
+/* A session lasts three ticks longer than the ttl, and its end is noticed by the tick. */
+#define ZK_SESSION_MS (1000 + 5 * DLT_ZK_TICK_MS)
 
 static const struct backend backends[] = {
     {.name = "memory", .kind = STORE_MEMORY, .fences = true, .place_ms = 1000},
@@ -51,6 +53,18 @@ static const struct backend backends[] = {
      .place_ms = 3000},
     {.name = "etcd", .kind = STORE_ETCD, .nodes = 1, .fences = true, .place_ms = 1500},
     {.name = "etcd3", .kind = STORE_ETCD, .nodes = 3, .fences = true, .place_ms = 1500},
+    {.name = "zookeeper",
+     .kind = STORE_ZOOKEEPER,
+     .nodes = 1,
+     .fences = true,
+     .lease_ms = ZK_SESSION_MS,
+     .place_ms = ZK_SESSION_MS},
+    {.name = "zookeeper3",
+     .kind = STORE_ZOOKEEPER,
+     .nodes = 3,
+     .fences = true,
+     .lease_ms = ZK_SESSION_MS,
+     .place_ms = ZK_SESSION_MS},
 };
 
 #define BACKENDS (sizeof backends / sizeof backends[0])
@@ -88,13 +102,16 @@ static bool redis_start(struct store *store, unsigned node, const struct store_o
     return right;
 }
 
+static bool started(struct store *store, bool right, const char *why)
+{
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", why);
+    return right;
+}
+
 static bool maria_start(struct store *store)
 {
-    bool right = dlt_maria_start(&store->maria, NULL);
-
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->maria.why);
-    return right;
+    return started(store, dlt_maria_start(&store->maria, NULL), store->maria.why);
 }
 
 /* The server may be of another user, which has to reach the file of its clocks. */
@@ -104,18 +121,22 @@ static bool postgres_start(struct store *store, const struct store_options *opti
                  (chmod(options->clocks, 0666) == 0 && chmod(options->directory, 0711) == 0);
 
     right = right && dlt_postgres_start(&store->postgres, NULL);
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->postgres.why);
-    return right;
+    return started(store, right, store->postgres.why);
 }
 
 static bool etcd_start(struct store *store)
 {
-    bool right = dlt_etcd_start_cluster(&store->etcd, store->backend->nodes, NULL);
+    return started(store, dlt_etcd_start_cluster(&store->etcd, store->backend->nodes, NULL),
+                   store->etcd.why);
+}
 
-    if (!right)
-        (void)snprintf(store->why, sizeof store->why, "%s", store->etcd.why);
-    return right;
+static bool zk_start(struct store *store)
+{
+    bool right = store->backend->nodes > 1
+                     ? dlt_zk_start_linked(&store->zk, store->backend->nodes, NULL)
+                     : dlt_zk_start(&store->zk, NULL);
+
+    return started(store, right, store->zk.why);
 }
 
 static bool servers_start(struct store *store, const struct store_options *options)
@@ -128,6 +149,8 @@ static bool servers_start(struct store *store, const struct store_options *optio
         return right && postgres_start(store, options);
     if (store->backend->kind == STORE_ETCD)
         return right && etcd_start(store);
+    if (store->backend->kind == STORE_ZOOKEEPER)
+        return right && zk_start(store);
     for (unsigned i = 0; right && i < store->backend->nodes; i++)
         right = redis_start(store, i, options);
     return right;
@@ -142,6 +165,8 @@ static const char *address_of(const struct store *store, unsigned node)
         return store->postgres.address;
     case STORE_ETCD:
         return store->etcd.members[node].address;
+    case STORE_ZOOKEEPER:
+        return store->zk.members[node].address;
     default:
         return store->redis[node].address;
     }
@@ -152,7 +177,8 @@ static bool ways_start(struct store *store)
     static const char *const framings[] = {[STORE_REDIS] = "resp",
                                            [STORE_MYSQL] = "mysql",
                                            [STORE_POSTGRESQL] = "postgresql",
-                                           [STORE_ETCD] = "http2"};
+                                           [STORE_ETCD] = "http2",
+                                           [STORE_ZOOKEEPER] = "zookeeper"};
     const char *framing = framings[store->backend->kind];
 
     for (unsigned client = 0; client < store->clients; client++) {
@@ -190,6 +216,7 @@ void store_stop(struct store *store)
     if (store->postgres.directory[0] != '\0')
         dlt_postgres_stop(&store->postgres);
     dlt_etcd_stop(&store->etcd);
+    dlt_zk_stop(&store->zk);
 }
 
 /* "SCHEME://A,B,C": the client's ways to all nodes. */
@@ -247,6 +274,10 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
         used = ways_uri(store, client, "etcd", uri, size);
         (void)snprintf(uri + used, size - used, "?waiter_lease=1s");
         break;
+    case STORE_ZOOKEEPER:
+        used = ways_uri(store, client, "zk", uri, size);
+        (void)snprintf(uri + used, size - used, "/torture?ttl=1s");
+        break;
     }
 }
 
@@ -278,26 +309,11 @@ static pid_t server_pid(const struct store *store, unsigned node)
         return store->postgres.pid;
     case STORE_ETCD:
         return store->etcd.members[node].pid;
+    case STORE_ZOOKEEPER:
+        return store->zk.members[node].pid;
     default:
         return store->redis[node].pid;
     }
-}
-
-unsigned store_choose(const struct store *store, unsigned node, uint32_t variant)
-{
-    bool leader = store->backend->kind == STORE_ETCD && (variant >> 12 & 1) != 0;
-    int leading = leader ? dlt_etcd_leader(&store->etcd) : -1;
-
-    return leading >= 0 ? (unsigned)leading : node;
-}
-
-unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant)
-{
-    const unsigned nodes = store->backend->nodes;
-
-    if (store->backend->kind != STORE_ETCD || nodes < 2)
-        return store_choose(store, node, variant);
-    return (int)node == dlt_etcd_leader(&store->etcd) ? (node + 1) % nodes : node;
 }
 
 bool store_pause(struct store *store, unsigned node, bool pause)
@@ -308,6 +324,8 @@ bool store_pause(struct store *store, unsigned node, bool pause)
         dlt_postgres_pause(&store->postgres, pause);
     else if (store->backend->kind == STORE_ETCD)
         dlt_etcd_pause(&store->etcd, node, pause);
+    else if (store->backend->kind == STORE_ZOOKEEPER)
+        dlt_zk_pause(&store->zk, node, pause);
     else
         dlt_redis_pause(&store->redis[node], pause);
     for (int ms = 0; ms < 1000; ms++) {
@@ -328,6 +346,8 @@ bool store_kill(struct store *store, unsigned node)
         dlt_postgres_kill(&store->postgres);
     else if (store->backend->kind == STORE_ETCD)
         dlt_etcd_kill(&store->etcd, node);
+    else if (store->backend->kind == STORE_ZOOKEEPER)
+        dlt_zk_kill(&store->zk, node);
     else
         dlt_redis_kill(&store->redis[node]);
     return pid > 0 && process_state(pid) == 0;
@@ -341,7 +361,18 @@ bool store_again(struct store *store, unsigned node)
         return dlt_postgres_again(&store->postgres);
     if (store->backend->kind == STORE_ETCD)
         return dlt_etcd_again(&store->etcd, node);
+    if (store->backend->kind == STORE_ZOOKEEPER)
+        return dlt_zk_again(&store->zk, node);
     return dlt_redis_again(&store->redis[node]);
+}
+
+bool store_part(struct store *store, unsigned node, bool part)
+{
+    if (part)
+        store->swallowed = -dlt_zk_swallowed(&store->zk);
+    else
+        store->swallowed += dlt_zk_swallowed(&store->zk);
+    return dlt_zk_cut(&store->zk, node, part) && (part || store->swallowed > 0);
 }
 
 static unsigned number_of(const char *answer)
@@ -376,7 +407,7 @@ unsigned store_kick(struct store *store, unsigned node)
         return number_of(dlt_postgres_ask(&store->postgres,
                                           "SELECT count(pg_terminate_backend(pid)) FROM "
                                           "pg_stat_activity WHERE usename = 'u'"));
-    if (store->backend->kind == STORE_ETCD)
+    if (store->backend->kind == STORE_ETCD || store->backend->kind == STORE_ZOOKEEPER)
         return ways_end(store, node);
     (void)snprintf(ids, sizeof ids, "%s",
                    dlt_maria_ask(&store->maria, "SELECT GROUP_CONCAT(id SEPARATOR ' ') FROM "
@@ -420,6 +451,8 @@ unsigned store_forget(struct store *store)
         return postgres_forget(store);
     if (store->backend->kind == STORE_ETCD) /* it says how many */
         return number_of(dlt_etcd_ask(&store->etcd, "del --from-key ''"));
+    if (store->backend->kind == STORE_ZOOKEEPER)
+        return number_of(dlt_zk_ask(&store->zk, "deleteall /torture"));
     keys = number_of(dlt_maria_ask(&store->maria, "SELECT COUNT(*) FROM dlock_names"));
     return *dlt_maria_ask(&store->maria, "UPDATE dlock_names SET until_us = 1, readers_us = 1") ==
                    '\0'

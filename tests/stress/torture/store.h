@@ -12,6 +12,7 @@
 #include <proxy_client.h>
 #include <redis_server.h>
 #include <stdint.h>
+#include <zk_client.h>
 
 #define NODES_MOST   5
 #define CLIENTS_MOST 32
@@ -22,7 +23,8 @@ enum store_kind {
     STORE_REDIS,
     STORE_MYSQL,
     STORE_POSTGRESQL,
-    STORE_ETCD
+    STORE_ETCD,
+    STORE_ZOOKEEPER
 };
 
 /* A backend as --backend names it. */
@@ -50,6 +52,8 @@ struct store {
     struct dlt_maria maria;
     struct dlt_postgres postgres;
     struct dlt_etcd etcd;
+    struct dlt_zk zk;
+    int64_t swallowed; /* between servers, since store_part */
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };
@@ -71,6 +75,10 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
 
 /* Whom a fault hits that chance has given a node: the leader of a cluster, every second time. */
 unsigned store_choose(const struct store *store, unsigned node, uint32_t variant);
+/* Where clients are connected to one server of several, a fault of ways hits one in use: of this
+ * client (node == nodes: all its ways), or of any. */
+unsigned store_choose_way(struct store *store, unsigned client, unsigned node);
+unsigned store_choose_used(struct store *store, unsigned node);
 /* The same for a server that is to stand still. A leader of etcd that stood still and goes on may
  * end leases that are kept alive (guarantees.md): another member is hit. */
 unsigned store_choose_still(const struct store *store, unsigned node, uint32_t variant);
@@ -78,6 +86,9 @@ unsigned store_choose_still(const struct store *store, unsigned node, uint32_t v
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
 bool store_again(struct store *store, unsigned node);
+/* Servers cannot reach one of them any more, nor it them; clients can. True: that is so now, and,
+ * at the end, something had been lost. */
+bool store_part(struct store *store, unsigned node, bool part);
 
 /* What they did: 0, nothing. */
 unsigned store_kick(struct store *store, unsigned node);  /* connections ended */

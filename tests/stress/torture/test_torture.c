@@ -68,9 +68,9 @@ Test(plan, has_two_faults_at_a_time_at_most_and_ends)
 
 Test(profile, P_breaks_no_assumption)
 {
-    static const char *const names[] = {"redis",          "redlock", "mysql-row",
-                                        "mysql-insert",   "sqlite",  "memory",
-                                        "postgresql-row", "etcd",    "etcd3"};
+    static const char *const names[] = {"redis",  "redlock",   "mysql-row",      "mysql-insert",
+                                        "sqlite", "memory",    "postgresql-row", "etcd",
+                                        "etcd3",  "zookeeper", "zookeeper3"};
     static const char *const sessions[] = {"mysql-session", "postgresql-session"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -105,14 +105,25 @@ Test(profile, P_does_what_there_is_to_do)
         cr_assert_eq(faults & all, all, "%s", servers[i]);
     }
     cr_assert_eq(sqlite & (clients | FAULT_BIT(STORE_BUSY)), clients | FAULT_BIT(STORE_BUSY));
-    for (int i = 0; i < 2; i++) {
-        const struct backend *etcd = backend_find(i == 0 ? "etcd" : "etcd3");
-        uint32_t faults = profile_faults(profile_find("P"), etcd);
+}
 
-        cr_assert_eq(faults & all, all & ~FAULT_BIT(SERVER_KICK));
-        cr_assert_eq((faults & FAULT_BIT(MEMBER_CUT)) != 0, etcd->nodes > 1);
-        cr_assert_eq(profile_faults(profile_find("C-clock"), etcd), 0);
-        cr_assert_neq(profile_faults(profile_find("C-stranger"), etcd), 0);
+Test(profile, P_does_to_clusters_what_there_is_to_do)
+{
+    static const char *const clusters[] = {"etcd", "etcd3", "zookeeper", "zookeeper3"};
+    static const uint32_t all = FAULT_BIT(SERVER_STOP) | FAULT_BIT(SERVER_KILL) |
+                                FAULT_BIT(SERVER_KICK) | FAULT_BIT(NET_CUT) |
+                                FAULT_BIT(NET_BLACKHOLE) | FAULT_BIT(CLIENT_KILL);
+
+    for (size_t i = 0; i < sizeof clusters / sizeof clusters[0]; i++) {
+        const struct backend *cluster = backend_find(clusters[i]);
+        bool zookeeper = cluster->kind == STORE_ZOOKEEPER;
+        uint32_t faults = profile_faults(profile_find("P"), cluster);
+
+        cr_assert_eq(faults & all, all & ~FAULT_BIT(SERVER_KICK), "%s", clusters[i]);
+        cr_assert_eq((faults & FAULT_BIT(MEMBER_CUT)) != 0, cluster->nodes > 1);
+        cr_assert_eq((faults & FAULT_BIT(MEMBER_PART)) != 0, zookeeper && cluster->nodes > 1);
+        cr_assert_eq(profile_faults(profile_find("C-clock"), cluster), 0);
+        cr_assert_neq(profile_faults(profile_find("C-stranger"), cluster), 0);
     }
 }
 

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "flight.h"
+#include "answer.h"
+#include "connection.h"
+#include "lib/deadline_cond.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct zk_flight {
+    struct zk_flight *next, **at; /* the link's list, while open > 0 */
+    struct zk_link *link;
+    pthread_cond_t ended;
+    size_t count, most;
+    size_t open;   /* calls that the library has */
+    bool given_up; /* its calls are not changed any more */
+    bool freed;    /* by its user */
+    void (*on_end)(struct zk_flight *flight, void *arg);
+    void *arg;
+    struct zk_call calls[];
+};
+
+/* ---- memory ---- */
+
+struct zk_flight *zk_flight_new(struct zk_link *link, size_t most)
+{
+    struct zk_flight *flight = calloc(1, sizeof *flight + most * sizeof flight->calls[0]);
+
+    if (flight == NULL)
+        return NULL;
+    if (dl_deadline_cond_init(&flight->ended) != 0) {
+        free(flight);
+        return NULL;
+    }
+    flight->link = link;
+    flight->most = most;
+    return flight;
+}
+
+static void destroy(struct zk_flight *flight)
+{
+    for (size_t i = 0; i < flight->count; i++) {
+        zk_answer_free(&flight->calls[i]);
+        free(flight->calls[i].path);
+    }
+    (void)pthread_cond_destroy(&flight->ended);
+    free(flight);
+}
+
+/* A flight that was not given up has no open calls, and no other thread knows it. */
+void zk_flight_free(struct zk_flight *flight)
+{
+    struct zk_link *link = NULL;
+    bool open = false;
+
+    if (flight == NULL)
+        return;
+    if (flight->given_up) {
+        link = flight->link;
+        zk_connection_lock(link);
+        flight->freed = true;
+        open = flight->open > 0;
+        zk_connection_unlock(link);
+    }
+    if (!open)
+        destroy(flight);
+}
+
+static struct zk_call *add(struct zk_flight *flight, enum zk_op op, char *path)
+{
+    struct zk_call *call = &flight->calls[flight->count];
+
+    if (path == NULL)
+        return NULL;
+    *call = (struct zk_call){.op = op, .path = path, .flight = flight};
+    flight->count++;
+    return call;
+}
+
+struct zk_call *zk_flight_add(struct zk_flight *flight, enum zk_op op, const char *path)
+{
+    return flight->count < flight->most ? add(flight, op, strdup(path)) : NULL;
+}
+
+struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, const char *parent,
+                                    const char *child)
+{
+    const size_t size = strlen(parent) + 1 + strlen(child) + 1;
+    char *path = flight->count < flight->most ? malloc(size) : NULL;
+
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s", parent, child);
+    return add(flight, op, path);
+}
+
+struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i)
+{
+    return i < flight->count ? &flight->calls[i] : NULL;
+}
+
+/* ---- answers ---- */
+
+static void flight_end(struct zk_flight *flight)
+{
+    *flight->at = flight->next;
+    if (flight->next != NULL)
+        flight->next->at = flight->at;
+    if (flight->freed)
+        destroy(flight);
+    else if (flight->on_end != NULL)
+        flight->on_end(flight, flight->arg);
+    else
+        zk_connection_signal(flight->link, &flight->ended);
+}
+
+/* rc: of the library. taken: false: there was no memory for a copy of the answer. The flight may be
+ * gone afterwards. */
+static void call_end(struct zk_call *call, int rc, bool taken)
+{
+    struct zk_flight *flight = call->flight;
+    struct zk_link *link = flight->link;
+
+    if (zk_answer_judge(rc) == ZK_ANSWERED)
+        zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link),
+                        zk_answer_of(call, rc));
+    if (call->watcher != NULL)
+        zk_watcher_answer(link, call->watcher,
+                          rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
+    call->open = false;
+    if (!flight->given_up) {
+        call->rc = taken ? rc : ZMARSHALLINGERROR;
+        call->done = true;
+    }
+    if (--flight->open == 0)
+        flight_end(flight);
+}
+
+/* ---- completions of the library ---- */
+
+/* The library gives back what was given to it. */
+static struct zk_call *call_of(const void *data)
+{
+    union {
+        const void *in;
+        struct zk_call *out;
+    } call = {.in = data};
+
+    return call.out;
+}
+
+static bool wants(const struct zk_call *call, int rc)
+{
+    return rc == ZOK && !call->flight->given_up;
+}
+
+static void on_void(int rc, const void *data)
+{
+    call_end(call_of(data), rc, true);
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    struct zk_call *call = call_of(data);
+
+    if (wants(call, rc) && stat != NULL)
+        call->stat = *stat;
+    call_end(call, rc, true);
+}
+
+static void on_created(int rc, const char *path, const struct Stat *stat, const void *data)
+{
+    struct zk_call *call = call_of(data);
+    bool taken = true;
+
+    if (wants(call, rc)) {
+        if (stat != NULL)
+            call->stat = *stat;
+        taken = zk_answer_text(call, path, path != NULL ? strlen(path) : 0);
+    }
+    call_end(call, rc, taken);
+}
+
+static void on_value(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+    struct zk_call *call = call_of(data);
+    bool taken = true;
+
+    if (wants(call, rc)) {
+        if (stat != NULL)
+            call->stat = *stat;
+        taken = zk_answer_text(call, value, len > 0 ? (size_t)len : 0);
+    }
+    call_end(call, rc, taken);
+}
+
+static void on_children(int rc, const struct String_vector *children, const struct Stat *stat,
+                        const void *data)
+{
+    struct zk_call *call = call_of(data);
+    bool taken = true;
+
+    if (wants(call, rc) && children != NULL) {
+        if (stat != NULL)
+            call->stat = *stat;
+        taken = zk_answer_children(call, children);
+    }
+    call_end(call, rc, taken);
+}
+
+static void on_synced(int rc, const char *path, const void *data)
+{
+    (void)path;
+    call_end(call_of(data), rc, true);
+}
+
+/* ---- sending ---- */
+
+static int watched_send(zhandle_t *handle, struct zk_call *call)
+{
+    struct zk_watcher *watcher = call->watcher;
+    int rc = ZOK;
+
+    zk_watcher_begin(watcher, call->path);
+    if (call->op == ZK_EXISTS)
+        rc = zoo_awexists(handle, call->path, zk_watcher_hear, watcher, on_stat, call);
+    else
+        rc = zoo_awget(handle, call->path, zk_watcher_hear, watcher, on_value, call);
+    if (rc != ZOK && rc != ZMARSHALLINGERROR) {
+        call->watcher = NULL;
+        zk_watcher_answer(call->flight->link, watcher, false);
+    }
+    return rc;
+}
+
+static int call_send(struct zk_link *link, struct zk_call *call)
+{
+    zhandle_t *handle = link->handle;
+
+    if (call->watcher != NULL)
+        return watched_send(handle, call);
+    switch (call->op) {
+    case ZK_CREATE:
+        return zoo_acreate2(handle, call->path, call->data_len > 0 ? call->data : "",
+                            (int)call->data_len,
+                            link->config->creator_acl ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE,
+                            call->flags, on_created, call);
+    case ZK_DELETE:
+        return zoo_adelete(handle, call->path, -1, on_void, call);
+    case ZK_CHILDREN:
+        return zoo_aget_children2(handle, call->path, 0, on_children, call);
+    case ZK_EXISTS:
+        return zoo_aexists(handle, call->path, 0, on_stat, call);
+    case ZK_GET:
+        return zoo_aget(handle, call->path, 0, on_value, call);
+    case ZK_SYNC:
+        return zoo_async(handle, call->path, on_synced, call);
+    }
+    return ZBADARGUMENTS;
+}
+
+/* The library may have a call that it says it has no memory for. The call is in doubt then, and the
+ * connection is ended, so that the library answers soon. */
+static void send_all(struct zk_flight *flight)
+{
+    struct zk_link *link = flight->link;
+    const int64_t now_ns = zk_connection_now(link);
+
+    for (size_t i = 0; i < flight->count; i++) {
+        struct zk_call *call = &flight->calls[i];
+
+        call->sent_ns = now_ns;
+        call->rc = call_send(link, call);
+        call->open = call->rc == ZOK || call->rc == ZMARSHALLINGERROR;
+        call->done = !call->open;
+        if (call->open)
+            flight->open++;
+        if (call->rc == ZMARSHALLINGERROR)
+            zk_connection_hang_up(link);
+    }
+    if (flight->open == 0)
+        return;
+    flight->next = link->flights;
+    flight->at = &link->flights;
+    if (flight->next != NULL)
+        flight->next->at = &flight->next;
+    link->flights = flight;
+}
+
+/* The library keeps calls that are made without a connection, and sends them later. */
+static bool can_send(const struct zk_link *link)
+{
+    return link->connected && !link->ending && zoo_state(link->handle) == ZOO_CONNECTED_STATE;
+}
+
+bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *flight, void *arg),
+                     void *arg)
+{
+    struct zk_link *link = flight->link;
+
+    if (!can_send(link))
+        return false;
+    send_all(flight);
+    if (flight->open == 0)
+        return false;
+    flight->on_end = on_end;
+    flight->arg = arg;
+    zk_connection_wake(link);
+    return true;
+}
+
+void zk_flight_end_all(struct zk_link *link)
+{
+    while (link->flights != NULL) {
+        struct zk_call *call = link->flights->calls;
+
+        while (!call->open)
+            call++;
+        call_end(call, ZCLOSING, true);
+    }
+}
+
+/* ---- running ---- */
+
+static void await(struct zk_flight *flight, int64_t deadline_ns)
+{
+    struct zk_link *link = flight->link;
+
+    while (flight->open > 0) {
+        const int64_t left_ns = deadline_ns - zk_connection_now(link);
+
+        if (left_ns <= 0)
+            break;
+        zk_connection_sleep(link, &flight->ended, left_ns);
+    }
+    flight->given_up = flight->open > 0;
+    zk_connection_hand_over(link);
+}
+
+static const char *op_name(const struct zk_call *call)
+{
+    static const char *const names[] = {"create", "delete", "children of", "exists", "get", "sync"};
+
+    return names[call->op];
+}
+
+static enum dlock_status fail(const struct zk_flight *flight, const struct zk_call *call,
+                              enum dlock_status status, struct dlock_error *err)
+{
+    const struct zk_link *link = flight->link;
+
+    return dlock_fail(err, ZK_ORIGIN, status, call->done ? call->rc : 0, "%s: %s %s: %s",
+                      link->server[0] != '\0' ? link->server : link->greeting->endpoint,
+                      op_name(call), call->path,
+                      call->done ? zerror(call->rc) : "no answer in time");
+}
+
+static enum dlock_status outcome(const struct zk_flight *flight, struct dlock_error *err)
+{
+    const struct zk_call *unanswered = NULL;
+
+    for (size_t i = 0; i < flight->count; i++) {
+        const struct zk_call *call = &flight->calls[i];
+        const enum zk_verdict verdict = call->done ? zk_answer_judge(call->rc) : ZK_IN_DOUBT;
+
+        if (verdict == ZK_IN_DOUBT && zk_answer_changes(call))
+            return fail(flight, call, DLOCK_UNKNOWN, err);
+        if (verdict != ZK_ANSWERED && unanswered == NULL)
+            unanswered = call;
+    }
+    if (unanswered == NULL)
+        return DLOCK_OK;
+    return fail(flight, unanswered,
+                unanswered->done && unanswered->rc == ZAUTHFAILED ? DLOCK_AUTH : DLOCK_UNAVAILABLE,
+                err);
+}
+
+enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, int64_t deadline_ns,
+                                struct dlock_error *err)
+{
+    struct zk_link *link = flight->link;
+    enum dlock_status status = DLOCK_OK;
+
+    zk_connection_lock(link);
+    status = zk_connection_await(link, *session_id, deadline_ns, err);
+    if (status == DLOCK_OK) {
+        *session_id = link->session_id;
+        send_all(flight);
+        (void)zk_connection_poll(link); /* are there bytes left to send? */
+        zk_connection_cover(link);
+        await(flight, deadline_ns);
+        status = outcome(flight, err);
+    }
+    zk_connection_unlock(link);
+    return status;
+}

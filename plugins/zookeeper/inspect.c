@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "inspect.h"
+
+#include "errmap.h"
+#include "lib/printable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT_ONCE     (ZK_FLIGHT_MOST / 2) /* two calls for each holder */
+#define OWNER_MOST  128                  /* of another program */
+#define LABEL_MOST  255
+#define FENCE_SCALE 32
+
+static enum dlock_status no_memory(struct dlock_error *err)
+{
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
+}
+
+enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session *session,
+                                  const unsigned char *name, uint32_t name_len,
+                                  struct dlock_error *err)
+{
+    if (zk_path_make(path, &session->config, name, name_len))
+        return DLOCK_OK;
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_INVALID, 0,
+                      "with key=raw the name has to be a path that ZooKeeper takes");
+}
+
+/* A follower may lag behind the leader; a sync in front makes it catch up. */
+enum dlock_status zk_inspect_children(struct zk_session *session, const char *path,
+                                      int64_t deadline_ns, struct zk_flight **flight,
+                                      struct String_vector **children, struct dlock_error *err)
+{
+    int64_t session_id = 0;
+    struct zk_call *sync = NULL, *call = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *children = NULL;
+    *flight = zk_flight_new(session->link, 2);
+    if (*flight == NULL)
+        return no_memory(err);
+    sync = zk_flight_add(*flight, ZK_SYNC, path);
+    call = sync != NULL ? zk_flight_add(*flight, ZK_CHILDREN, path) : NULL;
+    if (call == NULL)
+        return no_memory(err);
+    status = zk_flight_run(*flight, &session_id, deadline_ns, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (sync->rc != ZOK && sync->rc != ZNONODE)
+        return zk_errmap_fail(err, sync->rc, "sync", path);
+    if (call->rc == ZOK)
+        *children = &call->children;
+    else if (call->rc != ZNONODE)
+        return zk_errmap_fail(err, call->rc, "list", path);
+    return DLOCK_OK;
+}
+
+/* ---- holders ---- */
+
+static void holder_note(void *arg, const char *name, const struct zk_node *node)
+{
+    struct zk_inspect_holders *holders = arg;
+
+    if (holders->count == holders->room && !holders->failed) {
+        const size_t room = holders->room > 0 ? 2 * holders->room : 16;
+        struct zk_inspect_holder *grown =
+            reallocarray(holders->items, room, sizeof *holders->items);
+
+        holders->failed = grown == NULL;
+        if (grown != NULL) {
+            holders->items = grown;
+            holders->room = room;
+        }
+    }
+    if (!holders->failed)
+        holders->items[holders->count++] =
+            (struct zk_inspect_holder){.index = holders->index, .child = name, .node = *node};
+}
+
+bool zk_inspect_add(struct zk_inspect_holders *holders, const struct String_vector *children)
+{
+    const size_t first = holders->count;
+    const uint32_t waiters = zk_queue_holders(children, holder_note, holders);
+
+    for (size_t i = first; i < holders->count; i++)
+        holders->items[i].waiters = waiters;
+    holders->index++;
+    return !holders->failed;
+}
+
+/* ---- reporting ---- */
+
+struct reporting {
+    struct zk_session *session;
+    const struct zk_inspect_name *names;
+    dlock_holder_fn *fn;
+    void *arg;
+    struct dlock_error *err;
+};
+
+static void text_copy(char *out, size_t size, const char *text, size_t len)
+{
+    if (len > size - 1)
+        len = size - 1;
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+/* exists needs no right, get needs the right to read. A node that has gone since the children were
+ * read was a holder then: it is reported without what is not known. True: no more. */
+static bool report(const struct reporting *reporting, const struct zk_inspect_holder *item,
+                   const struct zk_call *exists, const struct zk_call *get)
+{
+    char owner[OWNER_MOST + 1], label[LABEL_MOST + 1] = "";
+    const struct zk_inspect_name *name = &reporting->names[item->index];
+    const int64_t czxid = exists->rc == ZOK ? exists->stat.czxid : 0;
+    const struct dlock_holder holder = {
+        .struct_size = sizeof holder,
+        .name = name->bytes,
+        .name_len = name->len,
+        .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .waiters = item->waiters,
+        .fence = (uint64_t)czxid * FENCE_SCALE,
+        .fence_room = czxid != 0 ? FENCE_SCALE - 1 : 0,
+        .remaining_ms = -1, /* nobody can see the timeout of another session */
+        .held_ms = -1,
+        .owner = owner,
+        .label = label,
+    };
+
+    text_copy(owner, sizeof owner, item->node.owner, item->node.owner_len);
+    if (get->rc == ZOK && get->text != NULL)
+        dl_printable_mask(label, sizeof label, get->text, get->text_len);
+    return reporting->fn(reporting->arg, &holder);
+}
+
+static bool calls_add(const struct reporting *reporting, struct zk_flight *flight,
+                      const struct zk_inspect_holder *item)
+{
+    const struct zk_inspect_name *name = &reporting->names[item->index];
+    struct zk_path path;
+
+    return zk_path_make(&path, &reporting->session->config, name->bytes, name->len) &&
+           zk_flight_add_child(flight, ZK_EXISTS, path.text, item->child) != NULL &&
+           zk_flight_add_child(flight, ZK_GET, path.text, item->child) != NULL;
+}
+
+/* At most AT_ONCE holders. */
+static enum dlock_status flight_report(const struct reporting *reporting,
+                                       const struct zk_inspect_holder *items, size_t n,
+                                       int64_t timeout_ns, bool *stopped)
+{
+    struct zk_flight *flight = zk_flight_new(reporting->session->link, 2 * n);
+    int64_t session_id = 0;
+    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(reporting->err);
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
+        if (!calls_add(reporting, flight, &items[i]))
+            status = no_memory(reporting->err);
+    if (status == DLOCK_OK)
+        status = zk_flight_run(flight, &session_id,
+                               zk_link_now(reporting->session->link) + timeout_ns, reporting->err);
+    for (size_t i = 0; i < n && status == DLOCK_OK && !*stopped; i++)
+        *stopped = report(reporting, &items[i], zk_flight_call(flight, 2 * i),
+                          zk_flight_call(flight, 2 * i + 1));
+    zk_flight_free(flight);
+    return status;
+}
+
+enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
+                                    size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
+                                    bool *stopped, struct dlock_error *err)
+{
+    const struct reporting reporting = {
+        .session = session, .names = names, .fn = fn, .arg = arg, .err = err};
+    struct zk_inspect_holders holders = {.count = 0};
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
+        if (!zk_inspect_add(&holders, names[i].children))
+            status = no_memory(err);
+    for (size_t i = 0; i < holders.count && status == DLOCK_OK && !*stopped; i += AT_ONCE)
+        status = flight_report(&reporting, holders.items + i,
+                               holders.count - i < AT_ONCE ? holders.count - i : AT_ONCE,
+                               timeout_ns, stopped);
+    free(holders.items);
+    return status;
+}
+
+enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *name,
+                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                             struct dlock_error *err)
+{
+    struct zk_inspect_name one = {.len = name_len};
+    struct zk_path path;
+    struct zk_flight *flight = NULL;
+    struct String_vector *children = NULL;
+    bool stopped = false;
+    enum dlock_status status = zk_inspect_path(&path, session, name, name_len, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    memcpy(one.bytes, name, name_len);
+    status = zk_inspect_children(session, path.text, deadline_ns, &flight, &children, err);
+    one.children = children;
+    if (status == DLOCK_OK && children != NULL)
+        status = zk_inspect_report(session, &one, 1, deadline_ns - zk_link_now(session->link), fn,
+                                   arg, &stopped, err);
+    zk_flight_free(flight);
+    return status;
+}

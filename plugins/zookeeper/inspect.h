@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* inspect.h - slot inspect: the holders of a name. */
+#ifndef ZK_INSPECT_H
+#define ZK_INSPECT_H
+
+#include "queue.h"
+#include "session.h"
+
+/* A name, and what is below its node. */
+struct zk_inspect_name {
+    unsigned char bytes[256];
+    uint32_t len;
+    const struct String_vector *children; /* of a call of a flight */
+};
+
+enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *name,
+                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                             struct dlock_error *err);
+
+/* Reports the holders of n names, which it reads in flights. Each flight takes timeout_ns at most.
+ * *stopped: fn wants no more. */
+enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
+                                    size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
+                                    bool *stopped, struct dlock_error *err);
+
+/* The children of a node, as the leader knows them now. *flight, which has them, is the caller's to
+ * free, also after a failure. *children NULL: there is no node. */
+enum dlock_status zk_inspect_children(struct zk_session *session, const char *path,
+                                      int64_t deadline_ns, struct zk_flight **flight,
+                                      struct String_vector **children, struct dlock_error *err);
+
+/* The path of a name. INVALID: with key=raw it has none. */
+enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session *session,
+                                  const unsigned char *name, uint32_t name_len,
+                                  struct dlock_error *err);
+
+/* The nodes that hold a name. */
+struct zk_inspect_holders {
+    struct zk_inspect_holder {
+        size_t index;      /* of the name, for zk_inspect_report */
+        uint32_t waiters;  /* behind all holders of the name */
+        const char *child; /* name of the node; points into the children */
+        struct zk_node node;
+    } * items; /* malloced */
+    size_t count, room;
+    size_t index; /* of what is added next */
+    bool failed;  /* no memory */
+};
+
+/* Adds the holders among the children. False: no memory. */
+bool zk_inspect_add(struct zk_inspect_holders *holders, const struct String_vector *children);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue.h - the queue of a name: the contenders below its node, in the order of their sequence.
+ * Pure.
+ *
+ * A writer waits for the contender just before its own node, a reader for the last writer before
+ * it. Without such a node, it holds the name. A node that holds the name does so until it is
+ * deleted: every later node has a greater sequence, as long as the parent is there, and a parent
+ * with children cannot be deleted.
+ */
+#ifndef ZK_QUEUE_H
+#define ZK_QUEUE_H
+
+#include "node.h"
+
+#include <zookeeper/zookeeper.h>
+
+struct zk_standing {
+    const char *own;         /* name of the node, in the list; NULL: it is not there */
+    const char *predecessor; /* to wait for, in the list; NULL: none */
+    uint32_t before;         /* contenders before the own node */
+    uint32_t contenders;     /* all of them */
+    uint32_t shared_first;   /* readers that come before the first writer: all hold the name */
+    bool holds;
+    bool exhausted; /* a sequence is negative or at least ZK_SEQUENCE_END: the order is not sure */
+};
+
+/* own: the name of the node; NULL: find it by the token. If there are several nodes of the token (a
+ * request that was executed twice), the first one counts. */
+void zk_queue_judge(struct zk_standing *standing, const struct String_vector *children,
+                    const char *own, const char *token, bool shared);
+
+/* Calls fn for each node that holds the name, in order. Returns the number of contenders behind
+ * them. */
+uint32_t zk_queue_holders(const struct String_vector *children,
+                          void (*fn)(void *arg, const char *name, const struct zk_node *node),
+                          void *arg);
+
+#endif

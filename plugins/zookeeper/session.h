@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - `self` of the slots of plugin.h: the client's session with the servers.
+ *
+ * Every holder and every waiter of a name has a node of its own below the node of the name: an
+ * ephemeral one, which ends with the session, and sequential, so that the sequences are the queue.
+ * take.h makes it, unlock.h deletes it, renew.h asks whether it is there, watch.h waits for the end
+ * of the one before it, leftover.h deletes what a lost answer may have left.
+ */
+#ifndef ZK_SESSION_H
+#define ZK_SESSION_H
+
+#include "flight.h"
+#include "leftover.h"
+#include "path.h"
+#include "watcher.h"
+
+struct zk_session {
+    const struct dlock_host *host;
+    struct zk_config config;
+    struct zk_greeting greeting;
+    int64_t tick_ms;
+    struct zk_link *link;
+    struct zk_leftovers leftovers;
+};
+
+/* dlock_request.attempt: zeroed by core. slot.h has what is done with it. */
+struct zk_slot {
+    int64_t session_id;         /* in which the node was made; 0: no request was sent */
+    char node[ZK_NODE_MAX + 1]; /* its name, without the parent; "": there is none, or it is not
+                                   known */
+    int64_t czxid;              /* of the node; 0: not known */
+    char *predecessor;          /* name of the node to wait for; malloced; NULL: not known */
+    int64_t queued_ns; /* when the last call began that was answered QUEUED; 0: there was none */
+    unsigned doubts;   /* creates without an answer: so many more nodes of the token may be there */
+    bool holds;
+    struct zk_watcher *watcher; /* of the predecessor; NULL: none */
+    struct zk_wait *wait;       /* in slot watch; under the mutex of the link */
+    bool interrupted;           /* sticky [INT-2]; under the mutex of the link */
+};
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "slot.h"
+
+#include "errmap.h"
+#include "lib/hex.h"
+#include "lib/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FENCE_SCALE 32
+
+static const struct String_vector no_children;
+
+enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *session,
+                                const struct dlock_request *req, struct dlock_error *err)
+{
+    attempt->session = session;
+    attempt->req = req;
+    attempt->slot = req->attempt;
+    attempt->err = err;
+    attempt->shared = req->mode == DLOCK_SHARED;
+    attempt->start_ns = zk_link_now(session->link);
+    attempt->deadline_ns = req->deadline_ns;
+    dl_hex_encode(attempt->token, req->token, DLOCK_TOKEN_SIZE);
+    if (zk_path_make(&attempt->path, &session->config, req->name, req->name_len))
+        return DLOCK_OK;
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_INVALID, 0,
+                      "with key=raw the name has to be a path that ZooKeeper takes");
+}
+
+static enum dlock_status no_memory(const struct zk_attempt *attempt)
+{
+    return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+/* ---- ends ---- */
+
+static void predecessor_set(struct zk_attempt *attempt, const char *name)
+{
+    struct zk_slot *slot = attempt->slot;
+
+    if (name != NULL && slot->predecessor != NULL && strcmp(name, slot->predecessor) == 0)
+        return;
+    zk_watcher_free(attempt->session->link, slot->watcher);
+    slot->watcher = NULL;
+    free(slot->predecessor);
+    slot->predecessor = name != NULL ? strdup(name) : NULL; /* without memory: watch says so */
+}
+
+void zk_slot_rest(struct zk_attempt *attempt)
+{
+    predecessor_set(attempt, NULL);
+}
+
+void zk_slot_gone(struct zk_attempt *attempt)
+{
+    struct zk_slot *slot = attempt->slot;
+
+    predecessor_set(attempt, NULL);
+    slot->node[0] = '\0';
+    slot->czxid = 0;
+    slot->queued_ns = 0;
+    slot->holds = false;
+}
+
+void zk_slot_over(struct zk_attempt *attempt)
+{
+    zk_slot_gone(attempt);
+    attempt->slot->doubts = 0;
+    attempt->slot->session_id = 0;
+}
+
+void zk_slot_end(struct zk_attempt *attempt)
+{
+    const struct zk_slot *slot = attempt->slot;
+
+    if (slot->node[0] != '\0' || slot->doubts > 0)
+        zk_leftover_add(&attempt->session->leftovers, attempt->path.text, attempt->token,
+                        slot->session_id);
+    zk_slot_over(attempt);
+}
+
+/* ---- requests ---- */
+
+bool zk_slot_answered(struct zk_link *link, const struct zk_call *call)
+{
+    bool answered = false;
+
+    zk_link_lock(link);
+    answered = call->done && (call->rc == ZOK || call->rc <= ZAPIERROR) &&
+               call->rc != ZSESSIONEXPIRED && call->rc != ZCLOSING;
+    zk_link_unlock(link);
+    return answered;
+}
+
+enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,
+                               struct zk_flight **flight, const struct String_vector **children)
+{
+    const char *path = attempt->path.text;
+    struct zk_call *synced = NULL, *call = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *children = &no_children;
+    *flight = zk_flight_new(attempt->session->link, 2);
+    if (*flight == NULL)
+        return no_memory(attempt);
+    if (sync)
+        synced = zk_flight_add(*flight, ZK_SYNC, path);
+    call = zk_flight_add(*flight, ZK_CHILDREN, path);
+    if (call == NULL || (sync && synced == NULL))
+        return no_memory(attempt);
+    status = zk_flight_run(*flight, session_id, attempt->deadline_ns, attempt->err);
+    if (status != DLOCK_OK)
+        return status;
+    if (sync && synced->rc != ZOK)
+        return zk_errmap_fail(attempt->err, synced->rc, "sync", path);
+    if (call->rc == ZNONODE)
+        return DLOCK_OK;
+    if (call->rc != ZOK)
+        return zk_errmap_fail(attempt->err, call->rc, "list", path);
+    *children = &call->children;
+    return DLOCK_OK;
+}
+
+/* One call for the node of the slot. LOST: the session is over. */
+static enum dlock_status node_call(struct zk_attempt *attempt, enum zk_op op, struct Stat *stat,
+                                   int *rc)
+{
+    int64_t session_id = attempt->slot->session_id;
+    struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
+    struct zk_call *call = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (flight != NULL)
+        call = zk_flight_add_child(flight, op, attempt->path.text, attempt->slot->node);
+    if (call != NULL)
+        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+    else
+        status = no_memory(attempt);
+    if (status == DLOCK_OK) {
+        *rc = call->rc;
+        *stat = call->stat;
+    }
+    zk_flight_free(flight);
+    return status;
+}
+
+enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted)
+{
+    struct Stat stat;
+    int rc = ZOK;
+    enum dlock_status status = node_call(attempt, ZK_DELETE, &stat, &rc);
+
+    *deleted = false;
+    if (status == DLOCK_LOST) {
+        zk_slot_error_clear(attempt->err);
+        zk_slot_over(attempt);
+        return DLOCK_OK;
+    }
+    if (status != DLOCK_OK)
+        return status;
+    if (rc != ZOK && rc != ZNONODE)
+        return zk_errmap_fail(attempt->err, rc, "delete a node of", attempt->path.text);
+    *deleted = rc == ZOK;
+    zk_slot_gone(attempt);
+    return DLOCK_OK;
+}
+
+/* ---- where the node stands ---- */
+
+bool zk_slot_name(struct zk_slot *slot, const char *node)
+{
+    const size_t size = strlen(node) + 1;
+
+    if (size > sizeof slot->node)
+        return false;
+    if (memcmp(slot->node, node, size) != 0)
+        slot->czxid = 0;
+    memcpy(slot->node, node, size);
+    return true;
+}
+
+void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing)
+{
+    attempt->slot->holds = standing->holds;
+    predecessor_set(attempt, standing->predecessor);
+}
+
+/* A node that was found by its token: is it of this session, and what is its number? */
+static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
+{
+    struct zk_slot *slot = attempt->slot;
+    struct Stat stat;
+    int rc = ZOK;
+    enum dlock_status status = node_call(attempt, ZK_EXISTS, &stat, &rc);
+
+    *known = false;
+    if (status != DLOCK_OK)
+        return status;
+    if (rc == ZNONODE) {
+        zk_slot_gone(attempt);
+        return DLOCK_OK;
+    }
+    if (rc != ZOK)
+        return zk_errmap_fail(attempt->err, rc, "read a node of", attempt->path.text);
+    if (stat.ephemeralOwner != slot->session_id) {
+        zk_slot_gone(attempt);
+        return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                          "the node of this token is of a session that ends");
+    }
+    slot->czxid = stat.czxid;
+    *known = true;
+    return DLOCK_OK;
+}
+
+/* True: the node is in the list. */
+static bool node_find(struct zk_attempt *attempt, const struct String_vector *children,
+                      struct zk_standing *standing)
+{
+    struct zk_slot *slot = attempt->slot;
+    const bool sure = slot->node[0] != '\0' && slot->doubts == 0;
+
+    zk_queue_judge(standing, children, sure ? slot->node : NULL, attempt->token, attempt->shared);
+    if (standing->own == NULL || !zk_slot_name(slot, standing->own)) {
+        zk_slot_gone(attempt);
+        return false;
+    }
+    zk_slot_note(attempt, standing);
+    standing->own = standing->predecessor = NULL;
+    return true;
+}
+
+enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
+{
+    struct zk_slot *slot = attempt->slot;
+    const bool was_known = slot->node[0] != '\0';
+    const bool sure = was_known && slot->doubts == 0;
+    int64_t session_id = slot->session_id;
+    struct zk_flight *flight = NULL;
+    const struct String_vector *children = NULL;
+    enum dlock_status status = zk_slot_list(attempt, !sure, &session_id, &flight, &children);
+
+    *known = false;
+    if (status == DLOCK_OK)
+        *known = node_find(attempt, children, standing);
+    zk_flight_free(flight);
+    if (*known)
+        slot->session_id = session_id;
+    if (*known && slot->czxid == 0)
+        status = node_identify(attempt, known);
+    if (*known && !was_known && slot->doubts > 0)
+        slot->doubts--; /* that create was executed */
+    if (status != DLOCK_LOST)
+        return status;
+    zk_slot_error_clear(attempt->err);
+    zk_slot_over(attempt);
+    return DLOCK_OK;
+}
+
+/* ---- grants ---- */
+
+int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns)
+{
+    struct zk_session_state state;
+    int64_t left_ms = 0;
+
+    zk_link_state(attempt->session->link, &state);
+    if (state.session_id == attempt->slot->session_id && state.until_ns > from_ns)
+        left_ms = (state.until_ns - from_ns) / DL_NS_PER_MS;
+    return left_ms < attempt->req->ttl_ms ? left_ms : attempt->req->ttl_ms;
+}
+
+/* Contenders that hold the name. */
+static uint32_t holders_of(const struct zk_standing *standing)
+{
+    return standing->shared_first > 0 ? standing->shared_first : standing->contenders > 0;
+}
+
+void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *standing,
+                   int64_t lease_ms, struct dlock_grant *grant)
+{
+    grant->fence = (uint64_t)attempt->slot->czxid * FENCE_SCALE;
+    grant->fence_room = FENCE_SCALE - 1;
+    grant->lease_ms = lease_ms;
+    grant->waiters = standing->contenders - holders_of(standing);
+}
+
+void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant)
+{
+    const uint32_t holders = holders_of(standing);
+
+    grant->queue_position = standing->before - holders;
+    grant->waiters = standing->contenders - holders - 1;
+}
+
+void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant)
+{
+    attempt->slot->queued_ns = attempt->start_ns;
+    grant->flags |= DLOCK_GRANT_QUEUED;
+    grant->fence = (uint64_t)attempt->slot->czxid * FENCE_SCALE - 1;
+    grant->lease_ms = lease_ms;
+}

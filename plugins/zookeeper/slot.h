@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot.h - what the slots of plugin.h do with the node of an attempt.
+ *
+ * A node of the token, as long as its session lasts, is known to the slot, or in doubt there, or a
+ * leftover.
+ */
+#ifndef ZK_SLOT_H
+#define ZK_SLOT_H
+
+#include "queue.h"
+#include "session.h"
+
+/* One call of a slot of plugin.h. */
+struct zk_attempt {
+    struct zk_session *session;
+    const struct dlock_request *req;
+    struct zk_slot *slot;
+    struct dlock_error *err;
+    struct zk_path path; /* of the name */
+    char token[ZK_TOKEN_HEX + 1];
+    bool shared;
+    int64_t start_ns;    /* of the call */
+    int64_t deadline_ns; /* of the requests; that of req, if nobody changes it */
+};
+
+/* INVALID: with key=raw, the name is no path. */
+enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *session,
+                                const struct dlock_request *req, struct dlock_error *err);
+
+/* ---- requests ---- */
+
+/* The servers have answered, with ZOK or an error. False: the request may have been executed, or
+ * not. Also for a flight that was given up. */
+bool zk_slot_answered(struct zk_link *link, const struct zk_call *call);
+
+/*
+ * The children of the name, none if it has no node. sync: as the leader knows them now.
+ * *session_id: as for zk_flight_run. Statuses of zk_flight_run for reads, and of zk_errmap_fail.
+ * Always: zk_flight_free(*flight), which has the children.
+ */
+enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,
+                               struct zk_flight **flight, const struct String_vector **children);
+
+/*
+ * Asks where the node stands, and notes it in the slot. A node in doubt is looked for by its token.
+ * OK with *known: standing says it (its names are NULL). OK without: there is no node in this
+ * session, and the slot has none.
+ */
+enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing,
+                              bool *known);
+/* Notes what zk_queue_judge found of the node of the slot. */
+void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing);
+
+/* Deletes the node of the slot. OK: it is gone; *deleted: by this call. */
+enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted);
+
+/* The name of the node is known. False: it is none of ours, and too long. */
+bool zk_slot_name(struct zk_slot *slot, const char *node);
+
+/* ---- grants ---- */
+
+/* What the servers keep of the session, from a moment on, but not more than the ttl; 0: the session
+ * is over, or nothing is certain. */
+int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns);
+/* The name belongs to the node of the slot. */
+void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *standing,
+                   int64_t lease_ms, struct dlock_grant *grant);
+/* It belongs to another node: who waits? */
+void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant);
+/* The node is a queue entry. */
+void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant);
+
+/* ---- ends ---- */
+
+/* The node is gone. What is in doubt stays so. */
+void zk_slot_gone(struct zk_attempt *attempt);
+/* The session of the slot is over, and with it all that was in doubt. */
+void zk_slot_over(struct zk_attempt *attempt);
+/* The attempt is over: what may be there of it is a leftover. Harmless twice. */
+void zk_slot_end(struct zk_attempt *attempt);
+/* Frees memory, and forgets nothing else. */
+void zk_slot_rest(struct zk_attempt *attempt);
+
+/* A status is OK or BUSY after all. */
+static inline void zk_slot_error_clear(struct dlock_error *err)
+{
+    err->status = DLOCK_OK;
+    err->code = 0;
+    err->origin[0] = '\0';
+    err->message[0] = '\0';
+}
+
+#endif

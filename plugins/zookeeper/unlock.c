@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "unlock.h"
+
+#include "errmap.h"
+#include "slot.h"
+
+static enum dlock_status no_memory(struct zk_attempt *attempt)
+{
+    return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+static enum dlock_status lost(struct dlock_error *err)
+{
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+}
+
+/* ---- nodes that are known by their token only ---- */
+
+/* A token has one node, or few of them after lost answers. */
+static size_t deletes_add(struct zk_attempt *attempt, struct zk_flight *flight,
+                          const struct String_vector *children)
+{
+    struct zk_node node;
+    size_t count = 0;
+
+    for (int32_t i = 0; i < children->count && count < ZK_FLIGHT_MOST; i++)
+        if (zk_node_parse(&node, children->data[i]) && zk_node_is(&node, attempt->token) &&
+            zk_flight_add_child(flight, ZK_DELETE, attempt->path.text, children->data[i]) != NULL)
+            count++;
+    return count;
+}
+
+static size_t count_of(const struct zk_attempt *attempt, const struct String_vector *children)
+{
+    struct zk_node node;
+    size_t count = 0;
+
+    for (int32_t i = 0; i < children->count; i++)
+        count += zk_node_parse(&node, children->data[i]) && zk_node_is(&node, attempt->token);
+    return count < ZK_FLIGHT_MOST ? count : ZK_FLIGHT_MOST;
+}
+
+/* OK: none of them is there. */
+static enum dlock_status all_delete(struct zk_attempt *attempt, int64_t session_id,
+                                    const struct String_vector *children, bool *deleted)
+{
+    const size_t count = count_of(attempt, children);
+    struct zk_flight *flight = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    *deleted = false;
+    if (count == 0)
+        return DLOCK_OK;
+    flight = zk_flight_new(attempt->session->link, count);
+    if (flight == NULL || deletes_add(attempt, flight, children) < count)
+        status = no_memory(attempt);
+    else
+        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+    for (size_t i = 0; i < count && status == DLOCK_OK; i++) {
+        const struct zk_call *call = zk_flight_call(flight, i);
+
+        *deleted = *deleted || call->rc == ZOK;
+        if (call->rc != ZOK && call->rc != ZNONODE)
+            status = zk_errmap_fail(attempt->err, call->rc, "delete", call->path);
+    }
+    zk_flight_free(flight);
+    return status;
+}
+
+/* Notes the node, in case that the deletes have no answer. */
+static enum dlock_status found_delete(struct zk_attempt *attempt, int64_t session_id,
+                                      const struct String_vector *children, const char *own,
+                                      bool *deleted)
+{
+    struct zk_slot *slot = attempt->slot;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    slot->session_id = session_id;
+    if (slot->node[0] == '\0')
+        (void)zk_slot_name(slot, own);
+    status = all_delete(attempt, session_id, children, deleted);
+    if (status == DLOCK_OK)
+        zk_slot_gone(attempt);
+    return status;
+}
+
+/* How the nodes of the token are treated if they do not hold the name. */
+enum waiters { WAITERS_STAY, WAITERS_GO };
+
+/* *held: the token held the name, and does not any more. */
+static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters waiters, bool *held)
+{
+    struct zk_slot *slot = attempt->slot;
+    int64_t session_id = slot->session_id;
+    const struct String_vector *children = NULL;
+    struct zk_flight *flight = NULL;
+    struct zk_standing standing;
+    bool deleted = false;
+    enum dlock_status status = zk_slot_list(attempt, true, &session_id, &flight, &children);
+
+    *held = false;
+    if (status == DLOCK_OK) {
+        zk_queue_judge(&standing, children, NULL, attempt->token, attempt->shared);
+        if (standing.own == NULL)
+            zk_slot_gone(attempt);
+        else if (standing.holds || waiters == WAITERS_GO)
+            status = found_delete(attempt, session_id, children, standing.own, &deleted);
+        *held = standing.holds && deleted;
+    }
+    zk_flight_free(flight);
+    if (status != DLOCK_LOST)
+        return status;
+    zk_slot_error_clear(attempt->err);
+    zk_slot_over(attempt);
+    return DLOCK_OK;
+}
+
+/* ---- the slots ---- */
+
+static bool is_waiter(const struct zk_slot *slot)
+{
+    return slot->node[0] != '\0' && slot->queued_ns != 0 && !slot->holds;
+}
+
+/* A node that is no queue entry, and not known to hold the name, is of an attempt whose requests
+ * were not answered: it has to go, too. */
+enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_request *req,
+                            struct dlock_error *err)
+{
+    struct zk_attempt attempt;
+    const struct zk_slot *slot = req->attempt;
+    const bool ours = slot->session_id != 0 && !is_waiter(slot);
+    bool held = false;
+    enum dlock_status status = zk_slot_begin(&attempt, session, req, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (slot->holds)
+        status = zk_slot_delete(&attempt, &held);
+    else
+        status = token_delete(&attempt, ours ? WAITERS_GO : WAITERS_STAY, &held);
+    if (status == DLOCK_OK && is_waiter(slot))
+        zk_slot_rest(&attempt);
+    else
+        zk_slot_end(&attempt);
+    return status == DLOCK_OK && !held ? lost(err) : status;
+}
+
+enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    struct zk_attempt attempt;
+    const struct zk_slot *slot = req->attempt;
+    bool deleted = false;
+    enum dlock_status status = zk_slot_begin(&attempt, session, req, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (slot->node[0] != '\0' && slot->doubts == 0)
+        return zk_slot_delete(&attempt, &deleted);
+    return token_delete(&attempt, WAITERS_GO, &deleted);
+}
+
+void zk_unlock_forget(struct zk_session *session, const struct dlock_request *req)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct zk_attempt attempt;
+
+    if (zk_slot_begin(&attempt, session, req, &ignored) == DLOCK_OK)
+        zk_slot_end(&attempt);
+}

@@ -1,0 +1,72 @@
+# Everything that runs the library on ZooKeeper.
+if(DLOCK_SANITIZE)
+  set(DLT_ZK_SLACK 1000)
+else()
+  set(DLT_ZK_SLACK 500)
+endif()
+
+# All locks of a client have the ttl of its URI, however long a case wants a lease to be.
+# dlt_add_zk_conformance(<name> URI <uri> [SERVER <word>...] [OPTIONS <option>...]): all cases, beside
+# servers of its own; SERVER is what with_server is told (zookeeper).
+function(dlt_add_zk_conformance name)
+  cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS" ${ARGN})
+  if(NOT ARG_SERVER)
+    set(ARG_SERVER zookeeper)
+  endif()
+  add_test(NAME conformance_zookeeper_${name} COMMAND with_server ${ARG_SERVER} --
+    $<TARGET_FILE:dlock-conformance> --slack ${DLT_ZK_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
+  set_tests_properties(conformance_zookeeper_${name} PROPERTIES
+    TIMEOUT 300 PROCESSORS 2 LABELS "conformance;zookeeper")
+endfunction()
+
+set(DLT_ZK_ONE "zk://127.0.0.1:{port}/locks?ttl=3s&connect_timeout=30s")
+set(DLT_ZK_THREE "zk://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}/locks?ttl=3s&connect_timeout=30s")
+if(DLT_EVERYTHING OR DLOCK_LONG_TESTS)
+  dlt_add_zk_conformance(one URI "${DLT_ZK_ONE}")
+elseif(DLOCK_SANITIZE STREQUAL "address")
+  dlt_add_zk_conformance(one OPTIONS --only C1 URI "${DLT_ZK_ONE}")
+elseif(DLOCK_SANITIZE STREQUAL "thread")
+  dlt_add_zk_conformance(one OPTIONS --only C13 URI "${DLT_ZK_ONE}")
+endif()
+if(DLT_EVERYTHING)
+  set(DLT_ZK_SOME OPTIONS --only TRY-1)
+  set(DLT_ZK_MORE OPTIONS --only C1)
+  if(DLOCK_LONG_TESTS)
+    set(DLT_ZK_SOME)
+    set(DLT_ZK_MORE)
+  endif()
+  dlt_add_zk_conformance(three SERVER zookeeper-cluster ${DLT_ZK_MORE} URI "${DLT_ZK_THREE}")
+  foreach(recipe curator kazoo)
+    dlt_add_zk_conformance(${recipe} ${DLT_ZK_SOME} URI "${DLT_ZK_ONE}&recipe=${recipe}")
+  endforeach()
+  # A user whose nodes nobody else may touch.
+  dlt_add_zk_conformance(user ${DLT_ZK_SOME}
+    URI "zk://u:secret@127.0.0.1:{port}/own?ttl=3s&connect_timeout=30s")
+endif()
+if(DLOCK_LONG_TESTS)
+  dlt_add_zk_conformance(raw URI "${DLT_ZK_ONE}&key=raw")
+  # What servers with the defaults of ZooKeeper do: ticks of 2 s, sessions of 4 to 40 s.
+  dlt_add_zk_conformance(default SERVER zookeeper tickTime=2000 maxSessionTimeout=40000
+    OPTIONS --grid 2000 URI "${DLT_ZK_ONE}")
+  # The disk is waited for.
+  dlt_add_zk_conformance(durable SERVER zookeeper forceSync=yes OPTIONS --only C6 URI "${DLT_ZK_ONE}")
+endif()
+
+# Each n-th call of the system fails. Without memory, and without /dev/urandom, the client library
+# ends the process or goes on with a null pointer: it is spared, for which it has to stand beside the
+# plugin and not in it.
+if(DLT_EVERYTHING)
+  get_target_property(DLT_ZK_SOURCES dlock_plugin_zookeeper SOURCES)
+  list(TRANSFORM DLT_ZK_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/plugins/zookeeper/)
+  add_library(zk_beside MODULE ${DLT_ZK_SOURCES})
+  target_include_directories(zk_beside PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(zk_beside PRIVATE
+    dlock_flags dlock_lib dlock_net Threads::Threads -l:libzookeeper_st.so)
+  set_target_properties(zk_beside PROPERTIES PREFIX "" OUTPUT_NAME dlock_zookeeper
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/beside)
+  add_custom_command(TARGET zk_beside POST_BUILD COMMAND chmod go-w $<TARGET_FILE:zk_beside> VERBATIM)
+  add_test(NAME test_nth_fault_zookeeper COMMAND with_server zookeeper --
+    $<TARGET_FILE:test_nth_fault> --spare libzookeeper "zk://127.0.0.1:{port}/locks?ttl=1500ms")
+  set_tests_properties(test_nth_fault_zookeeper PROPERTIES TIMEOUT 300 LABELS "zookeeper;faults"
+    ENVIRONMENT DLOCK_PLUGIN_PATH=$<TARGET_FILE_DIR:zk_beside>)
+endif()

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/zookeeper/inspect.c plugins/zookeeper/list.c plugins/zookeeper/break.c */
+/* What people see of locks, dlock's and other programs', and how they end them; and the rights that
+ * this takes. */
+#include "zk_kit.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define DIGEST_U "digest:u:8xJeoMakDQaA8NkfWetBIBym4mk="
+#define MOST     600
+
+static struct dlt_zk server;
+static struct dlt_session s, t;
+static struct dlt_zk_client other; /* another program */
+static struct dlt_request a, b, c;
+static struct dlt_holder holders[MOST];
+static size_t count;
+static char base[64]; /* of this test */
+
+/* No session ends by itself, however busy the machine is. */
+static void patient(struct dlt_session *session)
+{
+    dlt_session_option(session, "ttl", "50000");
+    session->call_ms = 20000;
+}
+
+static void session_init(struct dlt_session *session)
+{
+    dlt_session_init(session, &server);
+    dlt_session_base(session, base);
+    patient(session);
+}
+
+static void open_one(struct dlt_session *session)
+{
+    cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
+}
+
+/* The base is empty and everybody's. */
+static void begin(const char *name)
+{
+    (void)snprintf(base, sizeof base, "/%s", name);
+    cr_assert(dlt_zk_borrow(&server), "%s", server.why);
+    (void)dlt_zk_ask(&server, "deleteall %s", base);
+    cr_assert_str_eq(dlt_zk_ask(&server, "create %s", base), base);
+    session_init(&s);
+    session_init(&t);
+    cr_assert(dlt_zk_client_open(&other, &server.members[0], 60000));
+}
+
+static void begin_open(const char *name)
+{
+    begin(name);
+    open_one(&s);
+    open_one(&t);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    dlt_request(&s, &b, "job", 'b', DLT_ZK_TTL_MS);
+    dlt_request(&t, &c, "job", 'c', DLT_ZK_TTL_MS);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&t);
+    if (other.fd > 0)
+        dlt_zk_client_close(&other);
+    if (base[0] != '\0')
+        (void)dlt_zk_ask(&server, "deleteall %s", base);
+    dlt_zk_stop(&server);
+}
+
+TestSuite(admin, .fini = tear_down, .timeout = 170);
+
+/* A node of another program below the node of a name, which it makes, too. Returns its name. */
+static const char *foreign(const char *name, const char *prefix, const char *data)
+{
+    static char made[256];
+    const char *path = NULL;
+
+    (void)dlt_zk_client_ask(&other, "create %s/%s", base, name);
+    path = dlt_zk_client_ask(&other, "create -e -s %s/%s/%s %s", base, name, prefix, data);
+    cr_assert_eq(path[0], '/', "%s", path);
+    (void)snprintf(made, sizeof made, "%s", strrchr(path, '/') + 1);
+    return made;
+}
+
+static void inspect(const char *name, size_t want)
+{
+    count = MOST;
+    cr_assert_eq(dlt_inspect(&t, name, holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, want, "%zu holders of %s, want %zu", count, name, want);
+}
+
+static enum dlock_status list(const char *prefix, size_t want)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    count = MOST;
+    status = dlt_list(&t, prefix, holders, &count);
+    cr_assert_eq(count, want, "%zu holders of %s, want %zu: %s", count, prefix, want,
+                 t.err.message);
+    return status;
+}
+
+/* ---- inspect ---- */
+
+Test(admin, inspect_tells_what_is_known_of_a_holder)
+{
+    begin_open("inspect");
+    inspect("job", 0);
+    a.req.label = "host:1:nightly\x01";
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    inspect("job", 1);
+    cr_assert_str_eq(holders[0].name, "job");
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[0].label, "host:1:nightly?");
+    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holders[0].fence, s.grant.fence);
+    cr_assert_eq(holders[0].waiters, 0);
+    cr_assert_eq(holders[0].remaining_ms, -1);
+    cr_assert_eq(holders[0].held_ms, -1);
+    c.req.flags = DLOCK_REQ_ENQUEUE;
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_BUSY);
+    inspect("job", 1);
+    cr_assert_eq(holders[0].waiters, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    inspect("job", 1);
+    cr_assert_str_eq(holders[0].owner, "63636363636363636363636363636363");
+    cr_assert_eq(dlt_dequeue(&t, &c), DLOCK_OK);
+    inspect("job", 0);
+}
+
+Test(admin, inspect_tells_all_readers)
+{
+    begin_open("readers");
+    a.req.mode = b.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    c.req.flags = DLOCK_REQ_ENQUEUE;
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_BUSY);
+    inspect("job", 2);
+    cr_assert_eq(holders[0].mode, DLOCK_SHARED);
+    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
+    cr_assert_str_eq(holders[1].owner, "62626262626262626262626262626262");
+    cr_assert_lt(holders[0].fence, holders[1].fence);
+    cr_assert_eq(holders[0].waiters, 1);
+    cr_assert_eq(holders[1].waiters, 1);
+}
+
+Test(admin, inspect_shows_other_programs)
+{
+    static const struct {
+        const char *prefix, *owner;
+        enum dlock_mode mode;
+    } programs[] = {{"_c_1b2a3c4d-0000-4000-8000-000000000001-lock-",
+                     "1b2a3c4d-0000-4000-8000-000000000001", DLOCK_EXCLUSIVE},
+                    {"_c_1b2a3c4d-0000-4000-8000-000000000002-__WRIT__",
+                     "1b2a3c4d-0000-4000-8000-000000000002", DLOCK_EXCLUSIVE},
+                    {"_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__",
+                     "1b2a3c4d-0000-4000-8000-000000000003", DLOCK_SHARED},
+                    {"0123456789abcdef0123456789abcdef__lock__", "0123456789abcdef0123456789abcdef",
+                     DLOCK_EXCLUSIVE},
+                    {"0123456789abcdef0123456789abcde0__rlock__",
+                     "0123456789abcdef0123456789abcde0", DLOCK_SHARED}};
+    char name[16];
+
+    begin_open("foreign");
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        (void)snprintf(name, sizeof name, "n%zu", i);
+        (void)foreign(name, "note-", "of no concern");
+        inspect(name, 0);
+        (void)foreign(name, programs[i].prefix, "10.0.0.7");
+        (void)foreign(name, "_c_00000000-0000-4000-8000-000000000000-lock-", "waits");
+        inspect(name, 1);
+        cr_assert_str_eq(holders[0].owner, programs[i].owner);
+        cr_assert_str_eq(holders[0].label, "10.0.0.7");
+        cr_assert_eq(holders[0].mode, programs[i].mode);
+        cr_assert_eq(holders[0].waiters, 1);
+        cr_assert_gt(holders[0].fence, 0);
+        cr_assert_eq(holders[0].fence % 32, 0);
+    }
+}
+
+Test(admin, inspect_of_more_readers_than_one_flight_has)
+{
+    begin_open("crowd");
+    for (size_t i = 0; i < 150; i++)
+        (void)foreign("job", "_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__", "");
+    inspect("job", 150);
+    for (size_t i = 1; i < count; i++)
+        cr_assert_lt(holders[i - 1].fence, holders[i].fence, "reader %zu", i);
+}
+
+/* A follower may not know yet what a client at another server was told. */
+Test(admin, inspect_at_another_server_is_not_late)
+{
+    cr_assert(dlt_zk_start_cluster(&server, 3, NULL), "%s", server.why);
+    for (int i = 0; i < 3; i++) {
+        if (i == dlt_zk_leader(&server))
+            continue;
+        dlt_session_init_at(s.ops == NULL ? &s : &t, server.members[i].address);
+    }
+    patient(&s);
+    patient(&t);
+    open_one(&s);
+    open_one(&t);
+    for (int i = 0; i < 300; i++) {
+        dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        inspect("job", 1);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        inspect("job", 0);
+    }
+}
+
+Test(admin, INVALID_a_name_that_is_no_path)
+{
+    begin("nopath");
+    dlt_session_option(&t, "key", "raw");
+    open_one(&t);
+    count = MOST;
+    cr_assert_eq(dlt_inspect(&t, "a//b", holders, &count), DLOCK_INVALID);
+    cr_assert_eq(dlt_break(&t, "a/../b", NULL), DLOCK_INVALID);
+    cr_assert(strstr(t.err.message, "key=raw") != NULL, "%s", t.err.message);
+}
+
+/* ---- list ---- */
+
+Test(admin, list_of_names_by_their_beginning)
+{
+    static const char *const names[] = {"ab", "a/b", "a", "b", "\x01\xff%", "a%2Fb"};
+
+    begin_open("list");
+    cr_assert_eq(list("", 0), DLOCK_OK);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct dlt_request request;
+
+        dlt_request(&s, &request, names[i], (unsigned char)('a' + i), DLT_ZK_TTL_MS);
+        cr_assert_eq(dlt_try(&s, &request), DLOCK_OK, "%s: %s", names[i], s.err.message);
+    }
+    cr_assert_eq(list("", 6), DLOCK_OK);
+    cr_assert_eq(list("a", 4), DLOCK_OK);
+    cr_assert_eq(list("a/", 1), DLOCK_OK);
+    cr_assert_str_eq(holders[0].name, "a/b");
+    cr_assert_eq(list("a%", 1), DLOCK_OK);
+    cr_assert_str_eq(holders[0].name, "a%2Fb");
+    cr_assert_eq(list("\x01", 1), DLOCK_OK);
+    cr_assert_str_eq(holders[0].name, "\x01\xff%");
+    cr_assert_eq(list("abc", 0), DLOCK_OK);
+    (void)foreign("a%2fc", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "");
+    (void)foreign("c%", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "");
+    cr_assert_eq(list("", 6), DLOCK_OK, "nodes whose names dlock does not make");
+}
+
+Test(admin, list_of_many_names_and_of_its_end)
+{
+    char name[16];
+
+    begin_open("many");
+    for (size_t i = 0; i < 300; i++) {
+        (void)snprintf(name, sizeof name, "%03zu", i);
+        (void)foreign(name, "_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__", "");
+        if (i % 3 == 0)
+            (void)foreign(name, "_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__", "");
+    }
+    cr_assert_eq(list("", 400), DLOCK_OK);
+    cr_assert_eq(list("1", 133), DLOCK_OK);
+    count = 7;
+    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_OK, "the caller wants no more");
+    cr_assert_eq(count, 7);
+}
+
+Test(admin, list_of_raw_names_is_that_of_a_tree)
+{
+    begin("raw");
+    dlt_session_option(&t, "key", "raw");
+    open_one(&t);
+    (void)foreign("a", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "");
+    (void)foreign("a/b", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "");
+    (void)foreign("a/bc", "0123456789abcdef0123456789abcdef__lock__", "");
+    (void)dlt_zk_client_ask(&other, "create %s/x", base);
+    (void)foreign("x/y", "_c_1b2a3c4d-0000-4000-8000-000000000001-__WRIT__", "");
+    cr_assert_eq(list("", 4), DLOCK_OK);
+    cr_assert_eq(list("a/b", 2), DLOCK_OK);
+    cr_assert_eq(list("a/bc", 1), DLOCK_OK);
+    cr_assert_str_eq(holders[0].name, "a/bc");
+    cr_assert_eq(list("x/y", 1), DLOCK_OK);
+    cr_assert_eq(list("y", 0), DLOCK_OK);
+    inspect("x/y", 1);
+    inspect("x", 0);
+}
+
+Test(admin, list_without_a_base_is_empty)
+{
+    begin("nobase");
+    (void)dlt_zk_ask(&server, "delete %s", base);
+    open_one(&t);
+    cr_assert_eq(list("", 0), DLOCK_OK, "%s", t.err.message);
+    inspect("job", 0);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_NOT_HELD);
+}
+
+/* ---- break ---- */
+
+Test(admin, BRK_1_the_holder_and_nobody_else)
+{
+    begin_open("break");
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    c.req.flags = DLOCK_REQ_ENQUEUE;
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_break(&t, "job", "63636363636363636363636363636363"), DLOCK_NOT_HELD,
+                 "a waiter is no holder");
+    cr_assert_eq(dlt_break(&t, "job", "6161"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_break(&t, "job", "61616161616161616161616161616161"), DLOCK_OK, "%s",
+                 t.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    inspect("job", 1);
+    cr_assert_str_eq(holders[0].owner, "63636363636363636363636363636363");
+    cr_assert_gt(holders[0].fence, s.grant.fence);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK);
+    inspect("job", 0);
+}
+
+Test(admin, BRK_1_all_readers_at_once)
+{
+    begin_open("breakall");
+    for (size_t i = 0; i < 200; i++)
+        (void)foreign("job", "_c_1b2a3c4d-0000-4000-8000-000000000003-__READ__", "");
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)foreign("job", "_c_1b2a3c4d-0000-4000-8000-000000000004-__WRIT__", "");
+    cr_assert_eq(dlt_break(&t, "job", "61616161616161616161616161616161"), DLOCK_OK);
+    inspect("job", 200);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
+    inspect("job", 1);
+    cr_assert_str_eq(holders[0].owner, "1b2a3c4d-0000-4000-8000-000000000004");
+    cr_assert_eq(dlt_break(&t, "job", holders[0].owner), DLOCK_OK, "of another program");
+    inspect("job", 0);
+}
+
+/* ---- rights ---- */
+
+static void user(struct dlt_session *session, const char *name)
+{
+    session->target.user = name;
+    session->target.password = "secret";
+}
+
+Test(admin, the_least_rights)
+{
+    const char *path = NULL;
+
+    begin("rights");
+    cr_assert_str_eq(dlt_zk_ask(&server, "setAcl %s " DIGEST_U ":cr", base), "");
+    user(&s, "u");
+    open_one(&s);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    dlt_request(&s, &b, "job", 'b', DLT_ZK_TTL_MS);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    path = dlt_zk_ask(&server, "getAcl %s/job", base);
+    cr_assert_str_eq(path, DIGEST_U ":cdrwa", "%s", path);
+    b.req.flags = DLOCK_REQ_ENQUEUE;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    count = MOST;
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK, "%s", s.err.message);
+    count = MOST;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 0);
+}
+
+Test(admin, AUTH_a_user_without_rights)
+{
+    begin("norights");
+    cr_assert_str_eq(dlt_zk_ask(&server, "setAcl %s " DIGEST_U ":cdrwa", base), "");
+    user(&s, "u");
+    open_one(&s);
+    user(&t, "v");
+    open_one(&t);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    dlt_request(&t, &c, "job", 'c', DLT_ZK_TTL_MS);
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_AUTH, "no node of a name is made");
+    cr_assert(strstr(t.err.message, "secret") == NULL, "C17");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_AUTH);
+    count = MOST;
+    cr_assert_eq(dlt_inspect(&t, "job", holders, &count), DLOCK_AUTH);
+    cr_assert_eq(list("", 0), DLOCK_AUTH);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_AUTH);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+}
+
+Test(admin, AUTH_a_list_has_what_may_be_read)
+{
+    begin("some");
+    open_one(&t);
+    (void)foreign("closed", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "");
+    (void)foreign("open", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "label");
+    (void)dlt_zk_ask(&server, "setAcl %s/closed " DIGEST_U ":r", base);
+    cr_assert_eq(list("", 1), DLOCK_AUTH);
+    cr_assert_str_eq(holders[0].name, "open");
+    cr_assert(strstr(t.err.message, "not be read: 1") != NULL, "%s", t.err.message);
+    cr_assert_eq(list("open", 1), DLOCK_OK, "%s", t.err.message);
+}
+
+Test(admin, a_holder_whose_label_may_not_be_read)
+{
+    const char *node = NULL;
+
+    begin_open("label");
+    node = foreign("job", "_c_1b2a3c4d-0000-4000-8000-000000000001-lock-", "label");
+    cr_assert_str_eq(dlt_zk_ask(&server, "setAcl %s/job/%s " DIGEST_U ":r", base, node), "");
+    inspect("job", 1);
+    cr_assert_str_eq(holders[0].label, "");
+    cr_assert_gt(holders[0].fence, 0);
+}
+
+Test(admin, acl_open_lets_everybody_in)
+{
+    begin("everybody");
+    user(&s, "u");
+    dlt_session_option(&s, "acl", "open");
+    open_one(&s);
+    open_one(&t);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    inspect("job", 1);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
+}
+
+/* ---- while nobody answers ---- */
+
+Test(admin, UNAVAILABLE_at_servers_that_stand_still)
+{
+    int64_t begun_ns = 0;
+
+    begin("still");
+    dlt_zk_stop(&server);
+    cr_assert(dlt_zk_start(&server, NULL), "%s", server.why);
+    session_init(&s);
+    session_init(&t);
+    open_one(&s);
+    open_one(&t);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_zk_pause(&server, 0, true);
+    t.call_ms = 300;
+    begun_ns = dlt_host_now(&t.host);
+    count = MOST;
+    cr_assert_eq(dlt_inspect(&t, "job", holders, &count), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_UNAVAILABLE, "nothing was deleted");
+    cr_assert_lt(dlt_host_now(&t.host) - begun_ns, 1200 * DLT_NS_PER_MS);
+    dlt_zk_pause(&server, 0, false);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/zookeeper/watch.c */
+/* Does a waiter hear at once what it waits for, and of nothing else? */
+#include "connection.h"
+#include "name_kit.h"
+
+#include <pthread.h>
+
+/* A watch in a thread of its own. */
+struct watcher {
+    struct dlt_session *session;
+    struct dlt_request *request;
+    int64_t timeout_ms;
+    pthread_t thread;
+    enum dlock_status status;
+    int64_t end_ns;
+};
+
+static void *watcher_run(void *arg)
+{
+    struct watcher *watcher = arg;
+
+    watcher->status = dlt_watch(watcher->session, watcher->request, watcher->timeout_ms);
+    watcher->end_ns = dlt_host_now(&watcher->session->host);
+    return NULL;
+}
+
+static void watcher_start(struct watcher *watcher, struct dlt_session *session,
+                          struct dlt_request *request, int64_t timeout_ms)
+{
+    *watcher = (struct watcher){.session = session, .request = request, .timeout_ms = timeout_ms};
+    cr_assert_eq(pthread_create(&watcher->thread, NULL, watcher_run, watcher), 0);
+    dlt_sleep_ms(100); /* it sleeps now, mostly */
+}
+
+static enum dlock_status watcher_join(struct watcher *watcher)
+{
+    cr_assert_eq(pthread_join(watcher->thread, NULL), 0);
+    return watcher->status;
+}
+
+/* What the link keeps for waits. */
+static int watchers_count(const struct dlt_session *session)
+{
+    struct zk_link *link = inside(session)->link;
+    int count = 0;
+
+    zk_link_lock(link);
+    for (const struct zk_watcher *at = link->watchers; at != NULL; at = at->next)
+        count++;
+    zk_link_unlock(link);
+    return count;
+}
+
+Test(watch, WAT_1_an_unlock_is_heard_at_once)
+{
+    struct watcher watcher;
+    int64_t freed = 0;
+
+    open_all("heard");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    watcher_start(&watcher, &t, &b, 3000);
+    freed = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
+    cr_assert_lt(watcher.end_ns - freed, 500 * DLT_NS_PER_MS);
+    cr_assert_eq(t.grant.lease_ms, DLT_ZK_TTL_MS);
+    cr_assert_gt(t.grant.fence, 0);
+    cr_assert_eq(t.grant.waiters, 0);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+/* The order of the answers to unlock and to the watch must not matter. */
+Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
+{
+    open_all("before");
+    for (int i = 0; i < 3; i++) {
+        int64_t begun = 0;
+
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        queue(&t, &b);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+        begun = dlt_host_now(&s.host);
+        cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
+        cr_assert_lt(dlt_host_now(&s.host) - begun, 500 * DLT_NS_PER_MS);
+        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    }
+    close_all();
+}
+
+Test(watch, WAT_1_the_deadline_is_kept_and_the_next_watch_hears_what_comes_between)
+{
+    int64_t begun = 0;
+
+    open_all("deadline");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    begun = dlt_host_now(&t.host);
+    cr_assert_eq(dlt_watch(&t, &b, 300), DLOCK_TIMEOUT);
+    cr_assert_geq(dlt_host_now(&t.host) - begun, 300 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&t.host) - begun, 800 * DLT_NS_PER_MS);
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&t, &b, 100), DLOCK_TIMEOUT);
+    cr_assert_eq(watchers_count(&t), 1, "the same one");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    begun = dlt_host_now(&t.host);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
+    cr_assert_lt(dlt_host_now(&t.host) - begun, 500 * DLT_NS_PER_MS);
+    close_all();
+}
+
+/* Core's validity counts from the last answer QUEUED. */
+Test(watch, WAT_4_the_lease_of_a_grant_counts_from_the_last_refresh)
+{
+    struct watcher watcher;
+
+    open_all("counts");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    watcher_start(&watcher, &t, &b, 20000);
+    dlt_sleep_ms(2500);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.lease_ms, DLT_ZK_TTL_MS);
+    close_all();
+}
+
+Test(watch, WAT_1_without_a_queue_entry_the_next_change_is_worth_a_trylock)
+{
+    struct watcher watcher;
+    int64_t freed = 0;
+
+    open_all("nothing");
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_UNAVAILABLE, "before a trylock");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    watcher_start(&watcher, &t, &b, 3000);
+    freed = dlt_host_now(&s.host);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY);
+    cr_assert_lt(watcher.end_ns - freed, 500 * DLT_NS_PER_MS);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_BUSY, "it is gone still");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(watch, INT_1_INT_2_an_interrupt_ends_the_wait_before_it_and_in_it)
+{
+    struct watcher watcher;
+    int64_t asked = 0;
+
+    open_all("interrupt");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    watcher_start(&watcher, &t, &b, 10000);
+    asked = dlt_host_now(&t.host);
+    dlt_interrupt(&t, &b);
+    dlt_interrupt(&t, &b);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_CANCELED);
+    cr_assert_lt(watcher.end_ns - asked, 500 * DLT_NS_PER_MS);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "sticky");
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "after an answer, too");
+    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(watch, LEA_1_a_predecessor_that_gives_up_lets_nobody_in)
+{
+    struct watcher watcher;
+
+    open_all("gives");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    queue(&u, &c);
+    watcher_start(&watcher, &u, &c, 2500);
+    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
+    dlt_sleep_ms(100);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "it has found the holder: %s", u.err.message);
+    close_all();
+}
+
+Test(watch, WAT_1_with_the_session_the_wait_ends)
+{
+    struct watcher watcher;
+    int64_t begun = 0;
+
+    open_all("session");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    watcher_start(&watcher, &t, &b, 10000);
+    begun = dlt_host_now(&t.host);
+    expire(&t);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_lt(watcher.end_ns - begun, 3000 * DLT_NS_PER_MS);
+    cr_assert_eq(refresh(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_watch(&t, &b, 1000), DLOCK_UNAVAILABLE, "it has no entry");
+    close_all();
+}
+
+Test(watch, BRK_1_a_waiter_whose_own_node_is_gone_is_no_holder)
+{
+    open_all("own");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    (void)dlt_zk_ask(&server, "delete /own/job/_c_" HEX_OF_B "-__WRIT__0000000001");
+    cr_assert_eq(nodes_count("job", ""), 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_BUSY);
+    cr_assert_eq(refresh(&t, &b), DLOCK_LOST);
+    close_all();
+}
+
+/* A node that changes, but stays. */
+Test(watch, WAT_3_a_change_of_the_predecessor_is_no_release)
+{
+    struct watcher watcher;
+
+    open_all("changed");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    watcher_start(&watcher, &t, &b, 1000);
+    (void)dlt_zk_ask(&server, "set /changed/job/_c_" HEX_OF_A "-__WRIT__0000000000 new");
+    cr_assert_eq(watcher_join(&watcher), DLOCK_TIMEOUT);
+    close_all();
+}
+
+/* The servers tell nobody else of a node that only its owner may read: core has to poll. */
+Test(watch, WAT_1_a_node_that_may_not_be_read_cannot_be_watched)
+{
+    open_all("unread");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_zk_ask(&server, "setAcl /unread/job/_c_" HEX_OF_A
+                              "-__WRIT__0000000000 digest:u:8xJeoMakDQaA8NkfWetBIBym4mk=:cdrwa");
+    queue(&t, &b);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_UNAVAILABLE);
+    cr_assert_eq(t.err.status, DLOCK_UNAVAILABLE);
+    cr_assert_eq(watchers_count(&t), 0);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
+    close_all();
+}
+
+#define WAITS 500
+
+/* Of waits that ended by their deadlines, nothing is kept until the holder goes. */
+Test(watch, UNL_4_waits_that_are_over_leave_no_watchers)
+{
+    static struct dlt_request requests[WAITS];
+    enum dlock_status status = DLOCK_INTERNAL;
+    int timeouts = 0;
+
+    open_all("over");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (int i = 0; i < WAITS; i++) {
+        dlt_request(&t, &requests[i], "job", (unsigned char)i, DLT_ZK_TTL_MS);
+        requests[i].req.token[0] = (unsigned char)(i / 256);
+        queue(&t, &requests[i]);
+        status = dlt_watch(&t, &requests[i], 1); /* UNAVAILABLE: not even begun */
+        cr_assert(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE, "%d", status);
+        timeouts += status == DLOCK_TIMEOUT;
+        cr_assert_eq(dlt_dequeue(&t, &requests[i]), DLOCK_OK);
+        forget(&t, &requests[i]);
+    }
+    cr_assert_gt(timeouts, WAITS / 2);
+    cr_assert_eq(watchers_count(&t), 0);
+    close_all();
+}
+
+#define WAITERS 40
+
+/* Each hand-off wakes one waiter, which asks once. */
+Test(watch, C13_a_hand_off_wakes_one_waiter)
+{
+    static struct dlt_request requests[WAITERS];
+    static struct watcher watchers[WAITERS];
+    static struct dlt_session sessions[WAITERS];
+    int64_t before = 0;
+
+    cr_assert(dlt_zk_start(&server, NULL), "%s", server.why); /* nobody else counts */
+    open_all("one");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        sessions[i] = t; /* the same client, in another thread */
+        dlt_request(&t, &requests[i], "job", (unsigned char)i, DLT_ZK_TTL_MS);
+        requests[i].req.token[0] = 1;
+        queue(&sessions[i], &requests[i]);
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        watchers[i] = (struct watcher){&sessions[i], &requests[i], 20000, 0, DLOCK_INTERNAL, 0};
+        cr_assert_eq(pthread_create(&watchers[i].thread, NULL, watcher_run, &watchers[i]), 0);
+    }
+    dlt_sleep_ms(700); /* every watch has begun */
+    before = dlt_zk_number(&server.members[0], "zk_packets_received");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        cr_assert_eq(watcher_join(&watchers[i]), DLOCK_OK, "%d: %s", i, sessions[i].err.message);
+        cr_assert_eq(dlt_unlock(&sessions[i], &requests[i]), DLOCK_OK);
+    }
+    /* The children and the delete; beside them, a sync of three clients each 100 ms. */
+    cr_assert_leq(dlt_zk_number(&server.members[0], "zk_packets_received") - before,
+                  2 * WAITERS + 1 + 40);
+    close_all();
+}
