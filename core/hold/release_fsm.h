@@ -28,8 +28,9 @@ struct dl_release_fsm {
     int64_t deadline_ns;
     bool
         session; /* the lease lives in a session, which is not used again after a failure [SES-2] */
-    bool tethered;   /* the plugin itself may release what a failed SEND has left [TET-3]; set it
-                        after   dl_release_fsm_start */
+    /* The plugin itself may release what a failed SEND has left [TET-3]. Set after
+     * dl_release_fsm_start. */
+    bool tethered;
     bool gone_is_ok; /* an unlock before this one may have been executed without an answer */
     bool uncertain;  /* a SEND of this one may have been executed without an answer */
     enum dl_release_fsm_step step;
