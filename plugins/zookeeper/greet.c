@@ -285,7 +285,7 @@ static enum dlock_status round_ask(struct greet *greet, int64_t deadline_ns)
 }
 
 /* Servers that elect a leader, or are busy for so long that the short session ends before its
- * answer, close the connection. */
+ * answer, close the connection. A last round that only runs out of time has nothing new to say. */
 static enum dlock_status servers_ask(struct greet *greet, int64_t deadline_ns)
 {
     const struct timespec pause = {.tv_nsec = ROUND_PAUSE_NS};
@@ -293,8 +293,12 @@ static enum dlock_status servers_ask(struct greet *greet, int64_t deadline_ns)
 
     while (status == DLOCK_UNAVAILABLE && greet->closed &&
            now(greet) + ROUND_PAUSE_NS < deadline_ns) {
+        const struct dlock_error failure = *greet->err;
+
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         status = round_ask(greet, deadline_ns);
+        if (status == DLOCK_UNAVAILABLE && !greet->closed)
+            *greet->err = failure;
     }
     return status;
 }
