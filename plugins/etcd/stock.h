@@ -52,10 +52,10 @@ enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int6
 /* A new one in any case. */
 enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
                                    struct etcd_lease **out, struct dlock_error *err);
-/* It lasts from now on, without a KeepAlive, for what is said of it to a request of that ttl: the
- * ttl, or all of a shorter lease. If the leader is still the one of its term. */
+/* True: without a KeepAlive the lease lasts from now on as long as the client reports: the ttl, or
+ * all of a shorter lease. The leader must still be the one of the lease's term. */
 bool etcd_stock_lasts(const struct etcd_lease *lease, int64_t ttl_ms, int64_t now_ns);
-/* It was kept alive by a request that was sent then and answered by rpc. */
+/* A request that was sent at sent_ns and answered by rpc has kept the lease alive. */
 void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns);
 /* One that somebody has granted before: its key is known. NULL: no memory. */
 struct etcd_lease *etcd_stock_adopt(int64_t id);

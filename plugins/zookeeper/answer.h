@@ -16,7 +16,7 @@ enum zk_verdict {
 enum zk_verdict zk_answer_judge(int rc);
 /* A create or a delete. */
 bool zk_answer_changes(const struct zk_call *call);
-/* Who gives this answer. */
+/* The server that gives this answer. */
 enum zk_heard_of zk_answer_of(const struct zk_call *call, int rc);
 
 /* Copies of what the library frees. False: no memory. */

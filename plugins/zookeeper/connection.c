@@ -104,7 +104,7 @@ static void connected(struct zk_link *link)
     server_find(link);
 }
 
-/* What has become of the session while the library ran. */
+/* Notes the state of the session after the library ran. */
 static void settle(struct zk_link *link)
 {
     const int state = zoo_state(link->handle);
@@ -122,7 +122,7 @@ static void settle(struct zk_link *link)
     if (is_connected)
         connected(link);
     link->connected = is_connected;
-    zk_connection_wake(link); /* to connect again: it may not be the one who found this */
+    zk_connection_wake(link); /* to connect again: another thread may have found this */
     (void)pthread_cond_broadcast(&link->changed);
 }
 

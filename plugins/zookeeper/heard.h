@@ -8,7 +8,7 @@
  * that was answered does not prove that the leader has heard of the session now: if the follower is
  * cut off at once, the session ends a timeout after what the leader heard before.
  *
- * What is proven: a request A was answered; a tick or more later a request B was sent that goes to
+ * The proof: a request A was answered; a tick or more later a request B was sent that goes to
  * the leader (create, delete, sync), and B was answered, too. The follower has answered a ping
  * between the two, on the same connection to the leader and before it passed B on. So the leader
  * knew of A when it answered B, and does not end the session before a timeout after A was sent.
@@ -36,12 +36,12 @@ struct zk_heard {
     int64_t moved_ns;  /* when the present connection was begun; 0: it is proven */
     struct zk_heard_request {
         int64_t sent_ns, answered_ns;
-    } requests[ZK_HEARD_MOST]; /* a ring of those that are not proven yet; at least tick/4 apart */
+    } requests[ZK_HEARD_MOST]; /* a ring: requests that are not proven yet, at least tick/4 apart */
     unsigned first, count;
 };
 
 void zk_heard_init(struct zk_heard *heard, int64_t tick_ns);
-/* Who gave an answer, as far as it shows. */
+/* The server that gave an answer, as far as the answer tells. */
 enum zk_heard_of {
     ZK_HEARD_SERVER,  /* any server */
     ZK_HEARD_LEADER,  /* the leader, or one that was it */

@@ -2,10 +2,10 @@
 /*
  * node.h - nodes of contenders: of a holder or waiter of a name, ours or of another program. Pure.
  *
- * The last ten digits of a name are the sequence that the server gave it. The text before them says
- * what it is: it ends with "-lock-", "__lock__" or "__WRIT__" (writers), or with "__READ__" or
- * "__rlock__" (readers). All of them contend for the name, whatever the recipe, so that dlock is
- * never the one that does not wait. All other names are of no concern.
+ * The last ten digits of a node's name are the sequence that the server gave it. The text before
+ * them ends with "-lock-", "__lock__" or "__WRIT__" (writers), or with "__READ__" or "__rlock__"
+ * (readers). Nodes of all recipes contend for a name: dlock waits for each of them, also where the
+ * other program does not wait for dlock. Nodes with other names are ignored.
  */
 #ifndef ZK_NODE_H
 #define ZK_NODE_H
@@ -33,7 +33,7 @@ size_t zk_node_make(char *out, enum zk_recipe recipe, const char *parent, const 
 
 /* False: no contender. */
 bool zk_node_parse(struct zk_node *node, const char *name);
-/* True: the node of this token (ZK_TOKEN_HEX digits), in whatever recipe. */
+/* True: the node has this token (ZK_TOKEN_HEX digits). Nodes of all recipes count. */
 bool zk_node_is(const struct zk_node *node, const char *token);
 
 #endif

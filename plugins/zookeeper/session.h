@@ -32,7 +32,7 @@ struct zk_slot {
     int64_t czxid;              /* of the node; 0: not known */
     char *predecessor;          /* name of the node to wait for; malloced; NULL: not known */
     int64_t queued_ns; /* when the last call began that was answered QUEUED; 0: there was none */
-    unsigned doubts;   /* creates without an answer: so many more nodes of the token may be there */
+    unsigned doubts; /* creates without an answer: each may have made one more node of the token */
     bool holds;
     struct zk_watcher *watcher; /* of the predecessor; NULL: none */
     struct zk_wait *wait;       /* in slot watch; under the mutex of the link */

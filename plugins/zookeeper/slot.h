@@ -66,7 +66,7 @@ int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns);
 /* The name belongs to the node of the slot. */
 void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *standing,
                    int64_t lease_ms, struct dlock_grant *grant);
-/* It belongs to another node: who waits? */
+/* The name belongs to another node. Sets the number of waiters and the position in the queue. */
 void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant);
 /* The node is a queue entry. */
 void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant);
