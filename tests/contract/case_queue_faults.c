@@ -10,6 +10,12 @@
 #define NEVER_MS 30000
 #define SOON_MS  6000
 
+/* The lease of a waiter that dies: waiters that live keep theirs on a slow machine, too. */
+static int64_t brief_ms(const struct dlt_run *run)
+{
+    return 2000 + 5 * run->slack_ms;
+}
+
 /* What a waiter who is gone may cost the others: his place, or the lease that was granted to it,
  * and one look of the next one. Where both live in the session of his client: as long as that. */
 static double delay_most(const struct dlt_run *run, struct dlock_client *client,
@@ -70,9 +76,9 @@ static int64_t grantee_kill(struct dlt_child *parties, const struct dlt_run *run
 
 void dlt_case_queue_with_the_dead(struct dlt_run *run)
 {
-    struct dlt_text lease = dlt_waiter_lease(run, 2000);
+    struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
-    double most = delay_most(run, client, &lease, 2000);
+    double most = delay_most(run, client, &lease, brief_ms(run));
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[LINE];
@@ -107,9 +113,9 @@ void dlt_case_queue_with_the_dead(struct dlt_run *run)
 /* The head stands still when it is its turn, and later goes on: it has a turn like any other. */
 void dlt_case_queue_with_the_stopped(struct dlt_run *run)
 {
-    struct dlt_text lease = dlt_waiter_lease(run, 2000);
+    struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
-    double most = delay_most(run, client, &lease, 2000);
+    double most = delay_most(run, client, &lease, brief_ms(run));
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[2];

@@ -281,7 +281,7 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, lease.text);
     struct dlock *holder = dlt_lock(run, client, "y", 0), *next = dlt_lock(run, other, "x", 0);
     struct dlt_child child;
-    int64_t start_ns = 0, most_ms = dlt_death_ms(run, client, 2000) + 8000;
+    int64_t start_ns = 0, most_ms = dlt_death_ms(run, client, 2000) + 8000 + 10 * run->slack_ms;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
     dlt_child_start(&child, run, lease.text);

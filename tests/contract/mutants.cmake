@@ -7,7 +7,7 @@ function(dlt_test_mutant name program plugin_dir case uri)
   add_test(NAME mutant_${name}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
       ${program} ${plugin_dir} ${case} ${name} ${uri})
-  set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 120 LABELS "conformance;meta")
+  set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 600 LABELS "conformance;meta")
 endfunction()
 
 # dlt_add_plugin_mutant(<plugin> <uri> <name> <file> <case> <original> <mutated>)

@@ -21,7 +21,7 @@ function(dlt_add_memory_mutant name file suite test original mutated)
   add_test(NAME ${program}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
       $<TARGET_FILE:${program}> ${suite} ${test})
-  set_tests_properties(${program} PROPERTIES TIMEOUT 120 LABELS "unit;meta")
+  set_tests_properties(${program} PROPERTIES TIMEOUT 600 LABELS "unit;meta")
 endfunction()
 
 dlt_add_memory_mutant(reader_passes_a_writer lease.c readers

@@ -13,7 +13,7 @@ function(dlt_add_postgresql_conformance name)
     ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${ARG_OPTIONS}
     "${ARG_URI}")
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
-    TIMEOUT 300 PROCESSORS 2 LABELS "conformance;postgresql")
+    TIMEOUT 600 PROCESSORS 2 LABELS "conformance;postgresql")
 endfunction()
 
 # In the build that runs everything, the role with the least rights stands for strategy row.
@@ -57,7 +57,7 @@ if(DLT_EVERYTHING)
   add_test(NAME test_nth_fault_postgresql COMMAND with_server postgres --
     $<TARGET_FILE:test_nth_fault> --memory-step ${DLT_POSTGRES_STEP} "postgresql://u:secret@127.0.0.1:{port}/locks?op_timeout=1s"
     "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&table_prefix=session_&op_timeout=1s")
-  set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 300 LABELS "postgresql;faults")
+  set_tests_properties(test_nth_fault_postgresql PROPERTIES TIMEOUT 600 LABELS "postgresql;faults")
 endif()
 
 # Many threads on few names, on bad days: under the sanitizers, too.
@@ -72,7 +72,7 @@ foreach(strategy row session)
   if(DLT_EVERYTHING OR DLOCK_SANITIZE)
     add_test(NAME postgresql_storm_${strategy} COMMAND test_pg_storm ${strategy} ${brief})
     set_tests_properties(postgresql_storm_${strategy} PROPERTIES
-      TIMEOUT 300 PROCESSORS 2 LABELS "postgresql;faults")
+      TIMEOUT 600 PROCESSORS 2 LABELS "postgresql;faults")
   endif()
 endforeach()
 
@@ -86,5 +86,5 @@ if(DLT_EVERYTHING)
     -c shared_preload_libraries=pg_stat_statements --
     ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
-  set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS postgresql)
+  set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 600 PROCESSORS 2 LABELS postgresql)
 endif()

@@ -7,11 +7,11 @@ if(TARGET test_pg_advisory)
 endif()
 dlock_add_unit_test(test_pg_session_faults LIBS dlock_pg_kit)
 if(TARGET test_pg_session_faults)
-  set_tests_properties(test_pg_session_faults PROPERTIES TIMEOUT 180 LABELS "postgresql;faults")
+  set_tests_properties(test_pg_session_faults PROPERTIES TIMEOUT 600 LABELS "postgresql;faults")
 endif()
 if(DLT_EVERYTHING)
   add_test(NAME pg_advisory COMMAND with_server postgres --
     ${CMAKE_CURRENT_SOURCE_DIR}/advisory.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     {port} 40)
-  set_tests_properties(pg_advisory PROPERTIES TIMEOUT 120 LABELS postgresql)
+  set_tests_properties(pg_advisory PROPERTIES TIMEOUT 600 LABELS postgresql)
 endif()

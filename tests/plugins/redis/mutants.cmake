@@ -23,7 +23,7 @@ function(dlt_add_redis_mutant name test original mutated)
   add_test(NAME ${program}
     COMMAND ${PROJECT_SOURCE_DIR}/tests/plugins/memory/test_mutant.sh ${PROJECT_SOURCE_DIR}
       $<TARGET_FILE:${program}> share ${test})
-  set_tests_properties(${program} PROPERTIES TIMEOUT 120 LABELS "redis;meta")
+  set_tests_properties(${program} PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 endfunction()
 
 dlt_add_redis_mutant(answers_the_wrong_thread

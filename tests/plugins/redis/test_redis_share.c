@@ -231,6 +231,16 @@ static void await_asked_since(int64_t before)
     cr_assert_gt(asked(), before);
 }
 
+/* Starts it, and returns when its request is on the way. */
+static void caller_ask(struct caller *caller, const char *name, unsigned char owner,
+                       int64_t call_ms)
+{
+    int64_t before = asked();
+
+    caller_start(caller, name, owner, call_ms);
+    await_asked_since(before);
+}
+
 /* Nothing is asked on a connection with an answer to come that nobody waits for. */
 static void asked_elsewhere(void)
 {
@@ -252,13 +262,9 @@ static void give_up(int which)
     struct dlt_request last;
 
     dlt_redis_pause(&server, true);
-    for (int i = 0; i < 3; i++) {
-        int64_t before = asked();
-
-        caller_start(&callers[i], which == i ? "gone" : wanted[i], (unsigned char)('0' + i),
-                     which == i ? 1000 : 20000);
-        await_asked_since(before);
-    }
+    for (int i = 0; i < 3; i++)
+        caller_ask(&callers[i], which == i ? "gone" : wanted[i], (unsigned char)('0' + i),
+                   which == i ? 1000 : 20000);
     cr_assert_eq(caller_end(&callers[which]), DLOCK_UNKNOWN, "%s", callers[which].view.err.message);
     cr_assert_lt(callers[which].took_ms, 1000 + 5000);
     asked_elsewhere();
@@ -318,9 +324,7 @@ Test(share, C9_a_long_answer_that_is_given_up_is_nobodys)
     before = asked();
     cr_assert_eq(pthread_create(&lister.thread, NULL, lister_run, &lister), 0);
     await_asked_since(before);
-    before = asked();
-    caller_start(&taker, "free", 't', 20000);
-    await_asked_since(before);
+    caller_ask(&taker, "free", 't', 20000);
     cr_assert_eq(caller_end(&lister), DLOCK_UNKNOWN, "%s", lister.view.err.message);
     dlt_redis_pause(&server, false);
     cr_assert_eq(caller_end(&taker), DLOCK_OK, "%s", taker.view.err.message);
@@ -332,9 +336,8 @@ Test(share, C8_all_give_up_in_their_own_time)
     static struct caller callers[8];
 
     dlt_redis_pause(&server, true);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         caller_start(&callers[i], names[i], (unsigned char)('0' + i), 700 + 100 * (i * 5 % 8));
-    }
     for (int i = 0; i < 8; i++) {
         int64_t call_ms = callers[i].view.call_ms;
 
@@ -343,14 +346,6 @@ Test(share, C8_all_give_up_in_their_own_time)
         cr_assert_lt(callers[i].took_ms, call_ms + 5000);
     }
     dlt_redis_pause(&server, false);
-}
-
-static void start_all(struct caller *callers, int count)
-{
-    for (int i = 0; i < count; i++) {
-        caller_start(&callers[i], i % 2 == 0 ? names[i] : "held", (unsigned char)('0' + i), 10000);
-    }
-    dlt_sleep_ms(100);
 }
 
 /* Nobody is told yes or no who was not answered, nobody waits for the deadline, and the session
@@ -362,7 +357,8 @@ static void cut(const char *how)
     int told = 0;
 
     dlt_redis_pause(&server, true);
-    start_all(callers, 8);
+    for (int i = 0; i < 8; i++)
+        caller_ask(&callers[i], i % 2 == 0 ? names[i] : "held", (unsigned char)('0' + i), 20000);
     tell(how);
     dlt_redis_pause(&server, false);
     for (int i = 0; i < 8; i++) {
@@ -373,7 +369,7 @@ static void cut(const char *how)
         else
             cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE, "%s: %d: %d: %s", how,
                       i, (int)status, callers[i].view.err.message);
-        cr_assert_lt(callers[i].took_ms, 9000, "%s", how);
+        cr_assert_lt(callers[i].took_ms, 15000, "%s", how);
     }
     cr_assert_lt(told, 8, "%s", how);
     tell("pass");
@@ -399,7 +395,10 @@ Test(share, FAI_2_CLIENT_KILL_while_many_ask)
 
     open_with("2");
     for (int round = 0; round < 10; round++) {
-        start_all(callers, 8);
+        for (int i = 0; i < 8; i++)
+            caller_start(&callers[i], i % 2 == 0 ? names[i] : "held", (unsigned char)('0' + i),
+                         20000);
+        dlt_sleep_ms(100);
         (void)dlt_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes");
         for (int i = 0; i < 8; i++) {
             enum dlock_status status = caller_end(&callers[i]);

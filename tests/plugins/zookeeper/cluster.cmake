@@ -14,7 +14,7 @@ set_target_properties(test_zk_process PROPERTIES ENABLE_EXPORTS ON)
 function(dlt_add_zk_bad_day name)
   cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "zookeeper;faults")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "zookeeper;faults")
 endfunction()
 
 if(DLOCK_LONG_TESTS)

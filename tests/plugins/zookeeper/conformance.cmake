@@ -16,7 +16,7 @@ function(dlt_add_zk_conformance name)
   add_test(NAME conformance_zookeeper_${name} COMMAND with_server ${ARG_SERVER} --
     $<TARGET_FILE:dlock-conformance> --slack ${DLT_ZK_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
   set_tests_properties(conformance_zookeeper_${name} PROPERTIES
-    TIMEOUT 300 PROCESSORS 2 LABELS "conformance;zookeeper")
+    TIMEOUT 600 PROCESSORS 2 LABELS "conformance;zookeeper")
 endfunction()
 
 set(DLT_ZK_ONE "zk://127.0.0.1:{port}/locks?ttl=3s&connect_timeout=30s")
@@ -67,6 +67,6 @@ if(DLT_EVERYTHING)
   add_custom_command(TARGET zk_beside POST_BUILD COMMAND chmod go-w $<TARGET_FILE:zk_beside> VERBATIM)
   add_test(NAME test_nth_fault_zookeeper COMMAND with_server zookeeper --
     $<TARGET_FILE:test_nth_fault> --spare libzookeeper "zk://127.0.0.1:{port}/locks?ttl=1500ms")
-  set_tests_properties(test_nth_fault_zookeeper PROPERTIES TIMEOUT 300 LABELS "zookeeper;faults"
+  set_tests_properties(test_nth_fault_zookeeper PROPERTIES TIMEOUT 600 LABELS "zookeeper;faults"
     ENVIRONMENT DLOCK_PLUGIN_PATH=$<TARGET_FILE_DIR:zk_beside>)
 endif()

@@ -35,7 +35,7 @@ function(dlt_add_sim_defect name profile store seeds rule)
     RUNTIME_OUTPUT_DIRECTORY ${out})
   add_test(NAME sim_defect_${name}
     COMMAND sim_${name} --caught ${rule} --profile ${profile} --store ${store} --seed 1 --count ${seeds})
-  set_tests_properties(sim_defect_${name} PROPERTIES TIMEOUT 120 LABELS "sim;meta")
+  set_tests_properties(sim_defect_${name} PROPERTIES TIMEOUT 600 LABELS "sim;meta")
 endfunction()
 
 # ---- core ----
@@ -151,4 +151,4 @@ add_test(NAME sim_caught_by_another_rule COMMAND sh -c
   "line=$(\"$0\" --caught \"$1\" --profile calm | sed -n 's/^not ok 1 - .* something else .*/ok 1 - not caught/p')
   echo \"$line\"; echo 1..1; [ -n \"$line\" ]"
   $<TARGET_FILE:sim_lets_everybody_in> FENCE)
-set_tests_properties(sim_caught_by_another_rule PROPERTIES TIMEOUT 60 LABELS "sim;meta")
+set_tests_properties(sim_caught_by_another_rule PROPERTIES TIMEOUT 600 LABELS "sim;meta")
