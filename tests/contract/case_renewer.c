@@ -162,14 +162,16 @@ void dlt_case_renew_with_another_ttl(struct dlt_run *run)
 void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 600), *next = dlt_lease(run, other, "x", 300);
+    const int64_t asked_ms = 400 + 5 * run->slack_ms;
+    struct dlock *lock = dlt_lock(run, client, "x", asked_ms);
+    struct dlock *next = dlt_lease(run, other, "x", 300);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
-    int64_t ttl_ms = dlt_ttl(client, 600);
+    int64_t ttl_ms = dlt_ttl(client, asked_ms);
 
     for (int i = 0; i < 200; i++) {
         DLT_TAKE(lock);
-        if (i % (ttl_ms < 1000 ? 20 : 50) == 0)
+        if (i % (ttl_ms < 1500 ? 20 : 50) == 0)
             dlt_sleep_ms(ttl_ms / 3);
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
