@@ -87,7 +87,7 @@ static void hold(struct worker *worker)
     int round = atomic_load(&round_now);
     int64_t left_ms = dlock_remaining_ms(worker->lock);
 
-    while (left_ms > 0 && atomic_load(&round_now) == round) {
+    while (left_ms > 0 && atomic_load(&round_now) == round && !atomic_load(&over)) {
         worker->until_ns = now_ns() + left_ms * NS_PER_MS;
         sleep_ms(PAUSE_MS);
         left_ms = dlock_remaining_ms(worker->lock);
