@@ -35,7 +35,7 @@ install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}
 
 # The pages for those who use dlock, in the folders that they know each other by, with all that they
 # link to; the headers by a link, which may be moved with the tree.
-install(FILES README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE
+install(FILES README.md README.zh-CN.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Do the commands of the pages work? Runs each block ```sh of docs/cookbook.md with the programs that
+# Debian has, and the commands of README.md; README.zh-CN.md has the same commands.
+#
+#     test_pages.sh SOURCE-DIR BIN-DIR
+set -u
+# shellcheck source=tests/kit/tap.sh
+. "$1/tests/kit/tap.sh"
+cd "$1" || exit 1
+export PATH=$2:$PATH DLOCK_URI=sqlite://$tap_tmp/locks.db
+
+mkdir "$tap_tmp/work"
+for job in report read write; do
+    printf '#!/bin/sh\necho %s >>jobs\n' "$job" >"$tap_tmp/work/$job.sh"
+    chmod +x "$tap_tmp/work/$job.sh"
+done
+
+# blocks PAGE: each block ```sh in a file of its own, block-01 and so on.
+blocks() {
+    awk -v dir="$tap_tmp" '/^```$/ { in_code = 0 }
+        in_code { print >sprintf("%s/block-%02d", dir, n) }
+        /^```sh$/ { in_code = 1; n++ }' "$1"
+}
+
+# runs FILE: all its commands succeed, and a job has run.
+runs() {
+    cat "$1"
+    rm -f "$tap_tmp/work/jobs"
+    (cd "$tap_tmp/work" && sed "s,/tmp/,$tap_tmp/,g" "$1" | bash -eu) || return
+    [ -s "$tap_tmp/work/jobs" ] || grep -q 'inspect' "$1"
+}
+
+# With the lock held by another owner: dlock's block answers as flock's block does.
+held() {
+    local flock dlock flock_status dlock_status
+
+    flock=$(sed "s,/tmp/,$tap_tmp/,g" "$1") dlock=$(cat "$2")
+    (cd "$tap_tmp/work" && flock "$tap_tmp/report.lock" bash -c "$flock")
+    flock_status=$?
+    (cd "$tap_tmp/work" && dlock run report -- bash -c "unset DLOCK_HELD; $dlock")
+    dlock_status=$?
+    echo "flock: $flock_status, dlock: $dlock_status"
+    [ "$flock_status" -eq "$dlock_status" ]
+}
+
+# commands PAGE: the commands of its indented blocks, without their comments.
+commands() {
+    sed -E '/^```/,/^```$/d' "$1" | sed -nE 's/^    ((sudo |\.\/scripts\/|dlock |cmake |apt-get |cc ).*)$/\1/p; s/^        ([a-z].*)$/\1/p' |
+        sed -E 's/ +#.*//'
+}
+
+dlock_commands() {
+    commands README.md | grep '^dlock ' >"$tap_tmp/readme"
+    cat "$tap_tmp/readme"
+    [ "$(wc -l <"$tap_tmp/readme")" -ge 4 ] || return
+    (
+        cd "$tap_tmp/work" || exit
+        while read -r line; do
+            bash -c "$line" </dev/null
+            case $line:$? in
+            *:0 | *inspect*:1) ;; # 1: free
+            *) exit 1 ;;
+            esac
+        done <"$tap_tmp/readme"
+    )
+}
+
+blocks docs/cookbook.md
+mapfile -t files < <(find "$tap_tmp" -name 'block-*' | sort)
+check "the cookbook has blocks" test "${#files[@]}" -ge 12
+for file in "${files[@]}"; do
+    check "cookbook: $(head -n 1 "$file")" runs "$file"
+done
+check "skipping quietly, with the lock held: as flock" held "$tap_tmp"/block-0{3,4}
+check "an exit code of one's own, with the lock held: as flock" held \
+    <(sed 's/timeout 10/timeout 1/' "$tap_tmp/block-05") <(sed 's/10s/1s/' "$tap_tmp/block-06")
+check "README: its commands run" dlock_commands
+check "README.zh-CN.md has the commands of README.md" same "$(commands README.md)" "$(commands README.zh-CN.md)"
+tap_end
