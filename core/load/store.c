@@ -45,6 +45,8 @@ static int64_t target_number(const struct dlock_target *target, const char *name
     const struct dl_store *store = store_of(target);
     const struct dlock_option_spec *row = dl_option_find(store->plugin->options, name);
 
+    if (row == NULL && strcmp(name, "fence") == 0)
+        return (int64_t)store->settings.fence;
     if (row == NULL)
         return strcmp(name, "ttl") == 0 ? store->ttl_set_ms : 0;
     return store->values[row - store->plugin->options].number;

@@ -97,9 +97,6 @@ enum dlock_reason {
     DLOCK_REASON_SESSION = 4   /* the session that carried the lock ended */
 };
 
-/* Zero means "default", and so an option whose default is on is not a bool. */
-enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
-
 /* Special timeouts. */
 #define DLOCK_FOREVER INT64_C(-1) /* wait without a limit */
 #define DLOCK_TRY     INT64_C(-2) /* one attempt, no wait; also for dlock_options.wait_ms */

@@ -163,8 +163,8 @@ struct dlock_target {
      * or no such option. */
     const char *(*option)(const struct dlock_target *target, const char *name);
     /* The same as a number: bool 0 or 1, int, size in bytes, duration in milliseconds; 0 when
-     * absent. "ttl" is core's own option: ttl= of the URI or of the client's defaults;
-     * 0 if neither has it. */
+     * absent. Two of core's own options are here, too, of the URI or of the client's defaults:
+     * "ttl", 0 if neither has it, and "fence", an enum dlock_tri. */
     int64_t (*number)(const struct dlock_target *target, const char *name);
     /*
      * The present text of a secret: of the password (option NULL), or of one option. Reads

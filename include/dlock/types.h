@@ -77,6 +77,9 @@ DLOCK_API enum dlock_class dlock_status_class(int status);
 /* Holders in mode DLOCK_SHARED may hold one name together. */
 enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 
+/* Zero means "default", and so an option whose default is on is not a bool. */
+enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
+
 /*
  * Capabilities: DLOCK_CAP_RWLOCK and so on, as X(name, bit). Append only.
  *

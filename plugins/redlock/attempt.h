@@ -11,10 +11,11 @@
 
 /* Zeroed by core. Only the thread of the attempt uses it, but for the waiter. */
 struct redlock_attempt {
-    uint32_t round;            /* of the last request for the lock */
-    int64_t clock_ms;          /* the latest clock that a node reported */
-    int64_t ticket_ms;         /* orders the waiters; 0: this one has no queue entry yet */
-    unsigned rechecks;         /* in a row that found no majority free */
+    uint32_t round;    /* of the last request for the lock */
+    int64_t number;    /* of the lease: the fencing token; 0: it has none, or is not known */
+    int64_t clock_ms;  /* the latest clock that a node reported */
+    int64_t ticket_ms; /* orders the waiters; 0: this one has no queue entry yet */
+    unsigned rechecks; /* in a row that found no majority free */
     struct resp_waiter waiter; /* recheck: nodes that are free for it, as far as known */
 };
 

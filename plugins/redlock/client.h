@@ -8,6 +8,7 @@
 #ifndef REDLOCK_CLIENT_H
 #define REDLOCK_CLIENT_H
 
+#include "fence.h"
 #include "net/clients.h"
 #include "pending.h"
 #include "resp/subscriber.h"
@@ -21,6 +22,7 @@ struct redlock_client {
     struct tls *tls; /* NULL: no node wants TLS */
     struct redlock_pending pending;
     struct resp_subscriber subscriber;
+    struct redlock_fence_clocks clocks;
     _Atomic unsigned char busy[REDLOCK_CLIENT_NAMES]; /* by hash of the name; a hint */
     _Atomic bool opened;                              /* by redlock_client_first */
 

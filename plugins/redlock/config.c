@@ -291,6 +291,7 @@ enum dlock_status redlock_config_init(struct redlock_config *config,
         .retry_delay_ms = target->number(target, "retry_delay"),
         .retry_count = (unsigned)target->number(target, "retry_count"),
         .spin = target->number(target, "spin") != 0,
+        .fences = target->number(target, "fence") == DLOCK_ON,
     };
     if (status == DLOCK_OK)
         status = common_keep(config, &common, err);

@@ -22,6 +22,7 @@ struct redlock_config {
     int64_t retry_delay_ms;
     unsigned retry_count;
     bool spin;
+    bool fences;                    /* fence=on: leases have fencing tokens */
     unsigned named;                 /* bits: nodes whose node= has a user of its own */
     char *common[2];                /* owned: user and prefix of the URI */
     char *texts[REDLOCK_NODES_MAX]; /* owned: the lines of node=, cut into their parts */

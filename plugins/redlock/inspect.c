@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define HOLDERS_TEXT    "200" /* of one name in one answer */
-#define HOLDER_ELEMENTS 5
+#define HOLDER_ELEMENTS 6
 #define LABEL_SIZE      320
 #define NO_END          INT64_MAX
 
@@ -20,6 +20,7 @@ struct holder {
     uint32_t mode;
     unsigned nodes;
     int64_t left[REDLOCK_NODES_MAX]; /* NO_END: the lease does not end by itself */
+    int64_t numbers[REDLOCK_NODES_MAX];
     int64_t held_ms;
 };
 
@@ -90,20 +91,21 @@ static void view_note(struct node_view *view, uint32_t mode, const char *owner, 
         view->left_ms = left_ms;
 }
 
-/* Reads mode, token, left, held for, label. False: they make no sense. */
+/* Reads mode, token, left, held for, label, number. False: they make no sense. */
 static bool holder_read(struct inspecting *inspecting, size_t name, const redisReply *reply,
                         size_t at)
 {
     const redisReply *mode = resp_reply_text(reply, at);
     const redisReply *owner = resp_reply_text(reply, at + 1);
     const redisReply *label = resp_reply_text(reply, at + 4);
-    int64_t left = 0, held = 0;
+    int64_t left = 0, held = 0, number = 0;
     struct holder *holder = NULL;
     uint32_t how = DLOCK_EXCLUSIVE;
 
     if (mode == NULL || owner == NULL || label == NULL ||
         !resp_reply_int(reply, at + 2, -2, INT64_MAX, &left) ||
-        !resp_reply_int(reply, at + 3, -1, INT64_MAX, &held))
+        !resp_reply_int(reply, at + 3, -1, INT64_MAX, &held) ||
+        !resp_reply_int(reply, at + 5, 0, REDLOCK_FENCE_MOST, &number))
         return false;
     if (mode->str[0] == 's')
         how = DLOCK_SHARED;
@@ -114,6 +116,7 @@ static bool holder_read(struct inspecting *inspecting, size_t name, const redisR
     holder = holder_of(inspecting, name, owner->str, how);
     if (holder == NULL || holder->nodes == REDLOCK_NODES_MAX)
         return true;
+    holder->numbers[holder->nodes] = number;
     holder->left[holder->nodes++] = left;
     if (held > holder->held_ms)
         holder->held_ms = held;
@@ -168,6 +171,20 @@ static int64_t remaining(struct holder *holder, unsigned need)
     return left == NO_END ? -1 : left;
 }
 
+/* The number that a majority has; 0: these nodes do not show it. */
+static int64_t fence_of(const struct holder *holder, unsigned need)
+{
+    for (unsigned i = 0; i < holder->nodes; i++) {
+        unsigned have = 0;
+
+        for (unsigned j = 0; j < holder->nodes; j++)
+            have += holder->numbers[j] == holder->numbers[i];
+        if (have >= need)
+            return holder->numbers[i];
+    }
+    return 0;
+}
+
 /* missing: nodes that did not answer, and may have the holder, too. */
 static void holders_report(struct inspecting *inspecting, unsigned need, unsigned missing,
                            struct redlock_inspection *inspection)
@@ -188,6 +205,8 @@ static void holders_report(struct inspecting *inspecting, unsigned need, unsigne
         if (holder->nodes + missing < need)
             continue;
         lease.remaining_ms = remaining(holder, need);
+        lease.fence = (uint64_t)fence_of(holder, need);
+        lease.fence_room = lease.fence != 0 ? REDLOCK_FENCE_NUMBERS - 1 : 0;
         inspection->stopped = inspection->fn(inspection->arg, &lease) != 0;
     }
 }

@@ -2,28 +2,32 @@
 -- What one node stores of a name. Each script is put together from several files at build time; see
 -- CMakeLists.txt.
 --
---   lock     string: "token round since label" of the exclusive holder, with the lease as its time to live;
---            or ~ while there are readers, or the name is reserved: a plain SET NX then gets nothing
+--   lock     string: "token round number since label" of the exclusive holder, with the lease as its time to
+--            live; or ~ while there are readers, or the name is reserved: a plain SET NX then gets nothing
+--   counter  string: the number of a lease that was released, until the clock has passed it
 --   info     hash: r<token> "round since label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, by their tickets, which are the same on all nodes
 --   entries  hash: <token> "ends mode channel" of a waiter; - "token ends mode" of the reservation
 --
--- A script gets the key of the lock, and makes the other keys by adding :m :r :q :w, as a key that is given
+-- A script gets the key of the lock, and makes the other keys by adding :m :r :q :w :f, as a key that is given
 -- costs the node more. The node does not belong to a cluster.
 --
 -- A token belongs to an attempt, a round to one request of the attempt: a release for an earlier round that
--- arrives late does not undo a later round. All times are milliseconds of the server's clock.
+-- arrives late does not undo a later round. All times are milliseconds of the server's clock. The number of a
+-- lease is its fencing token (fence.h), which is a time in microseconds; 0: it has none.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
 
+local NUMBERS = 32 -- that belong to a lease
 local RESERVED = 200 -- ms for which a free name is reserved for the first waiter
 
 -- The script remembers what it has read or written of a name: value and reservation, false if there is none;
 -- absent; live, the number of readers; and live queue entries by token.
 local function name_at(lock)
     return { lock = lock, info = lock .. ':m', readers = lock .. ':r', queue = lock .. ':q',
-             entries = lock .. ':w', messages = {}, entry = {} }
+             entries = lock .. ':w', counter = lock .. ':f', messages = {}, entry = {} }
 end
 
 local function text(number)
@@ -44,6 +48,10 @@ end
 local function owner_of(value)
     local token, round = string.match(value, '^(%x+) (%d+) ')
     return token or value, tonumber(round or 0)
+end
+
+local function number_of(value)
+    return tonumber(string.match(value, '^%x+ %d+ (%d+) ') or 0)
 end
 
 local function lock_known(name, value)
@@ -77,8 +85,25 @@ local function mark(name, lasts)
     end
 end
 
-local function lock_set(name, token, round, lease, label)
-    lock_put(name, token .. ' ' .. round .. ' ' .. text(now) .. ' ' .. label, lease)
+local function lock_set(name, token, round, number, since, lease, label)
+    lock_put(name, token .. ' ' .. round .. ' ' .. text(number) .. ' ' .. since .. ' ' .. label, lease)
+end
+
+-- The number of a new lease, as near to the wanted one as it may be: above the numbers that were released here,
+-- and not below the clock, which has passed the numbers of all leases that have run out.
+local function number_next(name, wanted, ttl)
+    local least = math.max((redis.call('GET', name.counter) or 0) + NUMBERS, now_us)
+    return wanted > least and wanted < now_us + ttl * 500 and wanted or least
+end
+
+-- After the end of the lease: no later number is less.
+local function number_keep(name, value)
+    local number = number_of(value)
+    local ahead = number + NUMBERS - now_us
+    if number > 0 and ahead > 0 then
+        number = math.max(number, tonumber(redis.call('GET', name.counter) or 0))
+        redis.call('SET', name.counter, text(number), 'PX', text(math.ceil((number + NUMBERS - now_us) / 1000) + 1))
+    end
 end
 
 local function readers_set(name, token, round, ends, label)

@@ -50,9 +50,10 @@ static void on_ready(struct resp_connection *connection)
     }
     connection->failures = 0;
     node->knows_release = false;
-    node->votes_ns = now(node) + resp_guard_left_ms(connection->config->restart_guard_ms,
-                                                    connection->info.uptime_s) *
-                                     DL_NS_PER_MS;
+    node->ready_ns = now(node);
+    node->votes_ns = node->ready_ns + resp_guard_left_ms(connection->config->restart_guard_ms,
+                                                         connection->info.uptime_s) *
+                                          DL_NS_PER_MS;
 }
 
 static void on_reply(struct resp_connection *connection, const redisReply *reply)

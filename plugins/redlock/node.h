@@ -48,6 +48,7 @@ struct redlock_node {
     redlock_deliver_fn *deliver;
     void *owner;        /* for deliver */
     unsigned index;     /* among the nodes */
+    int64_t ready_ns;   /* when the answer to INFO was read */
     int64_t votes_ns;   /* no vote on a new lock before [restart_guard] */
     bool knows_release; /* the text of the script of releases went out on this connection */
     struct redlock_sent_request sent[REDLOCK_NODE_SENT_MAX]; /* a ring */

@@ -4,15 +4,18 @@ if ARGV[3] ~= 'DEQUEUE' and redis.call('EXISTS', KEYS[1] .. ':r', KEYS[1] .. ':q
     if type(value) ~= 'string' then
         return 0
     end
-    if ARGV[2] == '*' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
-        redis.call('DEL', KEYS[1])
-        return 1
+    local token, round, number = string.match(value, '^(%x+) (%d+) (%d+) ')
+    if value == '~' or (ARGV[1] ~= '*' and ((token or value) ~= ARGV[1] or
+            (ARGV[2] ~= '*' and tonumber(round or 0) > tonumber(ARGV[2])))) then
+        return 0
     end
-    local token, round = string.match(value, '^(%x+) (%d+) ')
-    if value ~= '~' and (ARGV[1] == '*' or (token or value) == ARGV[1] and
-            (ARGV[2] == '*' or tonumber(round or 0) <= tonumber(ARGV[2]))) then
-        redis.call('DEL', KEYS[1])
-        return 1
+    redis.call('DEL', KEYS[1])
+    if number and number ~= '0' then -- as number_keep
+        local time = redis.call('TIME')
+        local ahead = number + 32 - (time[1] * 1000000 + time[2])
+        if ahead > 0 then
+            redis.call('SET', KEYS[1] .. ':f', number, 'PX', string.format('%.0f', math.ceil(ahead / 1000) + 1))
+        end
     end
-    return 0
+    return 1
 end

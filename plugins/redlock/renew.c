@@ -130,7 +130,7 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     const struct dlock_request *req = renewing->ops[op]->req;
     const struct redlock_attempt *attempt = req->attempt;
     struct redlock_request request;
-    char number[RESP_DIGITS];
+    char number[RESP_DIGITS], fence[RESP_DIGITS];
     struct redlock_round round = {
         .session = renewing->session,
         .request = &request,
@@ -154,6 +154,7 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
     resp_command_text(&request.command, renewing->ttl[op]);
     resp_command_text(&request.command, "HEAL");
     resp_command_text(&request.command, req->label != NULL ? req->label : "");
+    resp_command_text(&request.command, resp_command_number(fence, attempt->number));
     (void)redlock_round_run(&round);
 }
 

@@ -16,10 +16,11 @@ end
 -- deletion comes first: Redis does not refuse a script for memory once its first write has freed some.
 local function become_reader(name, token, value, ttl)
     local lease = math.max(redis.call('PTTL', name.lock), ttl)
-    local round, since, label = string.match(value, '^%x+ (%d+) (%d+) (.*)$')
+    local round, since, label = string.match(value, '^%x+ (%d+) %d+ (%d+) (.*)$')
     redis.call('HGET', name.info, 'r' .. token)
     redis.call('ZCARD', name.readers)
     lock_drop(name)
+    number_keep(name, value)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')
     pcall(dequeue, name, token) -- the lease is a reader's even if the queue's key is foreign

@@ -10,8 +10,9 @@
 #include "client.h"
 #include "net/spin.h"
 
-#define REDLOCK_CAPS \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
+#define REDLOCK_CAPS                                                                   \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
+     DLOCK_CAP_WATCH)
 
 struct redlock_round;
 

@@ -7,11 +7,13 @@
  *
  * Files; each one uses the files above it alone:
  *   config    what the URI says              quorum   what the answers of N nodes mean together
+ *   fence     the fencing token of a majority
  *   script    the scripts                    request  a script with its keys and arguments
  *   node      a connection and its requests  pending  releases that have yet to reach a node
  *   client    what all sessions share        attempt  which attempts live
  *   session   a connection to each node      release  taking back a lease or a queue entry
  *   round     one request to all nodes       deliver  what becomes of an answer
+ *   take      the request for a new lock     raise    one fencing token on a majority
  *   acquire, unlock, renew, inspect, list, watch, probe: the slots; plugin: their table
  */
 #ifndef REDLOCK_SLOTS_H

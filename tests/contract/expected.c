@@ -54,6 +54,7 @@ static const struct {
     {"valkey", NULL, 0, REDIS_CAPS | DLOCK_CAP_CRASH_SAFE},
     {"valkeys", NULL, 0, REDIS_CAPS | DLOCK_CAP_CRASH_SAFE},
     {"valkey+unix", NULL, 0, REDIS_CAPS | DLOCK_CAP_CRASH_SAFE},
+    {"redlock", "restart_guard=0&fence=on", 0, REDLOCK_CAPS | DLOCK_CAP_FENCE},
     {"redlock", "restart_guard=0", 0, REDLOCK_CAPS},
     {"redlocks", "restart_guard=0", 0, REDLOCK_CAPS},
     {"redlock", NULL, 0, REDLOCK_CAPS | DLOCK_CAP_CRASH_SAFE},

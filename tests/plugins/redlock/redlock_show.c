@@ -3,9 +3,10 @@
  * redlock_show SECONDS GUARD SEED
  *
  * Eight processes contend for one lock of 1 s over five real nodes, which are killed and started
- * again without their data, one to three at once. GUARD is the restart_guard. "0" expects the
- * checker to see two holders at once, anything else expects none (C1, CRASH_SAFE). Prints TAP. A
- * guarded run of 5 minutes or more has to have seen 50 restarts and 1000 locks.
+ * again without their data, one to three at once. Its fencing tokens rise (C6). GUARD is the
+ * restart_guard. "0" expects the checker to see two holders at once, anything else expects none
+ * (C1, CRASH_SAFE). Prints TAP. A guarded run of 5 minutes or more has to have seen 50 restarts and
+ * 1000 locks.
  */
 #include "log.h"
 #include "redis_server.h"
@@ -125,6 +126,7 @@ static void contend(struct contender *c)
     note(c, DLT_INV_LOCK, DLT_CALL_WAITS, start_ns + 5000 * NS_PER_MS);
     status = dlock_timedlock(c->lock, 5000, NULL);
     start_ns = dlt_log_now_ns();
+    c->record.fence = status == DLOCK_OK ? dlock_fence(c->lock) : 0;
     note(c, DLT_RET_LOCK, (uint16_t)status,
          status == DLOCK_OK ? start_ns + dlock_remaining_ms(c->lock) * NS_PER_MS : 0);
     if (status == DLOCK_OK) {
@@ -250,7 +252,7 @@ static bool servers_start(char *uri, size_t size, const char *guard)
         used +=
             (size_t)snprintf(uri + used, size - used, "%s%s", i > 0 ? "," : "", servers[i].address);
     }
-    (void)snprintf(uri + used, size - used, "?ttl=1s&restart_guard=%s", guard);
+    (void)snprintf(uri + used, size - used, "?ttl=1s&fence=on&restart_guard=%s", guard);
     return true;
 }
 

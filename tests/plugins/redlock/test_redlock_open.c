@@ -253,12 +253,13 @@ Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
 }
 
 /* C6: never a made-up number. */
-Test(redlock_open, C6_no_fence)
+Test(redlock_open, C6_without_fence_in_the_URI_there_are_no_numbers)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
     struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
     struct dlock *lock = NULL;
 
+    cr_expect_eq(dlock_client_caps(client) & DLOCK_CAP_FENCE, 0u);
     STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err), DLOCK_UNSUPPORTED);
     lock = dlt_lock(client, "x", false);
     OK(dlock_trylock(lock, &dlt_err));

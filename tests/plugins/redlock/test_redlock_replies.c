@@ -27,6 +27,7 @@ static struct dlt_scripted servers[NODES];
 static struct dlt_session session;
 static const char *uptimes[NODES]; /* two digits; NULL: 99 */
 static const char *guard;          /* NULL: none */
+static bool fences;
 
 /* All nodes answer so, once. named: each has a run_id. */
 static enum dlock_status open_nodes(const char *answer, bool named)
@@ -58,6 +59,8 @@ static enum dlock_status open_nodes(const char *answer, bool named)
     dlt_session_option(&session, "node_timeout", "500");
     if (guard != NULL)
         dlt_session_option(&session, "restart_guard", guard);
+    if (fences)
+        dlt_session_option(&session, "fence", "1"); /* DLOCK_ON */
     return dlt_session_open(&session);
 }
 
@@ -93,8 +96,42 @@ Test(redlock_replies, TRY_1_the_answer_to_SET)
 
 Test(redlock_replies, TRY_1_the_answer_of_a_script)
 {
-    play("*2\\r\\n:1\\r\\n:60000");
+    play("*4\\r\\n:1\\r\\n:60000\\r\\n:0\\r\\n:0");
     cr_expect_eq(try(DLOCK_SHARED), DLOCK_OK, "%s", session.err.message);
+}
+
+#define GRANT(number, clock) "*4\\r\\n:1\\r\\n:60000\\r\\n:" number "\\r\\n:" clock
+
+Test(redlock_replies, C6_one_number_of_all_nodes_is_the_token)
+{
+    fences = true;
+    play(GRANT("1700000000000032", "1700000000000000"));
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_OK, "%s", session.err.message);
+    cr_expect_eq(session.grant.fence, UINT64_C(1700000000000032));
+    cr_expect_eq(session.grant.fence_room, 31u);
+}
+
+Test(redlock_replies, C6_an_answer_without_a_number_grants_nothing)
+{
+    fences = true;
+    play("*2\\r\\n:1\\r\\n:60000");
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNKNOWN, "%s", session.err.message);
+}
+
+Test(redlock_replies, C6_the_answer_to_SET_has_no_number)
+{
+    fences = true;
+    play("+OK");
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNKNOWN, "%s", session.err.message);
+}
+
+/* The clocks agree, and numbers were given that they pass only after the ttl. */
+Test(redlock_replies, C6_numbers_beyond_the_ttl_are_UNAVAILABLE)
+{
+    fences = true;
+    play(GRANT("1700000061000000", "1700000000000000"));
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNAVAILABLE, "%s", session.err.message);
+    cr_expect_neq(strstr(session.err.message, "no fencing token"), NULL, "%s", session.err.message);
 }
 
 Test(redlock_replies, C9_the_answer_to_SET_is_none_of_a_script)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "raise.h"
+#include "resp/reply.h"
+
+/* The token holds the name there. */
+static enum redlock_quorum_vote raise_read(struct redlock_round *round, unsigned i,
+                                           const redisReply *reply)
+{
+    struct redlock_take *taking = round->data;
+    int64_t taken = 0, number = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
+        !resp_reply_int(reply, 0, 0, 1, &taken))
+        return QUORUM_REFUSED;
+    if (taken == 0)
+        return QUORUM_NO;
+    if (!resp_reply_int(reply, 2, 1, REDLOCK_FENCE_MOST, &number))
+        return QUORUM_REFUSED;
+    taking->fences[i].number = number;
+    return QUORUM_YES;
+}
+
+static enum redlock_quorum_verdict raise_judge(const struct redlock_round *round)
+{
+    const struct redlock_take *taking = round->data;
+    struct redlock_fence_choice choice = redlock_take_choose(taking);
+
+    if (choice.number == 0)
+        return QUORUM_LOST;
+    if (choice.agreed >= round->tally.need)
+        return QUORUM_WON;
+    return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_UNSURE;
+}
+
+/* Asks the nodes whose number is smaller to raise it. */
+static enum redlock_quorum_verdict fence_raise(struct redlock_take *taking,
+                                               const struct redlock_fence_choice *choice)
+{
+    const struct dlock_request *req = taking->req;
+    struct redlock_round round = {
+        .session = taking->session,
+        .request = &taking->script,
+        .sent = taking->round.sent,
+        .node_timeout_ns = taking->round.node_timeout_ns,
+        .deadline_ns = req->deadline_ns,
+        .strict = true,
+        .new_lock = true,
+        .only = choice->behind,
+        .judge = raise_judge,
+        .read = raise_read,
+        .data = taking,
+    };
+
+    taking->attempt->round++;
+    (void)resp_command_number(taking->number, taking->attempt->round);
+    (void)resp_command_number(taking->fence, choice->number);
+    redlock_take_write(taking);
+    round.sent.round = taking->round.sent.round = taking->attempt->round;
+    return redlock_round_run(&round);
+}
+
+enum redlock_quorum_verdict redlock_raise_fence(struct redlock_take *taking)
+{
+    struct redlock_fence_choice choice;
+    enum redlock_quorum_verdict verdict = QUORUM_WON;
+
+    if (!redlock_take_wants_fence(taking))
+        return QUORUM_WON;
+    choice = redlock_take_choose(taking);
+    if (choice.number == 0)
+        return QUORUM_SHORT;
+    if (choice.agreed < taking->session->config->need)
+        verdict = fence_raise(taking, &choice);
+    if (verdict == QUORUM_WON)
+        taking->attempt->number = redlock_take_choose(taking).number;
+    return verdict == QUORUM_WON ? QUORUM_WON : QUORUM_UNSURE;
+}
+
+enum dlock_status redlock_raise_fail(const struct redlock_take *taking, struct dlock_error *err)
+{
+    const struct redlock_config *config = taking->session->config;
+    int64_t apart_ms = redlock_fence_spread_us(taking->fences, config->count, config->need) / 1000;
+    bool lasts = apart_ms > taking->req->ttl_ms;
+
+    return redlock_config_fail(err, config, lasts ? DLOCK_CONFIG : DLOCK_UNAVAILABLE,
+                               "no fencing token: the clocks of the nodes are %lld ms apart, and "
+                               "the ttl is %lld ms; set the clocks%s",
+                               (long long)apart_ms, (long long)taking->req->ttl_ms,
+                               lasts ? ", or leave fence=on out" : "");
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "take.h"
+#include "lib/hex.h"
+#include "resp/reply.h"
+
+#include <string.h>
+#include <time.h>
+
+bool redlock_take_wants_fence(const struct redlock_take *taking)
+{
+    return taking->session->config->fences && taking->req->mode == DLOCK_EXCLUSIVE;
+}
+
+/* Reads { 1, lease, number, clock }. A lease that the node had before keeps the clock of its
+ * beginning. */
+static enum redlock_quorum_vote grant_read(struct redlock_round *round, unsigned i,
+                                           const redisReply *reply)
+{
+    struct redlock_take *taking = round->data;
+    struct redlock_fence_vote *fence = &taking->fences[i];
+    int64_t clock_us = 0;
+
+    if (reply->elements != 4 ||
+        !resp_reply_int(reply, 1, 1, RESP_LEASE_MAX_MS, &round->answers[i].number) ||
+        !resp_reply_int(reply, 2, redlock_take_wants_fence(taking), REDLOCK_FENCE_MOST,
+                        &fence->number) ||
+        !resp_reply_int(reply, 3, redlock_take_wants_fence(taking), REDLOCK_FENCE_MOST, &clock_us))
+        return QUORUM_REFUSED;
+    if (fence->clock_us == 0)
+        fence->clock_us = clock_us;
+    if (redlock_take_wants_fence(taking) && taking->attempt->round == 1)
+        redlock_fence_note(&taking->session->client->clocks, i, clock_us, round->sent.sent_ns);
+    return QUORUM_YES;
+}
+
+/* SET answers OK or nil; the script answers { 1, lease, number, clock } or
+ * { 0, left, owner, clock }. */
+static enum redlock_quorum_vote acquire_read(struct redlock_round *round, unsigned i,
+                                             const redisReply *reply)
+{
+    struct redlock_take *taking = round->data;
+    struct redlock_answer *answer = &round->answers[i];
+    const redisReply *owner = NULL;
+    bool plain = round->request == &taking->plain && !answer->again;
+    int64_t taken = 0, clock_ms = 0;
+
+    answer->number = taking->req->ttl_ms;
+    if (plain && reply->type == REDIS_REPLY_STATUS)
+        return QUORUM_YES;
+    if (plain && reply->type == REDIS_REPLY_NIL)
+        return QUORUM_OPEN;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        !resp_reply_int(reply, 0, 0, 1, &taken))
+        return QUORUM_REFUSED;
+    if (taken == 1)
+        return grant_read(round, i, reply);
+    if (reply->elements != 4 || !resp_reply_int(reply, 1, -1, INT64_MAX, &answer->number) ||
+        !resp_reply_int(reply, 3, 0, INT64_MAX, &clock_ms))
+        return QUORUM_REFUSED;
+    owner = resp_reply_text(reply, 2);
+    if (owner == NULL)
+        return QUORUM_REFUSED;
+    (void)snprintf(taking->owners[i], REDLOCK_TAKE_OWNER, "%s", owner->str);
+    if (clock_ms > taking->attempt->clock_ms)
+        taking->attempt->clock_ms = clock_ms;
+    return QUORUM_NO;
+}
+
+bool redlock_take_is_no(const struct redlock_round *round, unsigned i)
+{
+    return round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_NO;
+}
+
+unsigned redlock_take_noes(const struct redlock_round *round)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < round->session->config->count; i++)
+        count += redlock_take_is_no(round, i);
+    return count;
+}
+
+/* True: one owner may hold a majority, if `more` nodes have it besides the nodes that name it. */
+static bool holder_with(const struct redlock_round *round, unsigned more)
+{
+    const struct redlock_take *taking = round->data;
+    unsigned nodes = round->session->config->count;
+
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned his = 0;
+
+        for (unsigned j = 0; j < nodes; j++)
+            his += redlock_take_is_no(round, i) && redlock_take_is_no(round, j) &&
+                   strcmp(taking->owners[i], taking->owners[j]) == 0;
+        if (redlock_take_is_no(round, i) &&
+            (taking->owners[i][0] == '\0' || his + more >= round->session->config->need))
+            return true;
+    }
+    return false;
+}
+
+struct redlock_fence_choice redlock_take_choose(const struct redlock_take *taking)
+{
+    const struct redlock_config *config = taking->session->config;
+
+    return redlock_fence_choose(taking->fences, config->count, config->need, taking->req->ttl_ms);
+}
+
+/* As long as no owner is known to have a majority, the round waits for all answers: a split vote is
+ * repeated. */
+static enum redlock_quorum_verdict acquire_judge(const struct redlock_round *round)
+{
+    const struct redlock_take *taking = round->data;
+    enum redlock_quorum_verdict verdict = redlock_quorum_acquired(&round->tally);
+
+    if (verdict == QUORUM_WON && round->tally.open > 0 && redlock_take_wants_fence(taking) &&
+        redlock_take_choose(taking).number == 0)
+        return QUORUM_WAIT;
+
+    if (verdict == QUORUM_LOST && round->tally.open > 0 && !holder_with(round, 0))
+        return QUORUM_WAIT;
+    return verdict;
+}
+
+bool redlock_take_is_split(const struct redlock_round *round)
+{
+    const struct redlock_quorum_tally *tally = &round->tally;
+
+    return !holder_with(round, tally->nodes - tally->yes - tally->no);
+}
+
+void redlock_take_write(struct redlock_take *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct resp_command *command = &taking->script.command;
+
+    redlock_request_begin(&taking->script, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_request_name(&taking->script, &taking->keys);
+    resp_command_text(command, taking->token);
+    resp_command_text(command, taking->number);
+    resp_command_text(command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(command, taking->ttl);
+    resp_command_text(command, "TRY");
+    resp_command_text(command, req->label != NULL ? req->label : "");
+    resp_command_text(command, taking->fence);
+}
+
+static char *word_put(char *at, const char *word)
+{
+    size_t len = strlen(word);
+
+    memcpy(at, word, len);
+    at[len] = ' ';
+    return at + len + 1;
+}
+
+/* Makes the SET that does what the script does for a name without holders and waiters. The time in
+ * the value is of our clock, as only people read it. */
+static void plain_make(struct redlock_take *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct resp_command *command = &taking->plain.command;
+    char since[RESP_DIGITS], *at = taking->value;
+
+    (void)resp_command_number(since, dl_time_now_ns(CLOCK_REALTIME) / DL_NS_PER_MS);
+    at = word_put(word_put(word_put(at, taking->token), taking->number), "0");
+    at = word_put(at, since);
+    (void)snprintf(at, REDLOCK_TAKE_LABEL, "%s", req->label != NULL ? req->label : "");
+    taking->plain.script = NULL;
+    resp_command_begin(command);
+    resp_command_text(command, "SET");
+    resp_command_add(command, taking->keys.bytes[0], taking->keys.lens[0]);
+    resp_command_text(command, taking->value);
+    resp_command_text(command, "NX");
+    resp_command_text(command, "PX");
+    resp_command_text(command, taking->ttl);
+}
+
+static void fence_ask(struct redlock_take *taking)
+{
+    struct redlock_session *session = taking->session;
+    const struct redlock_config *config = session->config;
+
+    memset(taking->fences, 0, sizeof taking->fences);
+    memcpy(taking->fence, "-", sizeof "-");
+    if (!redlock_take_wants_fence(taking))
+        return;
+    for (unsigned i = 0; i < config->count; i++)
+        if (session->nodes[i].connection.state == RESP_READY)
+            redlock_fence_first(&session->client->clocks, i,
+                                session->nodes[i].connection.info.clock_us,
+                                session->nodes[i].ready_ns);
+    (void)resp_command_number(
+        taking->fence, redlock_fence_guess(&session->client->clocks, config->count, config->need,
+                                           taking->req->ttl_ms, redlock_session_now(session)));
+}
+
+enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking)
+{
+    const struct dlock_request *req = taking->req;
+    struct redlock_round *round = &taking->round;
+    const struct redlock_config *config = taking->session->config;
+    bool plain = req->mode == DLOCK_EXCLUSIVE && !config->fences && taking->attempt->round == 0 &&
+                 !redlock_client_was_busy(taking->session->client, req->name, req->name_len);
+
+    taking->attempt->round++;
+    (void)resp_command_number(taking->number, taking->attempt->round);
+    (void)resp_command_number(taking->ttl, req->ttl_ms);
+    fence_ask(taking);
+    redlock_take_write(taking);
+    if (plain)
+        plain_make(taking);
+    *round = (struct redlock_round){
+        .session = taking->session,
+        .request = plain ? &taking->plain : &taking->script,
+        .next = plain ? &taking->script : NULL,
+        .sent = {.kind = SENT_ACQUIRE, .round = taking->attempt->round, .name_len = req->name_len},
+        .node_timeout_ns = redlock_config_timeout_ns(config, req->ttl_ms),
+        .deadline_ns = req->deadline_ns,
+        .strict = true,
+        .new_lock = true,
+        .judge = acquire_judge,
+        .read = acquire_read,
+        .data = taking,
+    };
+    memcpy(round->sent.token, req->token, sizeof round->sent.token);
+    memcpy(round->sent.name, req->name, req->name_len);
+    return redlock_round_run(round);
+}
+
+void redlock_take_init(struct redlock_take *taking, struct redlock_session *session,
+                       const struct dlock_request *req)
+{
+    memset(taking->owners, 0, sizeof taking->owners);
+    taking->session = session;
+    taking->req = req;
+    taking->attempt = req->attempt;
+    resp_keys_make(&taking->keys, &session->config->nodes[0], req->name, req->name_len);
+    dl_hex_encode(taking->token, req->token, DLOCK_TOKEN_SIZE);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* take.h - one request for a new lock to all nodes, and what their answers say. */
+#ifndef REDLOCK_TAKE_H
+#define REDLOCK_TAKE_H
+
+#include "attempt.h"
+#include "fence.h"
+#include "round.h"
+
+#define REDLOCK_TAKE_LABEL 512
+#define REDLOCK_TAKE_OWNER 40 /* a token, or the beginning of another program's text */
+
+struct redlock_take {
+    struct redlock_session *session;
+    const struct dlock_request *req;
+    struct redlock_attempt *attempt;
+    struct redlock_request script, plain;
+    struct resp_keys keys;
+    char token[RESP_HEX_SIZE], number[RESP_DIGITS], ttl[RESP_DIGITS];
+    char fence[RESP_DIGITS]; /* the number that the lease is to have; "-": none */
+    struct redlock_fence_vote fences[REDLOCK_NODES_MAX];
+    char value[RESP_HEX_SIZE + 2 * RESP_DIGITS + REDLOCK_TAKE_LABEL]; /* of plain */
+    char owners[REDLOCK_NODES_MAX]
+               [REDLOCK_TAKE_OWNER]; /* of nodes that said no; "": several owners */
+    struct redlock_round round;
+};
+
+void redlock_take_init(struct redlock_take *taking, struct redlock_session *session,
+                       const struct dlock_request *req);
+/* Asks all nodes for the lock. */
+enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking);
+
+bool redlock_take_wants_fence(const struct redlock_take *taking);
+/* Of the numbers that the nodes answered. */
+struct redlock_fence_choice redlock_take_choose(const struct redlock_take *taking);
+/* Writes taking->script anew, with the present round and the present wanted number. */
+void redlock_take_write(struct redlock_take *taking);
+
+/* True: the node said that another owner has the lock. */
+bool redlock_take_is_no(const struct redlock_round *round, unsigned node);
+unsigned redlock_take_noes(const struct redlock_round *round);
+/* True: nobody has a majority. The owners that the nodes name have lost the vote, too. */
+bool redlock_take_is_split(const struct redlock_round *round);
+
+#endif
