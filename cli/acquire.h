@@ -18,8 +18,8 @@ struct acquire {
     struct cli *cli;
     const struct cli_name *name;
     struct dlock_options options;
-    int64_t timeout_ms; /* as of dlock_acquire */
-    bool shared;
+    int64_t timeout_ms;         /* as of dlock_acquire */
+    bool shared, timed, nowait; /* --wait, --nowait were given */
 
     /* the result */
     enum dlock_status status;

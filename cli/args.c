@@ -34,6 +34,11 @@ static const char help[] =
     "      --skip-quietly     exit 0 and print nothing if another owner holds the lock\n"
     "      --status-fd N      write the events of the lock and of CMD to descriptor N\n"
     "      --outcome FILE     write them to a file\n"
+    "  acquire [OPTIONS] NAME print token and fence; the lock ends with its ttl\n"
+    "  hold [OPTIONS] NAME    hold the lock until standard input is closed\n"
+    "                         OPTIONS of both: --ttl --wait --nowait --shared --label\n"
+    "  renew NAME --token T [--ttl D]   renew what acquire took\n"
+    "  release NAME --token T   release it; both exit 70 if T does not hold NAME\n"
     "  inspect NAME           the holders of NAME; exits 0: held, 1: free\n"
     "  list [PREFIX]          the locks that are held\n"
     "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
@@ -289,4 +294,19 @@ bool cli_args_name(const char *text, bool hex, struct cli_name *out)
     out->bytes = out->buffer;
     out->len = len / 2;
     return true;
+}
+
+int cli_args_name_operand(const struct cli *cli, int argc, char **argv, struct cli_name *name)
+{
+    if (argc - optind != 1)
+        return cli_args_usage(cli, "%s: exactly one NAME is needed", argv[0]);
+    if (!cli_args_name(argv[optind], cli->name_hex, name))
+        return cli_args_usage(cli, "%s: NAME is not hex, or too long", argv[0]);
+    return -1;
+}
+
+bool cli_args_is_token(const char *text)
+{
+    return strlen(text) == DLOCK_TOKEN_CHARS - 1 &&
+           strspn(text, "0123456789abcdef") == DLOCK_TOKEN_CHARS - 1;
 }

@@ -49,6 +49,12 @@ bool cli_args_number(const char *text, long min, long max, long *out);
 /* text as it is, or decoded from hex. False: not hex, or longer than any name. */
 bool cli_args_name(const char *text, bool hex, struct cli_name *out);
 
+/* The one operand NAME of a command whose options have been read. -1: go on; else the exit code. */
+int cli_args_name_operand(const struct cli *cli, int argc, char **argv, struct cli_name *name);
+
+/* True: the text can be an owner token. */
+bool cli_args_is_token(const char *text);
+
 /* Prints "dlock: ..." and returns the exit code for a usage error. */
 __attribute__((format(printf, 2, 3))) int cli_args_usage(const struct cli *cli, const char *format,
                                                          ...);

@@ -37,10 +37,9 @@ static int break_options_read(struct cli *cli, int argc, char **argv, struct bre
             what->owner = optarg;
         what->yes = what->yes || option == BREAK_YES;
     }
-    if (argc - optind != 1)
-        return cli_args_usage(cli, "break: exactly one NAME is needed");
-    if (!cli_args_name(argv[optind], cli->name_hex, &what->name))
-        return cli_args_usage(cli, "break: NAME is not hex, or too long");
+    exit_code = cli_args_name_operand(cli, argc, argv, &what->name);
+    if (exit_code >= 0)
+        return exit_code;
     if (!what->yes && isatty(STDIN_FILENO) != 1)
         return cli_args_usage(cli, "break: needs --yes, or a terminal for its question");
     return -1;
@@ -102,8 +101,7 @@ static const char *owner_remark(const char *owner)
 {
     if (owner == NULL)
         return "";
-    if (strlen(owner) != DLOCK_TOKEN_CHARS - 1 ||
-        strspn(owner, "0123456789abcdef") != DLOCK_TOKEN_CHARS - 1)
+    if (!cli_args_is_token(owner))
         return " by that owner, which is not a token (32 hex digits, as inspect shows them)";
     return " by that owner";
 }

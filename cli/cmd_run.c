@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock run: a command under a lock. */
-#include "acquire.h"
 #include "args.h"
 #include "client.h"
 #include "environment.h"
 #include "exitcode.h"
+#include "lock_options.h"
 #include "outcome.h"
 #include "output.h"
+#include "refusal.h"
 #include "supervise.h"
 
 #include <errno.h>
@@ -19,14 +20,9 @@
 #define KILL_AFTER_MS INT64_C(5000)
 
 enum run_option {
-    RUN_TTL = CLI_OPTION_OWN,
-    RUN_WAIT,
-    RUN_NOWAIT,
-    RUN_SHARED,
-    RUN_ON_LOST,
+    RUN_ON_LOST = LOCK_OPTION_OWN,
     RUN_KILL_AFTER,
     RUN_MAX_HOLD,
-    RUN_LABEL,
     RUN_CONFLICT,
     RUN_SKIP,
     RUN_STATUS_FD,
@@ -34,14 +30,10 @@ enum run_option {
 };
 
 static const struct option run_options[] = {
-    {"ttl", required_argument, NULL, RUN_TTL},
-    {"wait", required_argument, NULL, RUN_WAIT},
-    {"nowait", no_argument, NULL, RUN_NOWAIT},
-    {"shared", no_argument, NULL, RUN_SHARED},
+    LOCK_OPTIONS,
     {"on-lost", required_argument, NULL, RUN_ON_LOST},
     {"kill-after", required_argument, NULL, RUN_KILL_AFTER},
     {"max-hold", required_argument, NULL, RUN_MAX_HOLD},
-    {"label", required_argument, NULL, RUN_LABEL},
     {"conflict-exit-code", required_argument, NULL, RUN_CONFLICT},
     {"skip-quietly", no_argument, NULL, RUN_SKIP},
     {"status-fd", required_argument, NULL, RUN_STATUS_FD},
@@ -54,9 +46,9 @@ struct run {
     struct cli_name name;
     char printable[CLI_PRINTABLE_SIZE]; /* the name, printable */
     char **command;
-    bool warn_only, nowait, timed, skip_quietly;
+    bool warn_only;
     int64_t kill_after_ms;
-    long conflict_code;
+    struct refusal refusal;
 
     long status_fd;           /* -1: none */
     const char *outcome_path; /* NULL: none */
@@ -72,21 +64,7 @@ struct run {
 /* False: why says what is wrong with optarg. */
 static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
 {
-    struct acquire *acquire = &run->acquire;
-
     switch (option) {
-    case RUN_TTL:
-        return cli_args_duration(optarg, &cli_ttl, &acquire->options.ttl_ms, why);
-    case RUN_WAIT:
-        run->timed = true;
-        return cli_args_duration(optarg, &cli_wait, &acquire->timeout_ms, why);
-    case RUN_NOWAIT:
-        acquire->timeout_ms = DLOCK_TRY;
-        run->nowait = true;
-        return true;
-    case RUN_SHARED:
-        acquire->shared = true;
-        return true;
     case RUN_ON_LOST:
         (void)snprintf(why, CLI_WHY, "is not one of kill|warn");
         run->warn_only = strcmp(optarg, "warn") == 0;
@@ -94,22 +72,21 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_KILL_AFTER:
         return cli_args_duration(optarg, &cli_kill_after, &run->kill_after_ms, why);
     case RUN_MAX_HOLD:
-        return cli_args_duration(optarg, &cli_max_hold, &acquire->options.max_hold_ms, why);
-    case RUN_LABEL:
-        acquire->options.label = optarg;
-        return true;
+        return cli_args_duration(optarg, &cli_max_hold, &run->acquire.options.max_hold_ms, why);
     case RUN_CONFLICT:
         (void)snprintf(why, CLI_WHY, "is not in 0..255");
-        return cli_args_number(optarg, 0, 255, &run->conflict_code);
+        return cli_args_number(optarg, 0, 255, &run->refusal.conflict_code);
     case RUN_STATUS_FD:
         (void)snprintf(why, CLI_WHY, "is not the number of a descriptor");
         return cli_args_number(optarg, 0, INT_MAX, &run->status_fd);
     case RUN_OUTCOME:
         run->outcome_path = optarg;
         return true;
-    default:
-        run->skip_quietly = true;
+    case RUN_SKIP:
+        run->refusal.skip_quietly = true;
         return true;
+    default:
+        return lock_options_take(&run->acquire, option, why);
     }
 }
 
@@ -119,13 +96,11 @@ static int run_options_check(struct run *run)
     if (run->cli->json && run->status_fd < 0 && run->outcome_path == NULL)
         return cli_args_usage(run->cli, "--json is for --status-fd and --outcome: the output of "
                                         "run is the command's");
-    if (run->timed && run->nowait)
-        return cli_args_usage(run->cli, "--wait and --nowait exclude each other");
-    if (run->skip_quietly && !run->timed)
+    if (run->refusal.skip_quietly && !run->acquire.timed)
         run->acquire.timeout_ms = DLOCK_TRY;
-    if (run->skip_quietly && run->conflict_code < 0)
-        run->conflict_code = CLI_EXIT_OK;
-    return -1;
+    if (run->refusal.skip_quietly && run->refusal.conflict_code < 0)
+        run->refusal.conflict_code = CLI_EXIT_OK;
+    return lock_options_check(&run->acquire);
 }
 
 static bool is_run_option(const char *word)
@@ -183,8 +158,7 @@ static int run_options_read(struct run *run, int argc, char **argv)
         if (option == -2)
             return exit_code;
         if (!run_option_take(run, option, why))
-            return cli_args_usage(run->cli, "--%s=%s %s", run_options[option - CLI_OPTION_OWN].name,
-                                  cli_output_printable(optarg, strlen(optarg)), why);
+            return lock_options_refuse(run->cli, run_options, option, why);
     }
     exit_code = run_options_check(run);
     return exit_code >= 0 ? exit_code : run_operands_read(run, argc, argv);
@@ -207,67 +181,15 @@ static int outcome_start(struct run *run)
     return CLI_EXIT_INTERNAL;
 }
 
-/* Another owner holds the lock. */
-static bool is_conflict(const struct run *run)
-{
-    return run->acquire.status == DLOCK_BUSY || run->acquire.status == DLOCK_TIMEOUT;
-}
-
-/* Not acquired although no holder is known, as in a restart guard: the text has the reason. */
-static bool reason_given(const struct run *run)
-{
-    const char *text = run->acquire.err.message;
-
-    return run->acquire.holder[0] == '\0' && text[0] != '\0' &&
-           strcmp(text, dlock_status_text((int)run->acquire.status)) != 0;
-}
-
 static void refusal_write(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
 
-    if (is_conflict(run))
+    if (refusal_is_conflict(&run->acquire))
         outcome_write(&run->outcome, status == DLOCK_BUSY ? "busy" : "timeout", NULL);
     else
         outcome_write(&run->outcome, "failed",
                       json_pack("{s:s}", "status", dlock_status_name((int)status)));
-}
-
-/* Also prints a line for each node of the store, as the thread of the call kept them. */
-static void status_print(const struct run *run, const struct dlock_error *err)
-{
-    const struct acquire *acquire = &run->acquire;
-
-    (void)cli_output_fail_status(
-        run->cli, acquire->client != NULL && run->name.len > 0 ? run->printable : NULL, err);
-    for (uint32_t i = 0; i < acquire->node_count; i++)
-        cli_output_fail(run->cli, "  %s: %s", acquire->nodes[i].node, acquire->nodes[i].message);
-}
-
-static int acquire_failed(struct run *run)
-{
-    enum dlock_status status = run->acquire.status;
-    struct dlock_error *err = &run->acquire.err;
-    const char *holder = run->acquire.holder;
-
-    if (run->acquire.nested) {
-        cli_output_fail(run->cli,
-                        "%s: an enclosing dlock run holds this lock: the wait would never end",
-                        run->printable);
-        return CLI_EXIT_USAGE;
-    }
-    if (is_conflict(run) && run->skip_quietly && !reason_given(run))
-        return (int)run->conflict_code;
-    err->status = status;
-    if (is_conflict(run) && holder[0] != '\0')
-        cli_output_fail(run->cli, "%s: %s%s", run->printable,
-                        status == DLOCK_TIMEOUT ? "not acquired before the deadline: " : "",
-                        holder);
-    else
-        status_print(run, err);
-    if (is_conflict(run) && run->conflict_code >= 0 && !reason_given(run))
-        return (int)run->conflict_code;
-    return cli_exitcode_of(status);
 }
 
 static void acquired_report(struct run *run, const char *token, uint64_t fence)
@@ -453,7 +375,7 @@ static int run_all(struct run *run)
     if (caught != 0)
         exit_code = CLI_EXIT_SIGNAL + caught;
     else if (run->acquire.status != DLOCK_OK)
-        exit_code = acquire_failed(run);
+        exit_code = refusal_report(&run->acquire, &run->refusal);
     else
         exit_code = run_locked(run);
     outcome_write(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
@@ -469,17 +391,16 @@ int cli_run(struct cli *cli, int argc, char **argv)
     struct run run = {
         .cli = cli,
         .kill_after_ms = KILL_AFTER_MS,
-        .conflict_code = -1,
+        .refusal = {.conflict_code = -1},
         .status_fd = -1,
-        .acquire = {.cli = cli,
-                    .timeout_ms = DLOCK_WAIT,
-                    .options = {.struct_size = sizeof(struct dlock_options)}},
         .signals = {.fd = -1},
         .tty = {.fd = -1},
     };
-    int exit_code = run_options_read(&run, argc, argv);
+    int exit_code;
     bool interrupted;
 
+    lock_options_init(&run.acquire, cli);
+    exit_code = run_options_read(&run, argc, argv);
     if (exit_code < 0)
         exit_code = outcome_start(&run);
     if (exit_code >= 0)

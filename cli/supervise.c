@@ -2,6 +2,7 @@
 #include "supervise.h"
 #include "lib/time.h"
 
+#include "loss.h"
 #include "output.h"
 
 #include <errno.h>
@@ -32,28 +33,9 @@ static enum dlock_reason reason_known(const struct supervise *s)
     return DLOCK_REASON_EXPIRED;
 }
 
-struct reason_words {
-    const char *word, *text;
-};
-
-static const struct reason_words reasons[] = {
-    [DLOCK_REASON_EXPIRED] = {"expired", "it was not renewed in time"},
-    [DLOCK_REASON_TAKEN] = {"taken", "it was broken or taken away"},
-    [DLOCK_REASON_MAX_HOLD] = {"max-hold", "max_hold has passed"},
-    [DLOCK_REASON_SESSION] = {"session", "the session that it belonged to ended"},
-};
-
-/* A newer library may have more reasons. */
-static const struct reason_words *reason_words(enum dlock_reason reason)
-{
-    size_t at = (size_t)reason;
-
-    return &reasons[at > 0 && at < sizeof reasons / sizeof reasons[0] ? at : DLOCK_REASON_EXPIRED];
-}
-
 void supervise_loss_write(struct outcome *outcome, enum dlock_reason reason)
 {
-    outcome_write(outcome, "lost", json_pack("{s:s}", "reason", reason_words(reason)->word));
+    outcome_write(outcome, "lost", json_pack("{s:s}", "reason", loss_word(reason)));
 }
 
 static void loss_report(struct supervise *s, const char *consequence)
@@ -63,8 +45,7 @@ static void loss_report(struct supervise *s, const char *consequence)
     if (s->lost)
         return;
     s->lost = true;
-    cli_output_fail(s->cli, "%s: lock lost: %s; %s", s->name, reason_words(reason)->text,
-                    consequence);
+    cli_output_fail(s->cli, "%s: lock lost: %s; %s", s->name, loss_text(reason), consequence);
     supervise_loss_write(s->outcome, reason);
 }
 

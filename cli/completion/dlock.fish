@@ -11,7 +11,7 @@ function __dlock_operands
         end
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
-                    --conflict-exit-code --status-fd --outcome --owner
+                    --conflict-exit-code --status-fd --outcome --owner --token
                 set skip 1
             case '-*'
             case '*'
@@ -58,27 +58,28 @@ end
 
 complete -c dlock -f
 complete -c dlock -n __dlock_in_command -a '(__dlock_inner)'
-complete -c dlock -n '__dlock_at 0' -a 'run inspect list break backends doctor'
-complete -c dlock -n '__dlock_at 1 run inspect list break' -a '(__dlock_names)'
+complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list break backends doctor'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list break' -a '(__dlock_names)'
 complete -c dlock -n 'not __dlock_in_command' -s u -l uri -x -d 'the store'
 complete -c dlock -n 'not __dlock_in_command' -l json -d 'print JSON'
 complete -c dlock -n 'not __dlock_in_command' -s q -l quiet -d 'print no messages'
 complete -c dlock -n 'not __dlock_in_command' -s v -l verbose -d 'print what happens'
 complete -c dlock -n 'not __dlock_in_command' -l version
 complete -c dlock -n 'not __dlock_in_command' -l help
-complete -c dlock -n '__dlock_at 1 run inspect list break' -l name-hex -d 'NAME is given in hex'
-complete -c dlock -n '__dlock_at 1 run' -l ttl -x -d 'the lease'
-complete -c dlock -n '__dlock_at 1 run' -l wait -x -d 'give up after this time'
-complete -c dlock -n '__dlock_at 1 run' -l nowait -d 'do not wait'
-complete -c dlock -n '__dlock_at 1 run' -l shared -d 'share the lock'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list break' -l name-hex -d 'NAME is given in hex'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew; or __dlock_at 2 renew' -l ttl -x -d 'the lease'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l wait -x -d 'give up after this time'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l nowait -d 'do not wait'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l shared -d 'share the lock'
 complete -c dlock -n '__dlock_at 1 run' -l on-lost -x -a 'kill warn' -d 'what happens to CMD when the lock is lost'
 complete -c dlock -n '__dlock_at 1 run' -l kill-after -x -d 'from SIGTERM to SIGKILL'
 complete -c dlock -n '__dlock_at 1 run' -l max-hold -x -d 'hold for at most this time'
-complete -c dlock -n '__dlock_at 1 run' -l label -x -d 'a text that inspect and list show'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l label -x -d 'a text that inspect and list show'
 complete -c dlock -n '__dlock_at 1 run' -l conflict-exit-code -x -d 'instead of 75'
 complete -c dlock -n '__dlock_at 1 run' -l skip-quietly -d 'exit 0 and print nothing if another owner holds the lock'
 complete -c dlock -n '__dlock_at 1 run' -l status-fd -x -d 'events to a descriptor'
 complete -c dlock -n '__dlock_at 1 run' -l outcome -r -F -d 'events to a file'
+complete -c dlock -n '__dlock_at 1 renew release; or __dlock_at 2 renew release' -l token -x -d 'the token that acquire printed'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l owner -x -d 'only the lease with this token'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l yes -d 'do not ask'
 complete -c dlock -n '__dlock_at 1 doctor' -l strict -d 'exit 1 if there is advice'

@@ -31,6 +31,9 @@ completes_in() {
     offers "$1" 'dlock b' 'backends break '
     offers "$1" 'dlock -v run --nowa' '--nowait '
     offers "$1" 'dlock break x --o' '--owner '
+    offers "$1" 'dlock acquire --nowa' '--nowait '
+    offers "$1" 'dlock release x --to' '--token '
+    offers "$1" 'dlock rel' 'release '
     offers "$1" 'dlock doctor --s' '--strict '
     offers "$1" 'dlock run --on-lost=' "$2"
     offers "$1" 'dlock inspect n' "$3"

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "lock_options.h"
+
+#include "output.h"
+
+#include <string.h>
+
+static const struct option no_own_options[] = {LOCK_OPTIONS, {NULL, 0, NULL, 0}};
+
+void lock_options_init(struct acquire *acquire, struct cli *cli)
+{
+    *acquire = (struct acquire){.cli = cli,
+                                .timeout_ms = DLOCK_WAIT,
+                                .options = {.struct_size = sizeof(struct dlock_options)}};
+}
+
+bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
+{
+    switch (option) {
+    case LOCK_TTL:
+        return cli_args_duration(optarg, &cli_ttl, &acquire->options.ttl_ms, why);
+    case LOCK_WAIT:
+        acquire->timed = true;
+        return cli_args_duration(optarg, &cli_wait, &acquire->timeout_ms, why);
+    case LOCK_NOWAIT:
+        acquire->timeout_ms = DLOCK_TRY;
+        acquire->nowait = true;
+        return true;
+    case LOCK_SHARED:
+        acquire->shared = true;
+        return true;
+    default:
+        acquire->options.label = optarg;
+        return true;
+    }
+}
+
+int lock_options_refuse(const struct cli *cli, const struct option *table, int option,
+                        const char *why)
+{
+    return cli_args_usage(cli, "--%s=%s %s", table[option - CLI_OPTION_OWN].name,
+                          cli_output_printable(optarg, strlen(optarg)), why);
+}
+
+int lock_options_check(const struct acquire *acquire)
+{
+    if (acquire->timed && acquire->nowait)
+        return cli_args_usage(acquire->cli, "--wait and --nowait exclude each other");
+    return -1;
+}
+
+int lock_options_read(struct acquire *acquire, int argc, char **argv, struct cli_name *name)
+{
+    char why[CLI_WHY] = "";
+    int exit_code;
+    int option;
+
+    while ((option = cli_args_next(acquire->cli, argc, argv, no_own_options, false, &exit_code)) !=
+           -1) {
+        if (option == -2)
+            return exit_code;
+        if (!lock_options_take(acquire, option, why))
+            return lock_options_refuse(acquire->cli, no_own_options, option, why);
+    }
+    exit_code = lock_options_check(acquire);
+    if (exit_code >= 0)
+        return exit_code;
+    acquire->name = name;
+    return cli_args_name_operand(acquire->cli, argc, argv, name);
+}

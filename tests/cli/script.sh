@@ -1,0 +1,228 @@
+#!/bin/bash
+# Tests: cli/cmd_acquire.c
+# Tests: cli/cmd_token.c
+# Tests: cli/cmd_hold.c
+# Tests: cli/lock_options.c
+# Tests: cli/refusal.c
+# Tests: cli/grant.c
+# Tests: cli/loss.c
+# SPDX-License-Identifier: MIT
+# A lock in a script: acquire, renew and release by token, hold, and a script that runs itself under a lock.
+# shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
+# shellcheck disable=SC2016 # $ belongs to the inner shells
+# shellcheck source=tests/cli/kit.sh
+. "$(dirname "$0")/kit.sh"
+need jq
+
+nobody=00000000000000000000000000000000
+
+# taken NAME OPTION...: sets token and fence
+taken() {
+    local name=$1
+    shift
+    exits 0 "$dlock" acquire "$@" "$name"
+    equal 1 "$(wc -l <out)" "lines of acquire"
+    read -r token fence <out
+    [[ $token =~ ^[0-9a-f]{32}$ && $fence =~ ^[0-9]+$ ]] || die "acquire printed: $(cat out)"
+}
+
+acquire_leaves_the_lock() {
+    local first
+    taken x
+    equal "$token" "$("$dlock" --json inspect x | jq -r '.holders[0].owner')" "the owner"
+    equal "$fence" "$("$dlock" --json inspect x | jq -r '.holders[0].fence')" "the fence"
+    exits 75 "$dlock" acquire --nowait x
+    one_line '^dlock: x: held by '
+    equal "" "$(cat out)" "output of a refusal"
+    exits 75 "$dlock" acquire --wait 200ms x
+    first=$fence
+    exits 0 "$dlock" release x --token "$token"
+    is_free x
+    taken x
+    [ "$fence" -gt "$first" ] || die "fence $fence after $first (C6)"
+}
+
+acquire_is_not_renewed() {
+    taken x --ttl 1s
+    within 30 is_free x
+    exits 70 "$dlock" renew x --token "$token"
+    one_line '^dlock: x: lock lost: '
+    exits 70 "$dlock" release x --token "$token"
+    one_line '^dlock: x: lock lost: '
+}
+
+# The lease lives on after the time that acquire gave it.
+renew_gives_more_time() {
+    local left
+    taken x --ttl 2s
+    exits 0 "$dlock" --json renew x --token "$token" --ttl 5m
+    equal '["x",true]' "$(jq -c '[.name, .renewed]' out)" "renew"
+    left=$("$dlock" --json inspect x | jq '.holders[0].remaining_ms')
+    between 100000 "$left" 300000 "time left"
+    exits 0 "$dlock" renew x --token "$token" --ttl 2s
+    left=$("$dlock" --json inspect x | jq '.holders[0].remaining_ms')
+    between 60000 "$left" 300000 "a shorter ttl shortens nothing"
+    exits 0 "$dlock" --json release x --token "$token"
+    equal '["x",true]' "$(jq -c '[.name, .released]' out)" "release"
+}
+
+# Another holder is left alone.
+a_late_release_harms_nobody() {
+    local old
+    taken x
+    old=$token
+    exits 0 "$dlock" break --yes x
+    taken x
+    exits 70 "$dlock" release x --token "$old"
+    exits 70 "$dlock" renew x --token "$old"
+    equal "$token" "$("$dlock" --json inspect x | jq -r '.holders[0].owner')" "the owner"
+}
+
+acquire_in_json() {
+    exits 0 "$dlock" --json acquire --ttl 1m x
+    equal 1 "$(wc -l <out)" "lines"
+    jq -e '.name == "x" and (.token | test("^[0-9a-f]{32}$")) and .fence > 0 and .remaining_ms > 30000' out >/dev/null ||
+        die "$(cat out)"
+}
+
+acquire_shared() {
+    local first='' second=''
+    taken_shared first x
+    taken_shared second x
+    exits 75 "$dlock" acquire --nowait x
+    exits 0 "$dlock" release x --token "$first"
+    exits 75 "$dlock" acquire --nowait x
+    exits 0 "$dlock" release x --token "$second"
+    is_free x
+}
+
+# taken_shared VARIABLE NAME: the variable gets the token
+taken_shared() {
+    exits 0 "$dlock" acquire --shared "$2"
+    read -r "${1?}" _ <out
+}
+
+usage_is_told() {
+    exits 64 "$dlock" release x --token 12345
+    one_line '--token=12345 is not a token'
+    exits 64 "$dlock" renew x --token "${nobody^^}G"
+    one_line 'is not a token'
+    exits 64 "$dlock" renew x
+    one_line 'renew: --token is missing'
+    exits 64 "$dlock" release --token "$nobody"
+    one_line 'release: exactly one NAME'
+    exits 64 "$dlock" release x --token "$nobody" --ttl 3s
+    one_line '--ttl: unknown'
+    exits 64 "$dlock" renew x --token "$nobody" --ttl soon
+    one_line '--ttl=soon '
+    exits 64 "$dlock" acquire
+    one_line 'acquire: exactly one NAME'
+    exits 64 "$dlock" acquire --wait 1s --nowait x
+    one_line 'exclude each other'
+    exits 64 "$dlock" hold x y
+    one_line 'hold: exactly one NAME'
+    exits 66 "$dlock" release x --token "$nobody"
+    [ ! -e locks.db ] || die "release made a store"
+    exits 69 "$dlock" -u 'redis://127.0.0.1:1/?connect_timeout=1s' renew x --token "$nobody"
+}
+
+# Nobody would know the token.
+an_output_that_fails() {
+    local code=0
+    "$dlock" acquire x >/dev/full 2>err || code=$?
+    equal 71 "$code" "exit code"
+    one_line 'standard output: '
+    is_free x
+}
+
+# hold_begin NAME OPTION...: hold as coprocess whose line is in $line; $pid, and ${input} to end it
+hold_begin() {
+    coproc HOLD { exec "$dlock" hold "${@:2}" "$1" 2>err; }
+    pid=$HOLD_PID
+    input=${HOLD[1]}
+    read -r -t 30 line <&"${HOLD[0]}" || die "hold printed nothing: $(cat err)"
+}
+
+hold_until_the_end_of_input() {
+    hold_begin x --ttl 2s
+    [[ $line =~ ^[0-9a-f]{32}\ [0-9]+$ ]] || die "$line"
+    echo "this means nothing" >&"$input"
+    sleep 4 # two leases
+    held x
+    equal "${line% *}" "$("$dlock" --json inspect x | jq -r '.holders[0].owner')" "the owner"
+    exec {input}>&-
+    exit_of "$pid"
+    equal 0 "$code" "exit code"
+    is_free x
+}
+
+hold_that_is_lost() {
+    hold_begin x --ttl 2s
+    exits 0 "$dlock" break --yes x
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    grep -q '^dlock: x: lock lost: it was broken or taken away$' err || die "$(cat err)"
+}
+
+hold_that_gets_a_signal() {
+    hold_begin x
+    kill -TERM "$pid"
+    exit_of "$pid"
+    equal 143 "$code" "exit code"
+    is_free x
+}
+
+hold_in_json() {
+    exits 0 "$dlock" --json hold x
+    jq -e '.name == "x" and .fence > 0' out >/dev/null || die "$(cat out)"
+    is_free x
+}
+
+hold_refused() {
+    taken x
+    exits 75 "$dlock" hold --nowait x
+    one_line '^dlock: x: held by '
+}
+
+# The idiom of the man page: at most one at a time, whatever it is called with.
+a_script_runs_itself() {
+    cat >job <<'JOB'
+#!/bin/sh
+[ -n "$DLOCK_NAME" ] || exec dlock run job -- "$0" "$@"
+mkdir alone || exit 9
+echo "$DLOCK_NAME:$1:$2" >>ran
+sleep 0.3
+rmdir alone
+exit "$3"
+JOB
+    chmod +x job
+    export PATH=$DLOCK_BIN:$PATH
+    ./job a 'b c' 0 &
+    exits 5 ./job d 'e f' 5
+    wait "$!"
+    equal "job:a:b c job:d:e f " "$(sort ran | tr '\n' ' ')" "what ran"
+}
+
+the_man_page_has_the_idiom() {
+    local page
+    page=$(realpath "$kit_dir/../../cli/dlock.1")
+    grep -qF '[ \-n "$DLOCK_NAME" ] || exec dlock run NAME \-\- "$0" "$@"' "$page"
+}
+
+kit_dir=$(realpath "$(dirname "$0")")
+shows "acquire prints token and fence, and leaves the lock until it is released (C6, C7)" acquire_leaves_the_lock
+shows "acquire renews nothing; renew and release of a lock that is lost exit 70" acquire_is_not_renewed
+shows "renew: the lock has more time, and never less" renew_gives_more_time
+shows "a release and a renewal that come too late leave the next holder alone (C7)" a_late_release_harms_nobody
+shows "acquire --json: one object on one line" acquire_in_json
+shows "acquire --shared: each has a token of its own (C12)" acquire_shared
+shows "acquire, renew, release, hold: wrong usage is named, and makes no store" usage_is_told
+shows "acquire: a token that cannot be printed keeps no lock" an_output_that_fails
+shows "hold renews until standard input is closed, then releases (C14)" hold_until_the_end_of_input
+shows "hold ends with 70 when the lock is lost (C5)" hold_that_is_lost
+shows "hold releases when a signal ends it" hold_that_gets_a_signal
+shows "hold --json: one object" hold_in_json
+shows "hold: a refusal names the holder" hold_refused
+shows "a script that runs itself under a lock" a_script_runs_itself
+shows "the man page has that idiom" the_man_page_has_the_idiom
+tap_end
