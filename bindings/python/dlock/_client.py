@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Clients: a store in use. A client belongs to the process that opened it."""
+
+import atexit
+import collections
+import ctypes
+import os
+import threading
+
+from . import _library as c
+from ._errors import check, error_of
+
+Holder = collections.namedtuple(
+    "Holder", "owner label shared fence remaining held waiters")
+Holder.__doc__ = "A holder of a name. remaining and held are seconds; None: not known."
+
+
+class Client:
+    """A store. uri: as docs/uri.md says; None: $DLOCK_URI, then the SQLite file of this user.
+
+    defaults: options as in a URI's query, "ttl=30s&wait=10s".
+    """
+
+    def __init__(self, uri=None, defaults=None):
+        options = c.sized(c.ClientOptions)
+        options.defaults = None if defaults is None else defaults.encode()
+        pointer = ctypes.c_void_p()
+        self._pointer = None
+        self._pid = os.getpid()
+        check(c.call("dlock_client_open", None if uri is None else os.fsencode(uri),
+                     ctypes.byref(options), ctypes.byref(pointer)))
+        self._pointer = pointer.value
+
+    def pointer(self):
+        """The struct dlock_client *. Raises Forked in a forked child."""
+        if self._pid != os.getpid():
+            raise error_of(18, "the client was opened before fork")
+        if self._pointer is None:
+            raise error_of(19)
+        return self._pointer
+
+    @property
+    def uri(self):
+        return c.library.dlock_client_uri(self.pointer()).decode()
+
+    def inspect(self, name):
+        """The live holders of a name, as a list. A free name has none."""
+        found, key = [], name_bytes(name)
+
+        def add(_, holder):
+            found.append(_holder(holder.contents))
+            return False
+
+        function = c.HolderFunction(add)
+        check(c.call("dlock_client_inspect", self.pointer(), key, len(key), function, None))
+        return found
+
+    def break_lock(self, name, owner=None):
+        """Takes the name away from its holder. owner: only from the holder with this token."""
+        key = name_bytes(name)
+        check(c.call("dlock_client_break", self.pointer(), key, len(key),
+                     None if owner is None else owner.encode()))
+
+    def close(self):
+        """Unlocks what is held, and disconnects. In a forked child: nothing."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None and self._pid == os.getpid():
+            c.library.dlock_client_close(pointer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_pointer", None) is not None and c is not None:
+            self.close()
+
+
+def _holder(info):
+    def seconds(ms):
+        return None if ms < 0 else ms / 1000
+
+    return Holder(info.owner.decode("utf-8", "replace"), info.label.decode("utf-8", "replace"),
+                  info.mode == c.SHARED, info.fence, seconds(info.remaining_ms),
+                  seconds(info.held_ms), None if info.waiters == 0xFFFFFFFF else info.waiters)
+
+
+def name_bytes(name):
+    return name.encode() if isinstance(name, str) else bytes(name)
+
+
+_shared = {}  # of this process: URI to client
+_mutex = threading.Lock()
+
+
+def shared_client(uri):
+    """The client that the locks of this process without a client of their own use."""
+    key = os.environ.get("DLOCK_URI") if uri is None else uri
+    with _mutex:
+        if key not in _shared:
+            _shared[key] = Client(uri)
+        return _shared[key]
+
+
+def _after_fork():
+    global _shared, _mutex
+    _shared, _mutex = {}, threading.Lock()
+
+
+@atexit.register
+def _close_all():
+    for client in list(_shared.values()):
+        client.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)

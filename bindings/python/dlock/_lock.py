@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""Locks."""
+
+import ctypes
+import math
+import os
+import threading
+
+from . import _library as c
+from ._client import name_bytes, shared_client
+from ._errors import Busy, Lost, NotHeld, Timeout, check, error_of
+
+FREE, HELD, DOUBTFUL, LOST = "free", "held", "doubtful", "lost"
+_STATES = (FREE, HELD, DOUBTFUL, LOST)
+
+
+def _ms(seconds):
+    return max(1, math.ceil(seconds * 1000))
+
+
+class Lock:
+    """A lock. The object is the owner: threads that exclude each other use an object each.
+
+    name: str or bytes of 1 to 255 bytes.
+    timeout: seconds to wait; 0: one attempt; None: as long as the URI says, or forever.
+    ttl: length of the lease in seconds. dlock renews it while the lock is held.
+    max_hold: seconds after which the lock is renewed no more.
+    client: a Client; without it, all locks of this process with this uri share one. Such a lock
+    may be made before a fork and used in the children, which get a client each.
+    """
+
+    def __init__(self, name, *, timeout=None, ttl=None, max_hold=None, shared=False, label=None,
+                 uri=None, client=None):
+        self.name = name
+        self.timeout = timeout
+        self._mode = c.SHARED if shared else c.EXCLUSIVE
+        self._uri = uri
+        self._client = client
+        self._pointer = None
+        self._pid = os.getpid()
+        self._acquired = False  # in process _pid, and not released
+        self._options = c.sized(c.Options)
+        self._options.ttl_ms = 0 if ttl is None else _ms(ttl)
+        self._options.max_hold_ms = 0 if max_hold is None else _ms(max_hold)
+        self._options.label = None if label is None else label.encode()
+
+    def acquire(self, timeout=...):
+        """Acquires the lock. Returns self; raises Busy, Timeout, Unknown or another Error."""
+        if timeout is ...:
+            timeout = self.timeout
+        handle = self._own_handle()
+        if timeout is not None and timeout <= 0:
+            result = self._attempt(handle, c.TRY)
+        else:
+            result = self._wait(handle, c.WAIT if timeout is None else _ms(timeout))
+        check(result)
+        self._acquired = True
+        return self
+
+    def try_acquire(self):
+        """One attempt. Returns True, or False if another owner holds the lock."""
+        try:
+            self.acquire(0)
+        except (Busy, Timeout):
+            return False
+        return True
+
+    def release(self):
+        """Unlocks. Raises Lost if the lock was lost before, NotHeld if it was not held."""
+        if self._pid != os.getpid() and self._acquired:
+            raise error_of(18, "the lock was acquired before fork")
+        if self._pointer is None:
+            raise error_of(NotHeld.status)
+        self._acquired = False
+        check(c.call("dlock_unlock", self._pointer))
+
+    def check(self):
+        """Raises Lost if the lock is lost, NotHeld if it is not held. Sends nothing."""
+        state = self.state
+        if state == LOST:
+            raise error_of(Lost.status)
+        if state == FREE:
+            raise error_of(NotHeld.status)
+
+    def renew(self, ttl=None):
+        """Extends the lease to ttl seconds from now. dlock renews by itself, too."""
+        check(c.call("dlock_renew", self._held_pointer(), 0 if ttl is None else _ms(ttl)))
+
+    def downgrade(self):
+        """Turns an exclusive lock into a shared one without a gap."""
+        check(c.call("dlock_downgrade", self._held_pointer()))
+
+    @property
+    def state(self):
+        """FREE, HELD, DOUBTFUL (held, but the last renewal failed) or LOST. FREE in a fork."""
+        if self._pointer is None or self._pid != os.getpid():
+            return FREE
+        return _STATES[c.library.dlock_state(self._pointer)]
+
+    @property
+    def held(self):
+        return self.state in (HELD, DOUBTFUL)
+
+    @property
+    def fence(self):
+        """The fencing token: greater for each later exclusive acquisition of the name. 0: none."""
+        if self._pointer is None or self._pid != os.getpid():
+            return 0
+        return c.library.dlock_fence(self._pointer)
+
+    @property
+    def remaining(self):
+        """Seconds for which the lease is valid; 0 unless held."""
+        return c.library.dlock_remaining_ms(self._pointer) / 1000 if self.held else 0.0
+
+    @property
+    def token(self):
+        """The owner token, as `dlock inspect` shows it; None unless held."""
+        text = ctypes.create_string_buffer(c.TOKEN_CHARS)
+        if not self.held or not c.library.dlock_token(self._pointer, text, len(text)):
+            return None
+        return text.value.decode()
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, kind, *_):
+        """Unlocks. A failure to unlock is raised unless the block raised something."""
+        try:
+            self.release()
+        except Exception:
+            if kind is None:
+                raise
+        return False
+
+    def __del__(self):
+        if getattr(self, "_pointer", None) is not None and self._pid == os.getpid():
+            c.library.dlock_free(self._pointer)
+
+    def _held_pointer(self):
+        if self._pointer is None or self._pid != os.getpid():
+            raise error_of(NotHeld.status)
+        return self._pointer
+
+    def _own_handle(self):
+        """The handle of this process. That of a parent is left alone: it is the parent's."""
+        if self._pid != os.getpid():
+            self._pointer, self._pid, self._acquired = None, os.getpid(), False
+        if self._pointer is None:
+            name, pointer = name_bytes(self.name), ctypes.c_void_p()
+            client = self._client or shared_client(self._uri)
+            check(c.call("dlock_new", client.pointer(), name, len(name),
+                         ctypes.byref(self._options), ctypes.byref(pointer)))
+            self._pointer = pointer.value
+        return self._pointer
+
+    def _attempt(self, handle, timeout_ms):
+        return c.call("dlock_acquire", handle, self._mode, timeout_ms)
+
+    def _wait(self, handle, timeout_ms):
+        """In the main thread another thread waits, so that Ctrl-C and signal handlers end it."""
+        if threading.current_thread() is not threading.main_thread():
+            return self._attempt(handle, timeout_ms)
+        result, done = [], threading.Event()
+
+        def attempt():
+            result[:] = self._attempt(handle, timeout_ms)
+            done.set()
+
+        threading.Thread(target=attempt, daemon=True).start()
+        try:
+            done.wait()  # not Thread.join: it ends early if it is called again after an interrupt
+        except BaseException:
+            c.library.dlock_cancel(handle)
+            done.wait()
+            c.library.dlock_cancel_reset(handle)
+            if result[0] == 0:
+                c.call("dlock_unlock", handle)
+            raise
+        return tuple(result)
