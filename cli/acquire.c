@@ -39,13 +39,14 @@ static bool owner_compare(void *arg, const struct dlock_holder *info)
 }
 
 /*
- * INVALID, and nested: an enclosing run holds the name, and waits for us, so that the wait would
- * never end (two readers do not exclude each other). OK: no such run. Others: not known.
+ * INVALID, and nested: the enclosing runs hold the name, or all permits, and wait for us, so that
+ * the wait would never end (two readers do not exclude each other). OK: they do not. Others: not
+ * known.
  */
-static enum dlock_status ancestors_check(struct acquire *acquire)
+static enum dlock_status ancestors_check(struct acquire *acquire, const struct cli_name *name)
 {
     char token[DLOCK_TOKEN_CHARS];
-    const struct cli_name *name = acquire->name;
+    int64_t free_count = acquire->options.limit > 1 ? acquire->options.limit : 1;
 
     for (unsigned i = 0; environment_holder(name->bytes, name->len, i, token); i++) {
         struct owner_search search = {.token = token};
@@ -56,9 +57,13 @@ static enum dlock_status ancestors_check(struct acquire *acquire)
             continue;
         if (status != DLOCK_OK)
             return status;
-        acquire->nested = search.found && !(acquire->shared && search.mode == DLOCK_SHARED);
-        if (acquire->nested)
+        if (search.found && !(acquire->shared && search.mode == DLOCK_SHARED))
+            free_count--;
+        acquire->nested = free_count == 0;
+        if (acquire->nested) {
+            acquire->name = name;
             return DLOCK_INVALID;
+        }
     }
     return DLOCK_OK;
 }
@@ -70,6 +75,36 @@ static void nodes_keep(struct acquire *acquire)
 
     for (; node != NULL; node = dlock_error_node(&acquire->err, acquire->node_count))
         acquire->nodes[acquire->node_count++] = *node;
+}
+
+static enum dlock_status held_make(struct acquire *acquire)
+{
+    const struct cli_name *name = acquire->name;
+    const char *names[DLOCK_SET_MAX];
+    size_t lens[DLOCK_SET_MAX];
+
+    if (acquire->name_count <= 1)
+        return dlock_new(acquire->client, name->bytes, name->len, &acquire->options,
+                         &acquire->held.lock, &acquire->err);
+    for (size_t i = 0; i < acquire->name_count; i++) {
+        names[i] = name[i].bytes;
+        lens[i] = name[i].len;
+    }
+    return dlock_set_new(acquire->client, names, lens, acquire->name_count, &acquire->options,
+                         &acquire->held.set, &acquire->err);
+}
+
+/* The first name that another owner holds. */
+static void conflict_describe(struct acquire *acquire)
+{
+    const struct cli_name *name = acquire->name;
+
+    for (size_t i = 0; i == 0 || i < acquire->name_count; i++) {
+        if (holder_describe(acquire->client, &name[i], acquire->holder)) {
+            acquire->name = &name[i];
+            return;
+        }
+    }
 }
 
 static enum dlock_status acquire_steps(struct acquire *acquire)
@@ -86,22 +121,22 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
                        dlock_client_uri(acquire->client));
         return DLOCK_CONFIG;
     }
-    status = dlock_new(acquire->client, name->bytes, name->len, &acquire->options, &acquire->lock,
-                       &acquire->err);
-    if (status != DLOCK_OK)
-        return status;
-    status = ancestors_check(acquire);
+    status = held_make(acquire);
+    for (size_t i = 0; status == DLOCK_OK && (i == 0 || i < acquire->name_count); i++)
+        status = ancestors_check(acquire, &name[i]);
     if (status != DLOCK_OK)
         return status;
     /* Stored before `canceled` is read: this thread or the canceling one sees the other's store. */
-    atomic_store(&acquire->waiting, acquire->lock);
+    atomic_store(&acquire->waiting, true);
     if (atomic_load(&acquire->canceled))
         return DLOCK_CANCELED;
-    status = dlock_acquire(acquire->lock, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
-                           acquire->timeout_ms, &acquire->err);
+    status = held_acquire(&acquire->held, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+                          acquire->timeout_ms, &acquire->err);
     nodes_keep(acquire);
+    if (status == DLOCK_OK && acquire->options.keep_ms > 0) /* only a command that ran keeps */
+        status = dlock_keep(acquire->held.lock, 0, &acquire->err);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
-        (void)holder_describe(acquire->client, name, acquire->holder);
+        conflict_describe(acquire);
     return status;
 }
 
@@ -132,18 +167,15 @@ static void *asker_main(void *arg)
 /* In a thread of its own: the store may be slow, and signals and deadlines must not wait. */
 static void asker_start(struct acquire *acquire)
 {
-    if (!acquire->asked && atomic_load(&acquire->waiting) != NULL)
+    if (!acquire->asked && atomic_load(&acquire->waiting))
         acquire->asked = pthread_create(&acquire->asker, NULL, asker_main, acquire) == 0;
 }
 
 static void acquire_cancel(struct acquire *acquire)
 {
-    struct dlock *lock = NULL;
-
     atomic_store(&acquire->canceled, true); /* stored before `waiting` is read, see acquire_steps */
-    lock = atomic_load(&acquire->waiting);
-    if (lock != NULL)
-        dlock_cancel(lock);
+    if (atomic_load(&acquire->waiting))
+        held_cancel(&acquire->held);
 }
 
 /* Waits for the thread. Returns the first signal that ends programs, or 0. */
@@ -189,7 +221,7 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
     acquire->err = (struct dlock_error)DLOCK_ERROR_INIT;
     acquire->err.status = DLOCK_NOMEM;
     atomic_init(&acquire->canceled, false);
-    atomic_init(&acquire->waiting, NULL);
+    atomic_init(&acquire->waiting, false);
     acquire->done = eventfd(0, EFD_CLOEXEC);
     if (acquire->done < 0)
         return 0;
@@ -205,12 +237,21 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
 
 void acquire_fini(struct acquire *acquire)
 {
-    dlock_free(acquire->lock);
+    held_free(&acquire->held);
     if (!acquire->asked || acquire->status == DLOCK_OK || atomic_load(&acquire->asker_done)) {
         if (acquire->asked)
             (void)pthread_join(acquire->asker, NULL);
         dlock_client_close(acquire->client);
     }
-    acquire->lock = NULL;
     acquire->client = NULL;
+}
+
+void acquire_reset(struct acquire *acquire, const struct cli_name *names)
+{
+    acquire->name = names;
+    acquire->node_count = 0;
+    acquire->nested = false;
+    acquire->holder[0] = '\0';
+    acquire->asked = false;
+    atomic_store(&acquire->asker_done, false);
 }

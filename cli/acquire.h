@@ -7,6 +7,7 @@
 #define CLI_ACQUIRE_H
 
 #include "args.h"
+#include "held.h"
 #include "holder.h"
 #include "signals.h"
 
@@ -16,7 +17,8 @@
 struct acquire {
     /* the request */
     struct cli *cli;
-    const struct cli_name *name;
+    const struct cli_name *name; /* the first of names; at the end: the one that is refused */
+    size_t name_count;           /* 0 is 1; more: a set */
     struct dlock_options options;
     int64_t timeout_ms;         /* as of dlock_acquire */
     bool shared, timed, nowait; /* --wait, --nowait were given */
@@ -29,20 +31,23 @@ struct acquire {
     bool nested;              /* INVALID because an enclosing run holds the name */
     char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: the holder of the name; "": not known */
     struct dlock_client *client;
-    struct dlock *lock;
+    struct held held;
 
     /* between the two threads */
     int done; /* an eventfd */
     atomic_bool canceled;
-    _Atomic(struct dlock *) waiting; /* for dlock_cancel */
-    pthread_t asker;                 /* thread of --verbose: prints the holder during the wait */
-    bool asked;                      /* asker was started */
+    atomic_bool waiting; /* `held` is made, and can be cancelled */
+    pthread_t asker;     /* thread of --verbose: prints the holder during the wait */
+    bool asked;          /* asker was started */
     atomic_bool asker_done;
 };
 
 /* Returns 0, with the result in status; or the number of the signal that arrived before. The caller
  * calls acquire_fini in both cases: it also unlocks a lock that was acquired too late. */
 int acquire_lock(struct acquire *acquire, const struct signals *signals);
+
+/* Makes the request for a second acquire_lock, after acquire_fini. */
+void acquire_reset(struct acquire *acquire, const struct cli_name *names);
 
 /* Unlocks, disconnects, frees. If the asker still waits for an answer of the store, the client
  * stays open, because the process is about to end. */

@@ -16,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 32
+#define SHORTS_SIZE 24
 
 static const char help[] =
     "usage: dlock [-u URI] [--json] [-q] [-v] COMMAND ...\n"
     "\n"
     "  run [OPTIONS] NAME [--] CMD [ARG ...]   run CMD while holding the lock NAME\n"
+    "  run [OPTIONS] -n NAME -n NAME ... [--] CMD [ARG ...]   hold all names, or none\n"
     "      --ttl D            length of the lease: the lock outlives a crash by it (30s)\n"
     "      --wait D           give up after D and exit 75 (default: wait forever)\n"
     "      --nowait           give up at once if the lock is held\n"
@@ -30,17 +32,23 @@ static const char help[] =
     "      --kill-after D     time from SIGTERM to SIGKILL, at most (5s)\n"
     "      --max-hold D       hold the lock for at most D; CMD is ended before\n"
     "      --label TEXT       a text that inspect and list show\n"
+    "      --limit N          a semaphore: N runs at once; DLOCK_PERMIT is 0 to N-1\n"
+    "      --keep D           after CMD succeeded, nobody gets NAME until D after its start\n"
+    "      --once-per D       ... until the end of the period of D, in UTC: 1h, 1d\n"
+    "      --keep-always      ... also if CMD failed\n"
     "      --conflict-exit-code N   instead of 75 if another owner holds the lock\n"
     "      --skip-quietly     exit 0 and print nothing if another owner holds the lock\n"
+    "      --again            after a loss, wait for the lock again and run CMD again\n"
     "      --status-fd N      write the events of the lock and of CMD to descriptor N\n"
     "      --outcome FILE     write them to a file\n"
     "  acquire [OPTIONS] NAME print token and fence; the lock ends with its ttl\n"
     "  hold [OPTIONS] NAME    hold the lock until standard input is closed\n"
-    "                         OPTIONS of both: --ttl --wait --nowait --shared --label\n"
+    "                         OPTIONS of both: --ttl --wait --nowait --shared --label --limit\n"
     "  renew NAME --token T [--ttl D]   renew what acquire took\n"
     "  release NAME --token T   release it; both exit 70 if T does not hold NAME\n"
-    "  inspect NAME           the holders of NAME; exits 0: held, 1: free\n"
+    "  inspect [--waiters] NAME   the holders of NAME, and its queue; exits 0: held, 1: free\n"
     "  list [PREFIX]          the locks that are held\n"
+    "  observe NAME           print a line of JSON each time another owner holds NAME\n"
     "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
     "  backends               the plugins that are installed\n"
     "  doctor [--strict]      check how the store is configured; prints advice\n"
@@ -207,16 +215,33 @@ static bool global_take(struct cli *cli, int found)
     }
 }
 
+/* The short options for getopt: the global ones, and those of own whose val is a character. */
+static void shorts_make(char out[SHORTS_SIZE], const struct option *own, bool stop_early)
+{
+    size_t n = (size_t)snprintf(out, SHORTS_SIZE, "%s:u:qvVh", stop_early ? "+" : "");
+
+    for (; own->name != NULL && n + 3 < SHORTS_SIZE; own++) {
+        if (own->val >= OPTION_JSON)
+            continue;
+        out[n++] = (char)own->val;
+        if (own->has_arg == required_argument)
+            out[n++] = ':';
+        out[n] = '\0';
+    }
+}
+
 int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *own, bool stop_early,
                   int *exit_code)
 {
     struct option table[OPTIONS_MAX + sizeof globals / sizeof globals[0]];
+    char shorts[SHORTS_SIZE];
     int found;
 
     tables_join(table, own);
+    shorts_make(shorts, own, stop_early);
     opterr = 0;
     do
-        found = getopt_long(argc, argv, stop_early ? "+:u:qvVh" : ":u:qvVh", table, NULL);
+        found = getopt_long(argc, argv, shorts, table, NULL);
     while (global_take(cli, found));
 
     switch (found) {
@@ -237,11 +262,34 @@ int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *o
     }
 }
 
+static bool is_option(const struct option *own, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (; own->name != NULL; own++)
+        if (len > 2 && strncmp(word, "--", 2) == 0 &&
+            strncmp(own->name, word + 2, strcspn(word + 2, "=")) == 0)
+            return true;
+    return false;
+}
+
+int cli_args_misplaced(const struct cli *cli, const struct option *own, const char *name,
+                       const char *word)
+{
+    if (!is_option(own, word))
+        return cli_args_usage(cli, "run: options go before NAME, or write -- before CMD");
+    return cli_args_usage(cli, "%s stands after NAME; write: dlock run %s ... %s -- CMD",
+                          cli_output_printable(word, strlen(word)),
+                          cli_output_printable(word, strlen(word)),
+                          cli_output_printable(name, strlen(name)));
+}
+
 #define DAY_MS INT64_C(86400000)
 
 const struct cli_duration cli_ttl = {50, 7 * DAY_MS, "50ms..7d", false};
 const struct cli_duration cli_wait = {0, 365 * DAY_MS, "forever|0..365d", true};
 const struct cli_duration cli_max_hold = {0, 365 * DAY_MS, "0..365d", false};
+const struct cli_duration cli_keep = {1, 7 * DAY_MS, "1ms..7d", false};
 const struct cli_duration cli_kill_after = {0, 365 * DAY_MS, "0..365d", false};
 
 bool cli_args_duration(const char *text, const struct cli_duration *kind, int64_t *ms,

@@ -19,9 +19,9 @@ struct cli_name {
 
 /*
  * getopt_long over `own` (ends with a zeroed entry) and the global options, which it consumes.
- * Returns an own option's val, -1 at the end of the options, or -2: *exit_code is what the program
- * ends with (a usage error that has been printed, or --help). stop_early: options end at the first
- * operand.
+ * An own option whose val is a character is a short one, too. Returns an own option's val, -1 at
+ * the end of the options, or -2: *exit_code is what the program ends with (a usage error that has
+ * been printed, or --help). stop_early: options end at the first operand.
  */
 int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *own, bool stop_early,
                   int *exit_code);
@@ -35,7 +35,7 @@ struct cli_duration {
     const char *range; /* for the message */
     bool forever;      /* is a duration, too: DLOCK_FOREVER */
 };
-extern const struct cli_duration cli_ttl, cli_wait, cli_max_hold, cli_kill_after;
+extern const struct cli_duration cli_ttl, cli_wait, cli_max_hold, cli_keep, cli_kill_after;
 
 #define CLI_WHY 64 /* size of a buffer for a reason */
 
@@ -58,6 +58,11 @@ bool cli_args_is_token(const char *text);
 /* Prints "dlock: ..." and returns the exit code for a usage error. */
 __attribute__((format(printf, 2, 3))) int cli_args_usage(const struct cli *cli, const char *format,
                                                          ...);
+
+/* The usage error of a word of `run` that stands after NAME and begins with a dash. own: the
+ * options of the command. Returns the exit code. */
+int cli_args_misplaced(const struct cli *cli, const struct option *own, const char *name,
+                       const char *word);
 
 /* What --help prints. */
 void cli_args_help(void);

@@ -8,12 +8,21 @@ static const struct {
     uint32_t bit;
     const char *name;
 } words[] = {
-    {DLOCK_CAP_RWLOCK, "rwlock"},         {DLOCK_CAP_DOWNGRADE, "downgrade"},
-    {DLOCK_CAP_FENCE, "fence"},           {DLOCK_CAP_FENCE_DURABLE, "fence-durable"},
-    {DLOCK_CAP_CRASH_SAFE, "crash-safe"}, {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
-    {DLOCK_CAP_WATCH, "watch"},           {DLOCK_CAP_QUEUE, "queue"},
-    {DLOCK_CAP_SESSION, "session"},       {DLOCK_CAP_CONCURRENT, "concurrent"},
-    {DLOCK_CAP_PRIVATE, "private"},       {DLOCK_CAP_TETHERED, "tethered"},
+    {DLOCK_CAP_RWLOCK, "rwlock"},
+    {DLOCK_CAP_DOWNGRADE, "downgrade"},
+    {DLOCK_CAP_FENCE, "fence"},
+    {DLOCK_CAP_FENCE_DURABLE, "fence-durable"},
+    {DLOCK_CAP_CRASH_SAFE, "crash-safe"},
+    {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
+    {DLOCK_CAP_WATCH, "watch"},
+    {DLOCK_CAP_QUEUE, "queue"},
+    {DLOCK_CAP_SESSION, "session"},
+    {DLOCK_CAP_CONCURRENT, "concurrent"},
+    {DLOCK_CAP_PRIVATE, "private"},
+    {DLOCK_CAP_TETHERED, "tethered"},
+    {DLOCK_CAP_LIMIT, "limit"},
+    {DLOCK_CAP_KEEP, "keep"},
+    {DLOCK_CAP_FAILOVER_SAFE, "failover-safe"},
 };
 
 #define WORDS_COUNT (sizeof words / sizeof words[0])

@@ -158,3 +158,10 @@ void child_reap(struct child *child)
     while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
 }
+
+const char *child_shell_hint(char *const *argv)
+{
+    if (argv[1] != NULL || strpbrk(argv[0], " \t\n;|&<>$`*") == NULL)
+        return "";
+    return "; a command line needs a shell: sh -c '...'";
+}

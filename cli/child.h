@@ -48,4 +48,8 @@ bool child_group_lives(const struct child *child);
 /* The command has ended: no more signals after this. */
 void child_reap(struct child *child);
 
+/* What to add to the message of a command that was not found: the command may be a whole command
+ * line in one word. "": nothing. */
+const char *child_shell_hint(char *const *argv);
+
 #endif

@@ -45,5 +45,6 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     acquire.options.renew = DLOCK_OFF;
+    acquire.options.end = DLOCK_END_TTL;
     return refusal_or_use(&acquire, acquire_hand_out);
 }

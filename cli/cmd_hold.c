@@ -37,7 +37,7 @@ static int loss_report(const struct acquire *acquire)
 /* Sleeps until something may have happened: at the latest at the end of the lease. */
 static int hold_sleep(const struct acquire *acquire, struct pollfd fds[3])
 {
-    int64_t left_ms = dlock_remaining_ms(acquire->lock) + 1;
+    int64_t left_ms = dlock_remaining_ms(acquire->held.lock) + 1;
     int n = poll(fds, 3, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
 
     return n < 0 && errno != EINTR ? errno : 0;
@@ -60,7 +60,7 @@ static int hold_watch(const struct acquire *acquire, const struct signals *signa
             cli_output_fail(acquire->cli, "poll: %s", strerror(error));
             return CLI_EXIT_INTERNAL;
         }
-        if (dlock_state(acquire->lock) == DLOCK_STATE_LOST)
+        if (dlock_state(acquire->held.lock) == DLOCK_STATE_LOST)
             return loss_report(acquire);
         while ((n = signals_next(signals)) != 0)
             if (n != SIGCHLD)
@@ -74,7 +74,7 @@ static int hold_watch(const struct acquire *acquire, const struct signals *signa
 static int hold_release(const struct acquire *acquire, int exit_code)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status status = dlock_unlock(acquire->lock, &err);
+    enum dlock_status status = dlock_unlock(acquire->held.lock, &err);
 
     if (status == DLOCK_OK || exit_code == CLI_EXIT_LOST)
         return exit_code;

@@ -4,23 +4,34 @@
 #include "client.h"
 #include "exitcode.h"
 #include "info.h"
+#include "queue.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const struct option no_options[] = {{NULL, 0, NULL, 0}};
+static const struct option inspect_options[] = {
+    {"waiters", no_argument, NULL, CLI_OPTION_OWN},
+    {NULL, 0, NULL, 0},
+};
 
 typedef enum dlock_status query_fn(struct dlock_client *client, const void *name, size_t name_len,
                                    dlock_holder_fn *fn, void *arg, struct dlock_error *err);
 
 /* At least min operands, at most one. -1: go on; else the exit code. */
-static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name)
+static int operand_read(struct cli *cli, int argc, char **argv, int min, struct cli_name *name,
+                        bool *waiters)
 {
     const char *what = min > 0 ? "NAME" : "PREFIX";
+    const struct option *options = waiters != NULL ? inspect_options : no_options;
     int exit_code;
+    int option;
 
-    if (cli_args_next(cli, argc, argv, no_options, false, &exit_code) == -2)
-        return exit_code;
+    while ((option = cli_args_next(cli, argc, argv, options, false, &exit_code)) != -1) {
+        if (option == -2)
+            return exit_code;
+        *waiters = true;
+    }
     if (argc - optind < min)
         return cli_args_usage(cli, "%s: %s is missing", argv[0], what);
     if (argc - optind > 1)
@@ -37,10 +48,10 @@ static int query_exit(enum dlock_status status)
     return status == DLOCK_UNKNOWN ? CLI_EXIT_UNAVAILABLE : cli_exitcode_of(status);
 }
 
-/* 0, or the exit code, about which nothing is printed yet; list is to be freed in either case. err:
- * the call's, also if it is 0. */
+/* 0, or the exit code, about which nothing is printed yet; list and queue (NULL: not asked for) are
+ * to be freed in either case. err: the call's, also if it is 0. */
 static int holders_query(struct cli *cli, query_fn *query, const struct cli_name *name,
-                         struct info_list *list, struct dlock_error *err)
+                         struct info_list *list, struct queue *queue, struct dlock_error *err)
 {
     struct dlock_client *client;
     enum dlock_status status;
@@ -48,10 +59,13 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     *err = (struct dlock_error)DLOCK_ERROR_INIT;
     status = cli_client_open(cli, CLI_TO_INSPECT, &client, err);
     if (status == DLOCK_OK) {
-        status = query(client, name->bytes, name->len, info_list_add, list, err);
+        if (queue != NULL)
+            status = dlock_client_waiters(client, name->bytes, name->len, queue_add, queue, err);
+        if (status == DLOCK_OK) /* last, for what each server says */
+            status = query(client, name->bytes, name->len, info_list_add, list, err);
         dlock_client_close(client);
     }
-    if (status == DLOCK_OK && list->no_memory)
+    if (status == DLOCK_OK && (list->no_memory || (queue != NULL && queue->no_memory)))
         status = DLOCK_NOMEM;
     if (status == DLOCK_OK)
         return CLI_EXIT_OK;
@@ -73,8 +87,8 @@ static json_t *nodes_json(const struct dlock_error *err)
 }
 
 static int inspect_print_json(const struct cli *cli, const struct cli_name *name,
-                              const struct info_list *list, const struct dlock_error *err,
-                              int exit_code)
+                              const struct info_list *list, const struct queue *queue,
+                              const struct dlock_error *err, int exit_code)
 {
     json_t *root = cli_output_json_name(name->bytes, name->len);
     json_t *holders = json_array();
@@ -86,9 +100,20 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
     (void)json_object_set_new(root, "waiters",
                               cli_output_json_number(known ? list->items[0].waiters : 0, known));
     (void)json_object_set_new(root, "holders", holders);
+    if (queue != NULL)
+        (void)json_object_set_new(root, "queue", queue_json(queue));
     if (dlock_error_node(err, 0) != NULL)
         (void)json_object_set_new(root, "nodes", nodes_json(err));
     return cli_output_json_print(cli, root, exit_code);
+}
+
+static void kept_print(const struct info *info)
+{
+    char until[24];
+
+    info_time(until, info->remaining_ms);
+    (void)printf("kept until %s, ran on %s\n", until,
+                 cli_output_printable(info->label, strlen(info->label)));
 }
 
 static void holder_print(const struct info *info)
@@ -97,6 +122,12 @@ static void holder_print(const struct info *info)
     char held[24];
     char remaining[24];
 
+    if (info->limit > 0)
+        (void)printf("permit     %u of %u\n", info->permit, info->limit);
+    if (info->kept) {
+        kept_print(info);
+        return;
+    }
     info_number(fence, info->fence, info->fence != 0);
     info_duration(held, info->held_ms);
     info_duration(remaining, info->remaining_ms);
@@ -112,25 +143,37 @@ static void holder_print(const struct info *info)
 static void holders_print(const struct info_list *list)
 {
     char waiters[24];
+    char kept[32] = "";
+    size_t held = info_list_held(list);
 
     if (list->count == 0) {
         (void)printf("state      free\n");
         return;
     }
     info_number(waiters, list->items[0].waiters, list->items[0].waiters != UINT32_MAX);
-    (void)printf("state      held, %s\n", info_mode(&list->items[0]));
+    if (held < list->count)
+        (void)snprintf(kept, sizeof kept, "; %zu kept", list->count - held);
+    if (info_list_is_kept(list))
+        (void)printf("state      kept\n");
+    else if (list->items[0].limit > 0)
+        (void)printf("state      held, %zu of %u%s\n", held, list->items[0].limit, kept);
+    else
+        (void)printf("state      held, %s\n", info_mode(&list->items[0]));
     (void)printf("waiters    %s\n", waiters);
     for (size_t i = 0; i < list->count; i++)
         holder_print(&list->items[i]);
 }
 
 static int inspect_print(const struct cli *cli, const struct cli_name *name,
-                         const struct info_list *list, const struct dlock_error *err, int exit_code)
+                         const struct info_list *list, const struct queue *queue,
+                         const struct dlock_error *err, int exit_code)
 {
     const struct dlock_node_error *node;
 
     (void)printf("name       %s\n", cli_output_printable(name->bytes, name->len));
     holders_print(list);
+    if (queue != NULL)
+        queue_print(queue);
     for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
         (void)printf("node       %s: %s\n", node->node, node->message);
     return cli_output_close(cli, exit_code);
@@ -140,20 +183,26 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
     struct cli_name name = {0};
+    struct queue queue = {0};
     struct dlock_error err;
-    int exit_code = operand_read(cli, argc, argv, 1, &name);
+    bool waiters = false;
+    int exit_code = operand_read(cli, argc, argv, 1, &name, &waiters);
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_client_inspect, &name, &list, &err);
+    exit_code =
+        holders_query(cli, dlock_client_inspect, &name, &list, waiters ? &queue : NULL, &err);
     if (exit_code != CLI_EXIT_OK) {
         (void)cli_output_fail_status(cli, NULL, &err);
     } else {
         exit_code = list.count > 0 ? CLI_EXIT_OK : CLI_EXIT_NO;
         info_list_sort(&list);
-        exit_code = cli->json ? inspect_print_json(cli, &name, &list, &err, exit_code)
-                              : inspect_print(cli, &name, &list, &err, exit_code);
+        exit_code =
+            cli->json
+                ? inspect_print_json(cli, &name, &list, waiters ? &queue : NULL, &err, exit_code)
+                : inspect_print(cli, &name, &list, waiters ? &queue : NULL, &err, exit_code);
     }
+    queue_fini(&queue);
     info_list_fini(&list);
     return exit_code;
 }
@@ -196,10 +245,10 @@ static int list_print(const struct cli *cli, const struct info_list *list, int e
         info_duration(remaining, info->remaining_ms);
         info_number(waiters, info->waiters, info->waiters != UINT32_MAX);
         info_number(fence, info->fence, info->fence != 0);
-        (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", info_mode(info), held, remaining,
-                     waiters, fence, cli_output_printable(info->name, info->name_len),
-                     info->label[0] != '\0' ? cli_output_printable(info->label, strlen(info->label))
-                                            : "-");
+        (void)printf(
+            "%-9s  %8s  %9s  %7s  %16s  %s  %s\n", info->kept ? "kept" : info_mode(info), held,
+            remaining, waiters, fence, cli_output_printable(info->name, info->name_len),
+            info->label[0] != '\0' ? cli_output_printable(info->label, strlen(info->label)) : "-");
     }
     return cli_output_close(cli, exit_code);
 }
@@ -227,11 +276,11 @@ int cli_inspect_list(struct cli *cli, int argc, char **argv)
     struct info_list list = {0};
     struct cli_name prefix = {0};
     struct dlock_error err;
-    int exit_code = operand_read(cli, argc, argv, 0, &prefix);
+    int exit_code = operand_read(cli, argc, argv, 0, &prefix, NULL);
 
     if (exit_code >= 0)
         return exit_code;
-    exit_code = holders_query(cli, dlock_client_list, &prefix, &list, &err);
+    exit_code = holders_query(cli, dlock_client_list, &prefix, &list, NULL, &err);
     if (exit_code == CLI_EXIT_OK || list.count > 0) {
         info_list_sort(&list);
         exit_code =

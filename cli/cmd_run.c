@@ -4,6 +4,7 @@
 #include "client.h"
 #include "environment.h"
 #include "exitcode.h"
+#include "keep.h"
 #include "lock_options.h"
 #include "outcome.h"
 #include "output.h"
@@ -17,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_SIZE      24
 #define KILL_AFTER_MS INT64_C(5000)
+#define RUN_NAME      'n' /* also the short option */
 
 enum run_option {
     RUN_ON_LOST = LOCK_OPTION_OWN,
@@ -26,7 +29,11 @@ enum run_option {
     RUN_CONFLICT,
     RUN_SKIP,
     RUN_STATUS_FD,
-    RUN_OUTCOME
+    RUN_OUTCOME,
+    RUN_AGAIN,
+    RUN_KEEP,
+    RUN_ONCE_PER,
+    RUN_KEEP_ALWAYS
 };
 
 static const struct option run_options[] = {
@@ -38,17 +45,25 @@ static const struct option run_options[] = {
     {"skip-quietly", no_argument, NULL, RUN_SKIP},
     {"status-fd", required_argument, NULL, RUN_STATUS_FD},
     {"outcome", required_argument, NULL, RUN_OUTCOME},
+    {"again", no_argument, NULL, RUN_AGAIN},
+    {"keep", required_argument, NULL, RUN_KEEP},
+    {"once-per", required_argument, NULL, RUN_ONCE_PER},
+    {"keep-always", no_argument, NULL, RUN_KEEP_ALWAYS},
+    {"name", required_argument, NULL, RUN_NAME}, /* the last one: not of the enum */
     {NULL, 0, NULL, 0},
 };
 
 struct run {
     struct cli *cli;
-    struct cli_name name;
-    char printable[CLI_PRINTABLE_SIZE]; /* the name, printable */
+    struct cli_name names[DLOCK_SET_MAX];
+    size_t name_count;
+    char printable[CLI_PRINTABLE_SIZE]; /* the names, printable */
     char **command;
     bool warn_only;
+    bool again; /* after a loss */
     int64_t kill_after_ms;
     struct refusal refusal;
+    struct keep keep;
 
     long status_fd;           /* -1: none */
     const char *outcome_path; /* NULL: none */
@@ -60,6 +75,24 @@ struct run {
     struct child child;
     int64_t acquired_ms;
 };
+
+static bool run_name_add(struct run *run, const char *text, char why[CLI_WHY])
+{
+    size_t used = strlen(run->printable);
+
+    (void)snprintf(why, CLI_WHY, "is one name too many: a set has at most %d", DLOCK_SET_MAX);
+    if (run->name_count == DLOCK_SET_MAX)
+        return false;
+    (void)snprintf(why, CLI_WHY, "is not hex, or too long");
+    if (!cli_args_name(text, run->cli->name_hex, &run->names[run->name_count]))
+        return false;
+    (void)snprintf(
+        run->printable + used, sizeof run->printable - used, "%s%s",
+        run->name_count > 0 ? ", " : "",
+        cli_output_printable(run->names[run->name_count].bytes, run->names[run->name_count].len));
+    run->name_count++;
+    return true;
+}
 
 /* False: why says what is wrong with optarg. */
 static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
@@ -82,8 +115,20 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_OUTCOME:
         run->outcome_path = optarg;
         return true;
+    case RUN_NAME:
+        return run_name_add(run, optarg, why);
+    case RUN_AGAIN:
+        run->again = true;
+        return true;
     case RUN_SKIP:
         run->refusal.skip_quietly = true;
+        return true;
+    case RUN_KEEP:
+        return cli_args_duration(optarg, &cli_keep, &run->keep.keep_ms, why);
+    case RUN_ONCE_PER:
+        return cli_args_duration(optarg, &cli_keep, &run->keep.period_ms, why);
+    case RUN_KEEP_ALWAYS:
+        run->keep.always = true;
         return true;
     default:
         return lock_options_take(&run->acquire, option, why);
@@ -93,6 +138,10 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
 /* -1: go on; else the exit code. */
 static int run_options_check(struct run *run)
 {
+    int exit_code = keep_check(&run->keep, run->cli, &run->acquire.options, run->name_count);
+
+    if (exit_code >= 0)
+        return exit_code;
     if (run->cli->json && run->status_fd < 0 && run->outcome_path == NULL)
         return cli_args_usage(run->cli, "--json is for --status-fd and --outcome: the output of "
                                         "run is the command's");
@@ -103,44 +152,23 @@ static int run_options_check(struct run *run)
     return lock_options_check(&run->acquire);
 }
 
-static bool is_run_option(const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const struct option *option = run_options; option->name != NULL; option++)
-        if (len > 2 && strncmp(word, "--", 2) == 0 &&
-            strncmp(option->name, word + 2, strcspn(word + 2, "=")) == 0)
-            return true;
-    return false;
-}
-
-/* An option that stands after NAME. */
-static int option_misplaced(const struct run *run, const char *name, const char *word)
-{
-    if (!is_run_option(word))
-        return cli_args_usage(run->cli, "run: options go before NAME, or write -- before CMD");
-    return cli_args_usage(run->cli, "%s stands after NAME; write: dlock run %s ... %s -- CMD",
-                          cli_output_printable(word, strlen(word)),
-                          cli_output_printable(word, strlen(word)),
-                          cli_output_printable(name, strlen(name)));
-}
-
 /* NAME and CMD. -1: go on; else the exit code. */
 static int run_operands_read(struct run *run, int argc, char **argv)
 {
     const char *name = argv[optind];
+    char why[CLI_WHY];
 
-    if (optind >= argc)
-        return cli_args_usage(run->cli, "run: NAME is missing");
-    if (!cli_args_name(name, run->cli->name_hex, &run->name))
-        return cli_args_usage(run->cli, "run: NAME is not hex, or too long");
-    (void)snprintf(run->printable, sizeof run->printable, "%s",
-                   cli_output_printable(run->name.bytes, run->name.len));
-    optind++;
+    if (run->name_count == 0) {
+        if (optind >= argc)
+            return cli_args_usage(run->cli, "run: NAME is missing");
+        if (!run_name_add(run, name, why))
+            return cli_args_usage(run->cli, "run: NAME %s", why);
+        optind++;
+    }
     if (optind < argc && strcmp(argv[optind], "--") == 0)
         optind++;
     else if (optind < argc && argv[optind][0] == '-')
-        return option_misplaced(run, name, argv[optind]);
+        return cli_args_misplaced(run->cli, run_options, name, argv[optind]);
     if (optind >= argc)
         return cli_args_usage(run->cli, "run: CMD is missing");
     run->command = argv + optind;
@@ -157,7 +185,10 @@ static int run_options_read(struct run *run, int argc, char **argv)
     while ((option = cli_args_next(run->cli, argc, argv, run_options, true, &exit_code)) != -1) {
         if (option == -2)
             return exit_code;
-        if (!run_option_take(run, option, why))
+        if (option == RUN_NAME && !run_option_take(run, option, why))
+            return cli_args_usage(run->cli, "--name=%s %s",
+                                  cli_output_printable(optarg, strlen(optarg)), why);
+        if (option != RUN_NAME && !run_option_take(run, option, why))
             return lock_options_refuse(run->cli, run_options, option, why);
     }
     exit_code = run_options_check(run);
@@ -192,49 +223,70 @@ static void refusal_write(struct run *run)
                       json_pack("{s:s}", "status", dlock_status_name((int)status)));
 }
 
-static void acquired_report(struct run *run, const char *token, uint64_t fence)
+static void key_make(char key[KEY_SIZE], const char *field, int index)
 {
-    cli_output_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
-    if (fence != 0)
-        cli_output_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", run->printable, fence,
-                       token);
+    if (index < 0)
+        (void)snprintf(key, KEY_SIZE, "%s", field);
     else
-        cli_output_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens",
-                       run->printable, token);
-    outcome_write(&run->outcome, "acquired",
-                  json_pack("{s:o, s:s}", "fence", cli_output_json_number(fence, fence != 0),
-                            "token", token));
+        (void)snprintf(key, KEY_SIZE, "%s_%d", field, index);
+}
+
+/* A line for each name; of a set, the fields of the outcome have the index of the name. */
+static void acquired_report(struct run *run, const struct environment_lock *locks)
+{
+    json_t *fields = json_object();
+    char key[KEY_SIZE];
+
+    cli_output_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
+    for (size_t i = 0; i < run->name_count; i++) {
+        const char *name = cli_output_printable(locks[i].name, locks[i].name_len);
+        uint64_t fence = locks[i].fence;
+        int at = run->name_count > 1 ? (int)i : -1;
+
+        if (fence != 0)
+            cli_output_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", name, fence,
+                           locks[i].token);
+        else
+            cli_output_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens",
+                           name, locks[i].token);
+        key_make(key, "fence", at);
+        (void)json_object_set_new(fields, key, cli_output_json_number(fence, fence != 0));
+        key_make(key, "token", at);
+        (void)json_object_set_new(fields, key, json_string(locks[i].token));
+    }
+    outcome_write(&run->outcome, "acquired", fields);
 }
 
 /* NULL: no memory. Caller frees with environment_free. */
 static char **command_environment(struct run *run)
 {
-    char token[DLOCK_TOKEN_CHARS] = "";
+    char tokens[DLOCK_SET_MAX][DLOCK_TOKEN_CHARS] = {""};
+    struct environment_lock locks[DLOCK_SET_MAX];
+    char permit[16];
     char *uri = NULL;
     bool known = cli_client_uri_for_child(run->cli, run->acquire.client, &uri);
     char **env = NULL;
-    struct environment_lock lock = {
-        .name = run->name.bytes,
-        .name_len = run->name.len,
-        .token = token,
-        .fence = dlock_fence(run->acquire.lock),
-        .uri = uri,
-    };
 
-    (void)dlock_token(run->acquire.lock, token, sizeof token);
-    acquired_report(run, token, lock.fence);
+    for (size_t i = 0; i < run->name_count; i++) {
+        const struct dlock *lock = held_member(&run->acquire.held, i);
+
+        (void)dlock_token(lock, tokens[i], sizeof tokens[i]);
+        locks[i] = (struct environment_lock){
+            .name = run->names[i].bytes,
+            .name_len = run->names[i].len,
+            .token = tokens[i],
+            .fence = dlock_fence(lock),
+            .uri = uri,
+        };
+    }
+    (void)snprintf(permit, sizeof permit, "%" PRIu32,
+                   dlock_permit(held_member(&run->acquire.held, 0)));
+    locks[0].permit = run->acquire.options.limit > 0 ? permit : NULL;
+    acquired_report(run, locks);
     if (known)
-        env = environment_new(&lock);
+        env = environment_new(locks, run->name_count);
     free(uri);
     return env;
-}
-
-/* The command may be a whole command line in one word. */
-static const char *shell_hint(char *const *command)
-{
-    if (command[1] != NULL || strpbrk(command[0], " \t\n;|&<>$`*") == NULL)
-        return "";
-    return "; a command line needs a shell: sh -c '...'";
 }
 
 /* 0, or the exit code. */
@@ -250,7 +302,7 @@ static int command_start(struct run *run)
     bool in_exec = false;
     int error = ENOMEM;
 
-    if (dlock_state(run->acquire.lock) == DLOCK_STATE_LOST) {
+    if (held_state(&run->acquire.held) == DLOCK_STATE_LOST) {
         cli_output_fail(run->cli, "%s: lock lost before the command was started", run->printable);
         supervise_loss_write(&run->outcome, DLOCK_REASON_EXPIRED);
         environment_free(env);
@@ -260,11 +312,12 @@ static int command_start(struct run *run)
     if (env != NULL)
         error = child_start(&run->child, &plan, &in_exec);
     environment_free(env);
+    run->keep.started = error == 0;
     if (error == 0)
         return 0;
     cli_output_fail(run->cli, "%s: %s%s",
                     cli_output_printable(run->command[0], strlen(run->command[0])), strerror(error),
-                    in_exec && error == ENOENT ? shell_hint(run->command) : "");
+                    in_exec && error == ENOENT ? child_shell_hint(run->command) : "");
     if (!in_exec)
         return CLI_EXIT_INTERNAL;
     return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
@@ -291,7 +344,7 @@ static int command_watch(struct run *run)
         .cli = run->cli,
         .outcome = &run->outcome,
         .client = run->acquire.client,
-        .lock = run->acquire.lock,
+        .held = &run->acquire.held,
         .name = run->printable,
         .child = &run->child,
         .signals = &run->signals,
@@ -317,7 +370,7 @@ static int command_watch(struct run *run)
 static int run_release(struct run *run, int exit_code)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status status = dlock_unlock(run->acquire.lock, &err);
+    enum dlock_status status = held_unlock(&run->acquire.held, &err);
 
     if (status == DLOCK_OK) {
         cli_output_say(run->cli, "%s: released", run->printable);
@@ -353,20 +406,17 @@ static int run_locked(struct run *run)
     exit_code = command_start(run);
     if (exit_code == 0)
         exit_code = command_watch(run);
+    keep_apply(&run->keep, run->acquire.held.lock, exit_code == CLI_EXIT_OK);
     exit_code = run_release(run, exit_code);
     return exit_code;
 }
 
-static int run_all(struct run *run)
+/* Waits for the lock and runs the command once. */
+static int run_once(struct run *run)
 {
-    int caught;
+    int caught = acquire_lock(&run->acquire, &run->signals);
     int exit_code;
 
-    if (signals_start(&run->signals) != 0) {
-        cli_output_fail(run->cli, "signals: %s", strerror(errno));
-        return CLI_EXIT_INTERNAL;
-    }
-    caught = acquire_lock(&run->acquire, &run->signals);
     run->acquired_ms = supervise_now_ms();
     if (caught != 0)
         run->acquire.status = DLOCK_CANCELED;
@@ -378,8 +428,33 @@ static int run_all(struct run *run)
         exit_code = refusal_report(&run->acquire, &run->refusal);
     else
         exit_code = run_locked(run);
-    outcome_write(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
     acquire_fini(&run->acquire);
+    return exit_code;
+}
+
+/* Everything as before the first wait. False: it cannot be. */
+static bool run_reset(struct run *run)
+{
+    atomic_store(&run->cli->holds, false);
+    tty_fini(&run->tty);
+    run->tty = (struct tty){.fd = -1};
+    run->child = (struct child){0};
+    acquire_reset(&run->acquire, run->names);
+    return signals_wait(&run->signals) == 0;
+}
+
+static int run_all(struct run *run)
+{
+    int exit_code;
+
+    if (signals_start(&run->signals) != 0) {
+        cli_output_fail(run->cli, "signals: %s", strerror(errno));
+        return CLI_EXIT_INTERNAL;
+    }
+    exit_code = run_once(run);
+    while (run->again && exit_code == CLI_EXIT_LOST && run_reset(run))
+        exit_code = run_once(run);
+    outcome_write(&run->outcome, "end", json_pack("{s:i}", "code", exit_code));
     if (run->outcome.error != 0)
         cli_output_fail(run->cli, "--status-fd, --outcome: lines are missing: %s",
                         strerror(run->outcome.error));
@@ -400,12 +475,14 @@ int cli_run(struct cli *cli, int argc, char **argv)
     bool interrupted;
 
     lock_options_init(&run.acquire, cli);
+    run.acquire.options.end = DLOCK_END_PROGRAMS;
     exit_code = run_options_read(&run, argc, argv);
     if (exit_code < 0)
         exit_code = outcome_start(&run);
     if (exit_code >= 0)
         return exit_code;
-    run.acquire.name = &run.name;
+    run.acquire.name = run.names;
+    run.acquire.name_count = run.name_count;
     exit_code = run_all(&run);
     outcome_fini(&run.outcome);
     /* A shell that runs a loop in the foreground ends it only if it sees SIGINT itself. */

@@ -2,6 +2,7 @@
 #include "environment.h"
 #include "lib/hex.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,15 @@
 #define HEX_MAX (2 * DLOCK_NAME_MAX + 1)
 
 static const char *const ours[] = {
-    "DLOCK_NAME=", "DLOCK_FENCE=", "DLOCK_TOKEN=", "DLOCK_URI=", "DLOCK_HELD="};
+    "DLOCK_NAME=", "DLOCK_FENCE=", "DLOCK_TOKEN=", "DLOCK_URI=", "DLOCK_HELD=", "DLOCK_PERMIT="};
+
+static const char fence_of[] = "DLOCK_FENCE_";
 
 static bool is_replaced(const char *entry, const struct environment_lock *lock)
 {
+    if (strncmp(entry, fence_of, strlen(fence_of)) == 0 &&
+        isdigit((unsigned char)entry[strlen(fence_of)]))
+        return true;
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (strncmp(entry, ours[i], strlen(ours[i])) == 0)
             return lock->uri != NULL || strcmp(ours[i], "DLOCK_URI=") != 0;
@@ -26,17 +32,28 @@ static void name_hex(char out[HEX_MAX], const void *name, size_t len)
     dl_hex_encode(out, name, len < DLOCK_NAME_MAX ? len : DLOCK_NAME_MAX);
 }
 
-static char *held_entry(const struct environment_lock *lock)
+/* The name and the token of each lock, then those of enclosing runs. */
+static char *held_entry(const struct environment_lock *locks, size_t count)
 {
     const char *outer = getenv("DLOCK_HELD");
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
     char hex[HEX_MAX];
-    char *entry;
 
-    name_hex(hex, lock->name, lock->name_len);
-    if (asprintf(&entry, "DLOCK_HELD=%s:%s%s%s", hex, lock->token, outer != NULL ? " " : "",
-                 outer != NULL ? outer : "") < 0)
+    if (out == NULL)
         return NULL;
-    return entry;
+    (void)fputs("DLOCK_HELD=", out);
+    for (size_t i = 0; i < count; i++) {
+        name_hex(hex, locks[i].name, locks[i].name_len);
+        (void)fprintf(out, "%s%s:%s", i > 0 ? " " : "", hex, locks[i].token);
+    }
+    if (outer != NULL)
+        (void)fprintf(out, " %s", outer);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* Appends one entry, taken always; false: it is NULL, there was no memory for it. */
@@ -63,28 +80,46 @@ static bool lock_add(char **env, size_t *n, const struct environment_lock *lock)
         return false;
     if (lock->fence != 0 && !env_add(env, n, entry_new("DLOCK_FENCE=", fence, strlen(fence))))
         return false;
+    if (lock->permit != NULL &&
+        !env_add(env, n, entry_new("DLOCK_PERMIT=", lock->permit, strlen(lock->permit))))
+        return false;
     if (lock->uri != NULL &&
         !env_add(env, n, entry_new("DLOCK_URI=", lock->uri, strlen(lock->uri))))
         return false;
-    return env_add(env, n, entry_new("DLOCK_TOKEN=", lock->token, strlen(lock->token))) &&
-           env_add(env, n, held_entry(lock));
+    return env_add(env, n, entry_new("DLOCK_TOKEN=", lock->token, strlen(lock->token)));
 }
 
-char **environment_new(const struct environment_lock *lock)
+/* The fences of a set. */
+static bool fences_add(char **env, size_t *n, const struct environment_lock *locks, size_t count)
 {
-    size_t count = 0;
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        char *entry;
+
+        if (locks[i].fence == 0)
+            continue;
+        if (asprintf(&entry, "%s%zu=%" PRIu64, fence_of, i, locks[i].fence) < 0)
+            return false;
+        (void)env_add(env, n, entry);
+    }
+    return true;
+}
+
+char **environment_new(const struct environment_lock *locks, size_t count)
+{
+    size_t entries = 0;
     size_t n = 0;
     char **env;
 
-    while (environ != NULL && environ[count] != NULL)
-        count++;
-    env = calloc(count + sizeof ours / sizeof ours[0] + 1, sizeof *env);
+    while (environ != NULL && environ[entries] != NULL)
+        entries++;
+    env = calloc(entries + count + sizeof ours / sizeof ours[0] + 1, sizeof *env);
     if (env == NULL)
         return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (!is_replaced(environ[i], lock) && !env_add(env, &n, strdup(environ[i])))
+    for (size_t i = 0; i < entries; i++)
+        if (!is_replaced(environ[i], locks) && !env_add(env, &n, strdup(environ[i])))
             goto no_memory;
-    if (lock_add(env, &n, lock))
+    if (lock_add(env, &n, locks) && env_add(env, &n, held_entry(locks, count)) &&
+        fences_add(env, &n, locks, count))
         return env;
 no_memory:
     environment_free(env);

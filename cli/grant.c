@@ -15,7 +15,7 @@ static int json_line(const struct acquire *acquire, const char *token, uint64_t 
     if (json_object_set_new(root, "token", json_string(token)) == 0 &&
         json_object_set_new(root, "fence", cli_output_json_number(fence, fence != 0)) == 0 &&
         json_object_set_new(root, "remaining_ms",
-                            json_integer(dlock_remaining_ms(acquire->lock))) == 0)
+                            json_integer(dlock_remaining_ms(acquire->held.lock))) == 0)
         line = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     if (line == NULL) {
@@ -29,12 +29,12 @@ static int json_line(const struct acquire *acquire, const char *token, uint64_t 
 
 int grant_print(const struct acquire *acquire)
 {
-    uint64_t fence = dlock_fence(acquire->lock);
+    uint64_t fence = dlock_fence(acquire->held.lock);
     char token[DLOCK_TOKEN_CHARS] = "";
     char number[24];
     int exit_code = CLI_EXIT_OK;
 
-    (void)dlock_token(acquire->lock, token, sizeof token);
+    (void)dlock_token(acquire->held.lock, token, sizeof token);
     info_number(number, fence, fence != 0);
     if (acquire->cli->json)
         exit_code = json_line(acquire, token, fence);

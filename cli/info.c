@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static bool list_grow(struct info_list *list)
 {
@@ -33,6 +34,9 @@ bool info_list_add(void *arg, const struct dlock_holder *info)
         .fence = info->fence,
         .remaining_ms = info->remaining_ms,
         .held_ms = info->held_ms,
+        .limit = info->limit,
+        .permit = info->permit,
+        .kept = info->kept != 0,
         .owner = strdup(info->owner != NULL ? info->owner : ""),
         .label = strdup(info->label != NULL ? info->label : ""),
     };
@@ -80,13 +84,45 @@ const char *info_mode(const struct info *info)
     return info->mode == DLOCK_SHARED ? "shared" : "exclusive";
 }
 
+size_t info_list_held(const struct info_list *list)
+{
+    size_t held = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        held += !list->items[i].kept;
+    return held;
+}
+
+bool info_list_is_kept(const struct info_list *list)
+{
+    return list->count > 0 && info_list_held(list) == 0;
+}
+
 json_t *info_json(const struct info *info)
 {
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "owner", cli_output_json_text(info->owner),
-                     "mode", info_mode(info), "label", cli_output_json_text(info->label), "fence",
+    bool limited = info->limit > 0;
+
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "owner",
+                     cli_output_json_text(info->owner), "mode", info_mode(info), "label",
+                     cli_output_json_text(info->label), "fence",
                      cli_output_json_number(info->fence, info->fence != 0), "remaining_ms",
                      json_integer(info->remaining_ms), "held_ms",
-                     cli_output_json_number((uint64_t)info->held_ms, info->held_ms >= 0));
+                     cli_output_json_number((uint64_t)info->held_ms, info->held_ms >= 0), "limit",
+                     cli_output_json_number(info->limit, limited), "permit",
+                     cli_output_json_number(info->permit, limited), "kept", (int)info->kept);
+}
+
+void info_time(char out[24], int64_t ms)
+{
+    struct timespec now;
+    struct tm tm;
+    time_t seconds;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    seconds = (time_t)(((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + ms) / 1000);
+    out[0] = '\0';
+    if (gmtime_r(&seconds, &tm) != NULL)
+        (void)strftime(out, 24, "%Y-%m-%d %H:%M:%S UTC", &tm);
 }
 
 void info_duration(char out[24], int64_t ms)

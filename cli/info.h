@@ -13,6 +13,9 @@ struct info {
     uint64_t fence;   /* 0: none */
     int64_t remaining_ms;
     int64_t held_ms; /* -1: unknown */
+    uint32_t limit;  /* of a semaphore; 0: a lock */
+    uint32_t permit;
+    bool kept; /* for nobody */
     char *owner;
     char *label;
 };
@@ -30,10 +33,20 @@ bool info_list_add(void *arg, const struct dlock_holder *info);
 void info_list_sort(struct info_list *list);
 void info_list_fini(struct info_list *list);
 
-/* owner, mode, label, fence, remaining_ms, held_ms. Caller frees. NULL: no memory. */
+/* owner, mode, label, fence, remaining_ms, held_ms, limit, permit, kept. Caller frees. NULL: no
+ * memory. */
 json_t *info_json(const struct info *info);
 
 const char *info_mode(const struct info *info);
+
+/* Those that are held, and not kept for nobody. */
+size_t info_list_held(const struct info_list *list);
+
+/* Nobody holds the names of the list: all are kept. */
+bool info_list_is_kept(const struct info_list *list);
+
+/* "2026-11-24 17:05:30 UTC", which is ms from now. */
+void info_time(char out[24], int64_t ms);
 
 /* "29.3s", "2h05m"; "-" for a negative value, which means unknown. */
 void info_duration(char out[24], int64_t ms);

@@ -3,6 +3,7 @@
 
 #include "output.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct option no_own_options[] = {LOCK_OPTIONS, {NULL, 0, NULL, 0}};
@@ -16,6 +17,8 @@ void lock_options_init(struct acquire *acquire, struct cli *cli)
 
 bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
 {
+    long limit;
+
     switch (option) {
     case LOCK_TTL:
         return cli_args_duration(optarg, &cli_ttl, &acquire->options.ttl_ms, why);
@@ -28,6 +31,12 @@ bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
         return true;
     case LOCK_SHARED:
         acquire->shared = true;
+        return true;
+    case LOCK_LIMIT:
+        (void)snprintf(why, CLI_WHY, "is not in 1..%d", DLOCK_LIMIT_MAX);
+        if (!cli_args_number(optarg, 1, DLOCK_LIMIT_MAX, &limit))
+            return false;
+        acquire->options.limit = limit;
         return true;
     default:
         acquire->options.label = optarg;
@@ -46,6 +55,11 @@ int lock_options_check(const struct acquire *acquire)
 {
     if (acquire->timed && acquire->nowait)
         return cli_args_usage(acquire->cli, "--wait and --nowait exclude each other");
+    if (acquire->shared && acquire->options.limit > 1)
+        return cli_args_usage(acquire->cli, "--shared and --limit exclude each other");
+    if (acquire->shared && acquire->options.keep_ms > 0)
+        return cli_args_usage(acquire->cli,
+                              "--shared excludes --keep and --once-per: only exclusive runs keep");
     return -1;
 }
 

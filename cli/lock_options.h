@@ -11,6 +11,7 @@ enum lock_option {
     LOCK_NOWAIT,
     LOCK_SHARED,
     LOCK_LABEL,
+    LOCK_LIMIT,
     LOCK_OPTION_OWN /* values of getopt's `val` from here on are a command's own */
 };
 
@@ -21,7 +22,8 @@ enum lock_option {
     {"wait", required_argument, NULL, LOCK_WAIT},   \
     {"nowait", no_argument, NULL, LOCK_NOWAIT},     \
     {"shared", no_argument, NULL, LOCK_SHARED},     \
-    {"label", required_argument, NULL, LOCK_LABEL}
+    {"label", required_argument, NULL, LOCK_LABEL}, \
+    {"limit", required_argument, NULL, LOCK_LIMIT}
 /* clang-format on */
 
 /* The request without any option. */

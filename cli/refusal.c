@@ -16,17 +16,20 @@ bool refusal_is_conflict(const struct acquire *acquire)
 static bool reason_given(const struct acquire *acquire)
 {
     const char *text = acquire->err.message;
+    const char *usual = dlock_status_text((int)acquire->status);
 
-    return acquire->holder[0] == '\0' && text[0] != '\0' &&
-           strcmp(text, dlock_status_text((int)acquire->status)) != 0;
+    if (acquire->name_count > 1 && strlen(text) > strlen(usual)) /* of a set: "NAME: text" */
+        text += strlen(text) - strlen(usual);
+    return acquire->holder[0] == '\0' && text[0] != '\0' && strcmp(text, usual) != 0;
 }
 
 /* Also prints a line for each node of the store, as the thread of the call kept them. */
 static void status_print(const struct acquire *acquire, const char *name)
 {
-    (void)cli_output_fail_status(acquire->cli,
-                                 acquire->client != NULL && acquire->name->len > 0 ? name : NULL,
-                                 &acquire->err);
+    (void)cli_output_fail_status(
+        acquire->cli,
+        acquire->client != NULL && acquire->name->len > 0 && acquire->name_count <= 1 ? name : NULL,
+        &acquire->err);
     for (uint32_t i = 0; i < acquire->node_count; i++)
         cli_output_fail(acquire->cli, "  %s: %s", acquire->nodes[i].node,
                         acquire->nodes[i].message);
@@ -41,9 +44,9 @@ int refusal_report(struct acquire *acquire, const struct refusal *rules)
     if (rules == NULL)
         rules = &usual;
     if (acquire->nested) {
-        cli_output_fail(acquire->cli,
-                        "%s: an enclosing dlock run holds this lock: the wait would never end",
-                        name);
+        cli_output_fail(acquire->cli, "%s: %s: the wait would never end", name,
+                        acquire->options.limit > 1 ? "enclosing dlock runs hold all permits"
+                                                   : "an enclosing dlock run holds this lock");
         return CLI_EXIT_USAGE;
     }
     if (conflict && rules->skip_quietly)

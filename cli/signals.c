@@ -59,6 +59,17 @@ int signals_run(struct signals *signals)
     return signalfd(signals->fd, &signals->running, 0) < 0 ? errno : 0;
 }
 
+int signals_wait(struct signals *signals)
+{
+    sigset_t passed;
+
+    (void)sigemptyset(&passed);
+    set_add(&passed, &signals->ignored, passed_on, sizeof passed_on / sizeof passed_on[0]);
+    if (signalfd(signals->fd, &signals->waiting, 0) < 0)
+        return errno;
+    return pthread_sigmask(SIG_UNBLOCK, &passed, NULL) != 0 ? EINVAL : 0;
+}
+
 int signals_next(const struct signals *signals)
 {
     struct signalfd_siginfo info;

@@ -26,6 +26,9 @@ int signals_start(struct signals *signals);
 /* From now on fd delivers signals.running. 0 or an errno. */
 int signals_run(struct signals *signals);
 
+/* From now on fd delivers signals.waiting again. 0 or an errno. */
+int signals_wait(struct signals *signals);
+
 /* The next signal, 0: none is waiting. */
 int signals_next(const struct signals *signals);
 

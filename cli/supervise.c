@@ -28,7 +28,7 @@ static enum dlock_reason reason_known(const struct supervise *s)
         return s->reason;
     if (s->hold_ends_first)
         return DLOCK_REASON_MAX_HOLD;
-    if (dlock_state(s->lock) == DLOCK_STATE_LOST && supervise_now_ms() < s->watch.valid_until_ms)
+    if (held_state(s->held) == DLOCK_STATE_LOST && supervise_now_ms() < s->watch.valid_until_ms)
         return DLOCK_REASON_TAKEN;
     return DLOCK_REASON_EXPIRED;
 }
@@ -54,7 +54,7 @@ static void events_drain(struct supervise *s)
     struct dlock_notice event = {.struct_size = sizeof event};
 
     while (dlock_client_next(s->client, &event, NULL) == 1)
-        if (event.lock == s->lock)
+        if (held_has(s->held, event.lock))
             s->reason = event.reason;
 }
 
@@ -63,8 +63,8 @@ static struct watch_view lease_view(struct supervise *s)
     struct watch_view view = {.now_ms = supervise_now_ms()};
     int64_t hold_left_ms = s->hold_until_ms - view.now_ms;
 
-    view.lost = dlock_state(s->lock) == DLOCK_STATE_LOST;
-    view.remaining_ms = view.lost ? 0 : dlock_remaining_ms(s->lock);
+    view.lost = held_state(s->held) == DLOCK_STATE_LOST;
+    view.remaining_ms = view.lost ? 0 : held_remaining_ms(s->held);
     s->hold_ends_first = hold_left_ms < view.remaining_ms + HOLD_SLACK_MS;
     if (hold_left_ms < view.remaining_ms)
         view.remaining_ms = hold_left_ms;

@@ -8,6 +8,7 @@
 
 #include "child.h"
 #include "cli.h"
+#include "held.h"
 #include "outcome.h"
 #include "watch.h"
 
@@ -15,7 +16,7 @@ struct supervise {
     const struct cli *cli;
     struct outcome *outcome;
     struct dlock_client *client;
-    struct dlock *lock;
+    const struct held *held;
     const char *name; /* printable */
     struct child *child;
     const struct signals *signals;

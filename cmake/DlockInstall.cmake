@@ -12,8 +12,15 @@ target_include_directories(dlock_plugin_api INTERFACE
 install(TARGETS dlock dlock_plugin_api EXPORT dlock-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES
-  include/dlock/dlock.h include/dlock/plugin.h include/dlock/types.h include/dlock/version.h
+  include/dlock/dlock.h include/dlock/dlock.hpp include/dlock/notice.h include/dlock/observe.h include/dlock/plugin.h include/dlock/plugin_helpers.h include/dlock/request.h include/dlock/set.h include/dlock/types.h
+  include/dlock/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlock)
+
+# Debian's Python finds this folder below /usr, but not below /usr/local.
+set(DLOCK_PYTHON_DIR lib/python3/dist-packages CACHE STRING "Where the package for Python goes")
+install(FILES bindings/python/dlock/__init__.py bindings/python/dlock/_client.py
+  bindings/python/dlock/_errors.py bindings/python/dlock/_library.py bindings/python/dlock/_lock.py
+  DESTINATION ${DLOCK_PYTHON_DIR}/dlock)
 
 set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
 install(EXPORT dlock-targets NAMESPACE dlock:: DESTINATION ${DLOCK_CMAKE_DIR})
@@ -43,7 +50,7 @@ install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN "*.sql"
   PATTERN memory EXCLUDE PATTERN net EXCLUDE PATTERN resp EXCLUDE)
 install(FILES bench/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
-install(FILES examples/hello.c examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES examples/hello.c examples/loop_epoll.c examples/loop_asyncio.py examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(RELATIVE_PATH DLOCK_DOC_TO_HEADERS
   ${CMAKE_INSTALL_FULL_DOCDIR}/include ${CMAKE_INSTALL_FULL_INCLUDEDIR}/dlock)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/doc-include)

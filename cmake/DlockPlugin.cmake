@@ -25,15 +25,24 @@ endfunction()
 # dlock_add_plugin(<name> SOURCES ... [LIBS ...])
 #
 # Builds plugins/dlock_<name>.so, which exports its entry function and nothing else and takes no
-# symbol from core, and dlock_plugin_<name>_static, the same code for tests that reach inside.
+# symbol from core, and dlock_plugin_<name>_static, the same code for tests that reach inside. Both are
+# made of the same objects, but for plugin.c, which has the entry function.
 function(dlock_add_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
-  dlock_add_module(dlock_plugin_${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
+  list(REMOVE_ITEM ARG_SOURCES plugin.c)
+  add_library(dlock_plugin_${name}_objects OBJECT ${ARG_SOURCES})
+  target_include_directories(dlock_plugin_${name}_objects PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(dlock_plugin_${name}_objects PRIVATE dlock_flags dlock_lib ${ARG_LIBS})
+
+  dlock_add_module(dlock_plugin_${name}
+    SOURCES plugin.c $<TARGET_OBJECTS:dlock_plugin_${name}_objects> LIBS ${ARG_LIBS})
   set_target_properties(dlock_plugin_${name} PROPERTIES
     OUTPUT_NAME dlock_${name} DLOCK_TLS_LATE ON)
 
   if(DLOCK_TESTS)
-    add_library(dlock_plugin_${name}_static STATIC ${ARG_SOURCES})
+    add_library(dlock_plugin_${name}_static STATIC
+      plugin.c $<TARGET_OBJECTS:dlock_plugin_${name}_objects>)
     target_compile_definitions(dlock_plugin_${name}_static PRIVATE DLOCK_STATIC)
     target_include_directories(dlock_plugin_${name}_static PUBLIC
       ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})

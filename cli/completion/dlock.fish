@@ -11,7 +11,8 @@ function __dlock_operands
         end
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
-                    --conflict-exit-code --status-fd --outcome --owner --token
+                    --conflict-exit-code --status-fd --outcome -n --name --owner --token \
+                    --limit --keep --once-per
                 set skip 1
             case '-*'
             case '*'
@@ -58,15 +59,15 @@ end
 
 complete -c dlock -f
 complete -c dlock -n __dlock_in_command -a '(__dlock_inner)'
-complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list break backends doctor'
-complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list break' -a '(__dlock_names)'
+complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list observe break backends doctor'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list observe break' -a '(__dlock_names)'
 complete -c dlock -n 'not __dlock_in_command' -s u -l uri -x -d 'the store'
 complete -c dlock -n 'not __dlock_in_command' -l json -d 'print JSON'
 complete -c dlock -n 'not __dlock_in_command' -s q -l quiet -d 'print no messages'
 complete -c dlock -n 'not __dlock_in_command' -s v -l verbose -d 'print what happens'
 complete -c dlock -n 'not __dlock_in_command' -l version
 complete -c dlock -n 'not __dlock_in_command' -l help
-complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list break' -l name-hex -d 'NAME is given in hex'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list observe break' -l name-hex -d 'NAME is given in hex'
 complete -c dlock -n '__dlock_at 1 run acquire hold renew; or __dlock_at 2 renew' -l ttl -x -d 'the lease'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l wait -x -d 'give up after this time'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l nowait -d 'do not wait'
@@ -74,10 +75,17 @@ complete -c dlock -n '__dlock_at 1 run acquire hold' -l shared -d 'share the loc
 complete -c dlock -n '__dlock_at 1 run' -l on-lost -x -a 'kill warn' -d 'what happens to CMD when the lock is lost'
 complete -c dlock -n '__dlock_at 1 run' -l kill-after -x -d 'from SIGTERM to SIGKILL'
 complete -c dlock -n '__dlock_at 1 run' -l max-hold -x -d 'hold for at most this time'
+complete -c dlock -n '__dlock_at 1 inspect' -l waiters -d 'show the queue'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l label -x -d 'a text that inspect and list show'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l limit -x -d 'so many at once'
+complete -c dlock -n '__dlock_at 1 run' -l keep -x -d 'keep the name until this time after the start'
+complete -c dlock -n '__dlock_at 1 run' -l once-per -x -d 'keep the name until the end of the period'
+complete -c dlock -n '__dlock_at 1 run' -l keep-always -d '... also if CMD fails'
 complete -c dlock -n '__dlock_at 1 run' -l conflict-exit-code -x -d 'instead of 75'
 complete -c dlock -n '__dlock_at 1 run' -l skip-quietly -d 'exit 0 and print nothing if another owner holds the lock'
 complete -c dlock -n '__dlock_at 1 run' -l status-fd -x -d 'events to a descriptor'
+complete -c dlock -n '__dlock_at 1 run' -l again -d 'after a loss, run CMD again'
+complete -c dlock -n '__dlock_at 1 run' -s n -l name -x -a '(__dlock_names)' -d 'one of several names'
 complete -c dlock -n '__dlock_at 1 run' -l outcome -r -F -d 'events to a file'
 complete -c dlock -n '__dlock_at 1 renew release; or __dlock_at 2 renew release' -l token -x -d 'the token that acquire printed'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l owner -x -d 'only the lease with this token'

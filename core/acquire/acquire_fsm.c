@@ -179,7 +179,7 @@ static void busy(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64_t now_ns
     if (grant->holder_ms >= 0 && grant->holder_ms < rules->poll_max_ns / DL_NS_PER_MS &&
         !(attempt->has_entry && grant->queue_position > 0))
         wake = dl_earlier(wake, now_ns + (grant->holder_ms + 1) * DL_NS_PER_MS);
-    if (rules->watch) {
+    if (rules->watch && (grant->flags & DLOCK_GRANT_UNREPORTED) == 0) {
         attempt->step = DL_STEP_WATCH;
         attempt->until_ns = wake;
     } else {

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 
 struct dl_acquire_text {
-    struct dlock_error busy; /* of the last answer, if that was BUSY with a text */
-    bool has_busy, warned, failure_warned;
+    struct dlock_error *busy; /* of the last answer, if that was BUSY with a text; else NULL */
+    bool warned, failure_warned;
 };
 
 /* trylock has answered with status, grant and err. */
@@ -31,5 +31,7 @@ void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_erro
 /* The acquire ends with status. err: in: the last error; out: the error of the call. */
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,
                          struct dlock_error *err);
+
+void dl_acquire_text_fini(struct dl_acquire_text *text);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/cancel.h"
+#include "hold/operation.h"
 #include "session/dispatch.h"
 
 void dl_cancel_locked(struct dlock *lock, enum dlock_status status)
@@ -17,7 +18,7 @@ void dl_cancel_locked(struct dlock *lock, enum dlock_status status)
 void dl_cancel(struct dlock *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
-    lock->canceled = lock->waiting == NULL;
+    lock->canceled |= lock->waiting == NULL && !dl_operation_under_way(lock->operation);
     dl_cancel_locked(lock, DLOCK_CANCELED);
     (void)pthread_mutex_unlock(&lock->client->mutex);
 }

@@ -9,29 +9,26 @@ static enum dlock_status timed_out(const struct dl_name_state *name)
     return name->failure == DLOCK_NO_QUORUM ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE;
 }
 
-static enum dlock_status admission_await_locked(struct dlock *lock, int64_t deadline_ns,
-                                                int64_t *now_ns)
+bool dl_local_waiter_admission_locked(struct dlock *lock, int64_t deadline_ns, int64_t now_ns,
+                                      enum dlock_status *status)
 {
     struct dl_waiting *waiting = lock->waiting;
-    enum dlock_status status = DLOCK_OK;
 
-    while (!waiting->waiter.admitted && waiting->cancel == DLOCK_OK && *now_ns < deadline_ns) {
-        dl_handle_sleep_locked(lock, deadline_ns);
-        *now_ns = dl_client_now(lock->client);
-    }
+    *status = DLOCK_OK;
+    if (!waiting->waiter.admitted && waiting->cancel == DLOCK_OK && now_ns < deadline_ns)
+        return false;
     if (waiting->handed)
-        status = DLOCK_OK;
-    else if (waiting->cancel != DLOCK_OK)
-        status = waiting->cancel;
+        return true;
+    if (waiting->cancel != DLOCK_OK)
+        *status = waiting->cancel;
     else if (!waiting->waiter.admitted)
-        status = timed_out(lock->name);
-    if (status != DLOCK_OK)
+        *status = timed_out(lock->name);
+    if (*status != DLOCK_OK)
         waiting->ready = false;
-    return status;
+    return true;
 }
 
-enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
-                                               int64_t deadline_ns, int64_t *now_ns)
+enum dlock_status dl_local_waiter_join_locked(struct dlock *lock, enum dlock_mode mode, bool wait)
 {
     struct dl_waiting *waiting = lock->waiting;
     struct dl_local_queue *queue = &lock->name->queue;
@@ -44,7 +41,21 @@ enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mo
         lock->name->failure = DLOCK_OK;
     dl_local_queue_push(queue, &waiting->waiter, mode);
     waiting->ready = true;
-    return waiting->waiter.admitted ? DLOCK_OK : admission_await_locked(lock, deadline_ns, now_ns);
+    return DLOCK_OK;
+}
+
+enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
+                                               int64_t deadline_ns, int64_t *now_ns)
+{
+    enum dlock_status status = dl_local_waiter_join_locked(lock, mode, wait);
+
+    if (status != DLOCK_OK || !wait || lock->waiting->waiter.admitted)
+        return status;
+    while (!dl_local_waiter_admission_locked(lock, deadline_ns, *now_ns, &status)) {
+        dl_handle_sleep_locked(lock, deadline_ns);
+        *now_ns = dl_client_now(lock->client);
+    }
+    return status;
 }
 
 void dl_local_waiter_unlink_locked(struct dlock *lock)
@@ -79,32 +90,45 @@ bool dl_local_waiter_held_here(struct dlock *lock)
     bool held;
 
     (void)pthread_mutex_lock(&lock->client->mutex);
-    held = waiter->queued && dl_name_state_held_against(lock->name, waiter->mode);
+    held = waiter->queued && lock->options->limit == 1 &&
+           dl_name_state_held_against(lock->name, waiter->mode);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return held;
+}
+
+void dl_local_waiter_park_begin_locked(struct dlock *lock, bool held, bool ready)
+{
+    lock->waiting->ready = held && ready;
+}
+
+bool dl_local_waiter_park_over_locked(struct dlock *lock, int64_t until_ns, bool held,
+                                      enum dlock_status *status)
+{
+    struct dl_waiting *waiting = lock->waiting;
+
+    if (waiting->handed)
+        *status = DLOCK_OK;
+    else if (dl_client_now(lock->client) >= until_ns)
+        *status = DLOCK_TIMEOUT;
+    else if (waiting->cancel != DLOCK_OK)
+        *status = DLOCK_CANCELED;
+    else if (held && !dl_name_state_held_against(lock->name, waiting->waiter.mode))
+        *status = DLOCK_BUSY;
+    else
+        return false;
+    waiting->ready = false;
+    return true;
 }
 
 enum dlock_status dl_local_waiter_park(struct dlock *lock, int64_t until_ns, bool held, bool ready)
 {
     struct dlock_client *client = lock->client;
-    struct dl_waiting *waiting = lock->waiting;
     enum dlock_status status = DLOCK_TIMEOUT;
 
     (void)pthread_mutex_lock(&client->mutex);
-    waiting->ready = held && ready;
-    while (status == DLOCK_TIMEOUT && dl_client_now(client) < until_ns) {
-        if (waiting->handed)
-            status = DLOCK_OK;
-        else if (waiting->cancel != DLOCK_OK)
-            status = DLOCK_CANCELED;
-        else if (held && !dl_name_state_held_against(lock->name, waiting->waiter.mode))
-            status = DLOCK_BUSY;
-        else
-            dl_handle_sleep_locked(lock, until_ns);
-    }
-    waiting->ready = false;
-    if (waiting->handed)
-        status = DLOCK_OK;
+    dl_local_waiter_park_begin_locked(lock, held, ready);
+    while (!dl_local_waiter_park_over_locked(lock, until_ns, held, &status))
+        dl_handle_sleep_locked(lock, until_ns);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "api/adopt.h"
 #include "api/query.h"
 #include "hold/held.h"
+#include "hold/operation.h"
 #include "hold/renew.h"
 #include "hold/renewer.h"
 #include "hold/validity.h"
@@ -17,17 +18,20 @@ struct found {
     const char *token;
     bool there;
     enum dlock_mode mode;
-    uint64_t fence; /* above the fence of every hand-off it may have had */
+    uint32_t limit, permit; /* limit 0: a lock */
+    uint64_t fence;         /* above the fence of every hand-off it may have had */
 };
 
 static bool find_owner(void *arg, const struct dlock_holder *info)
 {
     struct found *found = arg;
 
-    if (strcasecmp(info->owner, found->token) != 0)
+    if (info->kept != 0 || strcasecmp(info->owner, found->token) != 0)
         return 0;
     found->there = true;
     found->mode = info->mode;
+    found->limit = info->limit;
+    found->permit = info->permit;
     found->fence = info->fence;
     if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own and no hand-offs */
         found->fence += info->fence_room;
@@ -45,6 +49,8 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
     state = dl_lease_state(&lock->lease, dl_client_now(client));
     if (client->shutdown)
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
+    else if (dl_operation_bars_locked(lock->operation, err) != DLOCK_OK)
+        status = DLOCK_ALREADY;
     else if (lock->phase == DL_PHASE_IDLE && state == DLOCK_STATE_LOST)
         status = dl_error(err, DLOCK_LOST, "the lock was lost; acknowledge it by dlock_unlock");
     else if (lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE)
@@ -89,14 +95,16 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
     return status;
 }
 
-static void adopt_take(struct dlock *lock, const unsigned char *token, enum dlock_mode mode)
+/* The lease stays what it is, whatever the handle's options ask for. */
+static void adopt_take(struct dlock *lock, const unsigned char *token, const struct found *found)
 {
     struct dlock_client *client = lock->client;
 
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable = false;
-    lock->claim->req.mode = mode;
+    lock->claim->req.mode = found->mode;
     dl_handle_begin_claim_locked(lock, token);
+    lock->claim->req.limit = found->limit > 1 ? found->limit : 1;
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -149,8 +157,9 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
         return status;
     status = adopt_find(lock, &found, err);
     if (status == DLOCK_OK) {
-        adopt_take(lock, bytes, found.mode);
+        adopt_take(lock, bytes, &found);
         grant.fence = found.fence;
+        grant.permit = found.permit;
         status = adopt_renew(lock, &grant.lease_ms, &until_ns, err);
     }
     if (status != DLOCK_OK) /* without a renewal that confirms it, the lease is left as it is */

@@ -3,13 +3,16 @@
  * that does the work, and exports the error. */
 #include "acquire/acquire.h"
 #include "acquire/cancel.h"
+#include "acquire/driver.h"
 #include "api/adopt.h"
+#include "api/check.h"
 #include "api/client_close.h"
 #include "api/client_open.h"
 #include "api/handle_free.h"
 #include "api/handle_new.h"
 #include "api/query.h"
 #include "hold/held.h"
+#include "hold/operation.h"
 #include "hold/renew.h"
 #include "hold/unlock.h"
 #include "lib/hex.h"
@@ -30,16 +33,6 @@ static bool lock_usable(const struct dlock *lock)
     return lock != NULL && client_usable(lock->client);
 }
 
-static enum dlock_status client_check(const struct dlock_client *client, struct dlock_error *err)
-{
-    dl_error_begin(err);
-    if (client == NULL)
-        return dl_error(err, DLOCK_INVALID, "client is NULL");
-    if (dl_client_forked(client))
-        return dl_error(err, DLOCK_FORKED, "the client was opened before fork");
-    return DLOCK_OK;
-}
-
 static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error *err)
 {
     dl_error_begin(err);
@@ -47,16 +40,6 @@ static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error
         return dl_error(err, DLOCK_INVALID, "lock is NULL");
     if (dl_client_forked(lock->client))
         return dl_error(err, DLOCK_FORKED, "the handle was made before fork");
-    return DLOCK_OK;
-}
-
-static enum dlock_status name_check(const void *name, size_t len, struct dlock_error *err)
-{
-    if (name == NULL)
-        return dl_error(err, DLOCK_INVALID, "name is NULL");
-    if (len < 1 || len > DLOCK_NAME_MAX)
-        return dl_error(err, DLOCK_INVALID, "a name has 1 to %d bytes, not %zu", DLOCK_NAME_MAX,
-                        len);
     return DLOCK_OK;
 }
 
@@ -128,9 +111,9 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
                       struct dlock_error *err)
 {
     struct dl_event_node *node = NULL;
-    struct dlock_notice loss;
+    struct dlock_notice known;
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK && notice == NULL)
         status = dl_error(&e, DLOCK_INVALID, "notice is NULL");
@@ -138,12 +121,13 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
         (void)pthread_mutex_lock(&client->mutex);
         node = dl_events_pop(&client->events);
         if (node != NULL)
-            loss = dl_held_event_locked(node);
+            known = node->kind == DLOCK_NOTICE_LOST ? dl_held_event_locked(node)
+                                                    : dl_operation_notice_locked(node, &e);
         (void)pthread_mutex_unlock(&client->mutex);
     }
     if (node != NULL)
-        dl_events_export(notice, &loss);
-    (void)dl_error_export(err, &e, status);
+        dl_events_export(notice, &known);
+    (void)dl_error_export(err, &e, node != NULL ? known.status : status);
     return status != DLOCK_OK ? -1 : node != NULL;
 }
 
@@ -152,10 +136,10 @@ enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_
                             struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK)
-        status = name_check(name, name_len, &e);
+        status = dl_check_name(name, name_len, &e);
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
@@ -173,24 +157,42 @@ void dlock_free(struct dlock *lock)
         dl_handle_free(lock);
 }
 
+/* *timeout_ms: resolved. */
+static enum dlock_status acquire_check(const struct dlock *lock, enum dlock_mode mode,
+                                       int64_t *timeout_ms, struct dlock_error *err)
+{
+    enum dlock_status status = dl_check_acquire(lock->client, mode, *timeout_ms, err);
+
+    if (*timeout_ms == DLOCK_WAIT)
+        *timeout_ms = lock->options->wait_ms;
+    return status;
+}
+
 enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
                                 struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
 
-    if (status == DLOCK_OK && mode != DLOCK_EXCLUSIVE && mode != DLOCK_SHARED)
-        status = dl_error(&e, DLOCK_INVALID, "a mode of %d", (int)mode);
-    if (status == DLOCK_OK && timeout_ms < DLOCK_WAIT)
-        status = dl_error(&e, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
-    if (status == DLOCK_OK && atomic_load(&lock->client->unfit))
-        status = dl_error(
-            &e, DLOCK_CONFIG,
-            "dlock_client_probe found that the store cannot keep a lock safely; a probe that "
-            "finds it mended ends this");
     if (status == DLOCK_OK)
-        status = dl_acquire(lock, mode,
-                            timeout_ms == DLOCK_WAIT ? lock->options->wait_ms : timeout_ms, &e);
+        status = acquire_check(lock, mode, &timeout_ms, &e);
+    if (status == DLOCK_OK)
+        status = dl_acquire(lock, mode, timeout_ms, &e);
+    return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
+                              struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = lock_check(lock, &e);
+
+    if (status == DLOCK_OK && (op < DLOCK_OP_LOCK || op > DLOCK_OP_DOWNGRADE))
+        status = dl_error(&e, DLOCK_INVALID, "an operation of %d", (int)op);
+    if (status == DLOCK_OK && (op == DLOCK_OP_LOCK || op == DLOCK_OP_RDLOCK))
+        status = acquire_check(lock, DLOCK_EXCLUSIVE, &timeout_ms, &e);
+    if (status == DLOCK_OK)
+        status = dl_driver_start(lock, op, timeout_ms, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -200,7 +202,20 @@ enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err)
     enum dlock_status status = lock_check(lock, &e);
 
     if (status == DLOCK_OK)
-        status = dl_unlock(lock, &e);
+        status = dl_unlock(lock, DL_NEVER, &e);
+    return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_keep(struct dlock *lock, int64_t keep_ms, struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = lock_check(lock, &e);
+
+    if (status == DLOCK_OK && (keep_ms < 0 || keep_ms > DL_KEEP_MAX_MS))
+        status =
+            dl_error(&e, DLOCK_INVALID, "a keep_ms of %lld: want 0 to 7 days", (long long)keep_ms);
+    if (status == DLOCK_OK)
+        status = dl_held_keep(lock, keep_ms, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -209,9 +224,8 @@ enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_e
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
 
-    if (status == DLOCK_OK && ttl_ms != 0 && (ttl_ms < DL_TTL_MIN_MS || ttl_ms > DL_TTL_MAX_MS))
-        status = dl_error(&e, DLOCK_INVALID, "a ttl of %lld ms: want 50 ms to 7 days",
-                          (long long)ttl_ms);
+    if (status == DLOCK_OK)
+        status = dl_check_ttl(ttl_ms, &e);
     if (status == DLOCK_OK)
         status = dl_renew(lock, ttl_ms, &e);
     return dl_error_export(err, &e, status);
@@ -278,6 +292,26 @@ uint64_t dlock_fence(const struct dlock *lock)
     return atomic_load(&lock->fence);
 }
 
+uint32_t dlock_permit(const struct dlock *lock)
+{
+    if (!lock_usable(lock))
+        return 0;
+    return atomic_load(&lock->permit);
+}
+
+int64_t dlock_since_ns(const struct dlock *lock)
+{
+    int64_t since_ns = 0;
+
+    if (!lock_usable(lock))
+        return 0;
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    if (dlock_remaining_ms(lock) > 0)
+        since_ns = lock->since_ns;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return since_ns;
+}
+
 size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
 {
     unsigned char token[DLOCK_TOKEN_SIZE];
@@ -301,14 +335,30 @@ enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *
                                        struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK)
-        status = name_check(name, name_len, &e);
+        status = dl_check_name(name, name_len, &e);
     if (status == DLOCK_OK && fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     if (status == DLOCK_OK)
         status = dl_query_inspect(client, name, name_len, fn, arg, &e);
+    return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_client_waiters(struct dlock_client *client, const void *name,
+                                       size_t name_len, dlock_waiter_fn *fn, void *arg,
+                                       struct dlock_error *err)
+{
+    struct dlock_error e;
+    enum dlock_status status = dl_check_client(client, &e);
+
+    if (status == DLOCK_OK)
+        status = dl_check_name(name, name_len, &e);
+    if (status == DLOCK_OK && fn == NULL)
+        status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
+    if (status == DLOCK_OK)
+        status = dl_query_waiters(client, name, name_len, fn, arg, &e);
     return dl_error_export(err, &e, status);
 }
 
@@ -317,7 +367,7 @@ enum dlock_status dlock_client_list(struct dlock_client *client, const void *pre
                                     struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK && prefix_len > DLOCK_NAME_MAX)
         status = dl_error(&e, DLOCK_INVALID, "a prefix has at most %d bytes", DLOCK_NAME_MAX);
@@ -332,10 +382,10 @@ enum dlock_status dlock_client_break(struct dlock_client *client, const void *na
                                      const char *owner, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK)
-        status = name_check(name, name_len, &e);
+        status = dl_check_name(name, name_len, &e);
     if (status == DLOCK_OK)
         status = dl_query_break(client, name, name_len, owner, &e);
     return dl_error_export(err, &e, status);
@@ -345,7 +395,7 @@ enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn
                                      struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = client_check(client, &e);
+    enum dlock_status status = dl_check_client(client, &e);
 
     if (status == DLOCK_OK)
         status = dl_query_probe(client, fn, arg, &e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/client_close.h"
 #include "acquire/cancel.h"
+#include "acquire/driver.h"
 #include "api/client_ref.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
@@ -11,6 +12,7 @@ void dl_client_shutdown(struct dlock_client *client)
     (void)pthread_mutex_lock(&client->mutex);
     client->shutdown = true;
     dl_cancel_all_locked(client, DLOCK_CLOSED);
+    (void)pthread_cond_broadcast(&client->call_ended); /* of calls that observe */
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -122,6 +124,7 @@ void dl_client_close(struct dlock_client *client)
         dl_log(&client->host.log, DLOCK_LOG_WARNING,
                "dlock_client_close: %u held locks were not unlocked, and end with their leases: %s",
                drained.left, drained.err.message);
+    dl_driver_stop(client);
     dl_renewer_stop(client);
     dl_session_pool_fini(&client->pool, false);
     dl_client_unref(client);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/client_ref.h"
 #include "hold/renew_schedule.h"
+#include "hold/run_queue.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
 
-static void memory_free(struct dlock_client *client)
+static void memory_free(struct dlock_client *client, bool forked)
 {
+    dl_run_queue_free(client->run_queue, !forked);
     dl_events_fini(&client->events);
     dl_renew_schedule_free(client->renewer);
     dl_store_free(client->store);
@@ -18,13 +20,13 @@ void dl_client_free(struct dlock_client *client)
 {
     (void)pthread_cond_destroy(&client->call_ended);
     (void)pthread_mutex_destroy(&client->mutex);
-    memory_free(client);
+    memory_free(client, false);
 }
 
 void dl_client_unref_after_fork(struct dlock_client *client)
 {
     if (--client->refs == 0)
-        memory_free(client);
+        memory_free(client, true);
 }
 
 void dl_client_unref(struct dlock_client *client)

@@ -2,6 +2,7 @@
 #include "api/handle_free.h"
 #include "acquire/cancel.h"
 #include "api/client_ref.h"
+#include "hold/operation.h"
 #include "hold/renew_schedule.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
@@ -17,7 +18,7 @@ static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
     for (;;) {
         dl_cancel_locked(lock, DLOCK_CANCELED);
         if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->in_callback ||
-            lock->queued > 0)
+            lock->queued > 0 || dl_operation_in_progress(lock->operation))
             dl_handle_sleep_locked(lock, DL_NEVER);
         else if (client->closed ||
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
@@ -39,6 +40,9 @@ void dl_handle_free(struct dlock *lock)
         wind_down_locked(lock, &err);
         dl_handle_unlink_locked(lock);
         dl_events_remove(&client->events, &lock->event);
+        if (lock->operation != NULL)
+            dl_schedule_unreserve(&client->run_queue->waiting);
+        dl_operation_free_locked(lock->operation, &client->events);
         dl_renew_schedule_remove_locked(lock);
         dl_renew_schedule_unreserve_locked(client);
         client->calls++; /* dlock_client_close waits for the log line */
@@ -63,6 +67,7 @@ void dl_handle_free_after_fork(struct dlock *lock)
     dl_lock_options_unref(lock->options);
     if (lock->claim->lease_session != NULL)
         dl_session_pool_close_after_fork(&client->pool, lock->claim->lease_session);
+    dl_operation_free_after_fork(lock->operation);
     dl_claim_free(lock->claim);
     free(lock);
     dl_client_unref_after_fork(client);

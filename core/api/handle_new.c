@@ -14,6 +14,7 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
         return NULL;
     lock->client = client;
     lock->user = settings->user;
+    lock->event.kind = DLOCK_NOTICE_LOST;
     (void)pthread_mutex_lock(&client->mutex);
     lock->name = dl_name_state_ref(&client->names, name, name_len);
     lock->options = dl_lock_options_ref(&client->last_options, settings);

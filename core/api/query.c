@@ -8,9 +8,10 @@
 
 /* The first published sizes. */
 #define HOLDER_FIRST DL_SIZE_TO(struct dlock_holder, label)
+#define WAITER_FIRST DL_SIZE_TO(struct dlock_waiter, label)
 #define CHECK_FIRST  DL_SIZE_TO(struct dlock_check, advice)
 
-enum query_kind { QUERY_INSPECT, QUERY_LIST, QUERY_BREAK, QUERY_PROBE };
+enum query_kind { QUERY_INSPECT, QUERY_WAITERS, QUERY_LIST, QUERY_BREAK, QUERY_PROBE };
 
 struct query {
     enum query_kind kind;
@@ -18,7 +19,8 @@ struct query {
     uint32_t name_len;
     const char *owner;
     dlock_holder_fn *fn;
-    dlock_check_fn *check_fn; /* QUERY_PROBE */
+    dlock_waiter_fn *waiter_fn; /* QUERY_WAITERS */
+    dlock_check_fn *check_fn;   /* QUERY_PROBE */
     void *arg;
     struct dlock_session_info found; /* QUERY_PROBE */
     bool reported;                   /* fn was called: the query must not be sent again */
@@ -36,6 +38,17 @@ static bool report(void *arg, const struct dlock_holder *from)
         holder.fence_room = 0;
     query->reported = true;
     return query->fn(query->arg, &holder);
+}
+
+static bool waiter_report(void *arg, const struct dlock_waiter *from)
+{
+    struct query *query = arg;
+    struct dlock_waiter waiter = {.waited_ms = -1, .owner = "", .label = ""};
+
+    memcpy(&waiter, from, dl_struct_size(from->struct_size, WAITER_FIRST, sizeof waiter));
+    waiter.struct_size = sizeof waiter;
+    query->reported = true;
+    return query->waiter_fn(query->arg, &waiter);
 }
 
 static void check_report(void *arg, const struct dlock_check *from)
@@ -57,6 +70,9 @@ static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query
     case QUERY_INSPECT:
         return dl_dispatch_inspect(plugin, self, query->name, query->name_len, deadline_ns, report,
                                    query, err);
+    case QUERY_WAITERS:
+        return dl_dispatch_list_waiters(plugin, self, query->name, query->name_len, deadline_ns,
+                                        waiter_report, query, err);
     case QUERY_LIST:
         return dl_dispatch_list(plugin, self, query->name, query->name_len, deadline_ns, report,
                                 query, err);
@@ -114,6 +130,18 @@ enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name
 {
     struct query query = {
         .kind = QUERY_INSPECT, .name = name, .name_len = (uint32_t)name_len, .fn = fn, .arg = arg};
+
+    return query_run(client, &query, err);
+}
+
+enum dlock_status dl_query_waiters(struct dlock_client *client, const void *name, size_t name_len,
+                                   dlock_waiter_fn *fn, void *arg, struct dlock_error *err)
+{
+    struct query query = {.kind = QUERY_WAITERS,
+                          .name = name,
+                          .name_len = (uint32_t)name_len,
+                          .waiter_fn = fn,
+                          .arg = arg};
 
     return query_run(client, &query, err);
 }

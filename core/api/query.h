@@ -10,6 +10,8 @@
 
 enum dlock_status dl_query_inspect(struct dlock_client *client, const void *name, size_t name_len,
                                    dlock_holder_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status dl_query_waiters(struct dlock_client *client, const void *name, size_t name_len,
+                                   dlock_waiter_fn *fn, void *arg, struct dlock_error *err);
 enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix, size_t prefix_len,
                                 dlock_holder_fn *fn, void *arg, struct dlock_error *err);
 enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,

@@ -36,8 +36,9 @@ struct dlock_client {
     struct dl_pool pool;
 
     pthread_mutex_t mutex;
-    pthread_cond_t call_ended;  /* signaled when a call has ended, for a thread that closes */
-    struct dl_renewer *renewer; /* the pointer is constant */
+    pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */
+    struct dl_renewer *renewer;     /* the pointer is constant */
+    struct dl_run_queue *run_queue; /* of dlock_start; NULL before the first one */
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;

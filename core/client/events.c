@@ -54,11 +54,14 @@ static void fd_lower(const struct dl_events *events)
 
 void dl_events_push(struct dl_events *events, struct dl_event_node *node)
 {
+    bool first = events->first == NULL;
+
     node->at = events->last;
     node->next = NULL;
     *events->last = node;
     events->last = &node->next;
-    fd_raise(events);
+    if (first)
+        fd_raise(events);
 }
 
 void dl_events_remove(struct dl_events *events, struct dl_event_node *node)

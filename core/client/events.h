@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.h - losses on their way to the application: a queue that is linked through the handles,
+ * events.h - notices on their way to the application: a queue that is linked through the handles,
  * and a file descriptor that is readable while the queue is not empty. The client's mutex guards
  * it.
  */
@@ -10,11 +10,11 @@
 #include <dlock/dlock.h>
 #include <stdbool.h>
 
-/* Part of a handle; in the queue while the loss of the handle's last acquisition is not reported.
- */
+/* Part of a handle or of its operation; in the queue while its notice is not taken. */
 struct dl_event_node {
     struct dl_event_node *next,
-        **at; /* at: the pointer to this node; NULL: it is not in the queue */
+        **at;                    /* at: the pointer to this node; NULL: it is not in the queue */
+    enum dlock_notice_kind kind; /* set when its owner is made; push and remove keep it */
 };
 
 struct dl_events {

@@ -16,7 +16,10 @@ struct dl_lock_options {
     int64_t ttl_ms, wait_ms, poll_max_ms, max_hold_ms;
     int64_t op_timeout_ms; /* 0: follows the ttl */
     uint32_t handoff;
+    int64_t keep_ms;
+    uint32_t limit; /* 1: a lock */
     bool renew, must_fence, recursive, in_queue;
+    enum dlock_end end;
     const char *label_text; /* the end of label, as the application gave it */
     char *label;            /* "host:pid:text" */
 };

@@ -48,6 +48,7 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
     claim->slot_used = true;
     claim->token_exported = false;
     claim->enqueued = false;
+    claim->keep_until_ns = 0;
 }
 
 enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,
@@ -108,16 +109,26 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
         memset(claim->req.attempt, 0, client->plugin->ops.attempt_size);
 }
 
+/* Rounds up: the name is never free before keep_until_ns. */
+static void keep_set(struct dl_claim *claim, int64_t now_ns)
+{
+    int64_t left_ns = claim->keep_until_ns - now_ns;
+
+    claim->req.flags = left_ns > 0 ? DLOCK_REQ_KEEP : 0;
+    claim->req.keep_ms = left_ns > 0 ? (left_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS : 0;
+}
+
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
                                   enum dl_use use, struct dl_session *session, int64_t deadline_ns,
                                   struct dlock_error *err)
 {
     enum dlock_status status;
 
-    claim->req.flags = 0;
+    keep_set(claim, dl_client_now(client));
     claim->req.deadline_ns = deadline_ns;
-    claim->slot_used = false;
     status = dl_dispatch_unlock(client->plugin, session->self, &claim->req, err);
+    claim->slot_used = (claim->req.flags & DLOCK_REQ_KEEP) != 0 && status != DLOCK_OK &&
+                       status != DLOCK_LOST; /* [UNL-4] */
     dl_claim_session_put(client, claim, use, session, status);
     return status;
 }

@@ -27,6 +27,8 @@ struct dl_claim {
     uint64_t fence;
     uint32_t fence_room;
     uint32_t handoffs; /* how often it was handed on */
+
+    int64_t keep_until_ns; /* its unlock keeps the name until then; 0: it does not */
 };
 
 /* NULL: no memory. name has to outlive the claim; the handle sets label and timeouts. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/handle.h"
+#include "hold/operation.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
@@ -50,7 +51,9 @@ int64_t dl_handle_op_timeout_ms(const struct dlock *lock)
 void dl_handle_mark_claim(struct dlock *lock)
 {
     lock->claim->req.label = lock->options->label;
+    lock->claim->req.end = lock->options->end;
     lock->claim->req.op_timeout_ms = dl_handle_op_timeout_ms(lock);
+    lock->claim->req.limit = lock->options->limit;
 }
 
 void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE])
@@ -67,6 +70,13 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
 
     if (lock->options->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");
+    if (lock->options->limit > 1 && (caps & DLOCK_CAP_LIMIT) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store has no semaphores (limit %u)",
+                        lock->options->limit);
+    if (lock->options->keep_ms > 0 && (caps & DLOCK_CAP_KEEP) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot keep a name after its release");
+    if (mode == DLOCK_SHARED && (lock->options->limit > 1 || lock->options->keep_ms > 0))
+        return dl_error(err, DLOCK_INVALID, "limit and keep_ms are for the exclusive mode");
     if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store has no shared mode");
     return dl_ttl_grid_judge(&lock->client->pool.ttls, lock->options->ttl_ms, err);
@@ -75,6 +85,9 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
 void dl_handle_changed_locked(struct dlock *lock)
 {
     dl_wait_list_wake_locked(&lock->changed);
+    if (dl_operation_in_progress(lock->operation))
+        dl_run_queue_wake_locked(lock->client->run_queue, &lock->operation->run,
+                                 dl_client_now(lock->client));
 }
 
 void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns)

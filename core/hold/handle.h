@@ -48,6 +48,7 @@ struct dlock {
     /* atomic */
     struct dl_lease lease;
     _Atomic uint64_t fence;
+    _Atomic uint32_t permit;
 
     /* guarded by client->mutex */
     struct dlock *prev, *next;
@@ -61,16 +62,20 @@ struct dlock {
     bool in_callback;
     bool canceled;       /* by dlock_cancel while no call acquired: the next one ends */
     bool repeatable;     /* an unlock ended without an answer; it may be repeated */
+    bool may_be_kept;    /* one of these may have been executed, and have kept the name */
     bool reported;       /* the loss of the present acquisition has been reported */
     bool downgrading;    /* the store may not know yet that the claim is shared */
     bool is_holder;      /* its name counts the handle as a holder, */
     bool is_reader;      /* and that as a reader */
     bool must_give_back; /* the store may keep the lease after the loss */
     enum dlock_reason reason;
-    struct dl_renewal renewal; /* its member `automatic` is constant */
-    struct dl_due due;         /* when the renewer checks the handle */
-    struct dl_due end;         /* when its lease ends; in both heaps of the renewer, or in none */
-    struct dl_event_node event;
+    int64_t since_ns;           /* of the acquisition, */
+    int64_t keep_ms;            /* and for how long from then on its release keeps the name */
+    struct dl_renewal renewal;  /* its member `automatic` is constant */
+    struct dl_due due;          /* when the renewer checks the handle */
+    struct dl_due end;          /* when its lease ends; in both heaps of the renewer, or in none */
+    struct dl_event_node event; /* of its loss */
+    struct dl_operation *operation; /* of dlock_start; NULL before the first one */
 
     /* The attempt; a hand-off swaps it. The thread that is in the phase uses it. */
     struct dl_claim *claim;

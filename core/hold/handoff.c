@@ -54,8 +54,10 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     struct dl_claim *claim = lock->claim;
     struct dl_handoff_input input;
 
-    if (to == NULL || lock->renewer_busy || claim->token_exported ||
-        claim->req.mode != DLOCK_EXCLUSIVE || claim->req.ttl_ms != dl_handle_ttl_ms(to) ||
+    if (to == NULL || lock->options->limit > 1 || to->options->limit > 1 || lock->keep_ms > 0)
+        return false;
+    if (lock->renewer_busy || claim->token_exported || claim->req.mode != DLOCK_EXCLUSIVE ||
+        claim->req.ttl_ms != dl_handle_ttl_ms(to) || claim->req.end != to->options->end ||
         (to->options->must_fence && claim->fence == 0) ||
         dl_client_has(lock->client, DLOCK_CAP_SESSION) ||
         dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_HELD)

@@ -10,7 +10,8 @@
  * waiters, and somewhat longer if the store does not know. A lease that the store has not confirmed
  * for a second goes back: it may have been broken since, and another client may hold the name. A
  * claim whose token the application has read goes back to the store: that token must not hold
- * anything afterwards (C7).
+ * anything afterwards (C7). The permits of a semaphore go back, too, so that a waiter gets the
+ * lowest one that is free (C21), and so does a name that is to be kept (C22).
  */
 #ifndef DL_HANDOFF_H
 #define DL_HANDOFF_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/held.h"
+#include "hold/operation.h"
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
 
@@ -94,12 +95,36 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->downgrading = false;
     lock->depth = 0;
     lock->reported = false;
+    lock->since_ns = now_ns;
+    lock->keep_ms = lock->options->keep_ms;
     atomic_store(&lock->fence, grant->fence);
+    atomic_store(&lock->permit, grant->permit);
     lock->renewal.hold_until_ns = lock->options->max_hold_ms == 0
                                       ? DL_NEVER
                                       : dl_clock_after_ms(now_ns, lock->options->max_hold_ms);
     dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
     dl_renew_schedule_hold_locked(lock);
+}
+
+enum dlock_status dl_held_keep(struct dlock *lock, int64_t keep_ms, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status = DLOCK_OK;
+    enum dlock_state state = DLOCK_STATE_FREE;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    state = dl_lease_state(&lock->lease, dl_client_now(client));
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_DOUBTFUL)
+        status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
+    else if (keep_ms > 0 && !dl_client_has(client, DLOCK_CAP_KEEP))
+        status =
+            dl_error(err, DLOCK_UNSUPPORTED, "this store cannot keep a name after its release");
+    else if (keep_ms > 0 && lock->claim->req.mode == DLOCK_SHARED)
+        status = dl_error(err, DLOCK_INVALID, "a shared lock cannot keep its name");
+    else
+        lock->keep_ms = keep_ms;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
 }
 
 uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *grant)
@@ -118,6 +143,19 @@ static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlo
                                now_ns);
 }
 
+/* Queues or drops the notice that the lock is doubtful. */
+static void doubt_note_locked(struct dlock *lock, bool doubtful)
+{
+    struct dl_operation *operation = lock->operation;
+
+    if (operation == NULL)
+        return;
+    if (!doubtful)
+        dl_events_remove(&lock->client->events, &operation->doubt);
+    else if (operation->doubt.at == NULL && lock->client->on_lost == NULL)
+        dl_events_push(&lock->client->events, &operation->doubt);
+}
+
 enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale)
@@ -125,6 +163,7 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     struct dl_renewal_answer answer = {sent_ns, now_ns, status, grant->lease_ms,
                                        dl_client_random_locked(lock->client)};
     bool gone;
+    bool was_held = dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_HELD;
 
     status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
     if (gone) {
@@ -136,6 +175,8 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     } else {
         if (status == DLOCK_OK)
             extended_locked(lock, now_ns, grant);
+        if (status == DLOCK_OK || was_held)
+            doubt_note_locked(lock, dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_DOUBTFUL);
         dl_renew_schedule_hold_locked(lock);
     }
     return status;
@@ -177,6 +218,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
     struct dlock_client *client = lock->client;
 
     dl_lease_lose(&lock->lease);
+    doubt_note_locked(lock, false);
     dl_renew_schedule_remove_locked(lock);
     if (lock->phase != DL_PHASE_RELEASING)
         dl_held_uncount_locked(lock);
@@ -206,5 +248,6 @@ struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
 void dl_held_end_locked(struct dlock *lock)
 {
     dl_lease_free(&lock->lease);
+    doubt_note_locked(lock, false);
     dl_renew_schedule_remove_locked(lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * held.h - the changes of a lease while the handle has it: granted, renewed, doubtful, lost, ended.
- * All functions are called with the client's mutex held.
+ * Functions whose names end in _locked are called with the client's mutex held.
  */
 #ifndef DL_HELD_H
 #define DL_HELD_H
@@ -21,6 +21,10 @@ void dl_held_admit_locked(struct dlock *lock);
  * held. */
 enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
                                        struct dlock_error *err);
+
+/* The release of the present acquisition keeps the name for keep_ms from its beginning on. Takes
+ * the mutex. OK, NOT_HELD, INVALID, UNSUPPORTED. */
+enum dlock_status dl_held_keep(struct dlock *lock, int64_t keep_ms, struct dlock_error *err);
 
 /* The attempt was granted; until_ns: the end of the validity, which is long enough (C3). */
 void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,

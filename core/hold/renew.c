@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/renew.h"
 #include "hold/held.h"
+#include "hold/operation.h"
 #include "hold/release_fsm.h"
 #include "hold/renew_schedule.h"
 #include "hold/validity.h"
@@ -86,6 +87,8 @@ static enum dlock_status renew_begin_locked(struct dlock *lock, struct dlock_err
 
     if (client->closed)
         return dl_error(err, DLOCK_CLOSED, "the client is closed");
+    if (dl_operation_bars_locked(lock->operation, err) != DLOCK_OK)
+        return DLOCK_ALREADY;
     dl_handle_wait_for_renewal_locked(lock);
     if (lock->phase == DL_PHASE_ACQUIRING)
         return dl_error(err, DLOCK_NOT_HELD, "the handle is being acquired");
@@ -140,7 +143,9 @@ static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
     if (status != DLOCK_OK)
         return status;
     if (lock->claim->req.mode == DLOCK_EXCLUSIVE) {
-        if (lock->depth > 0)
+        if (lock->claim->req.limit > 1 || lock->keep_ms > 0)
+            status = dl_error(err, DLOCK_INVALID, "limit and keep_ms are for the exclusive mode");
+        else if (lock->depth > 0)
             status = dl_error(err, DLOCK_INVALID, "acquired %u times, by callers that rely on it",
                               lock->depth + 1);
         else

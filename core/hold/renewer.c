@@ -3,16 +3,13 @@
 #include "hold/held.h"
 #include "hold/renew_batch.h"
 #include "hold/renew_schedule.h"
-#include "lib/thread.h"
 #include "sys/error.h"
+#include "sys/own_thread.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -20,9 +17,6 @@
 
 /* The renewer may wake up this much too late because it stood still while it armed its timer. */
 #define ARMED_WITHIN_NS DL_NS_PER_MS
-
-/* Which attributes of the thread are set instead of inherited from its creator. */
-enum change { CHANGE_NOTHING, CHANGE_PROCESSORS, CHANGE_ALL };
 
 bool dl_renewer_is_self_locked(const struct dlock_client *client)
 {
@@ -160,20 +154,12 @@ static void renewer_sleep_locked(struct dlock_client *client, int64_t at_ns)
     renewer->armed_ns = AWAKE_NS;
 }
 
-static void nice_as_process(void)
-{
-    int whole = getpriority(PRIO_PROCESS, (id_t)getpid());
-
-    if (getpriority(PRIO_PROCESS, 0) != whole)
-        (void)setpriority(PRIO_PROCESS, 0, whole);
-}
-
 static void *renewer_main(void *arg)
 {
     struct dlock_client *client = arg;
     struct dl_renewer *renewer = client->renewer;
 
-    nice_as_process();
+    dl_own_thread_nice();
     (void)pthread_mutex_lock(&client->mutex);
     while (!renewer->stop) {
         int64_t now_ns = dl_client_now(client);
@@ -194,48 +180,6 @@ static void *renewer_main(void *arg)
     return NULL;
 }
 
-/* The calling thread may be bound to one processor, or have another priority than the process. An
- * attribute that is right already is not set: a sandbox may end a process for the system call. */
-static int attr_init(pthread_attr_t *attr, enum change change)
-{
-    cpu_set_t ours, whole;
-    int rc = pthread_attr_init(attr);
-
-    if (rc != 0)
-        return rc;
-    if (change >= CHANGE_PROCESSORS && sched_getaffinity(0, sizeof ours, &ours) == 0 &&
-        sched_getaffinity(getpid(), sizeof whole, &whole) == 0 && !CPU_EQUAL(&ours, &whole))
-        (void)pthread_attr_setaffinity_np(attr, sizeof whole, &whole);
-    if (change >= CHANGE_ALL && sched_getscheduler(0) != SCHED_OTHER) {
-        (void)pthread_attr_setschedpolicy(attr, SCHED_OTHER);
-        (void)pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
-    }
-    return 0;
-}
-
-static int thread_create(struct dlock_client *client, enum change change)
-{
-    pthread_attr_t attr;
-    int rc = attr_init(&attr, change);
-
-    if (rc != 0)
-        return rc;
-    rc = dl_thread_start(&client->renewer->thread, &attr, renewer_main, client);
-    (void)pthread_attr_destroy(&attr);
-    return rc;
-}
-
-static int thread_start(struct dlock_client *client)
-{
-    int rc = thread_create(client, CHANGE_ALL);
-
-    if (rc == EPERM) /* a SCHED_IDLE thread may not leave that class */
-        rc = thread_create(client, CHANGE_PROCESSORS);
-    if (rc == EPERM || rc == EINVAL) /* a sandbox refuses, or processors have gone */
-        rc = thread_create(client, CHANGE_NOTHING);
-    return rc;
-}
-
 enum dlock_status dl_renewer_start_locked(struct dlock_client *client, struct dlock_error *err)
 {
     struct dl_renewer *renewer = client->renewer;
@@ -249,7 +193,7 @@ enum dlock_status dl_renewer_start_locked(struct dlock_client *client, struct dl
         renewer->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (renewer->wake_fd < 0 || renewer->timer_fd < 0)
         return dl_error(err, DLOCK_NOMEM, "no descriptor for the renewer");
-    rc = thread_start(client);
+    rc = dl_own_thread_start(&renewer->thread, renewer_main, client);
     if (rc != 0)
         return dl_error(err, DLOCK_NOMEM, "cannot start the renewer thread: %s",
                         strerrordesc_np(rc));

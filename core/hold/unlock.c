@@ -2,6 +2,7 @@
 #include "hold/unlock.h"
 #include "hold/handoff.h"
 #include "hold/held.h"
+#include "hold/operation.h"
 #include "hold/release_fsm.h"
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
@@ -24,14 +25,17 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
     }
 }
 
-/* Sends the release by token, and repeats it until deadline_ns. */
+/* Sends the release by token, and repeats it until deadline_ns. again: after an earlier unlock. A
+ * lease that is gone was kept only by an unlock that may have been executed (C22). */
 static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
                                          struct dlock_error *err)
 {
     struct dl_release_fsm release;
+    bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
 
-    dl_release_fsm_start(&release, deadline_ns, lock->claim->lease_session != NULL, again);
-    release.tethered = dl_client_has(lock->client, DLOCK_CAP_TETHERED);
+    dl_release_fsm_start(&release, deadline_ns, lock->claim->lease_session != NULL,
+                         again && (!keeps || lock->may_be_kept));
+    release.tethered = !keeps && dl_client_has(lock->client, DLOCK_CAP_TETHERED);
     while (release.step != DL_RELEASE_DONE) {
         if (release.step == DL_RELEASE_SEND) {
             release_send(lock, &release, err);
@@ -122,8 +126,11 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
     lock->phase = DL_PHASE_RELEASING;
     if (state == DLOCK_STATE_FREE)
         return ENDING_RELEASE;
+    lock->may_be_kept = false;
     if (dl_handoff_locked(lock, *now_ns))
         return ENDING_HANDED;
+    if (state != DLOCK_STATE_LOST && lock->keep_ms > 0)
+        lock->claim->keep_until_ns = lock->since_ns + lock->keep_ms * DL_NS_PER_MS;
     dl_held_end_locked(lock);
     if (state == DLOCK_STATE_LOST)
         loss_acknowledge_locked(lock);
@@ -161,6 +168,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     dl_claim_forget(client, lock->claim);
     dl_claim_lease_session_put(client, lock->claim, status);
     (void)pthread_mutex_lock(&client->mutex);
+    lock->may_be_kept |= status == DLOCK_UNKNOWN;
     lock->repeatable =
         status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
     dl_held_uncount_locked(lock);
@@ -174,13 +182,15 @@ enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
     return release_locked(lock, true, until_ns, err);
 }
 
-enum dlock_status dl_unlock(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dl_unlock(struct dlock *lock, int64_t until_ns, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status;
 
     (void)pthread_mutex_lock(&client->mutex);
-    status = release_locked(lock, false, DL_NEVER, err);
+    status = dl_operation_bars_locked(lock->operation, err);
+    if (status == DLOCK_OK)
+        status = release_locked(lock, false, until_ns, err);
     (void)pthread_mutex_unlock(&client->mutex);
     return status;
 }

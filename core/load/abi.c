@@ -169,6 +169,8 @@ static enum dlock_status caps_pair(const struct check *check, const struct dl_pl
                             p->ops.interrupt != NULL, "interrupt");
     if (status == DLOCK_OK)
         status = pair_check(check, queue, "QUEUE", p->ops.dequeue != NULL, "dequeue");
+    if (status == DLOCK_OK && p->ops.wait_any != NULL && !watch)
+        status = refuse(check, "slot wait_any: expected capability WATCH with it, got none");
     return status;
 }
 

@@ -107,7 +107,7 @@ void dl_settings_init(struct dl_settings *settings)
     const struct dlock_option_spec *row;
     char why[DL_OPTION_WHY];
 
-    *settings = (struct dl_settings){0};
+    *settings = (struct dl_settings){.limit = 1};
     for (row = dl_settings_options; row->name != NULL; row++) {
         int64_t number = 0;
 
@@ -202,6 +202,18 @@ static enum dlock_status label_apply(const char *label, struct dl_settings *out,
     return DLOCK_OK;
 }
 
+static enum dlock_status limit_apply(const struct dlock_options *options, struct dl_settings *out,
+                                     struct dlock_error *err)
+{
+    if (options->limit < 0 || options->limit > DLOCK_LIMIT_MAX)
+        return not_in_range(err, "limit", options->limit, "0 (a lock), or 1 to 1000 permits");
+    if (options->keep_ms < 0 || options->keep_ms > DL_KEEP_MAX_MS)
+        return not_in_range(err, "keep_ms", options->keep_ms, "0, or at most 7 days");
+    out->limit = options->limit == 0 ? 1 : (uint32_t)options->limit;
+    out->keep_ms = options->keep_ms;
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
                                        const struct dlock_options *options, struct dl_settings *out,
                                        struct dlock_error *err)
@@ -224,6 +236,11 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
         status = tri_apply("queue", known.queue, &out->queue, err);
     if (status == DLOCK_OK)
         status = label_apply(known.label, out, err);
+    if (status == DLOCK_OK && (unsigned)known.end > DLOCK_END_TTL)
+        status = dl_error(err, DLOCK_INVALID, "option end is %d, want 0 to 2", (int)known.end);
+    out->end = known.end;
+    if (status == DLOCK_OK)
+        status = limit_apply(&known, out, err);
     out->user = known.user;
     return status;
 }

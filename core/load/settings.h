@@ -10,9 +10,10 @@
 #include <dlock/plugin.h>
 #include <stdbool.h>
 
-#define DL_TTL_MIN_MS INT64_C(50)
-#define DL_TTL_MAX_MS (INT64_C(7) * 24 * 3600 * 1000)
-#define DL_LABEL_MAX  64
+#define DL_TTL_MIN_MS  INT64_C(50)
+#define DL_TTL_MAX_MS  (INT64_C(7) * 24 * 3600 * 1000)
+#define DL_KEEP_MAX_MS DL_TTL_MAX_MS
+#define DL_LABEL_MAX   64
 
 struct dl_settings {
     int64_t ttl_ms;        /* ttl=30s */
@@ -28,7 +29,10 @@ struct dl_settings {
     enum dlock_tri recursive;   /* recursive=off */
     enum dlock_tri queue;       /* queue=on: wait in the store's queue where it has one */
     int handoff;                /* handoff=30: turns that a lease may go round this client */
-    void *user;                 /* dlock_options.user; no option of a URI */
+    enum dlock_end end;         /* dlock_options.end; no option of a URI */
+    void *user;                 /* dlock_options.user; no option of a URI, as the next two */
+    int64_t keep_ms;            /* 0: a released name is free at once */
+    uint32_t limit;             /* holders at once; 1: a lock */
     char label[DL_LABEL_MAX + 1];
 };
 

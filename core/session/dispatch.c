@@ -122,6 +122,9 @@ static enum dlock_status grant_check(const struct dl_plugin *plugin, const char 
     if ((caps & DLOCK_CAP_FENCE) != 0 && req->mode == DLOCK_EXCLUSIVE && grant->fence == 0)
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted without a fencing token",
                         plugin->name, slot);
+    if (grant->permit > 0 && grant->permit >= req->limit)
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: %s granted permit %u of %u", plugin->name,
+                        slot, grant->permit, req->limit);
     return DLOCK_OK;
 }
 
@@ -189,6 +192,22 @@ enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, 
     return status == DLOCK_OK ? grant_check(plugin, "watch", caps, req, grant, err) : status;
 }
 
+enum dlock_status dl_dispatch_wait_any(const struct dl_plugin *plugin, void *self,
+                                       uint32_t *waiters, size_t *count, int64_t deadline_ns,
+                                       struct dlock_error *err)
+{
+    size_t room = *count;
+    enum dlock_status status;
+
+    dl_error_reset(err);
+    status = status_check(plugin, "wait_any", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
+                          plugin->ops.wait_any(self, waiters, count, deadline_ns, err), err);
+    if (status == DLOCK_OK && (*count == 0 || *count > room))
+        return dl_error(err, DLOCK_INTERNAL, "plugin %s: wait_any gave %zu numbers, want 1 to %zu",
+                        plugin->name, *count, room);
+    return status;
+}
+
 enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self,
                                       const struct dlock_request *req, struct dlock_error *err)
 {
@@ -242,6 +261,12 @@ void dl_dispatch_forget(const struct dl_plugin *plugin, void *self, const struct
         plugin->ops.forget(self, req);
 }
 
+uint32_t dl_dispatch_server_of(const struct dl_plugin *plugin, void *self,
+                               const unsigned char *name, uint32_t name_len)
+{
+    return plugin->ops.server_of != NULL ? plugin->ops.server_of(self, name, name_len) : 0;
+}
+
 static enum dlock_status slot_missing(const struct dl_plugin *plugin, const char *slot,
                                       struct dlock_error *err)
 {
@@ -258,6 +283,19 @@ enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self
     dl_error_reset(err);
     return status_check(plugin, "inspect", MAY(OK) | MAY_FAIL,
                         plugin->ops.inspect(self, name, name_len, deadline_ns, fn, arg, err), err);
+}
+
+enum dlock_status dl_dispatch_list_waiters(const struct dl_plugin *plugin, void *self,
+                                           const unsigned char *name, uint32_t name_len,
+                                           int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                           struct dlock_error *err)
+{
+    if (plugin->ops.list_waiters == NULL)
+        return slot_missing(plugin, "list_waiters", err);
+    dl_error_reset(err);
+    return status_check(plugin, "list_waiters", MAY(OK) | MAY_FAIL,
+                        plugin->ops.list_waiters(self, name, name_len, deadline_ns, fn, arg, err),
+                        err);
 }
 
 enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,

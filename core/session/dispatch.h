@@ -39,6 +39,11 @@ enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self
 void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
                            const struct dlock_request *req);
 
+/* *count: in: the room in waiters; out, with OK: how many numbers are there, at least 1. */
+enum dlock_status dl_dispatch_wait_any(const struct dl_plugin *plugin, void *self,
+                                       uint32_t *waiters, size_t *count, int64_t deadline_ns,
+                                       struct dlock_error *err);
+
 /* Afterwards every element has a status; a failure of the whole call is copied into each, and err
  * is about the first element that has one. */
 void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
@@ -51,6 +56,10 @@ enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
 void dl_dispatch_forget(const struct dl_plugin *plugin, void *self,
                         const struct dlock_request *req);
 
+/* 0 if the plugin has no such slot. */
+uint32_t dl_dispatch_server_of(const struct dl_plugin *plugin, void *self,
+                               const unsigned char *name, uint32_t name_len);
+
 /* UNSUPPORTED: the plugin has no such slot. */
 enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self,
                                       const unsigned char *name, uint32_t name_len,
@@ -60,6 +69,10 @@ enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
                                    const unsigned char *prefix, uint32_t prefix_len,
                                    int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                    struct dlock_error *err);
+enum dlock_status dl_dispatch_list_waiters(const struct dl_plugin *plugin, void *self,
+                                           const unsigned char *name, uint32_t name_len,
+                                           int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                           struct dlock_error *err);
 enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
                                     const unsigned char *name, uint32_t name_len, const char *owner,
                                     int64_t deadline_ns, struct dlock_error *err);

@@ -66,24 +66,6 @@ static bool pool_concurrent(const struct dl_pool *pool)
     return (pool->plugin->caps & DLOCK_CAP_CONCURRENT) != 0;
 }
 
-static bool budget_free(const struct dl_pool *pool, enum dl_use use)
-{
-    unsigned operations = pool->used[DL_USE_ACQUIRE] + pool->used[DL_USE_HOLDER];
-
-    switch (use) {
-    case DL_USE_ACQUIRE:
-        return operations + 1 < pool->limit;
-    case DL_USE_HOLDER:
-        return operations < pool->limit;
-    case DL_USE_RENEWER:
-        return true;
-    case DL_USE_WAIT:
-    case DL_USE_LEASE:
-        return pool->used[use] < pool->limit;
-    }
-    return false;
-}
-
 static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
                                       struct dl_session **out, struct dlock_error *err)
 {
@@ -147,7 +129,7 @@ static bool lend_locked(struct dl_pool *pool, enum dl_use use, bool asks, struct
     bool scarce = pool->refused_until_ns != 0;
     bool open = pool->idle == NULL || (scarce && use == DL_USE_WAIT && pool->idle->next == NULL);
 
-    if (!budget_free(pool, use))
+    if (!dl_session_pool_has_budget(pool, use))
         return false;
     if ((open || use == DL_USE_WAIT) && !asks && refused_locked(pool))
         return false;
@@ -361,6 +343,19 @@ enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, in
     return take_own(pool, use, deadline_ns, out, err);
 }
 
+bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use)
+{
+    bool spent;
+
+    if (pool_concurrent(pool))
+        return false;
+    (void)pthread_mutex_lock(&pool->mutex);
+    spent = pool->fifo[use].first != NULL || !dl_session_pool_has_budget(pool, use) ||
+            (pool->idle == NULL && pool->lent > 0 && refused_locked(pool));
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return spent;
+}
+
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool)
 {
     struct dl_session *session;
@@ -492,6 +487,7 @@ uint32_t dl_session_pool_caps(struct dl_pool *pool)
 void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
 {
     (void)pthread_mutex_lock(&pool->mutex);
-    pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE |
+                                          DLOCK_CAP_FAILOVER_SAFE);
     (void)pthread_mutex_unlock(&pool->mutex);
 }

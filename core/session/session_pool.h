@@ -73,6 +73,25 @@ struct dl_pool {
     struct dl_ttl_grid ttls; /* of all sessions and probes so far */
 };
 
+/* Whether the budget of this use has room for one more session. The pool's mutex is held. */
+static inline bool dl_session_pool_has_budget(const struct dl_pool *pool, enum dl_use use)
+{
+    unsigned operations = pool->used[DL_USE_ACQUIRE] + pool->used[DL_USE_HOLDER];
+
+    switch (use) {
+    case DL_USE_ACQUIRE:
+        return operations + 1 < pool->limit;
+    case DL_USE_HOLDER:
+        return operations < pool->limit;
+    case DL_USE_RENEWER:
+        return true;
+    case DL_USE_WAIT:
+    case DL_USE_LEASE:
+        return pool->used[use] < pool->limit;
+    }
+    return false;
+}
+
 /* 0, or NOMEM. connections >= 2. */
 enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plugin *plugin,
                                        const struct dlock_target *target, struct dl_host *host,
@@ -91,6 +110,9 @@ void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *s
  * refuses more, and no session came back by the deadline. */
 enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                        struct dl_session **out, struct dlock_error *err);
+
+/* Whether a call that takes a session for this use now would have to wait for one that is lent. */
+bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use);
 
 /* Lends an idle session, as DL_USE_HOLDER; NULL: none. */
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool);

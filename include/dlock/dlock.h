@@ -31,7 +31,7 @@
  *         return status != DLOCK_OK;
  *     }
  *
- * The page docs/guarantees.md says what is promised, and on which store. The clauses C1 to C17
+ * The page docs/guarantees.md says what is promised, and on which store. The clauses C1 to C23
  * below have its numbers.
  *
  * THREADS. Every function may be called from any thread.
@@ -46,9 +46,9 @@
  *     the same ttl, each time with a higher fencing token. The option "handoff" in docs/uri.md
  *     limits this.
  *
- * SIGNALS. dlock_state, dlock_remaining_ms and dlock_fence are async-signal-safe. No other function
- * is, also not dlock_cancel and dlock_client_shutdown: they lock a mutex. To end a wait by a
- * signal, let a thread take the signal (sigwait, signalfd) and call dlock_cancel there.
+ * SIGNALS. dlock_state, dlock_remaining_ms, dlock_fence and dlock_permit are async-signal-safe. No
+ * other function is, also not dlock_cancel and dlock_client_shutdown: they lock a mutex. To end a
+ * wait by a signal, let a thread take the signal (sigwait, signalfd) and call dlock_cancel there.
  *
  * THREAD CANCELLATION. A thread must not be cancelled (pthread_cancel) inside a call, and must not
  * leave a call by longjmp: mutexes would stay locked, and other threads would hang.
@@ -63,24 +63,24 @@
  * published size. Members that are appended later are zero for older programs, and zero means
  * "default".
  *
+ * SEVERAL NAMES that are held together: <dlock/set.h>.
+ *
  * OTHER LANGUAGES. The six inline functions below are not symbols of the library: call
  * dlock_acquire, on which they are built.
  *
  * The library never prints, never exits and never changes signal dispositions. Its descriptors are
- * close-on-exec.
+ * close-on-exec, except the one of DLOCK_END_PROGRAMS.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
 
+#include <dlock/notice.h>
 #include <dlock/types.h>
 #include <dlock/version.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct dlock_client; /* one store, chosen by URI */
-struct dlock;        /* one lock object: a name, its options and, while held, the lease */
 
 /* States of a handle. They are not statuses. */
 enum dlock_state {
@@ -90,43 +90,14 @@ enum dlock_state {
     DLOCK_STATE_LOST = 3      /* was held; until dlock_unlock acknowledges the loss */
 };
 
-enum dlock_reason {
-    DLOCK_REASON_EXPIRED = 1,  /* the lease ended before a renewal was confirmed */
-    DLOCK_REASON_TAKEN = 2,    /* the store says that the lock is not ours: broken or deleted */
-    DLOCK_REASON_MAX_HOLD = 3, /* held for max_hold */
-    DLOCK_REASON_SESSION = 4   /* the session that carried the lock ended */
-};
-
 /* Special timeouts. */
 #define DLOCK_FOREVER INT64_C(-1) /* wait without a limit */
 #define DLOCK_TRY     INT64_C(-2) /* one attempt, no wait; also for dlock_options.wait_ms */
 #define DLOCK_WAIT    INT64_C(-3) /* wait for the handle's wait_ms */
 
 #define DLOCK_NAME_MAX    255
-#define DLOCK_TOKEN_CHARS 33 /* an owner token in hex, with its NUL */
-
-/* What a notice tells. Ignore a kind that you do not know: later versions have more. */
-enum dlock_notice_kind {
-    DLOCK_NOTICE_LOST = 2 /* one acquisition was lost; at most one notice for each (C5) */
-};
-
-struct dlock_notice {
-    uint32_t struct_size; /* sizeof(struct dlock_notice) */
-    enum dlock_notice_kind kind;
-    enum dlock_reason reason;
-    struct dlock *lock; /* valid until dlock_free, which drops notices that were not taken */
-    void *user;         /* dlock_options.user */
-    uint64_t fence;     /* of the acquisition that was lost */
-};
-
-/*
- * Told of each loss, on the client's renewer thread.
- *
- * Return soon: renewals of the client's other locks wait meanwhile.
- * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock.
- * dlock_free and dlock_client_close are refused there: they only log a line.
- */
-typedef void dlock_notice_fn(void *arg, const struct dlock_notice *notice);
+#define DLOCK_LIMIT_MAX   1000 /* permits of a semaphore */
+#define DLOCK_TOKEN_CHARS 33   /* an owner token in hex, with its NUL */
 
 /*
  * Gets a line for the log, on any thread.
@@ -163,6 +134,16 @@ struct dlock_options {
     void *user;               /* returned in notices */
     enum dlock_tri recursive; /* default off; on: an acquire of a held handle is counted */
     enum dlock_tri queue;     /* default on: first come, first served where the store can */
+    enum dlock_end end;       /* when the lease ends if the process dies (C23) */
+    /* How many handles may hold the name at once (C21). 0 or 1: one, the name is a lock. 2 to
+     * DLOCK_LIMIT_MAX: the name is a semaphore, and each holder has a permit. All users of the name
+     * say the same number, else the acquire is DLOCK_CONFIG. Needs DLOCK_CAP_LIMIT. A semaphore has
+     * no shared mode: DLOCK_INVALID. */
+    int64_t limit;
+    /* After a release the name, or the permit, stays taken, by nobody, until this time after the
+     * acquisition (C22); at most 7 days; 0: it is free at once. dlock_keep changes it for one
+     * acquisition. Needs DLOCK_CAP_KEEP, and not the shared mode: DLOCK_INVALID. */
+    int64_t keep_ms;
 };
 
 /*
@@ -220,23 +201,6 @@ DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
 /* The server for messages, "SQLite 3.40.1", valid until close. "": not connected yet (open=lazy).
  */
 DLOCK_API const char *dlock_client_server(struct dlock_client *client);
-
-/*
- * A descriptor that polls readable while notices are queued.
- *
- * The client owns it: do not read or close it.
- * -1: losses go to the callback on_lost, or this is a forked child.
- */
-DLOCK_API int dlock_client_fd(struct dlock_client *client);
-
-/*
- * Takes one notice from the queue. Does not block.
- *
- * notice: filled as far as its struct_size says.
- * Returns 1: *notice is filled; 0: none is queued; -1: error, and *err says which.
- */
-DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
-                                struct dlock_error *err);
 
 /*
  * Makes a handle for a name. Sends no request.
@@ -346,11 +310,27 @@ static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock,
  *   others           DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and so on: the store frees the name by itself
  *                    when the lease ends
  *
- * After one of the others the call may be repeated, and a lock that is gone is DLOCK_OK then. Where
+ * After one of the others the call may be repeated, and a lock that is gone is DLOCK_OK then; but
+ * DLOCK_LOST if its name was to be kept and no call was DLOCK_UNKNOWN: nothing was kept. Where
  * leases live in sessions (DLOCK_CAP_SESSION) the first call ended the session, and the next one is
  * DLOCK_NOT_HELD. A new acquire on the handle is allowed, too.
  */
 DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
+
+/*
+ * Sets how long the present acquisition keeps the name, or the permit, after its release: until
+ * keep_ms after the acquisition, as dlock_options.keep_ms. Sends nothing.
+ *
+ *   DLOCK_OK
+ *   DLOCK_INVALID       less than 0, more than 7 days, or a shared lock
+ *   DLOCK_NOT_HELD      also after a loss
+ *   DLOCK_UNSUPPORTED   the store has no DLOCK_CAP_KEEP
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_keep(struct dlock *lock, int64_t keep_ms,
+                                                  struct dlock_error *err);
+
+/* When the present acquisition began, on CLOCK_BOOTTIME: keep_ms counts from here. 0: not held. */
+DLOCK_API int64_t dlock_since_ns(const struct dlock *lock);
 
 /*
  * Extends the lease to ttl_ms from now. Never shortens what the store granted.
@@ -370,7 +350,7 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t t
  *
  *   DLOCK_OK          shared; also if it was shared before
  *   DLOCK_LOST, DLOCK_NOT_HELD, DLOCK_UNSUPPORTED
- *   DLOCK_INVALID     acquired more than once (recursive)
+ *   DLOCK_INVALID     acquired more than once (recursive); or with a limit or keep_ms
  *   others            DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and so on: the claim is shared, but others
  *                     may have to wait until the next renewal repeats the request
  */
@@ -424,6 +404,10 @@ DLOCK_API int64_t dlock_remaining_ms(const struct dlock *lock); /* 0 unless held
  * each exclusive acquisition of the name. */
 DLOCK_API uint64_t dlock_fence(const struct dlock *lock);
 
+/* The permit of the present or last acquisition, 0 to limit - 1: the lowest that was free. Always 0
+ * for a lock. Async-signal-safe. */
+DLOCK_API uint32_t dlock_permit(const struct dlock *lock);
+
 /* Writes the owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its
  * length; 0: not held, or no room. */
 DLOCK_API size_t dlock_token(const struct dlock *lock, char *hex, size_t size);
@@ -438,8 +422,19 @@ DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, co
                                                  size_t name_len, dlock_holder_fn *fn, void *arg,
                                                  struct dlock_error *err);
 
-/* The same for all names that begin with prefix; an empty prefix: all names. A snapshot, in no
- * promised order. */
+/*
+ * Calls fn once for each waiter in the store's queue of a name, in the order in which they are
+ * served. Calls of one client that wait behind each other are one waiter, or none until the holder
+ * in their client has kept the lock for 5 ms.
+ *
+ * DLOCK_UNSUPPORTED: the store does not show its queue; dlock_holder.waiters may have the count.
+ */
+DLOCK_API enum dlock_status dlock_client_waiters(struct dlock_client *client, const void *name,
+                                                 size_t name_len, dlock_waiter_fn *fn, void *arg,
+                                                 struct dlock_error *err);
+
+/* dlock_client_inspect for all names that begin with prefix; an empty prefix: all names. A
+ * snapshot, in no promised order. */
 DLOCK_API enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
                                               size_t prefix_len, dlock_holder_fn *fn, void *arg,
                                               struct dlock_error *err);

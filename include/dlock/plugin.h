@@ -56,9 +56,9 @@
 #ifndef DLOCK_PLUGIN_H
 #define DLOCK_PLUGIN_H
 
+#include <dlock/plugin_helpers.h>
+#include <dlock/request.h>
 #include <dlock/types.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,66 +66,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 1u          /* counts appended members; any is accepted */
-#define DLOCK_TOKEN_SIZE       16
-
-/*
- * Structures grow at their ends. struct_size is the sizeof that the allocating side knows. A
- * member that was appended later may be read and written only if DLOCK_HAS(object, member).
- */
-#define DLOCK_HAS(object, member)                                                \
-    ((size_t)((const char *)(&(object)->member + 1) - (const char *)(object)) <= \
-     (size_t)(object)->struct_size)
-
-/* dlock_request.flags */
-enum dlock_request_flag {
-    DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
-    DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
-    DLOCK_REQ_REFRESH = 1u << 2    /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
-                                      queued; BUSY alone: unknown here, the attempt is over. Never
-                                      enqueues */
-};
-
-/* dlock_grant.flags */
-enum dlock_grant_flag {
-    DLOCK_GRANT_QUEUED = 1u << 0 /* with BUSY: the queue entry lasts lease_ms from the start of this
-                                    call; `fence` is the store's counter now, and a later grant to
-                                    this attempt shows a greater one */
-};
-
-struct dlock_request {
-    uint32_t struct_size;
-    uint32_t name_len;
-    const unsigned char *name; /* name_len bytes, 1 to 255, any value */
-    enum dlock_mode mode;
-    uint32_t flags;                        /* of enum dlock_request_flag */
-    unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
-    int64_t ttl_ms;
-    int64_t deadline_ns; /* of this call, on host->now_ns; always set */
-    const char *label;   /* "host:pid:text" for inspect; proves nothing */
-    void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
-                   the waiter's identity. NULL when attempt_size is 0 */
-    int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
-};
-
-/* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */
-struct dlock_grant {
-    uint32_t struct_size;
-    uint32_t flags;          /* of enum dlock_grant_flag */
-    uint32_t queue_position; /* BUSY: waiters before me, where known */
-    uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
-    uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
-    uint64_t fence;          /* the first number of this grant; 0: none */
-    int64_t lease_ms;  /* OK: what the store counts from the execution of this call on, OK from
-                          `watch`: from the last call answered QUEUED. At least 1, and never more
-                          than req->ttl_ms, also where the store keeps a longer lease from before:
-                          core refuses more (INTERNAL). May be less (queue, session): renewals go
-                          by it. QUEUED: how long the queue entry lasts */
-    int64_t since_ns;  /* OK from `lock` or `trylock`: the lease counts from this moment, at which
-                          a later request of the same session, since answered, was sent. 0: from
-                          the start of the call */
-    int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
-};
+#define DLOCK_PLUGIN_ABI_MINOR 2u          /* counts appended members; any is accepted */
 
 /* One element of a renewal. */
 struct dlock_lease_op {
@@ -197,7 +138,7 @@ struct dlock_host {
     int (*random)(void *ctx, void *buf, size_t len); /* 0; or -1: fail the call */
     void (*log)(void *ctx, enum dlock_log_level level, const char *message);
     /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
-     * CRASH_SAFE and FENCE_DURABLE are cleared for good where they are missing. */
+     * CRASH_SAFE, FENCE_DURABLE and FAILOVER_SAFE are cleared for good where they are missing. */
     void (*session_caps)(void *ctx, void *self, uint32_t caps);
 };
 
@@ -309,7 +250,8 @@ struct dlock_backend_ops {
      * [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated.
      * [UNL-3] The fence counter survives.
      * [UNL-4] The first call frees what `attempt` refers to, whatever it answers. Later calls do
-     *         without it.
+     *         without it. With DLOCK_REQ_KEEP, a call that answers neither OK nor LOST may leave
+     *         that to the next unlock, or to `forget`.
      */
     enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
                                 struct dlock_error *err);
@@ -317,8 +259,8 @@ struct dlock_backend_ops {
     /* ---- optional, each bound to a capability bit where one is named ---- */
 
     /*
-     * The attempt is over without an unlock (BUSY and given up, LOST): frees what `attempt` refers
-     * to. NULL: there is nothing to free.
+     * The attempt is over without an unlock (BUSY and given up, LOST), or without one that kept the
+     * name [UNL-4]: frees what `attempt` refers to. NULL: there is nothing to free.
      *
      * [FGT-1] The last call of the attempt, made once. Waits for nothing. Harmless when nothing
      *         was set up. With SESSION it comes before the close of that self.
@@ -377,6 +319,7 @@ struct dlock_backend_ops {
      *         CANCELED. OK is returned nevertheless if the grant came first.
      * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
      *         dequeue, unlock or forget of the attempt began.
+     * [INT-4] req NULL: ends the wait_any that runs on this session, or else the next one.
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
@@ -408,7 +351,40 @@ struct dlock_backend_ops {
     enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
-    /* ---- ABI 2.1 ends here. Append below; never reorder, never reuse. ---- */
+    /* ---- ABI 2.1 ends here. ---- */
+
+    /* For dlock_client_waiters: the live queue entries of one name, a call each, in the order of
+     * the queue, from position 0 on. NULL: UNSUPPORTED. */
+    enum dlock_status (*list_waiters)(void *self, const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                      struct dlock_error *err);
+
+    /*
+     * Which of the store's servers has the name now: a number of the plugin's own. Core takes a
+     * server that does not answer for the end of its own names only. NULL: one server has all.
+     *
+     * [SRV-1] Waits for nothing; a mutex as in [INT-1]. Any thread, any open session.
+     */
+    uint32_t (*server_of)(void *self, const unsigned char *name, uint32_t name_len);
+
+    /*
+     * WATCH and CONCURRENT: a watch for all attempts of the session that have a `waiter`. NULL:
+     * they are polled. waiters: room for *count numbers. One thread at a time calls it for a
+     * session.
+     *
+     * [ANY-1] OK: *count numbers, at least one, of attempts that were granted or for which watch
+     *         would return BUSY because somebody acted. TIMEOUT, CANCELED, UNAVAILABLE: as watch.
+     *         After the deadline, too, what is there is told.
+     * [ANY-2] Misses nothing after the request of the last BUSY trylock left. What happened is told
+     *         once, and is void when the next trylock begins.
+     * [ANY-3] A number may come for no reason, and late, but not all the time.
+     * [ANY-4] An attempt of which nothing will be told had DLOCK_GRANT_UNREPORTED with its last
+     * BUSY.
+     */
+    enum dlock_status (*wait_any)(void *self, uint32_t *waiters, size_t *count, int64_t deadline_ns,
+                                  struct dlock_error *err);
+
+    /* ---- ABI 2.2 ends here. Append below; never reorder, never reuse. ---- */
 };
 
 struct dlock_plugin {
@@ -445,43 +421,23 @@ struct dlock_plugin {
  * [TET-4] No client can adopt a lease of another one's session: core answers UNSUPPORTED.
  */
 
-/* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
-__attribute__((format(printf, 5, 6))) static inline enum dlock_status
-dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,
-           const char *format, ...)
-{
-    va_list args;
-    err->status = status;
-    err->code = code;
-    (void)snprintf(err->origin, sizeof err->origin, "%s", origin);
-    va_start(args, format);
-    (void)vsnprintf(err->message, sizeof err->message, format, args);
-    va_end(args);
-    return status;
-}
-
-#ifdef __clang_analyzer__
-/* It cannot see through a variadic call what that returns. */
-#define dlock_fail(err, origin, status, ...) \
-    ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
-#endif
-
-/* The one exported symbol of a plugin; `id` is its name, for the static form that tests link. */
-#ifdef DLOCK_STATIC
-#define DLOCK_PLUGIN_ENTRY(id, descriptor)              \
-    const struct dlock_plugin *dlock_plugin_##id(void); \
-    const struct dlock_plugin *dlock_plugin_##id(void)  \
-    {                                                   \
-        return (descriptor);                            \
-    }
-#else
-__attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void);
-#define DLOCK_PLUGIN_ENTRY(id, descriptor)        \
-    const struct dlock_plugin *dlock_plugin(void) \
-    {                                             \
-        return (descriptor);                      \
-    }
-#endif
+/*
+ * DLOCK_CAP_LIMIT: semaphores.
+ *
+ * [LIM-1] Of requests with one limit, 2 or more, at most `limit` hold the name at once; what is
+ *         kept [KEP-1] counts. Mode is EXCLUSIVE. The queue is that of locks. While anybody holds
+ *         the name or waits for it, or it is kept, a request with another limit is CONFIG, whose
+ *         text has both numbers; a lock has the limit 1.
+ * [LIM-2] A grant has the lowest permit that no holder has and none is kept of, and a fence of its
+ *         own. Renewal, release, loss and break are those of a lock.
+ *
+ * DLOCK_CAP_KEEP: a released name stays taken.
+ *
+ * [KEP-1] unlock with DLOCK_REQ_KEEP ends the lease, and takes the name, or the permit, for nobody,
+ *         for keep_ms from the execution on. The token holds nothing then: a second unlock is LOST.
+ *         inspect and list show it as kept, with the label of the last holder. break_lock without
+ *         an owner ends it.
+ */
 
 #ifdef __cplusplus
 }

@@ -77,6 +77,17 @@ DLOCK_API enum dlock_class dlock_status_class(int status);
 /* Holders in mode DLOCK_SHARED may hold one name together. */
 enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 
+/* When the lease of a holder that died ends, on a store that sees the deaths of processes: on
+ * sqlite. Everywhere else, and if the store cannot tell, it ends with its ttl. */
+enum dlock_end {
+    DLOCK_END_PROCESS = 0, /* when the process has ended */
+    /* When it and all programs that it has started have ended, from its first request for the lock
+     * on, also while it waited: they inherit a descriptor that is not close-on-exec, and keep the
+     * lease by not closing it. */
+    DLOCK_END_PROGRAMS = 1,
+    DLOCK_END_TTL = 2 /* with its ttl: another process is to adopt it by its token */
+};
+
 /* Zero means "default", and so an option whose default is on is not a bool. */
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
@@ -87,19 +98,22 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
  * a subset: `open` and `probe` say it, and dlock_client_caps returns it. DLOCK_CAP_ALL has all bits
  * that this header knows.
  */
-#define DLOCK_CAP_MAP(X)                                                            \
-    X(RWLOCK, 0)        /* DLOCK_SHARED works */                                    \
-    X(DOWNGRADE, 1)     /* exclusive to shared without a gap */                     \
-    X(FENCE, 2)         /* grants carry fencing tokens, contract C6 */              \
-    X(FENCE_DURABLE, 3) /* ... that rise across any crash of the store's host */    \
-    X(CRASH_SAFE, 4)    /* a lease outlives a crash of the store's process */       \
-    X(NATIVE_WAIT, 5)   /* the server blocks for us: slots `lock` + `interrupt` */  \
-    X(WATCH, 6)         /* notification: slots `watch` + `interrupt` */             \
-    X(QUEUE, 7)         /* FIFO in the store: WATCH and slot `dequeue` */           \
-    X(SESSION, 8)       /* the lease lives in the session that took it */           \
-    X(CONCURRENT, 9)    /* one session serves any number of threads at once */      \
-    X(PRIVATE, 10)      /* the store is inside this process and reaches no other */ \
-    X(TETHERED, 11)     /* leases live in the client's session, which the plugin keeps alive */
+#define DLOCK_CAP_MAP(X)                                                                         \
+    X(RWLOCK, 0)         /* DLOCK_SHARED works */                                                \
+    X(DOWNGRADE, 1)      /* exclusive to shared without a gap */                                 \
+    X(FENCE, 2)          /* grants carry fencing tokens, contract C6 */                          \
+    X(FENCE_DURABLE, 3)  /* ... that rise across any crash of the store's host */                \
+    X(CRASH_SAFE, 4)     /* a lease outlives a crash of the store's process */                   \
+    X(NATIVE_WAIT, 5)    /* the server blocks for us: slots `lock` + `interrupt` */              \
+    X(WATCH, 6)          /* notification: slots `watch` + `interrupt` */                         \
+    X(QUEUE, 7)          /* FIFO in the store: WATCH and slot `dequeue` */                       \
+    X(SESSION, 8)        /* the lease lives in the session that took it */                       \
+    X(CONCURRENT, 9)     /* one session serves any number of threads at once */                  \
+    X(PRIVATE, 10)       /* the store is inside this process and reaches no other */             \
+    X(TETHERED, 11)      /* leases live in the client's session, which the plugin keeps alive */ \
+    X(LIMIT, 12)         /* semaphores: dlock_options.limit, contract C21 */                     \
+    X(KEEP, 13)          /* a released name can stay taken: dlock_options.keep_ms, C22 */        \
+    X(FAILOVER_SAFE, 14) /* a failover of the store makes no second holder */
 
 #define DLOCK_CAP_ENUM(name, bit) DLOCK_CAP_##name = 1u << (bit),
 #define DLOCK_CAP_OR(name, bit)   | (1u << (bit))
@@ -133,10 +147,29 @@ struct dlock_holder {
     /* "host:pid" or "host:pid:label"; "": unknown. For people; it proves nothing. A lease that
      * threads of one client hand on keeps the label of the first one. */
     const char *label;
+    uint32_t limit;  /* of the semaphore; 0: a lock */
+    uint32_t permit; /* 0 to limit - 1 */
+    /* 1: not held any more. The name, or the permit, stays taken for remaining_ms, by nobody
+     * (dlock_options.keep_ms). held_ms counts from the acquisition; the label is its holder's. */
+    uint32_t kept;
+    uint32_t reserved; /* 0 */
 };
 
 /* Returns true to end the inspect or list. The callback must not call into the same client. */
 typedef bool dlock_holder_fn(void *arg, const struct dlock_holder *holder);
+
+/* One waiter in the store's queue of a name, as struct dlock_holder. */
+struct dlock_waiter {
+    uint32_t struct_size; /* sizeof(struct dlock_waiter) */
+    enum dlock_mode mode;
+    uint32_t position; /* 0: the first */
+    int64_t waited_ms; /* since it was queued; -1: unknown */
+    const char *owner; /* as of a holder: the token of the attempt */
+    const char *label; /* as of a holder */
+};
+
+/* Returns true to end the list. The callback must not call into the same client. */
+typedef bool dlock_waiter_fn(void *arg, const struct dlock_waiter *waiter);
 
 /* One check of a store: for people, in words that may change. Borrowed for the callback. */
 struct dlock_check {

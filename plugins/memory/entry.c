@@ -15,6 +15,7 @@ struct memory_entry *memory_entry_new(const struct dlock_request *req)
         return NULL;
     memcpy(entry->token, req->token, sizeof entry->token);
     entry->mode = req->mode;
+    entry->limit = dlock_request_limit(req);
     if (label_len > 0)
         memcpy(entry->label, req->label, label_len);
     return entry;

@@ -60,9 +60,15 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .fence_room = MEMORY_FENCE_ROOM,
             .remaining_ms = memory_entry_left_ms(c, shot->now_ns),
             .held_ms = (shot->now_ns - c->since_ns) / DL_NS_PER_MS,
+            .limit = c->limit > 1 ? c->limit : 0,
+            .permit = c->permit,
+            .kept = c->kept,
         };
         memcpy(found->name, name->bytes, name->key.len);
-        dl_hex_encode(found->owner, c->token, DLOCK_TOKEN_SIZE);
+        if (c->kept)
+            found->owner[0] = '\0';
+        else
+            dl_hex_encode(found->owner, c->token, DLOCK_TOKEN_SIZE);
         (void)snprintf(found->label, sizeof found->label, "%s", c->label);
     }
 }
@@ -134,4 +140,57 @@ enum dlock_status memory_inspect_prefix(void *self, const unsigned char *prefix,
     twalk_r(store->names, snapshot_visit, &shot);
     (void)pthread_mutex_unlock(&store->mutex);
     return snapshot_report(&shot, fn, arg, err);
+}
+
+/* A queue entry and its texts as a holder's, with its age in held_ms. */
+static void waiter_add(struct snapshot *shot, const struct memory_entry *entry)
+{
+    struct found *found = entry->expires_ns > shot->now_ns ? snapshot_room(shot) : NULL;
+
+    if (found == NULL)
+        return;
+    found->info = (struct dlock_holder){
+        .mode = entry->mode,
+        .held_ms = (shot->now_ns - entry->since_ns) / DL_NS_PER_MS,
+    };
+    dl_hex_encode(found->owner, entry->token, DLOCK_TOKEN_SIZE);
+    (void)snprintf(found->label, sizeof found->label, "%s", entry->label);
+}
+
+static bool waiter_report(const struct found *found, uint32_t position, dlock_waiter_fn *fn,
+                          void *arg)
+{
+    struct dlock_waiter waiter = {
+        .struct_size = sizeof waiter,
+        .mode = found->info.mode,
+        .position = position,
+        .waited_ms = found->info.held_ms,
+        .owner = found->owner,
+        .label = found->label,
+    };
+
+    return fn(arg, &waiter);
+}
+
+enum dlock_status memory_inspect_waiters(void *self, const unsigned char *bytes, uint32_t len,
+                                         int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                         struct dlock_error *err)
+{
+    struct memory_session *session = self;
+    struct memory_store *store = session->store;
+    struct snapshot shot = {0};
+    const struct memory_name *name = NULL;
+    bool stop = false;
+
+    (void)deadline_ns;
+    (void)pthread_mutex_lock(&store->mutex);
+    shot.now_ns = memory_store_now(store, session->host);
+    name = memory_store_find(store, bytes, len);
+    for (const struct memory_entry *e = name != NULL ? name->queue : NULL; e != NULL; e = e->next)
+        waiter_add(&shot, e);
+    (void)pthread_mutex_unlock(&store->mutex);
+    for (uint32_t i = 0; i < shot.count && !stop; i++)
+        stop = waiter_report(&shot.found[i], i, fn, arg);
+    shot.count = 0;
+    return snapshot_report(&shot, NULL, NULL, err);
 }

@@ -8,13 +8,15 @@
 
 #include <string.h>
 
+#define NO_MEMORY "no memory for one more name or waiter"
+
 static void busy_describe(struct dlock_grant *grant, const struct memory_name *name, int64_t now_ns)
 {
     for (const struct memory_entry *e = name->holders; e != NULL; e = e->next) {
         int64_t left_ms = memory_entry_left_ms(e, now_ns);
 
-        if (left_ms > grant->holder_ms)
-            grant->holder_ms = left_ms;
+        if (grant->holder_ms < 0 || (left_ms > grant->holder_ms) == (e->limit == 1))
+            grant->holder_ms = left_ms; /* the last of them to end; of permits the first */
     }
     grant->waiters = memory_queue_count(name, now_ns);
 }
@@ -53,6 +55,7 @@ static enum dlock_status try_name(const struct memory_session *session,
         entry = memory_entry_new(req);
         if (entry == NULL)
             return DLOCK_NOMEM;
+        entry->since_ns = now_ns;
         memory_entry_append(&name->queue, entry);
     }
     memory_queue_grant(name, now_ns);
@@ -71,22 +74,44 @@ static enum dlock_status try_name(const struct memory_session *session,
     return DLOCK_BUSY;
 }
 
-enum dlock_status memory_lease_try(const struct memory_session *session,
-                                   const struct dlock_request *req, struct dlock_grant *grant)
+enum dlock_status memory_lease_try(struct memory_session *session, const struct dlock_request *req,
+                                   struct dlock_grant *grant, struct dlock_error *err)
 {
     struct memory_store *store = session->store;
     struct memory_name *name = memory_store_get(store, req->name, req->name_len);
+    int64_t now_ns = memory_store_now(store, session->host);
     struct memory_waiter *waiter = req->attempt;
     enum dlock_status status = DLOCK_NOMEM;
+    uint32_t other = 0;
 
+    if (name != NULL) {
+        memory_store_reap(name, now_ns);
+        other = memory_queue_other_limit(name, dlock_request_limit(req));
+    }
     if (name == NULL)
-        return DLOCK_NOMEM;
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, NO_MEMORY);
+    if (other != 0)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other,
+                          dlock_request_limit(req));
     if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
         waiter->enqueued = true;
     grant->holder_ms = -1;
-    status = try_name(session, req, name, memory_store_now(store, session->host), grant);
+    memory_waiter_unlist(waiter, &name->waiters); /* [ANY-2], and it does not wait for itself */
+    status = try_name(session, req, name, now_ns, grant);
+    if (status == DLOCK_BUSY && dlock_request_waiter(req) != 0)
+        memory_waiter_list(waiter, &name->waiters, req, &session->news);
     memory_store_tidy(store, name);
+    if (status == DLOCK_NOMEM)
+        return dlock_fail(err, MEMORY_ORIGIN, status, 0, NO_MEMORY);
     return status;
+}
+
+/* The lease ends, and the name or the permit stays taken. */
+static void keep(struct memory_entry *entry, int64_t keep_ms, int64_t now_ns)
+{
+    memset(entry->token, 0, sizeof entry->token);
+    entry->kept = true;
+    entry->expires_ns = now_ns + keep_ms * DL_NS_PER_MS;
 }
 
 bool memory_lease_end(const struct memory_session *session, const struct dlock_request *req,
@@ -103,7 +128,9 @@ bool memory_lease_end(const struct memory_session *session, const struct dlock_r
     memory_store_reap(name, now_ns);
     entry = memory_queue_find(name, req->token);
     mine = entry != NULL && (entry->fence != 0 || queued_too);
-    if (mine)
+    if (mine && entry->fence != 0 && dlock_request_keep_ms(req) > 0)
+        keep(entry, dlock_request_keep_ms(req), now_ns);
+    else if (mine)
         memory_queue_remove(name, entry);
     memory_queue_pass_on(store, name, now_ns);
     return mine;

@@ -8,15 +8,17 @@
  * after every session is closed, and fences rise while the process lives. Other processes, forked
  * children included, see nothing of it.
  */
+#include "lib/deadline_cond.h"
 #include "queue.h"
 #include "registry.h"
 #include "session.h"
 
 #include <unistd.h>
 
-#define MEMORY_CAPS                                                               \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | \
-     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE)
+#define MEMORY_CAPS                                                                 \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH |   \
+     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | \
+     DLOCK_CAP_KEEP)
 
 static void info_fill(struct dlock_session_info *info, const struct memory_session *session)
 {
@@ -49,10 +51,14 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
                           "used the memory plugin; open it after exec",
                           session->config.id);
     session->host = host;
+    if (dl_deadline_cond_init(&session->news.wake) != 0)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no condition variable");
     session->store = memory_registry_ref(session->config.id, host);
-    if (session->store == NULL)
+    if (session->store == NULL) {
+        (void)pthread_cond_destroy(&session->news.wake);
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s",
                           session->config.id);
+    }
     info_fill(info, session);
     return DLOCK_OK;
 }
@@ -64,6 +70,7 @@ static void memory_close(void *self, bool forked)
     if (forked || session->store == NULL)
         return;
     memory_registry_unref(session->store, session->host);
+    (void)pthread_cond_destroy(&session->news.wake);
     session->store = NULL;
 }
 
@@ -74,10 +81,8 @@ static enum dlock_status memory_trylock(void *self, const struct dlock_request *
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    status = memory_lease_try(session, req, grant);
+    status = memory_lease_try(session, req, grant, err);
     (void)pthread_mutex_unlock(&session->store->mutex);
-    if (status == DLOCK_NOMEM)
-        return dlock_fail(err, MEMORY_ORIGIN, status, 0, "no memory for one more name or waiter");
     return status;
 }
 
@@ -103,6 +108,7 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
 
     (void)pthread_mutex_lock(&session->store->mutex);
     mine = memory_lease_end(session, req, false);
+    memory_watch_end(session, req);
     (void)pthread_mutex_unlock(&session->store->mutex);
     memory_waiter_fini(req->attempt);
     if (!mine)
@@ -112,7 +118,13 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
 
 static void memory_forget(void *self, const struct dlock_request *req)
 {
-    (void)self;
+    struct memory_session *session = self;
+
+    if (session != NULL) { /* without a session [FGT-2] nothing waits in wait_any */
+        (void)pthread_mutex_lock(&session->store->mutex);
+        memory_watch_end(session, req);
+        (void)pthread_mutex_unlock(&session->store->mutex);
+    }
     memory_waiter_fini(req->attempt);
 }
 
@@ -147,7 +159,12 @@ static void memory_interrupt(void *self, const struct dlock_request *req)
     struct memory_session *session = self;
 
     (void)pthread_mutex_lock(&session->store->mutex);
-    memory_waiter_interrupt(req->attempt, memory_queue_last_fence());
+    if (req != NULL) {
+        memory_waiter_interrupt(req->attempt, memory_queue_last_fence());
+    } else { /* [INT-4] */
+        session->news.interrupted = true;
+        (void)pthread_cond_signal(&session->news.wake);
+    }
     (void)pthread_mutex_unlock(&session->store->mutex);
 }
 
@@ -203,6 +220,8 @@ static const struct dlock_backend_ops memory_ops = {
     .list = memory_inspect_prefix,
     .break_lock = memory_break,
     .probe = memory_probe,
+    .list_waiters = memory_inspect_waiters,
+    .wait_any = memory_watch_any,
 };
 
 static const char *const memory_schemes[] = {"memory", NULL};

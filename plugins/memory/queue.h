@@ -20,10 +20,13 @@ void memory_queue_remove(struct memory_name *name, struct memory_entry *entry);
 /* Live queue entries, and waiters that never asked for one. */
 uint32_t memory_queue_count(const struct memory_name *name, int64_t now_ns);
 
-/* When nothing will block this mode any more, if nobody acts before: a moment in the past, or the
- * time to sleep until. entry: its place in the queue; NULL: the end of the queue. */
-int64_t memory_queue_blocked_until(const struct memory_name *name, uint32_t mode,
+/* When nothing will block this mode and limit any more, if nobody acts before: a moment in the
+ * past, or the time to sleep until. entry: its place in the queue; NULL: the end of the queue. */
+int64_t memory_queue_blocked_until(const struct memory_name *name, uint32_t mode, uint32_t limit,
                                    const struct memory_entry *entry);
+
+/* The limit of the entries of the name, if there is one that has another than `limit`; else 0. */
+uint32_t memory_queue_other_limit(const struct memory_name *name, uint32_t limit);
 
 /* Makes the first of the queue a holder, then the next, while they can hold together. Each gets a
  * new fence and a lease of its grant_ms, and is woken. After a reap. */

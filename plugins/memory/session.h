@@ -22,11 +22,12 @@ struct memory_session {
     const struct dlock_host *host;
     struct memory_config config;
     struct memory_store *store;
+    struct memory_news news;
 };
 
-/* Need the store's mutex. OK, BUSY, NOMEM, as the slot trylock. */
-enum dlock_status memory_lease_try(const struct memory_session *session,
-                                   const struct dlock_request *req, struct dlock_grant *grant);
+/* Need the store's mutex. OK, BUSY, NOMEM, CONFIG, as the slot trylock. */
+enum dlock_status memory_lease_try(struct memory_session *session, const struct dlock_request *req,
+                                   struct dlock_grant *grant, struct dlock_error *err);
 
 /* Ends the lease of the token; with queued_too, its queue entry as well. False: there was none. */
 bool memory_lease_end(const struct memory_session *session, const struct dlock_request *req,
@@ -46,10 +47,18 @@ enum dlock_status memory_renew_lease(const struct memory_session *session,
 enum dlock_status memory_watch_name(const struct memory_session *session,
                                     const struct dlock_request *req, struct dlock_grant *grant);
 
+/* The attempt is over: removes the waiter that has no thread. Needs the mutex. */
+void memory_watch_end(const struct memory_session *session, const struct dlock_request *req);
+
 /* Slots of plugin.h, which take the mutex. */
+enum dlock_status memory_watch_any(void *self, uint32_t *waiters, size_t *count,
+                                   int64_t deadline_ns, struct dlock_error *err);
 enum dlock_status memory_inspect_name(void *self, const unsigned char *bytes, uint32_t len,
                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err);
+enum dlock_status memory_inspect_waiters(void *self, const unsigned char *bytes, uint32_t len,
+                                         int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                         struct dlock_error *err);
 enum dlock_status memory_inspect_prefix(void *self, const unsigned char *prefix,
                                         uint32_t prefix_len, int64_t deadline_ns,
                                         dlock_holder_fn *fn, void *arg, struct dlock_error *err);

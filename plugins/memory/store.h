@@ -17,7 +17,7 @@ struct memory_key {
  * request for the name. */
 struct memory_name {
     struct memory_key key;         /* first: the tree compares keys; of `bytes` below */
-    struct memory_entry *holders;  /* one EXCLUSIVE, or any number of SHARED */
+    struct memory_entry *holders;  /* one EXCLUSIVE, any number of SHARED, or up to the limit */
     struct memory_entry *queue;    /* in the order of arrival */
     struct memory_waiter *waiters; /* threads in watch, in no order */
     unsigned char bytes[];

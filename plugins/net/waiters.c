@@ -10,6 +10,8 @@
 bool waiters_init(struct waiters *waiters)
 {
     (void)pthread_mutex_init(&waiters->mutex, NULL);
+    (void)dl_deadline_cond_init(&waiters->any.wake);
+    waiters->any.list = waiters;
     waiters->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     return waiters->wake_fd >= 0;
 }
@@ -22,6 +24,7 @@ void waiters_fini(struct waiters *waiters)
     }
     if (waiters->wake_fd >= 0)
         (void)close(waiters->wake_fd);
+    (void)pthread_cond_destroy(&waiters->any.wake);
     (void)pthread_mutex_destroy(&waiters->mutex);
 }
 
@@ -46,6 +49,7 @@ void waiters_add_locked(struct waiters *waiters, struct waiter *waiter, const un
 
 void waiters_remove_locked(struct waiter *waiter)
 {
+    waiters_news_clear_locked(waiter);
     *waiter->at = waiter->next;
     if (waiter->next != NULL)
         waiter->next->at = waiter->at;
@@ -62,14 +66,61 @@ struct waiter *waiters_find_locked(const struct waiters *waiters, const unsigned
     return waiter;
 }
 
+static void news_add_locked(struct waiter *waiter)
+{
+    struct waiters *waiters = waiter->list;
+
+    if (!waiter->is_news) {
+        waiter->is_news = true;
+        waiter->next_news = waiters->news;
+        waiters->news = waiter;
+    }
+    waiters_wake_locked(&waiters->any, false);
+}
+
 void waiters_wake_locked(struct waiter *waiter, bool leader)
 {
     static const uint64_t one = 1;
 
+    if (waiter->number != 0)
+        news_add_locked(waiter);
     if (waiter->leading && leader)
         (void)!write(waiter->list->wake_fd, &one, sizeof one);
     if (waiter->watching && !waiter->leading)
         (void)pthread_cond_signal(&waiter->wake);
+}
+
+size_t waiters_news_take_locked(struct waiters *waiters, uint32_t *numbers, size_t room)
+{
+    size_t count = 0;
+
+    while (count < room && waiters->news != NULL) {
+        numbers[count++] = waiters->news->number;
+        waiters->news->is_news = false;
+        waiters->news = waiters->news->next_news;
+    }
+    return count;
+}
+
+void waiters_news_clear_locked(struct waiter *waiter)
+{
+    struct waiter **link = NULL;
+
+    if (!waiter->is_news)
+        return;
+    link = &waiter->list->news;
+    while (*link != waiter)
+        link = &(*link)->next_news;
+    *link = waiter->next_news;
+    waiter->is_news = false;
+}
+
+void waiters_interrupt_any(struct waiters *waiters)
+{
+    (void)pthread_mutex_lock(&waiters->mutex);
+    waiters->any.interrupted = true;
+    waiters_wake_locked(&waiters->any, true);
+    (void)pthread_mutex_unlock(&waiters->mutex);
 }
 
 bool waiters_lead_locked(struct waiters *waiters)
@@ -104,6 +155,8 @@ void waiters_hand_over_locked(struct waiters *waiters)
 
     while (next != NULL && !next->watching)
         next = next->next;
+    if (next == NULL && waiters->any.watching)
+        next = &waiters->any;
     if (next != NULL && !waiters->led)
         (void)pthread_cond_signal(&next->wake);
 }

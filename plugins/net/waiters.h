@@ -6,6 +6,9 @@
  * for all of them and hands the lead over when its own wait ends. What a leader reads from belongs
  * to it alone while it leads.
  *
+ * An attempt with a number has no thread. One thread, `any`, waits for all such attempts in slot
+ * wait_any. That thread takes the numbers of the attempts that were woken.
+ *
  * The mutex is a leaf, and nobody holds it during I/O.
  */
 #ifndef NET_WAITERS_H
@@ -26,6 +29,9 @@ struct waiter {
     bool watching;    /* in slot watch */
     bool leading;
     pthread_cond_t wake; /* exists while the waiter is listed */
+    uint32_t number;     /* of wait_any; 0: a thread of its own watches */
+    bool is_news;        /* woken since its number was taken */
+    struct waiter *next_news;
 };
 
 struct waiters {
@@ -33,6 +39,8 @@ struct waiters {
     pthread_mutex_t mutex; /* guards the rest */
     struct waiter *first;
     bool led;
+    struct waiter any; /* the thread in wait_any: not listed */
+    struct waiter *news;
 };
 
 /* A zeroed list. False: errno; waiters_fini is harmless then. */
@@ -59,6 +67,13 @@ void waiters_led_locked(struct waiter *waiter);
 
 /* The same for a caller that does not wait and would read at once: false, if there is a leader. */
 bool waiters_lead_locked(struct waiters *waiters);
+
+/* Takes numbers of attempts that were woken. Returns how many. */
+size_t waiters_news_take_locked(struct waiters *waiters, uint32_t *numbers, size_t room);
+/* What woke the waiter before is void: its next request is about to leave [ANY-2]. */
+void waiters_news_clear_locked(struct waiter *waiter);
+/* Ends the wait_any that runs, or else the next one [INT-4]. */
+void waiters_interrupt_any(struct waiters *waiters);
 
 /* The end of a watch, or of a lead without a wait: another waiter leads. */
 void waiters_hand_over_locked(struct waiters *waiters);

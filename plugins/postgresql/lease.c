@@ -106,11 +106,10 @@ static enum dlock_status release(struct pg_connection *conn, const struct dlock_
     pg_params_number(&params, req->mode == DLOCK_SHARED);
     pg_params_number(&params, queued);
     pg_params_number(&params, pg_statements_less_patience_ms(conn));
-    status = pg_statements_run(conn, PG_RELEASE, &params, 1, &result, err);
+    status = pg_notify_release(conn, &params, &result, err);
     if (status != DLOCK_OK)
         return status;
     *held = pg_query_number(result, 0, 0) != 0;
-    pg_notify_send(conn, result);
     PQclear(result);
     return DLOCK_OK;
 }

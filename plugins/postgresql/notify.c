@@ -96,16 +96,51 @@ static char *lines_of(const PGresult *result)
     return lines;
 }
 
-void pg_notify_send(struct pg_connection *conn, const PGresult *result)
+/* sent: the message is sent, if it is one line. True: some waiter was granted. */
+static bool send_lines(struct pg_connection *conn, const PGresult *result, bool sent)
 {
     struct pg_listener *listener = atomic_load(&conn->shared->listener);
     char *lines = lines_of(result);
+    const bool some = lines != NULL && lines[0] != '\0';
 
+    sent = sent && some && strchr(lines, '\n') == NULL;
     if (listener != NULL)
         pg_listener_tidy(listener);
     if (lines != NULL && listener != NULL)
         deliver_here(listener, lines);
-    if (lines != NULL && lines[0] != '\0')
+    if (lines != NULL && lines[0] != '\0' && !sent)
         send_others(conn, lines);
     free(lines);
+    return some;
+}
+
+void pg_notify_send(struct pg_connection *conn, const PGresult *result)
+{
+    (void)send_lines(conn, result, false);
+}
+
+/* Waiters of this client need no message. */
+static enum dlock_status pass(struct pg_connection *conn, const struct pg_params *params,
+                              PGresult **result, bool *sent, struct dlock_error *err)
+{
+    const struct pg_listener *listener = atomic_load(&conn->shared->listener);
+    struct pg_params tell = {.count = 0};
+
+    pg_params_text(&tell, listener != NULL ? listener->channel : " ");
+    return pg_statements_pass(conn, params, &tell, result, sent, err);
+}
+
+enum dlock_status pg_notify_release(struct pg_connection *conn, const struct pg_params *params,
+                                    PGresult **result, struct dlock_error *err)
+{
+    bool sent = false;
+    enum dlock_status status = DLOCK_UNSUPPORTED;
+
+    if (conn->passes)
+        status = pass(conn, params, result, &sent, err);
+    if (status == DLOCK_UNSUPPORTED)
+        status = pg_statements_run(conn, PG_RELEASE, params, 1, result, err);
+    if (status == DLOCK_OK)
+        conn->passes = send_lines(conn, *result, sent);
+    return status;
 }

@@ -10,6 +10,7 @@ static const struct pg_params no_params;
 /* How a statement is sent. */
 enum how {
     PLAIN,
+    SCRIPT,   /* several statements without parameters */
     WRAPPED,  /* in a transaction that says what it needs */
     PREPARE,  /* under a name; it does not run */
     PREPARED, /* by its name */
@@ -23,9 +24,8 @@ static bool send_one(PGconn *pq, const char *sql, const struct pg_params *params
 
 static bool send_wrapped(PGconn *pq, const char *sql, const struct pg_params *params)
 {
-    static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-
-    return PQenterPipelineMode(pq) == 1 && send_one(pq, begin, &no_params) &&
+    return PQenterPipelineMode(pq) == 1 &&
+           send_one(pq, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", &no_params) &&
            send_one(pq, sql, params) && send_one(pq, "COMMIT", &no_params) &&
            PQpipelineSync(pq) == 1;
 }
@@ -41,14 +41,16 @@ static bool send_as(PGconn *pq, enum how how, const char *name, const char *sql,
                     const struct pg_params *params)
 {
     switch (how) {
-    case PLAIN:
-        break;
+    case SCRIPT:
+        return PQsendQuery(pq, sql) == 1;
     case WRAPPED:
         return send_wrapped(pq, sql, params);
     case PREPARE:
         return PQsendPrepare(pq, name, sql, params->count, params->types) == 1;
     case PREPARED:
         return send_prepared(pq, name, params);
+    case PLAIN:
+        break;
     }
     return send_one(pq, sql, params);
 }
@@ -94,9 +96,7 @@ static enum dlock_status next(struct pg_connection *conn, PGresult **result)
 
 static bool is_rows(const PGresult *result)
 {
-    const ExecStatusType kind = PQresultStatus(result);
-
-    return kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
+    return PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK;
 }
 
 static bool is_copy(const PGresult *result)
@@ -139,11 +139,27 @@ static enum dlock_status read_one(struct pg_connection *conn, struct answer *ans
     return status;
 }
 
+static enum dlock_status flush_and_read(struct pg_connection *conn, struct answer *answer)
+{
+    enum dlock_status status = flush(conn);
+
+    return status == DLOCK_OK ? read_one(conn, answer) : status;
+}
+
+static enum dlock_status read_sync(struct pg_connection *conn)
+{
+    PGresult *result = NULL;
+    enum dlock_status status = conn->dead ? DLOCK_OK : next(conn, &result);
+
+    conn->dead |= status == DLOCK_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC;
+    PQclear(result);
+    return status;
+}
+
 /* The answers to BEGIN, the statement and COMMIT, each with a NULL after it, and to the sync. */
 static enum dlock_status read_wrapped(struct pg_connection *conn, struct answer *answer)
 {
     struct answer around = {NULL, NULL};
-    PGresult *result = NULL;
     enum dlock_status status = read_one(conn, &around);
 
     answer->error = around.error;
@@ -158,12 +174,9 @@ static enum dlock_status read_wrapped(struct pg_connection *conn, struct answer 
     else
         PQclear(around.error);
     PQclear(around.rows);
-    if (status != DLOCK_OK || conn->dead)
-        return status;
-    status = next(conn, &result);
-    conn->dead |= PQresultStatus(result) != PGRES_PIPELINE_SYNC;
-    PQclear(result);
-    conn->dead |= PQexitPipelineMode(conn->pq) == 0;
+    if (status == DLOCK_OK)
+        status = read_sync(conn);
+    conn->dead |= status != DLOCK_OK || PQexitPipelineMode(conn->pq) == 0;
     return status;
 }
 
@@ -181,8 +194,8 @@ static void roll_back(struct pg_connection *conn)
 
     if (conn->dead || PQtransactionStatus(conn->pq) == PQTRANS_IDLE)
         return;
-    if (PQsendQuery(conn->pq, "ROLLBACK") != 1 || flush(conn) != DLOCK_OK ||
-        read_one(conn, &answer) != DLOCK_OK || PQtransactionStatus(conn->pq) != PQTRANS_IDLE)
+    if (PQsendQuery(conn->pq, "ROLLBACK") != 1 || flush_and_read(conn, &answer) != DLOCK_OK ||
+        PQtransactionStatus(conn->pq) != PQTRANS_IDLE)
         conn->dead = true;
     answer_free(&answer);
 }
@@ -323,14 +336,6 @@ enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
     return undone(run(conn, PLAIN, NULL, sql, params, result, err), err);
 }
 
-/* The rest of the answer to a ping. */
-static enum dlock_status read_ping(struct pg_connection *conn, struct answer *answer)
-{
-    enum dlock_status status = flush(conn);
-
-    return status == DLOCK_OK ? read_one(conn, answer) : status;
-}
-
 enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
                                 const struct pg_params *params, PGresult **result,
                                 struct dlock_error *err)
@@ -345,7 +350,7 @@ enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
         return status;
     if (!send_one(conn->pq, sql, params))
         return not_sent(conn, err);
-    status = read_ping(conn, &answer);
+    status = flush_and_read(conn, &answer);
     if (status == DLOCK_TIMEOUT)
         status = outstanding(conn, err);
     else
@@ -363,7 +368,7 @@ enum dlock_status pg_query_catch_up(struct pg_connection *conn, struct dlock_err
 
     if (!conn->outstanding)
         return DLOCK_OK;
-    status = read_ping(conn, &answer);
+    status = flush_and_read(conn, &answer);
     if (status == DLOCK_TIMEOUT) {
         status = outstanding(conn, err);
     } else {
@@ -394,22 +399,56 @@ enum dlock_status pg_query_prepared(struct pg_connection *conn, const char *name
     return run(conn, PREPARED, name, NULL, params, result, err);
 }
 
+/* The second of a pair, after the answer to the first. */
+static bool read_second(struct pg_connection *conn)
+{
+    struct answer answer = {NULL, NULL};
+    bool done = false;
+
+    conn->deadline_ns = pg_connection_extend(conn, conn->deadline_ns);
+    conn->dead |= read_one(conn, &answer) != DLOCK_OK || read_sync(conn) != DLOCK_OK ||
+                  PQexitPipelineMode(conn->pq) == 0;
+    done = !conn->dead && answer.error == NULL && answer.rows != NULL;
+    answer_free(&answer);
+    return done;
+}
+
+enum dlock_status pg_query_prepared_pair(struct pg_connection *conn, const char *const names[2],
+                                         const struct pg_params *const params[2], PGresult **result,
+                                         bool *second, struct dlock_error *err)
+{
+    struct answer answer = {NULL, NULL};
+    const int64_t deadline_ns = conn->deadline_ns;
+    enum dlock_status status = check(conn, err);
+    bool sent = false;
+
+    *result = NULL;
+    *second = false;
+    if (status != DLOCK_OK)
+        return status;
+    if (PQenterPipelineMode(conn->pq) != 1 || !send_prepared(conn->pq, names[0], params[0]) ||
+        PQpipelineSync(conn->pq) != 1)
+        return not_sent(conn, err);
+    sent = send_prepared(conn->pq, names[1], params[1]) && PQpipelineSync(conn->pq) == 1;
+    status = flush_and_read(conn, &answer);
+    if (status == DLOCK_OK)
+        status = read_sync(conn);
+    status = outcome(conn, status, &answer, result, err);
+    answer_free(&answer);
+    *second = sent && !conn->dead && read_second(conn);
+    conn->dead |= !sent;
+    conn->deadline_ns = deadline_ns;
+    roll_back(conn);
+    return status;
+}
+
 enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,
                                   struct dlock_error *err)
 {
-    struct answer answer = {NULL, NULL};
     PGresult *ignored = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = run(conn, SCRIPT, NULL, text, NULL, &ignored, err);
 
-    if (PQsendQuery(conn->pq, text) != 1)
-        return not_sent(conn, err);
-    status = flush(conn);
-    if (status == DLOCK_OK)
-        status = read_one(conn, &answer);
-    status = outcome(conn, status, &answer, &ignored, err);
     PQclear(ignored);
-    answer_free(&answer);
-    roll_back(conn);
     return status;
 }
 

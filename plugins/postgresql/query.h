@@ -53,6 +53,15 @@ enum dlock_status pg_query_prepared(struct pg_connection *conn, const char *name
                                     const struct pg_params *params, PGresult **result,
                                     struct dlock_error *err);
 
+/*
+ * Two statements that were prepared, each a transaction of its own, in one exchange: the server
+ * begins the second without waiting for the client. The status, *result and err are of the first
+ * one, as above. *second: the second one was executed, too; if it was not, conn->dead may be set.
+ */
+enum dlock_status pg_query_prepared_pair(struct pg_connection *conn, const char *const names[2],
+                                         const struct pg_params *const params[2], PGresult **result,
+                                         bool *second, struct dlock_error *err);
+
 /* Statements without parameters, with semicolons between them, as one transaction, for the setup.
  * Their results are thrown away. */
 enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,

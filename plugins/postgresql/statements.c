@@ -9,6 +9,8 @@
 
 #define PLACEHOLDER "public.dlock_"
 
+#define KEPT "dlock.wake" /* a setting of the session: what PG_PASS keeps for PG_TELL */
+
 #define HOLDER_COLUMNS                                                                     \
     "SELECT h.shared, h.fence,"                                                            \
     " greatest(ceil(extract(epoch FROM h.until - clock_timestamp()) * 1000), 1)::bigint,"  \
@@ -62,6 +64,14 @@ static const struct {
                  " LEFT JOIN public.dlock_queue m ON m.name = $1 AND m.token = $2",
                  2, READS},
     [PG_NOTIFY] = {"SELECT pg_notify($1, $2)", 1, OFTEN},
+    [PG_PASS] = {"SELECT (x.f).result, set_config('" KEPT "', coalesce((x.f).wake, ''), false) AS"
+                 " wake FROM (SELECT public.dlock_release($1, $2, $3 <> 0::bigint,"
+                 " $4 <> 0::bigint, $5) AS f OFFSET 0) x",
+                 2, OFTEN},
+    [PG_TELL] = {"SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1))"
+                 " FROM (SELECT current_setting('" KEPT "', true) AS w OFFSET 0) x"
+                 " WHERE w <> '' AND strpos(w, E'\\n') = 0 AND NOT starts_with(w, $1)",
+                 1, OFTEN},
     [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"
                          " public.dlock_session_take($1, $2::bigint, $3, $4 <> 0::bigint, $5, $6)",
                          4, OFTEN},
@@ -244,6 +254,48 @@ enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statemen
     if (status != DLOCK_OK)
         return status;
     return pg_query_expect(conn, result, statements[which].columns, rows, err);
+}
+
+/* Both are named, or the session cannot have names. */
+static enum dlock_status prepare_both(struct pg_connection *conn, const struct pg_texts *texts,
+                                      const struct pg_params *const params[2],
+                                      struct dlock_error *err)
+{
+    static const enum pg_statement which[2] = {PG_PASS, PG_TELL};
+    enum dlock_status status = DLOCK_OK;
+    bool named = true;
+
+    for (int i = 0; i < 2 && status == DLOCK_OK && named; i++) {
+        conn->used |= UINT32_C(1) << which[i];
+        status = prepare(conn, which[i], texts, params[i], &named, err);
+    }
+    return status == DLOCK_OK && !named ? DLOCK_UNSUPPORTED : status;
+}
+
+enum dlock_status pg_statements_pass(struct pg_connection *conn, const struct pg_params *params,
+                                     const struct pg_params *tell, PGresult **result, bool *sent,
+                                     struct dlock_error *err)
+{
+    const struct pg_texts *texts = texts_get(conn->shared);
+    const struct pg_params *const both[2] = {params, tell};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *result = NULL;
+    *sent = false;
+    if (texts == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a statement");
+    status = prepare_both(conn, texts, both, err);
+    if (status != DLOCK_OK)
+        return status;
+    status = pg_query_prepared_pair(
+        conn, (const char *const[2]){texts->name[PG_PASS], texts->name[PG_TELL]}, both, result,
+        sent, err);
+    if (status == DLOCK_OK)
+        return pg_query_expect(conn, result, statements[PG_PASS].columns, 1, err);
+    if (!is_forgotten(conn, err))
+        return status;
+    conn->prepared = 0;
+    return DLOCK_UNSUPPORTED;
 }
 
 int64_t pg_statements_patience_ms(const struct pg_connection *conn)

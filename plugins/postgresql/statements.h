@@ -25,6 +25,9 @@ enum pg_statement {
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
     PG_NOTIFY,  /* channel, message: nothing */
+    PG_PASS,    /* the parameters and columns of PG_RELEASE; the session keeps wake for PG_TELL */
+    PG_TELL,    /* the beginning of messages that are left out: sends what PG_PASS has kept, if that
+                   is one line */
     PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
                         fence, pid, number */
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */
@@ -54,6 +57,15 @@ char *pg_statements_expand(const struct pg_config *config, const char *text);
 enum dlock_status pg_statements_run(struct pg_connection *conn, enum pg_statement which,
                                     const struct pg_params *params, int rows, PGresult **result,
                                     struct dlock_error *err);
+
+/*
+ * PG_PASS and PG_TELL in one exchange, each a transaction of its own. *result, err and the status
+ * are of PG_PASS. *sent: the message was sent, if there is one and it is one line. UNSUPPORTED: not
+ * in this session, and nothing was sent.
+ */
+enum dlock_status pg_statements_pass(struct pg_connection *conn, const struct pg_params *params,
+                                     const struct pg_params *tell, PGresult **result, bool *sent,
+                                     struct dlock_error *err);
 
 /* How long a statement waits for a row that another transaction has locked, in ms: shorter than the
  * call, so that the server gives up before the client does. */

@@ -1,10 +1,11 @@
 -- One attempt to take a name.
 --
 -- KEYS   lock, meta
--- ARGV   token, mode (x or s), ttl, what (TRY, ENQUEUE or REFRESH), how long a queue entry lasts, channel
+-- ARGV   token, mode (x, s or the limit of a semaphore), ttl, what (TRY, ENQUEUE or REFRESH), how long a queue entry lasts, channel
 --        ('-': none), label, number of the request
 -- Returns "fence number": granted, and no waiter is queued
---     or  1, fence, lease, waiters, number
+--     or  1, fence, lease, waiters, number; of a semaphore the permit before the number
+--     or  2, the limit that the name has now, number: another one than this request's
 --     or  0, the time that the holder has left (-1: not known), waiters, 1 if queued, waiters before this one,
 --         the last fence, number
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -13,7 +14,23 @@ local lease = math.min(waiter_ttl, ttl) -- of a grant to the queue entry
 local QUEUE_LEAST, QUEUE_TTL = 1000, 10000 -- ms by which a queue outlives its entries: at least, and when set
 local name = name_at(1)
 local owner = call('GET', name.lock)
-local last_fence = call('HGET', name.meta, 'f')
+local known = call('HMGET', name.meta, 'f', 'l')
+local last_fence, shared_limit = known[1], known[2]
+local limit = tonumber(mode)
+
+-- The limit of those who have the name or wait for it, if it is not that of the request.
+local function other_limit()
+    local present = owner and 1
+    if not owner and (limit or shared_limit) then
+        local _, head = queue_head(name)
+        if readers_live(name) > 0 then
+            present = tonumber(shared_limit or 1)
+        elseif head then
+            present = tonumber(head) or 1
+        end
+    end
+    return present and present ~= (limit or 1) and present
+end
 
 -- A new fence for a lease whose record in meta is lost. first: the beginning of the record; nil: the record
 -- begins with the fence.
@@ -49,8 +66,8 @@ local function take(queued)
         waiter_drop(name, token)
     end
     local fence
-    if mode == 's' then
-        fence = become_reader(name, token, ttl, label)
+    if mode ~= 'x' then
+        fence = become_reader(name, token, ttl, label, limit)
     else
         fence = become_owner(name.lock, name.meta, token, ttl, label)
     end
@@ -73,7 +90,8 @@ local function try()
         head = queue_head(name)
     end
     if (not head and what ~= 'REFRESH') or head == token then
-        if mode == 's' or readers_live(name) == 0 then
+        if mode == 's' and not shared_limit or mode ~= 'x' and has_room(name, mode) or
+                mode == 'x' and readers_live(name) == 0 then
             return take(head == token)
         end
     end
@@ -123,20 +141,28 @@ local function enqueue()
     return count, rank
 end
 
--- The time that the holder has left; of several readers, the last one's.
+-- The time that the holder has left; of several readers, the last one's; of permits, the first one's.
 local function holder_left()
     local left = call('PTTL', name.lock)
     if left == -2 then
-        local last = call('ZRANGE', name.readers, -1, -1, 'WITHSCORES')
+        local which = limit and 0 or -1
+        local last = call('ZRANGE', name.readers, which, which, 'WITHSCORES')
         left = last[2] and tonumber(last[2]) - now or -1
     end
     return math.max(left, -1)
 end
 
+local other = other_limit()
+if other then
+    return { 2, other, tonumber(ARGV[8]) }
+end
 local result = try()
 if result then
     local waiting = redis.pcall('ZCARD', name.queue) -- granted, even if the queue's key is foreign
     result[4] = type(waiting) == 'number' and waiting or 0
+    if limit then
+        result[5] = tonumber(call('HGET', name.meta, 'p' .. token) or 0)
+    end
 else
     local waiting, rank
     if what ~= 'TRY' then

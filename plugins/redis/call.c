@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "call.h"
+#include "config.h"
 #include "lib/time.h"
 #include "pipeline.h"
 #include "resp/error.h"
@@ -15,10 +16,11 @@
 
 void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate)
 {
-    call->script = NULL;
+    call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
-    call->grants = call->keeps = call->foreign = false;
-    call->guard_left_ms = 0;
+    call->grants = call->keeps = call->foreign = call->asking = false;
+    call->guard_left_ms = call->ttl_ms = 0;
+    call->seen[0] = '\0';
     memcpy(call->guarded, "0", sizeof call->guarded);
     call->shown = 0;
     call->reply_max = RESP_REPLY_MAX;
@@ -27,18 +29,29 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     resp_command_begin(&call->command);
 }
 
+/* The script with the failover guard before it; NULL: it has none. */
+static const struct resp_script *guarded(enum redis_script_id script)
+{
+    if (script == REDIS_SCRIPT_INSPECT)
+        return NULL;
+    return &redis_scripts[script == REDIS_SCRIPT_KEEP ? REDIS_SCRIPT_GUARDED_KEEP
+                                                      : script + REDIS_SCRIPT_GUARDED_ACQUIRE];
+}
+
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
                       const struct resp_keys *keys, size_t n, redis_validate_fn *validate)
 {
     bool raw = keys[0].raw != NULL;
+    size_t per_name = RESP_KEY_COUNT + (raw ? 1 : 0) + (keys[0].all ? RESP_OTHERS_COUNT : 0);
 
     redis_call_begin_plain(call, validate);
-    call->script = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
+    call->script = call->plain = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
+    if (!raw)
+        call->with_guard = guarded(script);
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
-    call->keeps = script == REDIS_SCRIPT_RENEW;
+    call->keeps = script == REDIS_SCRIPT_RENEW || script == REDIS_SCRIPT_KEEP;
     call->shown = raw ? LOCK_WORD + n * RESP_KEY_COUNT : LOCK_WORD;
-    (void)resp_command_number(call->count,
-                              (int64_t)(n * (raw ? RESP_KEY_COUNT + 1 : RESP_KEY_COUNT)));
+    (void)resp_command_number(call->count, (int64_t)(n * per_name));
     resp_command_text(&call->command, "EVALSHA");
     resp_command_text(&call->command, call->script->sha);
     resp_command_text(&call->command, call->count);
@@ -47,6 +60,9 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
             resp_command_add(&call->command, keys[i].bytes[k], keys[i].lens[k]);
     for (size_t i = 0; raw && i < n; i++)
         resp_command_add(&call->command, keys[i].raw, keys[i].raw_len);
+    for (size_t i = 0; keys[0].all && i < RESP_OTHERS_COUNT; i++)
+        resp_command_add(&call->command, call->others[i],
+                         resp_keys_other(call->others[i], &keys[0], i));
 }
 
 /* ---- the answer ---- */
@@ -116,14 +132,44 @@ static int64_t now(const struct redis_pool *pool)
     return pool->host->now_ns(pool->host->ctx);
 }
 
+static enum dlock_status busy_after_failover(const struct resp_config *config,
+                                             struct redis_call *call, int64_t age_ms,
+                                             struct dlock_error *err)
+{
+    char text[RESP_FAILOVER_TEXT_SIZE];
+
+    resp_guard_failover_text(text, sizeof text, age_ms, call->guard_left_ms);
+    return resp_error_fail(config, err, DLOCK_BUSY, "%s", text);
+}
+
+/* [FO-1] The server may lack grants of the master before it. */
+static enum dlock_status failover_check(const struct redis_pool *pool,
+                                        struct redis_pipeline *pipeline, struct redis_call *call,
+                                        struct dlock_error *err)
+{
+    int64_t age_ms = 0, left_ms = redis_guard_left_ms(&pipeline->guard, now(pool), &age_ms);
+
+    call->guarded[0] = '0'; /* the script looks itself */
+    if (!call->grants)
+        return DLOCK_OK;
+    if (call->ttl_ms > pool->config->restart_guard_ms) /* [FO-4], of a connection that is new */
+        return resp_guard_judge_ttl(REDIS_ORIGIN, pool->config->restart_guard_ms, call->ttl_ms,
+                                    err);
+    if (left_ms == 0)
+        return DLOCK_OK;
+    call->guard_left_ms = left_ms;
+    return busy_after_failover(pool->config, call, age_ms, err);
+}
+
 /* A server that started a moment ago may have forgotten its grants. */
-static enum dlock_status guard_check(const struct redis_pool *pool,
-                                     const struct redis_pipeline *pipeline, struct redis_call *call,
-                                     struct dlock_error *err)
+static enum dlock_status guard_check(const struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                     struct redis_call *call, struct dlock_error *err)
 {
     int64_t left_ns = pipeline->guard_until_ns != 0 ? pipeline->guard_until_ns - now(pool) : 0;
     char text[180];
 
+    if (pipeline->guard.on)
+        return failover_check(pool, pipeline, call, err);
     call->guarded[0] = left_ns > 0 ? '1' : '0';
     if (left_ns <= 0 || !call->grants)
         return DLOCK_OK;
@@ -147,13 +193,18 @@ static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_
     struct resp_info server_info = {.role = ""};
 
     resp_info_parse(&server_info, reply->str, (size_t)reply->len);
-    if (strcmp(server_info.role, "master") == 0)
+    if (strcmp(server_info.role, "master") == 0 &&
+        (server_info.replicas == 0 || pool->config->failover == RESP_FAILOVER_UNSAFE ||
+         pool->config->raw))
         return DLOCK_OK;
     atomic_store(&pipeline->dead, true);
+    if (strcmp(server_info.role, "master") == 0) /* the next connection has the failover guard */
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
+                               "not sent: the server has a replica now");
     if (reply->type != REDIS_REPLY_ERROR)
-        return resp_error_fail(pool->config, err, DLOCK_CONFIG,
-                               "became a replica (role %s): take locks at the master",
-                               server_info.role);
+        return resp_error_fail(
+            pool->config, err, pool->config->moves ? DLOCK_UNAVAILABLE : DLOCK_CONFIG,
+            "became a replica (role %s): take locks at the master", server_info.role);
     return resp_error_take(pool->config, reply, err) == DLOCK_UNKNOWN
                ? (err->status = DLOCK_UNAVAILABLE)
                : err->status;
@@ -174,8 +225,12 @@ static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeli
     enum dlock_status status = DLOCK_OK;
 
     if (now_ns - seen_ns < ROLE_LASTS_NS ||
-        !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns) ||
-        !redis_pipeline_exchange(pipeline, &exchange))
+        !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns))
+        return DLOCK_OK;
+    if (pipeline->guard.on)
+        return redis_guard_view(pool, pipeline, redis_guard_unsettled(&pipeline->guard, now_ns),
+                                deadline_ns, err);
+    if (!redis_pipeline_exchange(pipeline, &exchange))
         return DLOCK_OK;
     if (exchange.status != DLOCK_OK)
         return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", exchange.why);
@@ -186,11 +241,94 @@ static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeli
 
 /* ---- the exchange ---- */
 
-/* After READONLY or NOAUTH the next connection judges the server again. */
-static bool is_over(const struct redis_exchange *exchange)
+/* After these errors the next connection judges the server again; where the server may move, it
+ * may be another one. */
+static bool is_over(const struct resp_config *config, const struct redis_exchange *exchange)
 {
-    return exchange->status == DLOCK_OK &&
-           (resp_error_is(exchange->reply, "READONLY") || resp_error_is(exchange->reply, "NOAUTH"));
+    static const char *const codes[] = {"READONLY",   "NOAUTH",  "FAILOVER OTHER", "NOREPLICAS",
+                                        "MASTERDOWN", "LOADING", "CLUSTERDOWN"};
+    size_t count = config->moves ? sizeof codes / sizeof codes[0] : 3;
+
+    for (size_t i = 0; exchange->status == DLOCK_OK && i < count; i++)
+        if (resp_error_is(exchange->reply, codes[i]))
+            return true;
+    return false;
+}
+
+/* NULL: no memory. */
+static char *call_format(const struct redis_call *call, struct redis_exchange *exchange)
+{
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    const size_t before = sizeof asking - 1;
+    char *bytes = resp_command_format(&call->command, &exchange->len), *both = NULL;
+
+    if (bytes == NULL || !call->asking)
+        return bytes;
+    both = malloc(before + exchange->len);
+    if (both != NULL) {
+        memcpy(both, asking, before);
+        memcpy(both + before, bytes, exchange->len);
+        exchange->len += before;
+        exchange->before = 1;
+    }
+    free(bytes);
+    return both;
+}
+
+/* The script for this connection, and what the connection knows. words: of the command without it.
+ */
+static void script_choose(const struct redis_pool *pool, struct redis_pipeline *pipeline,
+                          struct redis_call *call, int words)
+{
+    struct resp_command *command = &call->command;
+    bool body = strcmp(command->words[0], "EVAL") == 0, guarded = pipeline->guard.on;
+
+    if (call->with_guard == NULL)
+        return;
+    call->script = guarded ? call->with_guard : call->plain;
+    command->words[1] = body ? call->script->body : call->script->sha;
+    command->lens[1] = body ? call->script->len : strlen(call->script->sha);
+    command->count = words;
+    call->seen[0] = '\0';
+    if (!guarded)
+        return;
+    redis_guard_word(&pipeline->guard, now(pool), call->seen);
+    resp_command_text(command, call->seen);
+}
+
+static enum dlock_status exchange_once(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                       struct redis_call *call, struct redis_exchange *exchange,
+                                       bool *asked, struct dlock_error *err)
+{
+    int words = call->command.count;
+    char *bytes = NULL;
+
+    script_choose(pool, pipeline, call, words);
+    bytes = call_format(call, exchange);
+    call->command.count = words;
+    if (bytes == NULL)
+        return resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
+    exchange->bytes = bytes;
+    *asked = redis_pipeline_exchange(pipeline, exchange);
+    if (*asked && is_over(pool->config, exchange))
+        atomic_store(&pipeline->dead, true);
+    free(bytes);
+    return DLOCK_OK;
+}
+
+static enum dlock_status exchange_in_time(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                          struct redis_call *call, struct redis_exchange *exchange,
+                                          bool *asked, struct dlock_error *err)
+{
+    if (now(pool) >= exchange->deadline_ns)
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
+    return exchange_once(pool, pipeline, call, exchange, asked, err);
+}
+
+/* The replicas had not acknowledged what this connection saw last. */
+static bool is_unconfirmed(const struct redis_exchange *exchange)
+{
+    return exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "FAILOVER UNCONFIRMED");
 }
 
 /* *asked: the request was sent, and the exchange has its outcome. */
@@ -198,24 +336,26 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
                                 struct redis_call *call, struct redis_exchange *exchange,
                                 bool *asked, struct dlock_error *err)
 {
-    enum dlock_status status = guard_check(pool, pipeline, call, err);
-    char *bytes = NULL;
+    bool checks = call->grants || call->keeps, has_guard = pipeline->guard.on;
+    enum dlock_status status = DLOCK_OK;
 
-    if (status == DLOCK_OK && (call->grants || call->keeps))
+    /* Also while nothing is granted: the master may be another one by now. */
+    if (checks && has_guard)
         status = role_check(pool, pipeline, exchange->deadline_ns, err);
-    if (status != DLOCK_OK)
+    if (status == DLOCK_OK)
+        status = guard_check(pool, pipeline, call, err);
+    if (status == DLOCK_OK && checks && !has_guard)
+        status = role_check(pool, pipeline, exchange->deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = exchange_in_time(pool, pipeline, call, exchange, asked, err);
+    if (status != DLOCK_OK || !*asked || !is_unconfirmed(exchange))
         return status;
-    if (now(pool) >= exchange->deadline_ns)
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: no time is left");
-    bytes = resp_command_format(&call->command, &exchange->len);
-    if (bytes == NULL)
-        return resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
-    exchange->bytes = bytes;
-    *asked = redis_pipeline_exchange(pipeline, exchange);
-    if (*asked && is_over(exchange))
-        atomic_store(&pipeline->dead, true);
-    free(bytes);
-    return DLOCK_OK;
+    freeReplyObject(exchange->reply); /* nothing was done: look again, and ask once more */
+    exchange->reply = NULL;
+    *asked = false;
+    status = redis_guard_view(pool, pipeline, true, exchange->deadline_ns, err);
+    return status == DLOCK_OK ? exchange_in_time(pool, pipeline, call, exchange, asked, err)
+                              : status;
 }
 
 /* OK: the exchange has the outcome. */
@@ -276,14 +416,37 @@ static void body_set(struct redis_call *call)
     call->command.lens[1] = call->script->len;
 }
 
+/* What guard.lua says. */
+static enum dlock_status young(const struct resp_config *config, struct redis_call *call,
+                               const redisReply *reply, struct dlock_error *err)
+{
+    char *end = NULL;
+
+    call->guard_left_ms = strtoll(reply->str + strlen("FAILOVER YOUNG "), &end, 10);
+    return busy_after_failover(config, call, strtoll(end, NULL, 10), err);
+}
+
 static enum dlock_status call_error(const struct resp_config *config, struct redis_call *call,
                                     const redisReply *reply, struct dlock_error *err)
 {
     call->foreign = resp_error_is(reply, "WRONGTYPE");
+    if (config->all_keys)
+        redis_redirect_read(&call->redirect, reply);
+    if (resp_error_is(reply, "FAILOVER YOUNG ") && call->grants)
+        return young(config, call, reply, err);
     if (call->foreign)
         return resp_error_wrong_type(config, call->command.words[call->shown],
                                      call->command.lens[call->shown], err);
     return resp_error_take(config, reply, err);
+}
+
+/* The last word of the command. */
+static void number_set(struct redis_call *call, uint32_t number)
+{
+    if (call->number != 0) /* of an earlier run */
+        call->command.count--;
+    call->number = number;
+    resp_command_text(&call->command, resp_command_number(call->digits, number));
 }
 
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
@@ -291,10 +454,9 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (call->script != NULL) {
-        call->number = number_next(pool);
-        resp_command_text(&call->command, resp_command_number(call->digits, call->number));
-    }
+    call->redirect.kind = REDIS_REDIRECT_NONE;
+    if (call->script != NULL)
+        number_set(call, number_next(pool));
     status = send_once(pool, call, deadline_ns, out, err);
     if (*out != NULL && call->script != NULL && resp_error_is(*out, "NOSCRIPT")) {
         freeReplyObject(*out);

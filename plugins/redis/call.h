@@ -3,7 +3,9 @@
 #ifndef REDIS_CALL_H
 #define REDIS_CALL_H
 
+#include "guard.h"
 #include "pool.h"
+#include "redirect.h"
 #include "resp/command.h"
 #include "resp/keys.h"
 #include "resp/reader.h"
@@ -18,16 +20,20 @@ typedef bool redis_validate_fn(const struct redis_call *call, const redisReply *
  *
  * While the server of a connection has been up for less than restart_guard, a call that `grants` is
  * not sent on it (BUSY, with a text). In other calls `guarded`, a word of the command, is "1" then,
- * and the script passes nothing on; else it is "0".
+ * and the script passes nothing on; else it is "0". On a connection with the failover guard the
+ * script looks at the guard itself (guard.h).
  */
 struct redis_call {
     struct resp_command command;
-    const struct resp_script *script; /* NULL: the command runs no script */
+    const struct resp_script *script;             /* NULL: the command runs no script */
+    const struct resp_script *plain, *with_guard; /* what script is; NULL: it has no guard */
     char count[RESP_DIGITS];
     uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
     char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
     char guarded[2];
+    char seen[REDIS_GUARD_WORD_SIZE]; /* with the failover guard the last argument */
     bool grants;
+    int64_t ttl_ms;        /* if it grants */
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
     int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` */
     size_t shown;          /* the word of the command that errors name as the key */
@@ -36,11 +42,16 @@ struct redis_call {
      * belong to other requests: PROTOCOL, and no request is answered on that connection any more.
      */
     redis_validate_fn *validate;
-    size_t expects; /* for validate */
-    bool foreign;   /* set by redis_call_run: a key has another type */
+    size_t expects;                 /* for validate */
+    bool foreign;                   /* set by redis_call_run: a key has another type */
+    bool asking;                    /* for a slot that this server is about to get */
+    struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */
+    char others[RESP_OTHERS_COUNT][RESP_KEY_MAX]; /* with config.all_keys */
 };
 
-/* A script on n names, or its variant for key=raw. The keys must not move until redis_call_run. */
+/* A script on n names, or its variant for key=raw. The keys must not move until redis_call_run,
+ * nor the call. With config.all_keys n is 1: a cluster refuses keys of several slots in one script.
+ */
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
                       const struct resp_keys *keys, size_t n, redis_validate_fn *validate);
 /* A command that runs no script. */
@@ -50,7 +61,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
  * Sends the command and waits for the answer. OK: *out is an answer that is no error, to be freed
  * by freeReplyObject. UNAVAILABLE, BUSY, or a status of redis_pool_connect: the server did nothing;
  * UNKNOWN; PROTOCOL; NOMEM; or the status that the server's error means. If the server does not
- * know the script, the script is sent.
+ * know the script, the script is sent. A call may be run again, at another server.
  */
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define DEFAULT_PORT 6379
+#define DEFAULT_PORT      6379
+#define FAILOVER_LEAST_MS 2000
 
 static enum dlock_status refuse(struct dlock_error *err, const char *why)
 {
@@ -16,6 +17,14 @@ static bool scheme_ends(const char *scheme, const char *end)
     size_t len = strlen(scheme), end_len = strlen(end);
 
     return len >= end_len && strcmp(scheme + len - end_len, end) == 0;
+}
+
+/* "rediss", "rediss+sentinel" */
+static bool scheme_begins(const char *scheme, const char *begin)
+{
+    size_t len = strcspn(scheme, "+");
+
+    return len == strlen(begin) && memcmp(scheme, begin, len) == 0;
 }
 
 static bool database_parse(const char *text, int64_t *out)
@@ -80,11 +89,69 @@ static enum dlock_status prefix_init(struct resp_config *config, const struct dl
     return DLOCK_OK;
 }
 
-enum dlock_status redis_config_init(struct resp_config *config, const struct dlock_target *target,
+static enum dlock_status server_init(struct resp_config *config, struct redis_service *service,
+                                     struct redis_nodes *nodes, const struct dlock_target *target,
+                                     struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (redis_service_is_named(target))
+        return redis_service_init(service, config, target, err);
+    status = redis_service_refuse(target, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (redis_nodes_are_named(target))
+        return redis_nodes_init(nodes, config, target, err);
+    return scheme_ends(target->scheme, "+unix") ? unix_init(config, target, err)
+                                                : tcp_init(config, target, err);
+}
+
+/* The sentinels have the same options. */
+static enum dlock_status tls_take(struct resp_config *config, struct redis_service *service,
+                                  const struct dlock_target *target, struct dlock_error *err)
+{
+    struct resp_config both[2] = {*config, service->sentinel};
+    enum dlock_status status =
+        resp_config_take_tls(both, redis_service_is_named(target) ? 2 : 1, target, err);
+
+    *config = both[0];
+    service->sentinel = both[1];
+    return status;
+}
+
+static enum dlock_status failover_init(struct resp_config *config,
+                                       const struct dlock_target *target, struct dlock_error *err)
+{
+    const char *failover = target->option(target, "failover");
+
+    config->failover =
+        config->restart_guard_ms > 0 ? RESP_FAILOVER_IF_REPLICAS : RESP_FAILOVER_UNSAFE;
+    if (config->moves && !config->raw && config->restart_guard_ms > 0)
+        config->failover = RESP_FAILOVER_ALWAYS;
+    if (failover != NULL && strcmp(failover, "unsafe") == 0)
+        config->failover = RESP_FAILOVER_UNSAFE;
+    if (failover != NULL && strcmp(failover, "guard") == 0)
+        config->failover = RESP_FAILOVER_ALWAYS;
+    if (config->all_keys && failover != NULL && strcmp(failover, "guard") == 0)
+        return refuse(err, "failover=guard: not available on a cluster");
+    if (config->all_keys) /* the mark of a promotion would need a key in a slot of each master */
+        config->failover = RESP_FAILOVER_UNSAFE;
+    config->failover_guard_ms = target->number(target, "failover_guard");
+    if (config->raw && config->failover == RESP_FAILOVER_ALWAYS)
+        return refuse(err, "failover=guard: not with key=raw, other programs have no guard");
+    if (config->failover_guard_ms > 0 &&
+        config->failover_guard_ms < config->restart_guard_ms + FAILOVER_LEAST_MS)
+        return refuse(err,
+                      "failover_guard: at least restart_guard and 2 s: an old master goes on for "
+                      "a while");
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_config_init(struct resp_config *config, struct redis_service *service,
+                                    struct redis_nodes *nodes, const struct dlock_target *target,
                                     struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
-    bool local = scheme_ends(target->scheme, "+unix");
 
     *config = (struct resp_config){
         .origin = REDIS_ORIGIN,
@@ -95,13 +162,16 @@ enum dlock_status redis_config_init(struct resp_config *config, const struct dlo
         .spin = target->number(target, "spin") != 0,
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
         .restart_guard_ms = target->number(target, "restart_guard"),
-        .secure = strcmp(target->scheme, "rediss") == 0 || strcmp(target->scheme, "valkeys") == 0,
+        .secure =
+            scheme_begins(target->scheme, "rediss") || scheme_begins(target->scheme, "valkeys"),
     };
-    status = local ? unix_init(config, target, err) : tcp_init(config, target, err);
+    status = server_init(config, service, nodes, target, err);
     if (status == DLOCK_OK)
-        status = resp_config_take_tls(config, 1, target, err);
+        status = tls_take(config, service, target, err);
     if (status == DLOCK_OK)
         status = prefix_init(config, target, err);
+    if (status == DLOCK_OK)
+        status = failover_init(config, target, err);
     if (status == DLOCK_OK && config->restart_guard_ms > 0 &&
         config->restart_guard_ms < target->number(target, "waiter_lease"))
         return refuse(err, "waiter_lease is longer than restart_guard: a lock that the queue "

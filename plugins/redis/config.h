@@ -3,13 +3,16 @@
 #ifndef REDIS_CONFIG_H
 #define REDIS_CONFIG_H
 
-#include "resp/config.h"
+#include "nodes.h"
+#include "service.h"
 
 #define REDIS_ORIGIN     "redis"
-#define REDIS_FENCE_ROOM 31u /* see FENCE_STEP in fence.lua */
+#define REDIS_LIMIT_MAX  1000 /* as DLOCK_LIMIT_MAX of dlock.h */
+#define REDIS_FENCE_ROOM 31u  /* see FENCE_STEP in fence.lua */
 
-/* OK or INVALID. */
-enum dlock_status redis_config_init(struct resp_config *config, const struct dlock_target *target,
+/* service, nodes: filled if the scheme has sentinels, or a cluster. OK or INVALID. */
+enum dlock_status redis_config_init(struct resp_config *config, struct redis_service *service,
+                                    struct redis_nodes *nodes, const struct dlock_target *target,
                                     struct dlock_error *err);
 
 #endif

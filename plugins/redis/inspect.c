@@ -1,17 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /* The holders of one name, or of several. */
 #include "inspect.h"
-#include "call.h"
 #include "config.h"
 #include "resp/error.h"
 #include "resp/reply.h"
+#include "route.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PAGE             200 /* readers in one answer */
 #define FEW              8   /* a name with this number of readers is inspected alone */
 #define HOLDER_ELEMENTS  6
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
+
+/* "x", "s", or the limit and the permit of a semaphore; a limit of 1 is that of a kept lock. */
+static bool mode_read(const char *text, struct dlock_holder *lease)
+{
+    char *end = NULL;
+    unsigned long limit = strtoul(text, &end, 10);
+    unsigned long permit = limit > 0 && *end == ' ' ? strtoul(end + 1, &end, 10) : 0;
+
+    lease->mode = text[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    lease->limit = limit > 1 ? (uint32_t)limit : 0;
+    lease->permit = (uint32_t)permit;
+    if (limit == 0)
+        return strcmp(text, "x") == 0 || strcmp(text, "s") == 0;
+    return limit <= REDIS_LIMIT_MAX && permit < limit && *end == '\0';
+}
 
 /* The i-th holder of an answer of inspect.lua. False: it is malformed. */
 static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *lease)
@@ -27,8 +43,10 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *
         !resp_reply_int(reply, at + 3, 0, INT64_MAX, &fence) ||
         !resp_reply_int(reply, at + 4, INT64_MIN, INT64_MAX, &lease->held_ms))
         return false;
-    lease->mode = mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-    lease->owner = owner->str;
+    if (!mode_read(mode->str, lease))
+        return false;
+    lease->kept = mode->str[0] != 'x' && owner->str[0] == 'k';
+    lease->owner = lease->kept != 0 ? "" : owner->str;
     lease->label = label->str;
     lease->fence = (uint64_t)fence;
     lease->fence_room = REDIS_FENCE_ROOM;
@@ -88,15 +106,16 @@ static enum dlock_status page_inspect(struct redis_session *session, const struc
                                       redisReply **reply, bool *foreign, struct dlock_error *err)
 {
     struct redis_call call;
-    char most[RESP_DIGITS], from[RESP_DIGITS];
+    char most[RESP_DIGITS], from[RESP_DIGITS], names[RESP_DIGITS];
     enum dlock_status status = DLOCK_INTERNAL;
 
     redis_call_begin(&call, REDIS_SCRIPT_INSPECT, keys, n, names_validate);
     resp_command_text(&call.command, resp_command_number(most, page.most));
     resp_command_text(&call.command, resp_command_number(from, page.passed));
+    resp_command_text(&call.command, resp_command_number(names, (int64_t)n));
     call.reply_max = ANSWER_MAX_BYTES;
     call.expects = n;
-    status = redis_call_run(&session->pool, &call, deadline_ns, reply, err);
+    status = redis_route_run(session, keys, &call, deadline_ns, reply, err);
     *foreign = call.foreign;
     return status;
 }

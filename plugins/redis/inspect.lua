@@ -1,8 +1,10 @@
 -- The live holders of names, a page of readers at a time; changes nothing.
 --
 -- KEYS   lock, meta of each
--- ARGV   the most readers of a name in the answer, how many readers to skip, number of the request
--- Returns for each name: the number of waiters, and for each holder: mode (x or s), token, time left (-1: no
+-- ARGV   the most readers of a name in the answer, how many readers to skip, number of names, number of the
+--        request
+-- Returns for each name: the number of waiters, and for each holder: mode (x, s, or "limit permit"), token (with
+-- a k before it: kept for nobody), time left (-1: no
 -- end), fence, held for (-1: not known), label; then the number
 local OWNER_MAX = 255 -- bytes: with key=raw another program may have written any text
 local PAGE = 500
@@ -25,7 +27,7 @@ local function inspect(name)
     end
 
     local owner = call('GET', name.lock)
-    local meta = call('HMGET', name.meta, 'f', 'h')
+    local meta = call('HMGET', name.meta, 'f', 'h', 'l')
     if owner then
         local token, since, label = string.match(meta[2] or '', '^(%S+) (%d+) (.*)$')
         local known = token == owner
@@ -37,15 +39,16 @@ local function inspect(name)
         for i = 1, #live, 2 do
             local entry = call('HGET', name.meta, 'r' .. live[i]) or ''
             local fence, since, label = string.match(entry, '^(%d+) (%d+) (.*)$')
-            holder('s', live[i], tonumber(live[i + 1]) - now, fence, since, label)
+            local mode = meta[3] and meta[3] .. ' ' .. (call('HGET', name.meta, 'p' .. live[i]) or 0)
+            holder(mode or 's', live[i], tonumber(live[i + 1]) - now, fence, since, label)
         end
     end
     return result
 end
 
 local results = {}
-for first = 1, #KEYS - 1, 2 do -- with key=raw there is one name, and a third key
-    table.insert(results, inspect(name_at(first)))
+for i = 1, tonumber(ARGV[3]) do -- more keys may follow: the raw keys, and what a cluster is told of
+    table.insert(results, inspect(name_at(2 * i - 1)))
 end
-table.insert(results, tonumber(ARGV[3]))
+table.insert(results, tonumber(ARGV[4]))
 return results

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Acquires and releases a name: each call is one script. */
 #include "lease.h"
-#include "call.h"
 #include "config.h"
 #include "lib/hex.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
+#include "route.h"
 #include "session.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@
 
 /* ---- trylock ---- */
 
-enum { GRANT_ELEMENTS = 4, BUSY_ELEMENTS = 6 };
+/* A grant of a semaphore has its permit, too. */
+enum { GRANT_ELEMENTS = 4, PERMIT_ELEMENTS = 5, BUSY_ELEMENTS = 6, OTHER_LIMIT_ELEMENTS = 2 };
 
 /* The build zeroes variables on the stack. These have 2 and 8 KB, most of which is never used, and
  * each lock and each unlock has one: zeroing costs too much. */
@@ -53,14 +54,17 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
 /* call->expects: 1 if a queue entry was asked for. */
 static bool try_validate(const struct redis_call *call, const redisReply *reply)
 {
-    const struct bounds grant[GRANT_ELEMENTS] = {
-        {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}};
+    const struct bounds grant[PERMIT_ELEMENTS] = {
+        {1, 1}, {1, INT64_MAX}, {1, RESP_LEASE_MAX_MS}, {0, UINT32_MAX - 1}, {0, REDIS_LIMIT_MAX}};
+    const struct bounds other_limit[OTHER_LIMIT_ELEMENTS] = {{2, 2}, {1, REDIS_LIMIT_MAX}};
     const struct bounds busy[BUSY_ELEMENTS] = {
         {0, 0},          {-1, INT64_MAX}, {0, UINT32_MAX - 1}, {0, (int64_t)call->expects},
         {0, UINT32_MAX}, {0, INT64_MAX}};
     int64_t fence = 0;
 
     return fence_read(reply, &fence) || numbers_fit(reply, grant, GRANT_ELEMENTS) ||
+           numbers_fit(reply, grant, PERMIT_ELEMENTS) ||
+           numbers_fit(reply, other_limit, OTHER_LIMIT_ELEMENTS) ||
            numbers_fit(reply, busy, BUSY_ELEMENTS);
 }
 
@@ -71,7 +75,8 @@ static int64_t number_at(const redisReply *reply, size_t i)
 
 static bool is_grant(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_STRING || reply->elements == GRANT_ELEMENTS;
+    return reply->type == REDIS_REPLY_STRING || reply->elements == GRANT_ELEMENTS ||
+           reply->elements == PERMIT_ELEMENTS;
 }
 
 static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_grant *grant)
@@ -88,21 +93,32 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
     grant->fence = (uint64_t)number_at(reply, 1);
     grant->lease_ms = resp_reply_lease_ms(number_at(reply, 2), ttl_ms);
     grant->waiters = (uint32_t)number_at(reply, 3);
+    if (reply->elements == PERMIT_ELEMENTS && DLOCK_HAS(grant, permit))
+        grant->permit = (uint32_t)number_at(reply, 4);
 }
 
 /* Reads whether there is a queue entry, and the fence above which a grant to it counts. */
 static void busy_read(struct redis_session *session, const redisReply *reply,
-                      struct redis_slot *slot, struct dlock_grant *grant)
+                      struct redis_slot *slot, const char *promotion, struct dlock_grant *grant)
 {
     grant->holder_ms = number_at(reply, 1);
     grant->waiters = (uint32_t)number_at(reply, 2);
     grant->queue_position = (uint32_t)number_at(reply, 4);
-    if (number_at(reply, 3) == 0)
+    if (number_at(reply, 3) == 0) {
+        grant->flags |= DLOCK_GRANT_UNREPORTED;
         return;
+    }
     grant->flags |= DLOCK_GRANT_QUEUED;
     grant->fence = (uint64_t)number_at(reply, 5);
     grant->lease_ms = session->waiter_lease_ms;
-    redis_waiter_queued(&session->subscriber, slot, grant->fence);
+    redis_waiter_queued(&session->subscriber, slot, grant->fence, promotion);
+}
+
+static const char *mode_text(char digits[RESP_DIGITS], const struct dlock_request *req)
+{
+    if (dlock_request_limit(req) > 1)
+        return resp_command_number(digits, dlock_request_limit(req));
+    return req->mode == DLOCK_SHARED ? "s" : "x";
 }
 
 static const char *try_what(const struct dlock_request *req)
@@ -113,28 +129,33 @@ static const char *try_what(const struct dlock_request *req)
 }
 
 static enum dlock_status try_run(struct redis_session *session, const struct dlock_request *req,
-                                 const char *channel, redisReply **reply, struct dlock_grant *grant,
+                                 const char *channel, redisReply **reply,
+                                 char promotion[REDIS_REPLID_SIZE], struct dlock_grant *grant,
                                  struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     NOT_ZEROED struct resp_keys keys;
     NOT_ZEROED struct redis_call call;
-    char token[RESP_HEX_SIZE], ttl[RESP_DIGITS], waiter_ttl[RESP_DIGITS];
+    char token[RESP_HEX_SIZE], mode[RESP_DIGITS], ttl[RESP_DIGITS], waiter_ttl[RESP_DIGITS];
 
     resp_keys_make(&keys, &session->config, req->name, req->name_len);
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     redis_call_begin(&call, REDIS_SCRIPT_ACQUIRE, &keys, 1, try_validate);
+    call.ttl_ms = req->ttl_ms;
     call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&call.command, token);
-    resp_command_text(&call.command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(&call.command, mode_text(mode, req));
     resp_command_text(&call.command, resp_command_number(ttl, req->ttl_ms));
     resp_command_text(&call.command, try_what(req));
     resp_command_text(&call.command, resp_command_number(waiter_ttl, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
     resp_command_text(&call.command, req->label != NULL ? req->label : "");
-    status = redis_call_run(&session->pool, &call, req->deadline_ns, reply, err);
-    if (status == DLOCK_BUSY)
+    status = redis_route_run(session, &keys, &call, req->deadline_ns, reply, err);
+    if (status == DLOCK_BUSY) {
         grant->holder_ms = call.guard_left_ms;
+        grant->flags |= DLOCK_GRANT_UNREPORTED;
+    }
+    (void)snprintf(promotion, REDIS_REPLID_SIZE, "%.*s", (int)strcspn(call.seen, " "), call.seen);
     return status;
 }
 
@@ -143,6 +164,7 @@ enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *re
 {
     struct redis_session *session = self;
     const char *channel = "-";
+    char promotion[REDIS_REPLID_SIZE];
     redisReply *reply = NULL;
     enum dlock_status status = resp_keys_refuse(&session->config, req->name, req->name_len, err);
 
@@ -157,18 +179,21 @@ enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *re
         return status;
     if ((req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0) {
         channel = session->subscriber.channel;
-        if (!redis_waiter_expect(&session->subscriber, req->attempt, req->token))
+        if (!redis_waiter_expect(&session->subscriber, req))
             return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a waiter");
     }
-    status = try_run(session, req, channel, &reply, grant, err);
+    status = try_run(session, req, channel, &reply, promotion, grant, err);
     if (status != DLOCK_OK)
         return status;
-    if (is_grant(reply)) {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == OTHER_LIMIT_ELEMENTS) {
+        status = resp_error_fail(&session->config, err, DLOCK_CONFIG, DLOCK_LIMITS_DIFFER,
+                                 (unsigned)number_at(reply, 1), dlock_request_limit(req));
+    } else if (is_grant(reply)) {
         grant_read(reply, req->ttl_ms, grant);
         redis_waiter_free(req->attempt);
     } else {
         status = DLOCK_BUSY;
-        busy_read(session, reply, req->attempt, grant);
+        busy_read(session, reply, req->attempt, promotion, grant);
     }
     atomic_store(&session->pool.contended, status == DLOCK_BUSY || grant->waiters > 0);
     freeReplyObject(reply);
@@ -216,7 +241,7 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     resp_command_text(&call.command, token);
     resp_command_text(&call.command, what);
     resp_command_text(&call.command, call.guarded);
-    status = redis_call_run(&session->pool, &call, deadline_ns, &reply, err);
+    status = redis_route_run(session, &keys, &call, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
     *freed = 1;
@@ -226,6 +251,27 @@ static enum dlock_status release(struct redis_session *session, const unsigned c
     }
     freeReplyObject(reply);
     return status;
+}
+
+static enum dlock_status keep(struct redis_session *session, const struct dlock_request *req,
+                              const char *token, int64_t *kept, struct dlock_error *err)
+{
+    NOT_ZEROED struct resp_keys keys;
+    NOT_ZEROED struct redis_call call;
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+    char keep_ms[RESP_DIGITS];
+
+    resp_keys_make(&keys, &session->config, req->name, req->name_len);
+    redis_call_begin(&call, REDIS_SCRIPT_KEEP, &keys, 1, release_validate);
+    resp_command_text(&call.command, token);
+    resp_command_text(&call.command, resp_command_number(keep_ms, dlock_request_keep_ms(req)));
+    status = redis_route_run(session, &keys, &call, req->deadline_ns, &reply, err);
+    if (status != DLOCK_OK)
+        return status;
+    *kept = reply->type != REDIS_REPLY_ARRAY;
+    freeReplyObject(reply);
+    return DLOCK_OK;
 }
 
 enum dlock_status redis_lease_unlock(void *self, const struct dlock_request *req,
@@ -238,8 +284,11 @@ enum dlock_status redis_lease_unlock(void *self, const struct dlock_request *req
 
     redis_waiter_free(req->attempt); /* [UNL-4] */
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    status =
-        release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns, &freed, err);
+    if (dlock_request_keep_ms(req) > 0)
+        status = keep(session, req, token, &freed, err);
+    else
+        status = release(session, req->name, req->name_len, token, "UNLOCK", req->deadline_ns,
+                         &freed, err);
     if (status == DLOCK_OK && freed == 0)
         return resp_error_fail(&session->config, err, DLOCK_LOST,
                                "the name is not held by this token");

@@ -6,6 +6,7 @@
  */
 #include "list.h"
 #include "call.h"
+#include "cluster.h"
 #include "inspect.h"
 #include "resp/error.h"
 #include "resp/keys.h"
@@ -27,7 +28,8 @@ struct seen {
 
 struct listing {
     struct redis_session *session;
-    int64_t timeout_ns; /* of an exchange */
+    struct redis_pool *pool; /* of the server whose keys are scanned */
+    int64_t timeout_ns;      /* of an exchange */
     dlock_holder_fn *fn;
     void *arg;
     void *seen; /* tsearch(3) tree of struct seen */
@@ -120,19 +122,19 @@ static enum dlock_status name_tell(struct listing *listing, const struct dlock_h
     return DLOCK_OK;
 }
 
-/* One exchange for all names. One for each name if a key of one is foreign, and with key=raw, where
- * any key may be. */
+/* One exchange for all names. One for each name if a key of one is foreign, on a cluster, and with
+ * key=raw, where any key may be. */
 static enum dlock_status names_tell(struct listing *listing, struct dlock_error *err)
 {
     size_t count = listing->name_count;
-    bool raw = listing->session->config.raw;
+    bool each = listing->session->config.raw || listing->session->config.all_keys;
     enum dlock_status status = DLOCK_OK;
 
     listing->name_count = 0;
-    if (count > 0 && !raw)
+    if (count > 0 && !each)
         status = redis_inspect_names(listing->session, listing->names, count, due_ns(listing),
                                      lease_tell, listing, &listing->inspected, err);
-    if (!raw && !listing->inspected.foreign)
+    if (!each && !listing->inspected.foreign)
         return status;
     status = DLOCK_OK;
     for (size_t i = 0; i < count && status == DLOCK_OK && !listing->inspected.stopped; i++)
@@ -184,7 +186,6 @@ static enum dlock_status page_tell(struct listing *listing, const redisReply *re
 
 static enum dlock_status page_next(struct listing *listing, struct dlock_error *err)
 {
-    struct redis_session *session = listing->session;
     struct redis_call call;
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -197,10 +198,42 @@ static enum dlock_status page_next(struct listing *listing, struct dlock_error *
     resp_command_add(&call.command, listing->pattern, listing->pattern_len);
     resp_command_text(&call.command, "COUNT");
     resp_command_text(&call.command, PAGE);
-    status = redis_call_run(&session->pool, &call, due_ns(listing), &reply, err);
+    status = redis_call_run(listing->pool, &call, due_ns(listing), &reply, err);
     if (status == DLOCK_OK)
         status = page_tell(listing, reply, err);
     freeReplyObject(reply);
+    return status;
+}
+
+static enum dlock_status server_scan(struct listing *listing, struct redis_pool *pool,
+                                     struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    listing->pool = pool;
+    (void)snprintf(listing->cursor, sizeof listing->cursor, "0");
+    do
+        status = page_next(listing, err);
+    while (status == DLOCK_OK && !listing->inspected.stopped && strcmp(listing->cursor, "0") != 0);
+    return status;
+}
+
+/* A server of a cluster that fails hides its names: the list fails. */
+static enum dlock_status cluster_scan(struct listing *listing, struct dlock_error *err)
+{
+    struct redis_cluster *cluster = listing->session->cluster;
+    struct redis_shard *shard = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    redis_cluster_refresh(cluster, due_ns(listing));
+    for (unsigned i = 0; status == DLOCK_OK && !listing->inspected.stopped &&
+                         (shard = redis_cluster_master(cluster, i)) != NULL;
+         i++) {
+        status = server_scan(listing, &shard->pool, err);
+        redis_cluster_put(cluster, shard);
+    }
+    if (status != DLOCK_OK)
+        redis_cluster_suspect(cluster);
     return status;
 }
 
@@ -216,16 +249,14 @@ enum dlock_status redis_list(void *self, const unsigned char *prefix, uint32_t p
         .arg = arg,
         .prefix = prefix,
         .prefix_len = prefix_len,
-        .cursor = "0",
     };
     enum dlock_status status = DLOCK_OK;
 
     if (prefix_len > RESP_NAME_MAX)
         return DLOCK_OK; /* longer than any name */
     listing.pattern_len = resp_keys_pattern(listing.pattern, &session->config, prefix, prefix_len);
-    do
-        status = page_next(&listing, err);
-    while (status == DLOCK_OK && !listing.inspected.stopped && strcmp(listing.cursor, "0") != 0);
+    status = session->cluster != NULL ? cluster_scan(&listing, err)
+                                      : server_scan(&listing, &session->pool, err);
     tdestroy(listing.seen, free);
     return status;
 }

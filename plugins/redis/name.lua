@@ -5,11 +5,13 @@
 --   lock     string: the token of the exclusive holder, with the lease as its time to live. While this key
 --            exists, readers does not
 --   meta     hash: f the last fence; h "token since label" of the exclusive holder; r<token>
---            "fence since label" of a reader
---   readers  sorted set: tokens of readers, by the end of their leases
+--            "fence since label" of a reader; l the limit, if the readers are permits of a semaphore or kept;
+--            p<token> the permit
+--   readers  sorted set: tokens of readers, by the end of their leases. Holders of a semaphore are readers, too,
+--            and so is what is kept for nobody: k<token of the last holder>, with the limit 1 if it was a lock
 --   queue    sorted set: tokens of waiters, in the order of their arrival
 --   waiters  hash: <token> "ends mode lease length channel label" of a waiter: ends of its queue entry, and the
---            length of the channel, which may have spaces; n the last number in the queue; x when queue and
+--            length of the channel, which may have spaces; the mode is x, s or a limit; n the last number in the queue; x when queue and
 --            waiters expire
 --
 -- Times are milliseconds of the server's clock; since is in microseconds. An entry whose time has run out is
@@ -31,26 +33,45 @@ local function readers_reap(name, most)
     local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most)
     for _, token in ipairs(dead) do
         call('ZREM', name.readers, token)
-        redis.pcall('HDEL', name.meta, 'r' .. token) -- the key may be foreign: unlock and break do not need it
+        redis.pcall('HDEL', name.meta, 'r' .. token, 'p' .. token) -- the key may be foreign: unlock and break do not need it
     end
+end
+
+-- The lowest permit that no holder has, and none is kept of; the dead were removed before.
+local function permit_free(name)
+    local fields, taken, permit = {}, {}, 0
+    for i, token in ipairs(call('ZRANGE', name.readers, 0, -1)) do
+        fields[i] = 'p' .. token
+    end
+    for _, number in ipairs(#fields > 0 and call('HMGET', name.meta, unpack(fields)) or {}) do
+        taken[number or ''] = true
+    end
+    while taken[tostring(permit)] do
+        permit = permit + 1
+    end
+    return permit
 end
 
 -- A new reader adds one entry and removes dead entries up to this number: live readers may keep the set for long.
 local READERS_REAPED = 2
-local function become_reader(name, token, lease, label)
+local function become_reader(name, token, lease, label, limit)
     local fence, fresh = fence_next(name.meta)
+    local permit = limit and permit_free(name)
     local first = call('EXISTS', name.readers) == 0
     if first then -- the entries of dead readers go, too
         call('HSET', name.meta, 'f', fence) -- may be refused for memory; after a deletion no write is
         call('DEL', name.meta)
     end
     call('HSET', name.meta, 'f', fence, 'r' .. token, fence .. ' ' .. moment .. ' ' .. label)
+    if limit then
+        call('HSET', name.meta, 'l', limit, 'p' .. token, permit)
+    end
     meta_keep(name.meta, lease, fresh or first)
     readers_set(name, token, now + lease)
     if not first then -- only now: this token may be among the dead readers, and lives again
         readers_reap(name, READERS_REAPED)
     end
-    return fence
+    return fence, permit
 end
 
 -- The number of live readers. Removes dead ones.
@@ -91,19 +112,32 @@ local function queue_head_died(name)
     return token and not waiter_read(call('HGET', name.waiters, token))
 end
 
-local function grant_reader(name, token, lease, channel, label)
-    waiter_drop(name, token)
-    local fence = become_reader(name, token, tonumber(lease), label)
-    message_publish(name, channel, token, fence, lease)
+-- Whether the readers leave room for a waiter of this mode, s or a limit.
+local function has_room(name, mode)
+    local limit = tonumber(mode)
+    if limit then
+        return readers_live(name) < limit
+    end
+    return not call('HGET', name.meta, 'l') or readers_live(name) == 0
 end
 
--- Grants a name without an exclusive holder to the first waiter, or to the first readers together. No other
+local function grant_reader(name, token, mode, lease, channel, label)
+    waiter_drop(name, token)
+    local fence, permit = become_reader(name, token, tonumber(lease), label, tonumber(mode))
+    message_publish(name, channel, token, fence, permit and lease .. ' ' .. permit or lease)
+end
+
+-- Grants a name without an exclusive holder to the first waiter, to the first readers together, or to as many
+-- waiters as there are permits. No other
 -- client may take it while there is a live waiter.
 local function pass_on(name)
     while true do
         local token, mode, lease, channel, label = queue_head(name)
-        if mode == 's' then
-            grant_reader(name, token, lease, channel, label)
+        if mode and mode ~= 'x' then
+            if not has_room(name, mode) then
+                return
+            end
+            grant_reader(name, token, mode, lease, channel, label)
         else
             if token and readers_live(name) == 0 then
                 grant(name, token, lease, channel, label)

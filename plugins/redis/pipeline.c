@@ -139,8 +139,8 @@ static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exch
     list_cut(pipeline, exchange);
     if (unsent) { /* nor were later requests sent */
         out_cut(pipeline, exchange);
-        if (exchange->next != NULL && exchange->skip > 0)
-            skip_more(exchange->next, exchange, exchange->skip);
+        if (exchange->next != NULL && exchange->skip > exchange->before)
+            skip_more(exchange->next, exchange, exchange->skip - exchange->before);
     } else {
         atomic_store(&pipeline->dead, true);
         if (exchange->next != NULL) /* its answer may still come, before the next one */
@@ -447,7 +447,7 @@ static void ask(struct redis_pipeline *pipeline, struct redis_exchange *mine)
     static const uint64_t one = 1;
 
     mine->next = NULL;
-    mine->skip = 0;
+    mine->skip = mine->before;
     mine->skip_max = 0;
     mine->begins = pipeline->asked;
     atomic_init(&mine->state, WAITS);

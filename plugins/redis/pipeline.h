@@ -18,6 +18,7 @@
 #ifndef REDIS_PIPELINE_H
 #define REDIS_PIPELINE_H
 
+#include "guard.h"
 #include "setup.h"
 
 #include <pthread.h>
@@ -27,6 +28,7 @@
 struct redis_exchange {
     const char *bytes;
     size_t len, reply_max;
+    unsigned before; /* answers before the one that counts: the bytes have as many commands more */
     int64_t deadline_ns;
     bool spin; /* poll for the answer for a short time before sleeping */
     /* False: this is no answer to `asked`, and the connection ends for all its requests. */
@@ -53,6 +55,8 @@ struct redis_pipeline {
     _Atomic int64_t role_ns; /* the last check that the server is a master; the pool's */
     int64_t guard_until_ns;  /* the server grants nothing before [restart_guard]; the pool's */
 
+    struct resp_config config; /* of this connection's server */
+
     pthread_mutex_t mutex;
     struct redis_connection connection;
     int wake_fd;                         /* eventfd: there is more to send than the leader knows */
@@ -63,9 +67,12 @@ struct redis_pipeline {
     uint64_t asked, bytes_sent; /* bytes of all requests; bytes that may have been sent */
     char chunk[8192];           /* the leader's: bytes just read */
     bool write_failed;          /* sending failed; answers from before are still read */
+
+    struct redis_guard guard; /* the pool's */
 };
 
-/* Connects and sets up, as redis_setup_connect, whose status it returns. *out is NULL unless OK. */
+/* Connects to the server of config, which is copied, and sets up, as redis_setup_connect, whose
+ * status it returns. *out is NULL unless OK. */
 enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct resp_config *config,
                                       const struct tls *tls, const struct dlock_host *host,
                                       int64_t deadline_ns, struct resp_info *server_info,

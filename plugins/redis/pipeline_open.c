@@ -13,13 +13,16 @@ enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct 
                                       struct dlock_error *err)
 {
     struct redis_pipeline *pipeline = calloc(1, sizeof *pipeline);
-    const struct redis_connect_args args = {.config = config, .tls = tls, .host = host};
+    struct redis_connect_args args = {.tls = tls, .host = host};
     enum dlock_status status = DLOCK_NOMEM;
 
     *out = NULL;
     if (pipeline == NULL)
         return resp_error_fail(config, err, status, "no memory for a connection");
     (void)pthread_mutex_init(&pipeline->mutex, NULL);
+    pipeline->config = *config;
+    args.config = &pipeline->config;
+    (void)pthread_mutex_init(&pipeline->guard.mutex, NULL);
     pipeline->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (pipeline->wake_fd < 0)
         (void)resp_error_fail(config, err, status, "no descriptor for an event");
@@ -37,6 +40,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline)
     redis_connection_close(&pipeline->connection);
     if (pipeline->wake_fd >= 0)
         (void)close(pipeline->wake_fd);
+    (void)pthread_mutex_destroy(&pipeline->guard.mutex);
     (void)pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->out);
     free(pipeline);

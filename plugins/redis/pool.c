@@ -6,8 +6,10 @@
 
 #include "lib/deadline_cond.h"
 #include "pipeline.h"
+#include "sentinels.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define RETRY_NS      (DL_NS_PER_S / 2) /* the first pause; chance adds as much at most */
 #define RETRY_MOST_NS (32 * DL_NS_PER_S)
@@ -63,7 +65,8 @@ void redis_pool_after_fork(struct redis_pool *pool)
 
 int64_t redis_pool_guard_ms(const struct redis_pool *pool)
 {
-    bool durable = (atomic_load(&pool->caps) & DLOCK_CAP_FENCE_DURABLE) != 0;
+    bool durable = (atomic_load(&pool->caps) & DLOCK_CAP_FENCE_DURABLE) != 0 &&
+                   !atomic_load(&pool->guarded); /* [FO-4] */
 
     return durable ? 0 : pool->config->restart_guard_ms;
 }
@@ -81,6 +84,15 @@ static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipe
     pipeline->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
 
+static const char *loss_text(uint32_t gone)
+{
+    if ((gone & DLOCK_CAP_CRASH_SAFE) != 0)
+        return "a crash of the server forgets locks";
+    if ((gone & DLOCK_CAP_FENCE_DURABLE) != 0)
+        return "a crash of the server forgets the last fencing tokens";
+    return "a failover may make two holders";
+}
+
 /* Core knows the capabilities of the first connection [C16]. */
 static void caps_check(struct redis_pool *pool, uint32_t caps)
 {
@@ -91,28 +103,49 @@ static void caps_check(struct redis_pool *pool, uint32_t caps)
         return;
     (void)snprintf(line, sizeof line,
                    "%s: less can be relied on than was announced, until the client is opened "
-                   "again: a crash of the server forgets %s",
-                   pool->config->endpoint,
-                   (gone & DLOCK_CAP_CRASH_SAFE) != 0 ? "locks" : "the last fencing tokens");
+                   "again: %s",
+                   pool->config->endpoint, loss_text(gone));
     pool->host->session_caps(pool->host->ctx, pool->session, caps);
     pool->host->log(pool->host->ctx, 1, line);
+}
+
+/* The settings of a new connection, with the address of the server. */
+static enum dlock_status server_find(struct redis_pool *pool, int64_t deadline_ns,
+                                     struct resp_config *config, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    *config = *pool->config;
+    if (pool->sentinels == NULL)
+        return DLOCK_OK;
+    status = redis_sentinels_ask(pool->sentinels, deadline_ns, &config->address, NULL, err);
+    if (status == DLOCK_OK)
+        address_format(&config->address, config->endpoint, sizeof config->endpoint);
+    return status;
 }
 
 static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline_ns,
                                        struct resp_info *server_info, uint32_t *caps,
                                        struct redis_pipeline **out, struct dlock_error *err)
 {
-    enum dlock_status status = redis_pipeline_open(out, pool->config, pool->tls, pool->host,
-                                                   deadline_ns, server_info, err);
+    struct resp_config config;
+    enum dlock_status status = server_find(pool, deadline_ns, &config, err);
 
+    if (status == DLOCK_OK)
+        status =
+            redis_pipeline_open(out, &config, pool->tls, pool->host, deadline_ns, server_info, err);
     if (status != DLOCK_OK)
         return status;
-    status = resp_info_judge(server_info, pool->config, caps, err);
+    status = resp_info_judge(server_info, &config, caps, err);
+    if (status == DLOCK_OK)
+        status = redis_guard_begin(pool, *out, server_info, deadline_ns, err);
     if (status != DLOCK_OK) {
         redis_pipeline_close(*out);
         *out = NULL;
         return status;
     }
+    if ((*out)->guard.on && (*out)->guard.is_proven)
+        *caps |= DLOCK_CAP_FAILOVER_SAFE;
     caps_check(pool, *caps);
     guard_set(pool, *out, server_info);
     atomic_store(&(*out)->role_ns, now(pool));
@@ -125,8 +158,9 @@ static void pipeline_list(struct redis_pool *pool, struct redis_pipeline *pipeli
 {
     struct redis_pipeline **at = &pool->pipelines;
 
-    while (*at != NULL)
-        at = &(*at)->next;
+    for (; *at != NULL; at = &(*at)->next)
+        if (strcmp((*at)->config.endpoint, pipeline->config.endpoint) != 0)
+            atomic_store(&(*at)->dead, true); /* the server of before */
     pipeline->users = users;
     *at = pipeline;
 }

@@ -16,18 +16,21 @@
 #include <stdatomic.h>
 
 struct redis_pipeline;
+struct redis_sentinels;
 
 struct redis_pool {
     void *session; /* `self`, for the host */
     const struct dlock_host *host;
     const struct resp_config *config;
     const struct tls *tls;
-    unsigned limit;           /* of connections */
-    unsigned processors;      /* to spin on; 0: the pool never spins */
-    _Atomic uint32_t numbers; /* the last number of a request */
-    _Atomic unsigned asking;  /* threads in redis_call_run */
-    _Atomic uint32_t caps;    /* in force on every connection */
-    _Atomic bool contended;   /* others want the same names: spinning takes their processor */
+    struct redis_sentinels *sentinels; /* name the server of a new connection; NULL: the config */
+    unsigned limit;                    /* of connections */
+    unsigned processors;               /* to spin on; 0: the pool never spins */
+    _Atomic uint32_t numbers;          /* the last number of a request */
+    _Atomic unsigned asking;           /* threads in redis_call_run */
+    _Atomic uint32_t caps;             /* in force on every connection */
+    _Atomic bool guarded;   /* a connection has the failover guard: all later ones have it */
+    _Atomic bool contended; /* others want the same names: spinning takes their processor */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */
     pthread_cond_t changed;
@@ -36,6 +39,7 @@ struct redis_pool {
     int64_t retry_ns, pause_ns; /* the time of the next further connection; the last pause */
 };
 
+/* sentinels is set by the caller. */
 void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_host *host,
                      const struct resp_config *config, const struct tls *tls, int64_t limit);
 /* No thread uses it any more. */

@@ -5,7 +5,7 @@
 local now = math.floor(tonumber(moment) / 1000)
 
 -- A script gets two keys of each name, and makes the other keys from the second one: a key that is given costs
--- the server a sixth of a command.
+-- the server a sixth of a command. A cluster is told of the other keys, too: they stand behind all others.
 local function name_at(first)
     local others = string.sub(KEYS[first + 1], 1, -2)
     return { lock = KEYS[first], meta = KEYS[first + 1], readers = others .. 'r',
@@ -42,10 +42,13 @@ local function queue_head(name)
     end
 end
 
--- Tells a waiter of its grant. Never an error: a waiter asks by itself, too. publish_error: the failure, or ''.
+-- Tells a waiter of its grant: "token fence lease", then the permit of a semaphore, then with the failover guard
+-- "@" and the replication id of this promotion [FO-9]. Never an error: a waiter asks by itself, too.
+-- publish_error: the failure, or ''.
 local function message_publish(name, channel, token, fence, lease)
     if channel ~= '-' then
-        local result = redis.pcall('PUBLISH', channel, token .. ' ' .. fence .. ' ' .. lease)
+        local result = redis.pcall('PUBLISH', channel, token .. ' ' .. fence .. ' ' .. lease ..
+                                      (ARGV.promotion or ''))
         if type(result) == 'table' and result.err then
             name.publish_error = result.err
         end

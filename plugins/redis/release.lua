@@ -27,13 +27,13 @@ if mine then
     freed, holder = 1, nil
 elseif token == '*' and readers_live(name) > 0 then
     for _, reader in ipairs(call('ZRANGE', name.readers, 0, -1)) do
-        redis.pcall('HDEL', name.meta, 'r' .. reader)
+        redis.pcall('HDEL', name.meta, 'r' .. reader, 'p' .. reader)
     end
     call('DEL', name.readers)
     freed = 1
 elseif reads then
     call('ZREM', name.readers, token)
-    redis.pcall('HDEL', name.meta, 'r' .. token)
+    redis.pcall('HDEL', name.meta, 'r' .. token, 'p' .. token)
     freed = tonumber(reads) > now and 1 or freed
 end
 if left then

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Renews leases: one script for each RENEW_AT_ONCE of them. */
 #include "renew.h"
-#include "call.h"
+#include "cluster.h"
 #include "lib/hex.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
+#include "route.h"
 #include "session.h"
 
 #include <stdlib.h>
@@ -99,7 +100,8 @@ static enum dlock_status batch_run(struct redis_session *session, struct batch *
     enum dlock_status status = DLOCK_INTERNAL;
 
     batch_fill(batch, session, ops, n);
-    status = renew_error(redis_call_run(&session->pool, &batch->call, deadline_ns, &reply, err));
+    status =
+        renew_error(redis_route_run(session, batch->keys, &batch->call, deadline_ns, &reply, err));
     if (status != DLOCK_OK) {
         for (size_t i = 0; i < n; i++)
             ops[i]->status = status;
@@ -111,17 +113,97 @@ static enum dlock_status batch_run(struct redis_session *session, struct batch *
     return DLOCK_OK;
 }
 
+/* ---- in a cluster: a call for each name ---- */
+
+struct member {
+    unsigned owner; /* of redis_cluster_owner */
+    bool done;
+};
+
+/* The first of the members, and all others of its server. After a call that fails the rest is not
+ * sent, unless it failed because its name moves. */
+static void shard_renew(struct redis_session *session, struct batch *batch,
+                        struct dlock_lease_op *const *ops, struct member *members, size_t n,
+                        int64_t deadline_ns, struct dlock_error *err)
+{
+    bool answers = true;
+
+    for (size_t i = 0; i < n; i++) {
+        if (members[i].done || members[i].owner != members[0].owner)
+            continue;
+        members[i].done = true;
+        if (answers)
+            answers = batch_run(session, batch, ops + i, 1, deadline_ns, err) == DLOCK_OK ||
+                      batch->call.redirect.kind != REDIS_REDIRECT_NONE;
+        else
+            ops[i]->status = DLOCK_UNAVAILABLE;
+    }
+}
+
+static size_t members_find(struct redis_session *session, struct batch *batch,
+                           struct dlock_lease_op *const *ops, struct member *members, size_t n)
+{
+    struct resp_keys *key = &batch->keys[0];
+    size_t shards = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        resp_keys_make(key, &session->config, ops[i]->req->name, ops[i]->req->name_len);
+        members[i].owner =
+            redis_cluster_owner(session->cluster, redis_slot(key->bytes[0], key->lens[0]));
+        while (k < i && members[k].owner != members[i].owner)
+            k++;
+        shards += k == i;
+    }
+    return shards;
+}
+
+/* Each server has an equal share of the time, and those that failed before come last: a dead server
+ * delays the names of others by its share once. */
+static enum dlock_status cluster_renew(struct redis_session *session, struct batch *batch,
+                                       struct dlock_lease_op *const *ops, size_t n,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    struct member *members = calloc(n, sizeof *members);
+    size_t shards = 0;
+
+    if (members == NULL)
+        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for renewals");
+    shards = members_find(session, batch, ops, members, n);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < n; i++) {
+            int64_t now_ns = session->host->now_ns(session->host->ctx);
+
+            if (members[i].done ||
+                (pass == 0 && !redis_cluster_answers(session->cluster, members[i].owner)))
+                continue;
+            shard_renew(session, batch, ops + i, members + i, n - i,
+                        now_ns + (deadline_ns - now_ns) / (int64_t)(shards > 0 ? shards-- : 1),
+                        err);
+        }
+    }
+    free(members);
+    return DLOCK_OK;
+}
+
 enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                               int64_t deadline_ns, struct dlock_error *err)
 {
     struct redis_session *session = self;
-    size_t most = n < RENEW_AT_ONCE ? n : RENEW_AT_ONCE;
+    size_t at_once = session->config.all_keys ? 1 : RENEW_AT_ONCE;
+    size_t most = n < at_once ? n : at_once;
     struct batch *batch = malloc(sizeof *batch + most * sizeof batch->keys[0]);
     enum dlock_status status = DLOCK_OK;
     size_t done = 0;
 
     if (batch == NULL)
         return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for renewals");
+    if (session->cluster != NULL) {
+        status = cluster_renew(session, batch, ops, n, deadline_ns, err);
+        free(batch);
+        return status;
+    }
     while (done < n && status == DLOCK_OK) {
         size_t some = n - done < most ? n - done : most;
 
@@ -131,5 +213,5 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
     free(batch);
     for (size_t i = done; i < n; i++) /* the connection failed: these were not sent */
         ops[i]->status = DLOCK_UNAVAILABLE;
-    return done <= RENEW_AT_ONCE && status != DLOCK_OK ? status : DLOCK_OK;
+    return done <= at_once && status != DLOCK_OK ? status : DLOCK_OK;
 }

@@ -17,9 +17,15 @@ enum redis_script_id {
     REDIS_SCRIPT_RAW_ACQUIRE, /* with key=raw, in the same order */
     REDIS_SCRIPT_RAW_RELEASE,
     REDIS_SCRIPT_RAW_RENEW,
-    REDIS_SCRIPT_RAW_INSPECT
+    REDIS_SCRIPT_RAW_INSPECT,
+    REDIS_SCRIPT_KEEP,            /* without key=raw */
+    REDIS_SCRIPT_GUARDED_ACQUIRE, /* with the failover guard, in the same order */
+    REDIS_SCRIPT_GUARDED_RELEASE,
+    REDIS_SCRIPT_GUARDED_RENEW,
+    REDIS_SCRIPT_GUARDED_KEEP,
+    REDIS_SCRIPT_VIEW
 };
-#define REDIS_SCRIPT_COUNT 8
+#define REDIS_SCRIPT_COUNT 14
 
 extern const struct resp_script redis_scripts[REDIS_SCRIPT_COUNT];
 

@@ -10,17 +10,26 @@
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H
 
+#include "nodes.h"
 #include "pool.h"
+#include "service.h"
 #include "waiter.h"
 
 struct redis_session {
     const struct dlock_host *host;
     struct resp_config config;
+    struct redis_service service;      /* of redis+sentinel */
+    struct redis_nodes nodes;          /* of redis+cluster */
+    struct redis_cluster *cluster;     /* NULL: not a cluster; else it has the pools */
+    struct redis_sentinels *sentinels; /* NULL: the URI names the server */
     struct tls *tls;
     struct redis_pool pool;
     struct resp_subscriber subscriber;
-    atomic_bool failure_reported; /* of passing on */
-    int64_t waiter_lease_ms;      /* of a queue entry, and of the lease that is granted to it */
+    struct resp_config subscriber_config; /* the leader's: the server of the subscription */
+    unsigned subscriber_next;             /* the leader's: the server of a cluster to try next */
+    uint64_t subscriber_version;          /* the leader's, for redis_sentinels_moved */
+    atomic_bool failure_reported;         /* of passing on */
+    int64_t waiter_lease_ms; /* of a queue entry, and of the lease that is granted to it */
 };
 
 #endif

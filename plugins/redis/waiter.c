@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "waiter.h"
+#include "cluster.h"
 #include "config.h"
+#include "guard.h"
 #include "resp/error.h"
 #include "resp/reply.h"
 #include "resp/secret.h"
+#include "resp/subscription.h"
+#include "sentinels.h"
+#include "session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct redis_waiter {
     struct resp_waiter base; /* the first member; its mutex guards the rest */
@@ -13,6 +19,9 @@ struct redis_waiter {
     uint64_t counter;        /* the last fence in the last answer "queued" [WAT-4] */
     uint64_t fence;          /* of the last grant that arrived; 0: none */
     int64_t lease_ms;        /* of the same grant */
+    uint32_t permit;         /* ... if it is of a semaphore */
+    char granted_by[REDIS_REPLID_SIZE]; /* the promotion that the same grant names; "": none */
+    char queued_by[REDIS_REPLID_SIZE];  /* of the last answer "queued" */
 };
 
 /* ---- the leader ---- */
@@ -24,13 +33,30 @@ static enum dlock_status read_secret(struct resp_subscriber *subscriber, unsigne
     return resp_secret_read(subscriber->target, REDIS_ORIGIN, secret, err);
 }
 
-/* " <fence> <lease>". With the mutex. */
+/* [FO-9] The grant is one of the server that answered "queued". */
+static bool is_of(const struct redis_waiter *waiter, const char *promotion)
+{
+    return waiter->queued_by[0] == '\0' || strcmp(promotion, waiter->queued_by) == 0;
+}
+
+/* The rest of a message: "", or " @<promotion>". NULL: neither. */
+static const char *promotion_read(const char *rest)
+{
+    if (*rest == '\0')
+        return rest;
+    return strncmp(rest, " @", 2) == 0 && strlen(rest + 2) < REDIS_REPLID_SIZE ? rest + 2 : NULL;
+}
+
+/* " <fence> <lease>", then " <permit>" of a semaphore, then with the failover guard
+ * " @<promotion>". With the mutex. */
 static void on_message(struct resp_waiter *base, unsigned server, const char *text)
 {
     struct redis_waiter *waiter = (struct redis_waiter *)base;
     char *end = NULL;
     uint64_t fence = 0;
     int64_t lease_ms = 0;
+    uint64_t permit = 0;
+    const char *promotion = NULL;
 
     (void)server;
     if (*text != ' ')
@@ -39,20 +65,63 @@ static void on_message(struct resp_waiter *base, unsigned server, const char *te
     if (*end != ' ')
         return;
     lease_ms = strtoll(end + 1, &end, 10);
-    if (*end != '\0' || base->base.interrupted || fence <= waiter->fence || lease_ms <= 0 ||
+    if (*end == ' ' && end[1] != '@')
+        permit = strtoull(end + 1, &end, 10);
+    promotion = promotion_read(end);
+    if (permit > REDIS_LIMIT_MAX || promotion == NULL || !is_of(waiter, promotion) ||
+        base->base.interrupted || fence <= waiter->fence || lease_ms <= 0 ||
         lease_ms > RESP_LEASE_MAX_MS)
         return;
     waiter->fence = fence;
     waiter->lease_ms = lease_ms;
+    waiter->permit = (uint32_t)permit;
+    (void)snprintf(waiter->granted_by, sizeof waiter->granted_by, "%s", promotion);
 }
 
-const struct resp_subscriber_user redis_waiter_user = {read_secret, on_message};
+/* Any server of a cluster brings the messages: when one fails, the next connection goes to the next
+ * one. */
+static void subscribe_elsewhere(struct redis_session *session)
+{
+    struct resp_config *config = &session->subscriber_config;
+    struct redis_shard *shard = NULL;
+
+    if (session->subscriber.subscriptions[0].connection.state != RESP_DOWN)
+        return;
+    shard = redis_cluster_master(session->cluster, session->subscriber_next++);
+    if (shard == NULL) {
+        session->subscriber_next = 0;
+        shard = redis_cluster_master(session->cluster, 0);
+    }
+    if (shard == NULL)
+        return;
+    config->address = shard->config.address;
+    redis_cluster_put(session->cluster, shard);
+    address_format(&config->address, config->endpoint, sizeof config->endpoint);
+}
+
+/* The connections for requests find the master; the subscription follows them. */
+static bool moved(struct resp_subscriber *subscriber, unsigned server)
+{
+    struct redis_session *session = subscriber->owner;
+    struct resp_config *config = &session->subscriber_config;
+
+    (void)server;
+    if (session->cluster != NULL)
+        subscribe_elsewhere(session);
+    if (session->sentinels == NULL ||
+        !redis_sentinels_moved(session->sentinels, &session->subscriber_version, &config->address))
+        return false;
+    address_format(&config->address, config->endpoint, sizeof config->endpoint);
+    return true;
+}
+
+const struct resp_subscriber_user redis_waiter_user = {read_secret, on_message, moved};
 
 /* ---- waiters ---- */
 
-bool redis_waiter_expect(struct resp_subscriber *subscriber, struct redis_slot *slot,
-                         const unsigned char *token)
+bool redis_waiter_expect(struct resp_subscriber *subscriber, const struct dlock_request *req)
 {
+    struct redis_slot *slot = req->attempt;
     struct redis_waiter *waiter = slot->waiter;
 
     if (waiter == NULL)
@@ -61,22 +130,29 @@ bool redis_waiter_expect(struct resp_subscriber *subscriber, struct redis_slot *
         return false;
     (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     if (slot->waiter == NULL) {
-        resp_subscriber_add_locked(subscriber, &waiter->base, token);
+        resp_subscriber_add_locked(subscriber, &waiter->base, req->token);
         waiter->base.base.interrupted = slot->interrupted;
+        waiter->base.base.number = dlock_request_waiter(req);
         slot->waiter = waiter;
     }
     resp_subscriber_catch_up_locked(subscriber);
     waiter->unheard = subscriber->subscribed == 0;
     waiter->base.recheck = 0;
+    waiters_news_clear_locked(&waiter->base.base);
     (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     return true;
 }
 
 void redis_waiter_queued(struct resp_subscriber *subscriber, struct redis_slot *slot,
-                         uint64_t counter)
+                         uint64_t counter, const char *promotion)
 {
+    struct redis_waiter *waiter = slot->waiter;
+
     (void)pthread_mutex_lock(&subscriber->waiters.mutex);
-    slot->waiter->counter = counter;
+    waiter->counter = counter;
+    (void)snprintf(waiter->queued_by, sizeof waiter->queued_by, "%s", promotion);
+    if (!is_of(waiter, waiter->granted_by))
+        waiter->fence = 0; /* it came before this answer */
     (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
 }
 
@@ -117,6 +193,8 @@ static enum dlock_status verdict(const struct resp_subscriber *subscriber,
         grant->fence = waiter->fence;
         grant->fence_room = REDIS_FENCE_ROOM;
         grant->lease_ms = waiter->lease_ms;
+        if (DLOCK_HAS(grant, permit))
+            grant->permit = waiter->permit;
         waiter->counter = waiter->fence; /* a grant is reported once */
         return DLOCK_OK;
     }
@@ -131,7 +209,7 @@ static enum dlock_status watch_locked(struct resp_subscriber *subscriber,
                                       const struct dlock_request *req, struct dlock_grant *grant)
 {
     const struct redis_slot *slot = req->attempt;
-    const struct resp_config *config = subscriber->owner;
+    const struct redis_session *session = subscriber->owner;
     struct redis_waiter *waiter = slot->waiter;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -143,7 +221,8 @@ static enum dlock_status watch_locked(struct resp_subscriber *subscriber,
             status = DLOCK_TIMEOUT;
             break;
         }
-        resp_subscriber_sleep_locked(subscriber, &waiter->base, config->target, req->deadline_ns);
+        resp_subscriber_sleep_locked(subscriber, &waiter->base.base, session->config.target,
+                                     req->deadline_ns);
     }
     waiter->base.base.watching = false;
     if (status == DLOCK_OK)
@@ -156,7 +235,8 @@ enum dlock_status redis_waiter_watch(struct resp_subscriber *subscriber,
                                      const struct dlock_request *req, struct dlock_grant *grant,
                                      struct dlock_error *err)
 {
-    const struct resp_config *config = subscriber->owner;
+    const struct redis_session *session = subscriber->owner;
+    const struct resp_config *config = &session->config;
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)pthread_mutex_lock(&subscriber->waiters.mutex);
@@ -167,4 +247,34 @@ enum dlock_status redis_waiter_watch(struct resp_subscriber *subscriber,
     if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
         return resp_error_fail(config, err, status, "the wait ended before the name was granted");
     return status;
+}
+
+enum dlock_status redis_waiter_any(struct resp_subscriber *subscriber, uint32_t *numbers,
+                                   size_t *count, int64_t deadline_ns, struct dlock_error *err)
+{
+    const struct redis_session *session = subscriber->owner;
+    struct waiters *waiters = &subscriber->waiters;
+    size_t room = *count;
+    bool interrupted = false, over = false;
+
+    (void)pthread_mutex_lock(&waiters->mutex);
+    resp_subscriber_advance_locked(subscriber, session->config.target);
+    waiters->any.watching = true;
+    while (!over) {
+        interrupted = waiters->any.interrupted;
+        waiters->any.interrupted = false;
+        *count = waiters_news_take_locked(waiters, numbers, room);
+        over = *count > 0 || interrupted ||
+               subscriber->host->now_ns(subscriber->host->ctx) >= deadline_ns;
+        if (!over)
+            resp_subscriber_sleep_locked(subscriber, &waiters->any, session->config.target,
+                                         deadline_ns);
+    }
+    waiters->any.watching = false;
+    resp_subscriber_hand_over_locked(subscriber);
+    (void)pthread_mutex_unlock(&waiters->mutex);
+    if (*count > 0)
+        return DLOCK_OK;
+    return resp_error_fail(&session->config, err, interrupted ? DLOCK_CANCELED : DLOCK_TIMEOUT,
+                           "the watch ended before a name was granted");
 }

@@ -22,16 +22,17 @@ struct redis_slot {
     bool interrupted;            /* sticky [INT-2]; under the subscriber's mutex */
 };
 
-/* Receives messages for waiters. The owner of the subscriber is its config. */
+/* Receives messages for waiters. The owner of the subscriber is its session. */
 extern const struct resp_subscriber_user redis_waiter_user;
 
 /* Call it before a request for a queue entry is sent. False: no memory. */
-bool redis_waiter_expect(struct resp_subscriber *subscriber, struct redis_slot *slot,
-                         const unsigned char *token);
+bool redis_waiter_expect(struct resp_subscriber *subscriber, const struct dlock_request *req);
 
-/* The server answered "queued", with the last fence: grants up to this fence have ended. */
+/* The server answered "queued", with the last fence: grants up to this fence have ended. promotion:
+ * the replication id with the failover guard, else "": grants of other masters do not count [FO-9].
+ */
 void redis_waiter_queued(struct resp_subscriber *subscriber, struct redis_slot *slot,
-                         uint64_t counter);
+                         uint64_t counter, const char *promotion);
 
 /* The attempt waits no more. Harmless without a waiter. */
 void redis_waiter_free(struct redis_slot *slot);
@@ -42,5 +43,9 @@ enum dlock_status redis_waiter_watch(struct resp_subscriber *subscriber,
                                      const struct dlock_request *req, struct dlock_grant *grant,
                                      struct dlock_error *err);
 void redis_waiter_interrupt(struct resp_subscriber *subscriber, struct redis_slot *slot);
+
+/* Slot wait_any. */
+enum dlock_status redis_waiter_any(struct resp_subscriber *subscriber, uint32_t *numbers,
+                                   size_t *count, int64_t deadline_ns, struct dlock_error *err);
 
 #endif

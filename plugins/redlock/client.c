@@ -58,7 +58,7 @@ static void on_message(struct resp_waiter *waiter, unsigned node, const char *te
 static bool client_fill(struct redlock_client *client, const struct dlock_host *host,
                         const struct dlock_target *target, struct dlock_error *err)
 {
-    static const struct resp_subscriber_user user = {read_secret, on_message};
+    static const struct resp_subscriber_user user = {read_secret, on_message, NULL};
 
     client->subscriber.user = &user;
     client->subscriber.owner = client;

@@ -103,7 +103,7 @@ static void subscriptions_await_locked(const struct redlock_session *session,
            count_bits(subscriber->subscribed) < session->config->need &&
            redlock_session_now(session) >= subscriber->settled_ns &&
            redlock_session_now(session) < until_ns)
-        resp_subscriber_sleep_locked(subscriber, &attempt->waiter, session->target, until_ns);
+        resp_subscriber_sleep_locked(subscriber, &attempt->waiter.base, session->target, until_ns);
 }
 
 /* When to ask again while too few nodes are free: the holder on another node may go without a
@@ -143,7 +143,7 @@ static enum dlock_status sleep_locked(const struct redlock_session *session,
             attempt->rechecks++;
             return DLOCK_BUSY;
         }
-        resp_subscriber_sleep_locked(&session->client->subscriber, waiter, session->target,
+        resp_subscriber_sleep_locked(&session->client->subscriber, &waiter->base, session->target,
                                      recheck_ns < deadline_ns ? recheck_ns : deadline_ns);
     }
 }

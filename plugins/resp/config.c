@@ -10,13 +10,14 @@ enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned cou
     enum dlock_status status = DLOCK_OK;
     const char *sni = target->option(target, "sni");
     char missing[96];
+    size_t plain = strcspn(target->scheme, "+");
     bool secure = false;
 
-    if (strchr(target->scheme, '+') != NULL)
+    if (strstr(target->scheme, "+unix") != NULL)
         (void)snprintf(missing, sizeof missing, "a unix socket does without");
     else
-        (void)snprintf(missing, sizeof missing, "%ss:// and not %s://", target->scheme,
-                       target->scheme);
+        (void)snprintf(missing, sizeof missing, "%.*ss%s:// and not %s://", (int)plain,
+                       target->scheme, target->scheme + plain, target->scheme);
     for (unsigned i = 0; i < count; i++)
         secure |= configs[i].secure;
     status = tls_options_take(&tls, target, configs->origin, secure ? NULL : missing, err);

@@ -17,6 +17,13 @@
 
 #define RESP_PREFIX_MAX 64
 
+/* Whether another server may become the master: the failover guard. */
+enum resp_failover {
+    RESP_FAILOVER_UNSAFE, /* nobody minds */
+    RESP_FAILOVER_IF_REPLICAS,
+    RESP_FAILOVER_ALWAYS
+};
+
 /* The texts are borrowed. It may be copied. */
 struct resp_config {
     const char *origin;                /* the plugin, for errors */
@@ -29,11 +36,16 @@ struct resp_config {
     struct tls_options tls;
     int64_t database;
     const char *prefix;
-    bool raw;  /* key=raw: the name itself is a key, too */
-    bool spin; /* poll for an answer before sleeping for it */
+    bool raw;   /* key=raw: the name itself is a key, too */
+    bool moves; /* sentinels name the server: it may be another one soon */
+    bool spin;  /* poll for an answer before sleeping for it */
     bool unsafe_eviction;
     int64_t restart_guard_ms;
     char endpoint[64];
+    bool all_keys; /* declare every key that a script may use, as a cluster wants: more bytes */
+    enum resp_failover failover;
+    int64_t failover_guard_ms; /* T + D of plugins/redis/guard.h; 0: the server's settings say D */
+    const char *mark_tag;      /* on a cluster "{...}", in a slot of this server; NULL: none */
 };
 
 /* Reads the options of TLS for these configs; `secure` of each is set already. INVALID: there are

@@ -46,6 +46,7 @@ static const struct {
     {"OOM", DLOCK_UNAVAILABLE},
     {"MISCONF", DLOCK_UNAVAILABLE},
     {"NOREPLICAS", DLOCK_UNAVAILABLE},
+    {"FAILOVER", DLOCK_UNAVAILABLE},
     {"CLUSTERDOWN", DLOCK_UNAVAILABLE},
     {"MASTERDOWN", DLOCK_UNAVAILABLE},
     {"TRYAGAIN", DLOCK_UNAVAILABLE},
@@ -83,8 +84,14 @@ static bool is_too_old(const redisReply *reply)
     return memmem(reply->str, (size_t)reply->len, text, sizeof text - 1) != NULL;
 }
 
-static enum dlock_status error_status(const redisReply *reply)
+/* READONLY: this is no master any more; where the server may move, the next connection finds the
+ * other one. */
+static enum dlock_status error_status(const struct resp_config *config, const redisReply *reply)
 {
+    if (config->moves && begins(reply, "READONLY"))
+        return DLOCK_UNAVAILABLE;
+    if (config->all_keys && (begins(reply, "MOVED") || begins(reply, "ASK")))
+        return DLOCK_UNAVAILABLE; /* sent from server to server too often */
     if (is_too_old(reply))
         return DLOCK_CONFIG;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
@@ -93,10 +100,10 @@ static enum dlock_status error_status(const redisReply *reply)
     return DLOCK_UNKNOWN;
 }
 
-static const char *error_advice(const redisReply *reply)
+static const char *error_advice(const struct resp_config *config, const redisReply *reply)
 {
-    if (begins(reply, "MOVED") || begins(reply, "ASK"))
-        return "a node of a cluster, which is not supported: ";
+    if (!config->all_keys && (begins(reply, "MOVED") || begins(reply, "ASK")))
+        return "a node of a cluster, whose scheme is redis+cluster: ";
     return "";
 }
 
@@ -137,7 +144,8 @@ enum dlock_status resp_error_take(const struct resp_config *config, const redisR
                                "the server refuses scripts that look at the clock: want Redis 5 or "
                                "later, and lua-replicate-commands yes");
     resp_error_text(text, sizeof text, reply);
-    return resp_error_fail(config, err, error_status(reply), "%s%s", error_advice(reply), text);
+    return resp_error_fail(config, err, error_status(config, reply), "%s%s",
+                           error_advice(config, reply), text);
 }
 
 enum dlock_status resp_error_take_quietly(const struct resp_config *config, const redisReply *reply,
@@ -147,5 +155,5 @@ enum dlock_status resp_error_take_quietly(const struct resp_config *config, cons
     size_t len = strcspn(reply->str, " ");
 
     dl_printable_mask(code, sizeof code, reply->str, len);
-    return resp_error_fail(config, err, error_status(reply), "%s: %s", what, code);
+    return resp_error_fail(config, err, error_status(config, reply), "%s: %s", what, code);
 }

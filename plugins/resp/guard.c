@@ -22,7 +22,7 @@ static int64_t seconds(int64_t ms)
     return (ms + 999) / 1000;
 }
 
-void resp_guard_rest(char *out, size_t size, int64_t left_ms)
+static void rest(char *out, size_t size, int64_t left_ms, const char *option)
 {
     time_t until = time(NULL) + (time_t)seconds(left_ms);
     struct tm utc;
@@ -30,10 +30,23 @@ void resp_guard_rest(char *out, size_t size, int64_t left_ms)
 
     if (gmtime_r(&until, &utc) != NULL)
         (void)strftime(clock, sizeof clock, "%H:%M:%SZ", &utc);
-    (void)snprintf(
-        out, size,
-        "a lock from before may still be in use for %lld s (until %s); see restart_guard",
-        (long long)seconds(left_ms), clock);
+    (void)snprintf(out, size,
+                   "a lock from before may still be in use for %lld s (until %s); see %s",
+                   (long long)seconds(left_ms), clock, option);
+}
+
+void resp_guard_rest(char *out, size_t size, int64_t left_ms)
+{
+    rest(out, size, left_ms, "restart_guard");
+}
+
+void resp_guard_failover_text(char *out, size_t size, int64_t age_ms, int64_t left_ms)
+{
+    char text[RESP_GUARD_TEXT_SIZE];
+
+    rest(text, sizeof text, left_ms, "failover_guard");
+    (void)snprintf(out, size, "the server became the master, or was started, %lld s ago; %s",
+                   (long long)(age_ms > 0 ? age_ms / 1000 : 0), text);
 }
 
 void resp_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms)

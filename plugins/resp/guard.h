@@ -24,6 +24,10 @@ int64_t resp_guard_left_ms(int64_t guard_ms, int64_t uptime_s);
 #define RESP_GUARD_TEXT_SIZE 128
 void resp_guard_rest(char *out, size_t size, int64_t left_ms);
 
+/* The message of BUSY while left_ms of the failover guard of plugins/redis remain. */
+#define RESP_FAILOVER_TEXT_SIZE 224
+void resp_guard_failover_text(char *out, size_t size, int64_t age_ms, int64_t left_ms);
+
 /* The message of BUSY while left_ms of the guard remain. */
 void resp_guard_text(char *out, size_t size, int64_t guard_ms, int64_t left_ms);
 

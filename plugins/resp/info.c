@@ -70,7 +70,7 @@ static void aof_parse(struct resp_info *info, const char *text, size_t len)
 
 void resp_info_parse(struct resp_info *info, const char *text, size_t len)
 {
-    char version[40];
+    char version[40], before[RESP_RUN_ID_SIZE];
 
     number(text, len, "redis_version", &info->major);
     if (field(text, len, "redis_version", version, sizeof version))
@@ -88,6 +88,10 @@ void resp_info_parse(struct resp_info *info, const char *text, size_t len)
     (void)field(text, len, "role", info->role, sizeof info->role);
     (void)field(text, len, "run_id", info->run_id, sizeof info->run_id);
     number(text, len, "server_time_usec", &info->clock_us);
+    number(text, len, "connected_slaves", &info->replicas);
+    (void)field(text, len, "master_replid", info->replid, sizeof info->replid);
+    if (field(text, len, "master_replid2", before, sizeof before))
+        info->promoted = strspn(before, "0") != strlen(before);
 }
 
 void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
@@ -101,6 +105,12 @@ void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
             dl_printable_mask(info->fsync, sizeof info->fsync, value->str, (size_t)value->len);
         if (strcmp(name->str, "no-appendfsync-on-rewrite") == 0)
             info->fsync_pauses = strcmp(value->str, "no") != 0;
+        if (strcmp(name->str, "min-replicas-to-write") == 0)
+            info->min_replicas = strtoll(value->str, NULL, 10);
+        if (strcmp(name->str, "min-replicas-max-lag") == 0)
+            info->max_lag_s = strtoll(value->str, NULL, 10);
+        if (strcmp(name->str, "cluster-node-timeout") == 0)
+            info->node_timeout_ms = strtoll(value->str, NULL, 10);
     }
 }
 
@@ -136,11 +146,13 @@ enum dlock_status resp_info_judge(const struct resp_info *info, const struct res
                                info->server, LEAST_MAJOR);
     if (info->loading)
         return resp_error_fail(config, err, DLOCK_UNAVAILABLE, "the server is loading its data");
-    if (info->cluster)
+    if (info->cluster && !config->all_keys)
         return resp_error_fail(config, err, DLOCK_CONFIG,
-                               "a node of a cluster, which is not supported");
+                               "a node of a cluster: its scheme is redis+cluster");
+    if (!info->cluster && config->all_keys)
+        return resp_error_fail(config, err, DLOCK_CONFIG, "not a node of a cluster");
     if (strcmp(info->role, "master") != 0)
-        return resp_error_fail(config, err, DLOCK_CONFIG,
+        return resp_error_fail(config, err, config->moves ? DLOCK_UNAVAILABLE : DLOCK_CONFIG,
                                "a replica (role %s): locks have to be taken at the master",
                                info->role);
     if (evicts(info) && !config->unsafe_eviction)
@@ -150,6 +162,8 @@ enum dlock_status resp_info_judge(const struct resp_info *info, const struct res
                                info->policy);
     if (!config->raw)
         *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
+    if (config->moves) /* a replica that is promoted may have missed the last locks */
+        return DLOCK_OK;
     if (resp_info_is_durable(info))
         *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     else if (config->restart_guard_ms > 0 && !evicts(info))

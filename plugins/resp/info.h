@@ -25,6 +25,11 @@ struct resp_info {
     int64_t major;    /* of the version that the server says it is compatible with */
     int64_t clock_us; /* the server's wall clock; 0: unknown */
     bool aof, cluster, sentinel, loading;
+    int64_t replicas; /* that are connected */
+    char replid[RESP_RUN_ID_SIZE];
+    bool promoted;                      /* the server was a replica, and became the master */
+    int64_t min_replicas;               /* min-replicas-to-write; -1: the user may not read it */
+    int64_t max_lag_s, node_timeout_ms; /* 0: unknown */
 };
 
 /* Reads the answer to INFO. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const char *const ends[RESP_KEY_COUNT] = {"", ":m"};
+static const char *const others[RESP_OTHERS_COUNT] = {":r", ":q", ":w"}; /* name_at in queue.lua */
 
 static bool plain(unsigned char byte)
 {
@@ -47,6 +48,16 @@ void resp_keys_make(struct resp_keys *keys, const struct resp_config *config,
     }
     keys->raw = config->raw ? (const char *)name : NULL;
     keys->raw_len = name_len;
+    keys->all = config->all_keys;
+}
+
+size_t resp_keys_other(char out[RESP_KEY_MAX], const struct resp_keys *keys, size_t i)
+{
+    size_t len = keys->lens[0], end_len = strlen(others[i]);
+
+    memcpy(out, keys->bytes[0], len);
+    memcpy(out + len, others[i], end_len);
+    return len + end_len;
 }
 
 static bool is_ours(const struct resp_config *config, const unsigned char *name, uint32_t name_len)
@@ -57,9 +68,23 @@ static bool is_ours(const struct resp_config *config, const unsigned char *name,
            name[len] == '{';
 }
 
+/* The name stands in the braces of our keys as it is: a cluster hashes the same bytes. */
+static bool is_plain(const unsigned char *name, uint32_t name_len)
+{
+    for (uint32_t i = 0; i < name_len; i++)
+        if (!plain(name[i]))
+            return false;
+    return true;
+}
+
 enum dlock_status resp_keys_refuse(const struct resp_config *config, const unsigned char *name,
                                    uint32_t name_len, struct dlock_error *err)
 {
+    if (config->raw && config->all_keys && !is_plain(name, name_len))
+        return resp_error_fail(
+            config, err, DLOCK_INVALID,
+            "key=raw on a cluster: a name may have no spaces, %%, { or }, and no "
+            "bytes beyond ASCII");
     if (!is_ours(config, name, name_len))
         return DLOCK_OK;
     return resp_error_fail(config, err, DLOCK_INVALID, "key=raw: a name may not begin with %s{",

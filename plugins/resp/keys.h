@@ -13,10 +13,11 @@
 
 #include "resp/config.h"
 
-#define RESP_NAME_MAX  255
-#define RESP_KEY_COUNT 2u
-#define RESP_KEY_MAX   (RESP_PREFIX_MAX + 3 * RESP_NAME_MAX + 5)
-#define RESP_HEX_SIZE  (2 * DLOCK_TOKEN_SIZE + 1)
+#define RESP_NAME_MAX     255
+#define RESP_KEY_COUNT    2u
+#define RESP_OTHERS_COUNT 3u /* keys that scripts make themselves */
+#define RESP_KEY_MAX      (RESP_PREFIX_MAX + 3 * RESP_NAME_MAX + 5)
+#define RESP_HEX_SIZE     (2 * DLOCK_TOKEN_SIZE + 1)
 
 /* The keys that scripts are given: lock and meta. The scripts make the other keys themselves. The
  * plugins' name.lua says what the keys hold. */
@@ -25,12 +26,17 @@ struct resp_keys {
     size_t lens[RESP_KEY_COUNT];
     const char *raw; /* with key=raw the name, which is borrowed; NULL without */
     size_t raw_len;
+    bool all; /* config.all_keys */
 };
 
 void resp_keys_make(struct resp_keys *keys, const struct resp_config *config,
                     const unsigned char *name, uint32_t name_len);
 
-/* INVALID: with key=raw this name could be one of our own keys [TRY-7]. */
+/* The i-th of the keys that the scripts make: for config.all_keys. Returns its length. */
+size_t resp_keys_other(char out[RESP_KEY_MAX], const struct resp_keys *keys, size_t i);
+
+/* INVALID: with key=raw this name could be one of our own keys [TRY-7]; or a cluster keeps it in
+ * another slot than the lock's key. */
 enum dlock_status resp_keys_refuse(const struct resp_config *config, const unsigned char *name,
                                    uint32_t name_len, struct dlock_error *err);
 

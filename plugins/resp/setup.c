@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum step { STEP_AUTH, STEP_SELECT, STEP_SETNAME, STEP_INFO, STEP_FSYNC };
+enum step { STEP_AUTH, STEP_SELECT, STEP_SETNAME, STEP_INFO, STEP_SETTING };
 
 /* False: no memory. */
 static bool add(struct resp_setup *setup, enum step step, const char *const *words, size_t count)
@@ -63,7 +63,13 @@ static bool add_info(struct resp_setup *setup)
 
     for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)
         fine = add(setup, STEP_INFO, (const char *[]){"INFO", sections[i]}, 2);
-    return fine && add(setup, STEP_FSYNC, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
+    fine = fine && add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
+    if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE)
+        fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "min-replicas-*"}, 3);
+    if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE && setup->config->all_keys)
+        fine =
+            add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "cluster-node-timeout"}, 3);
+    return fine;
 }
 
 bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
@@ -71,7 +77,7 @@ bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config
 {
     *setup = (struct resp_setup){.config = config, .info = info};
     if (info != NULL)
-        *info = (struct resp_info){.uptime_s = 0};
+        *info = (struct resp_info){.min_replicas = -1};
     return (!identity || add_identity(setup)) && (info == NULL || add_info(setup));
 }
 
@@ -110,7 +116,7 @@ static enum dlock_status refused(const struct resp_setup *setup, enum step step,
         if (resp_error_is(reply, "DENIED") || resp_error_is(reply, "ERR max number of clients"))
             return resp_error_take(config, reply, err);
         break;
-    case STEP_FSYNC:
+    case STEP_SETTING:
         break; /* not needed */
     }
     return DLOCK_OK;
@@ -136,7 +142,7 @@ enum dlock_status resp_setup_take(struct resp_setup *setup, const redisReply *re
             return resp_error_fail(config, err, DLOCK_PROTOCOL, "not the answer of a Redis server");
         resp_info_parse(setup->info, reply->str, (size_t)reply->len);
         break;
-    case STEP_FSYNC:
+    case STEP_SETTING:
         resp_info_parse_config(setup->info, reply);
         break;
     }

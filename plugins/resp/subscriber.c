@@ -22,7 +22,8 @@ static void recheck_all_locked(struct resp_subscriber *subscriber, unsigned serv
 {
     for (struct waiter *at = subscriber->waiters.first; at != NULL; at = at->next) {
         ((struct resp_waiter *)at)->recheck |= servers;
-        waiters_wake_locked(at, false);
+        if (at->number == 0 || servers != 0)
+            waiters_wake_locked(at, false);
     }
 }
 
@@ -61,8 +62,13 @@ static void advance(struct resp_subscriber *subscriber)
 {
     int64_t now_ns = now(subscriber);
 
-    for (unsigned i = 0; i < subscriber->count; i++)
-        resp_subscription_advance(&subscriber->subscriptions[i], now_ns);
+    for (unsigned i = 0; i < subscriber->count; i++) {
+        struct resp_subscription *at = &subscriber->subscriptions[i];
+
+        if (subscriber->user->moved != NULL && subscriber->user->moved(subscriber, i))
+            resp_subscription_restart(at);
+        resp_subscription_advance(at, now_ns);
+    }
 }
 
 /* Sleeps until a subscription has work, until the leader is woken, or until until_ns. */
@@ -165,21 +171,29 @@ static void lead_locked(struct resp_subscriber *subscriber, int64_t until_ns)
 
 void resp_subscriber_catch_up_locked(struct resp_subscriber *subscriber)
 {
-    if (subscriber->subscribed == 0 || !waiters_lead_locked(&subscriber->waiters))
+    if (subscriber->subscribed != 0)
+        resp_subscriber_advance_locked(subscriber, subscriber->target);
+}
+
+void resp_subscriber_advance_locked(struct resp_subscriber *subscriber,
+                                    const struct dlock_target *target)
+{
+    if (!waiters_lead_locked(&subscriber->waiters))
         return;
+    subscriber->target = target;
     lead_locked(subscriber, 0);
     subscriber->waiters.led = false;
     resp_subscriber_hand_over_locked(subscriber);
 }
 
-void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
+void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct waiter *waiter,
                                   const struct dlock_target *target, int64_t until_ns)
 {
-    if (!waiters_lead_or_sleep_locked(&waiter->base, until_ns - now(subscriber)))
+    if (!waiters_lead_or_sleep_locked(waiter, until_ns - now(subscriber)))
         return;
     subscriber->target = target;
     lead_locked(subscriber, until_ns);
-    waiters_led_locked(&waiter->base);
+    waiters_led_locked(waiter);
 }
 
 void resp_subscriber_hand_over_locked(struct resp_subscriber *subscriber)

@@ -34,6 +34,10 @@ struct resp_subscriber_user {
                                      char **secret, struct dlock_error *err);
     /* A message for this waiter; text: what follows the token. With the mutex. */
     void (*on_message)(struct resp_waiter *waiter, unsigned server, const char *text);
+    /* NULL: servers stay where they are. True: this server is another one now, which its config
+     * names already: the subscription begins again there. By the leader, without the mutex; must
+     * not wait. */
+    bool (*moved)(struct resp_subscriber *subscriber, unsigned server);
 };
 
 struct resp_subscriber {
@@ -75,9 +79,13 @@ void resp_subscriber_interrupt_locked(struct resp_subscriber *subscriber,
 /* Takes in messages that have arrived, and ends of subscriptions. Releases the mutex meanwhile. */
 void resp_subscriber_catch_up_locked(struct resp_subscriber *subscriber);
 
+/* The same, and begins subscriptions. Waits for nothing. */
+void resp_subscriber_advance_locked(struct resp_subscriber *subscriber,
+                                    const struct dlock_target *target);
+
 /* Sleeps until something may have changed for the waiter, which is watching, or until until_ns.
  * Releases the mutex meanwhile. */
-void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct resp_waiter *waiter,
+void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct waiter *waiter,
                                   const struct dlock_target *target, int64_t until_ns);
 
 /* The end of a watch: another waiter leads. */

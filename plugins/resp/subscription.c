@@ -114,6 +114,16 @@ void resp_subscription_init(struct resp_subscription *subscription,
     resp_connection_init(&subscription->connection, config, tls, host, &connection_user);
 }
 
+void resp_subscription_restart(struct resp_subscription *subscription)
+{
+    struct resp_connection *connection = &subscription->connection;
+
+    if (connection->state != RESP_DOWN)
+        resp_connection_drop(connection, DLOCK_UNAVAILABLE, "the master is another server now");
+    connection->failures = 0;
+    connection->retry_ns = 0;
+}
+
 void resp_subscription_advance(struct resp_subscription *subscription, int64_t now_ns)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";

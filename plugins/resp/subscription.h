@@ -35,6 +35,9 @@ void resp_subscription_init(struct resp_subscription *subscription,
                             const struct resp_config *config, const struct tls *tls,
                             const struct dlock_host *host);
 
+/* Ends the connection, which begins again at once. */
+void resp_subscription_restart(struct resp_subscription *subscription);
+
 /* As those of connection.h. */
 void resp_subscription_advance(struct resp_subscription *subscription, int64_t now_ns);
 int64_t resp_subscription_due_ns(const struct resp_subscription *subscription, int64_t now_ns);

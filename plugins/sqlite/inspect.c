@@ -25,7 +25,9 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
     const void *name = sqlite3_column_blob(row, 0);
     size_t name_len = (size_t)sqlite3_column_bytes(row, 0);
     const unsigned char *label = sqlite3_column_text(row, 6);
-    size_t label_len = label != NULL ? (size_t)sqlite3_column_bytes(row, 6) : 0;
+    size_t label_len = label != NULL ? sqlite_life_label_len((const char *)label,
+                                                             (size_t)sqlite3_column_bytes(row, 6))
+                                     : 0;
     struct holder *holder = NULL;
 
     if (name == NULL)
@@ -36,7 +38,8 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
     memcpy(holder->text, name, name_len);
     if (label_len > 0)
         memcpy(holder->text + name_len, label, label_len);
-    dl_hex_encode(holder->owner, sqlite3_column_blob(row, 2), DLOCK_TOKEN_SIZE);
+    if (sqlite3_column_int64(row, 11) == 0) /* what is kept has no owner */
+        dl_hex_encode(holder->owner, sqlite3_column_blob(row, 2), DLOCK_TOKEN_SIZE);
     holder->info = (struct dlock_holder){
         .struct_size = sizeof(struct dlock_holder),
         .name = holder->text,
@@ -49,7 +52,12 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
         .held_ms = (scan->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
         .owner = holder->owner,
         .label = (const char *)holder->text + name_len,
+        .limit = (uint32_t)sqlite3_column_int64(row, 9),
+        .permit = (uint32_t)sqlite3_column_int64(row, 10),
+        .kept = (uint32_t)sqlite3_column_int64(row, 11),
     };
+    if (holder->info.limit == 1)
+        holder->info.limit = 0; /* a kept lock */
     *scan->last = holder;
     scan->last = &holder->next;
     return SQLITE_OK;
@@ -137,4 +145,35 @@ enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const un
                                         struct dlock_error *err)
 {
     return inspect(session, SQ_LIST, prefix, prefix_len, fn, arg, err);
+}
+
+/* Numbers the waiters. */
+struct waiters {
+    dlock_waiter_fn *fn;
+    void *arg;
+    uint32_t count;
+};
+
+static bool waiter_report(void *arg, const struct dlock_holder *row)
+{
+    struct waiters *waiters = arg;
+    struct dlock_waiter waiter = {
+        .struct_size = sizeof waiter,
+        .mode = row->mode,
+        .position = waiters->count++,
+        .waited_ms = -1, /* a row says when it ends */
+        .owner = row->owner,
+        .label = row->label,
+    };
+
+    return waiters->fn(waiters->arg, &waiter);
+}
+
+enum dlock_status sqlite_inspect_waiters(struct sqlite_session *session, const unsigned char *name,
+                                         uint32_t name_len, dlock_waiter_fn *fn, void *arg,
+                                         struct dlock_error *err)
+{
+    struct waiters waiters = {.fn = fn, .arg = arg};
+
+    return inspect(session, SQ_INSPECT_WAITERS, name, name_len, waiter_report, &waiters, err);
 }

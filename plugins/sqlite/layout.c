@@ -92,9 +92,12 @@ int sqlite_layout_make(sqlite3 *handle)
 static int upgrade_inside(sqlite3 *handle)
 {
     int rc = SQLITE_OK;
+    int64_t version = version_of(handle, &rc);
 
-    if (version_of(handle, &rc) == SQ_SCHEMA_VERSION || rc != SQLITE_OK)
+    if (version == SQ_SCHEMA_VERSION || rc != SQLITE_OK)
         return rc;
+    if (version == 2)
+        return run(handle, sqlite_upgrade_2);
     rc = run(handle, sqlite_schema);
     return rc == SQLITE_OK ? run(handle, sqlite_upgrade) : rc;
 }

@@ -23,8 +23,8 @@ enum dlock_status sqlite_layout_check_version(sqlite3 *handle, const struct sqli
 int sqlite_layout_make(sqlite3 *handle);
 
 /* Gives a store of an earlier layout the present one, with all leases and fences; or changes
- * nothing. Programs of that layout that have it open fail from now on with CONFIG. Returns a code
- * of SQLite. */
+ * nothing. Programs of that layout that have it open fail from now on: of layout 1 always, with
+ * CONFIG; of layout 2 where a name has permits or is kept. Returns a code of SQLite. */
 int sqlite_layout_upgrade(sqlite3 *handle);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Each function here is one transaction, and decides nothing before it is alone in the file. */
 #include "lib/hex.h"
+#include "orphan.h"
 #include "os_error.h"
 #include "queue.h"
 
@@ -16,6 +17,7 @@ static enum dlock_status poll(struct sqlite_session *session, const struct dlock
 {
     struct sqlite_name name;
     enum dlock_status status = DLOCK_INTERNAL;
+    bool is_orphan = false;
     int rc = SQLITE_OK;
 
     sqlite_name_init(&name, session, req->name, req->name_len);
@@ -23,6 +25,11 @@ static enum dlock_status poll(struct sqlite_session *session, const struct dlock
     if (rc != SQLITE_OK)
         return sqlite_db_fail(&session->db, rc, err);
     if (!name.held || sqlite_name_is_held_by(&name, req->token))
+        return DLOCK_OK;
+    rc = sqlite_orphan_find(&name, &is_orphan);
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(&session->db, rc, err);
+    if (is_orphan)
         return DLOCK_OK;
     status = sqlite_db_check_unmoved(&session->db, err);
     if (status != DLOCK_OK)
@@ -34,17 +41,23 @@ static enum dlock_status poll(struct sqlite_session *session, const struct dlock
 static int take(struct sqlite_name *name, const struct dlock_request *req,
                 struct dlock_grant *grant)
 {
-    int rc = sqlite_name_take(name, &(struct sqlite_values){
-                                        .token = req->token,
-                                        .mode = req->mode,
-                                        .lease_ns = req->ttl_ms * DL_NS_PER_MS,
-                                        .label = req->label != NULL ? req->label : "",
-                                    });
+    char label[SQ_LABEL_SIZE];
+    int rc = SQLITE_INTERNAL;
+
+    sqlite_queue_label(name, req, label);
+    rc = sqlite_name_take(name, &(struct sqlite_values){
+                                    .token = req->token,
+                                    .mode = sqlite_name_mode(req),
+                                    .lease_ns = req->ttl_ms * DL_NS_PER_MS,
+                                    .label = label,
+                                });
 
     grant->fence = name->fence;
     grant->fence_room = SQ_FENCE_ROOM;
     grant->lease_ms = req->ttl_ms;
     grant->waiters = 0;
+    if (DLOCK_HAS(grant, permit))
+        grant->permit = name->permit;
     return rc;
 }
 
@@ -55,7 +68,7 @@ static int extend_own(struct sqlite_name *name, const struct dlock_request *req,
     *held = false;
     if (sqlite_name_is_held_by(name, req->token))
         return sqlite_name_extend(name, req, held, grant);
-    if (name->readers > 0 && req->mode == DLOCK_SHARED)
+    if (name->readers > 0 && sqlite_name_mode(req) != DLOCK_EXCLUSIVE)
         return sqlite_name_extend_shared(name, req, held, grant);
     return SQLITE_OK;
 }
@@ -70,21 +83,33 @@ static int refuse(struct sqlite_name *name, const struct dlock_request *req,
     return sqlite_queue_enter(name, req, &queued, grant);
 }
 
-/* In the transaction. *status is OK or BUSY. */
+/* In the transaction. *status is OK, BUSY or, with err, CONFIG. */
 static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
-                      struct dlock_grant *grant, enum dlock_status *status)
+                      struct dlock_grant *grant, enum dlock_status *status, struct dlock_error *err)
 {
-    bool held = false;
+    uint32_t mode = sqlite_name_mode(req), other = 0;
+    bool held = false, had_orphans = false;
     int rc = sqlite_name_find(name);
 
+    if (rc == SQLITE_OK && !sqlite_name_is_held_by(name, req->token))
+        rc = sqlite_orphan_end(name, &had_orphans);
     if (rc == SQLITE_OK)
         rc = sqlite_queue_advance(name);
     if (rc == SQLITE_OK)
         rc = extend_own(name, req, &held, grant);
     if (rc != SQLITE_OK)
         return rc;
+    if (had_orphans && name->waiters > 0)
+        rc = sqlite_queue_wake_first(name);
+    if (rc != SQLITE_OK)
+        return rc;
     *status = DLOCK_OK;
-    if (!held && (req->flags & DLOCK_REQ_REFRESH) == 0 && sqlite_name_is_open_to(name, req->mode)) {
+    other = held ? 0 : sqlite_name_other_limit(name, mode);
+    if (other != 0) {
+        *status = dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other,
+                             dlock_request_limit(req));
+    } else if (!held && (req->flags & DLOCK_REQ_REFRESH) == 0 &&
+               sqlite_name_is_open_to(name, mode)) {
         rc = take(name, req, grant);
     } else if (!held) {
         *status = DLOCK_BUSY;
@@ -106,7 +131,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    rc = try_inside(&name, req, grant, &answer);
+    rc = try_inside(&name, req, grant, &answer, err);
     if (rc != SQLITE_OK)
         status = sqlite_db_fail(&session->db, rc, err);
     else if (!name.writes)
@@ -118,6 +143,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     attempt->queued = answer == DLOCK_BUSY && (grant->flags & DLOCK_GRANT_QUEUED) != 0;
+    attempt->first = attempt->queued && grant->queue_position == 0;
     attempt->queued_fence = name.fence;
     attempt->queued_ns = name.now_ns;
     return answer;
@@ -132,19 +158,22 @@ enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct 
 
     if (!queues)
         sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
-    if (!queues && attempt->tried)
+    if (!queues && attempt->tried && dlock_request_limit(req) == 1)
         status = poll(session, req, grant, err);
     attempt->tried = true;
     return status == DLOCK_OK ? try_in_transaction(session, req, grant, err) : status;
 }
 
-/* Ends the token's lease, and passes the name on. */
-static int release(struct sqlite_name *name, const unsigned char *token, bool *held)
+/* Ends the token's lease, and passes the name on; with keep_ms, keeps it before. */
+static int release(struct sqlite_name *name, const unsigned char *token, int64_t keep_ms,
+                   bool *held)
 {
+    int64_t until_ns = name->now_ns + keep_ms * DL_NS_PER_MS;
     int rc = sqlite_name_find(name);
 
     if (rc == SQLITE_OK)
-        rc = sqlite_name_end(name, token, held);
+        rc = keep_ms > 0 ? sqlite_name_keep(name, token, until_ns, held)
+                         : sqlite_name_end(name, token, held);
     return rc == SQLITE_OK && *held ? sqlite_queue_pass_on(name) : rc;
 }
 
@@ -159,11 +188,12 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
     return rc;
 }
 
-enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
-                                      const struct dlock_request *req, struct dlock_error *err)
+static enum dlock_status unlock(struct sqlite_session *session, const struct dlock_request *req,
+                                struct dlock_error *err)
 {
     const struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
+    int64_t keep_ms = dlock_request_keep_ms(req);
     struct sqlite_name name;
     bool held = false;
     int rc = SQLITE_OK;
@@ -171,11 +201,11 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    if (req->mode == DLOCK_EXCLUSIVE &&
+    if (sqlite_name_mode(req) == DLOCK_EXCLUSIVE && keep_ms == 0 &&
         !attempt->queued) /* a name that had a queue probably has one */
         rc = release_alone(&name, req->token, &held);
     if (rc == SQLITE_OK && !held)
-        rc = release(&name, req->token, &held);
+        rc = release(&name, req->token, keep_ms, &held);
     if (rc == SQLITE_MISMATCH && !held) /* the lease is gone in any case */
         rc = SQLITE_OK;
     if (rc != SQLITE_OK)
@@ -190,6 +220,25 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
     if (status == DLOCK_CONFIG)
         err->status = status = DLOCK_LOST;
     return status;
+}
+
+enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
+                                      const struct dlock_request *req, struct dlock_error *err)
+{
+    enum dlock_status status = unlock(session, req, err);
+
+    /* A lease that is still to be kept does not end with this call [UNL-4]. */
+    if (dlock_request_keep_ms(req) == 0 || status == DLOCK_OK || status == DLOCK_LOST)
+        sqlite_lease_forget(req);
+    return status;
+}
+
+void sqlite_lease_forget(const struct dlock_request *req)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+
+    sqlite_life_end(attempt->life, attempt->life_token);
+    attempt->life = NULL;
 }
 
 /* In the transaction. */

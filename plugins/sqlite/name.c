@@ -83,7 +83,7 @@ static int row_read(struct sqlite_name *name, sqlite3_stmt *row)
     const void *token = sqlite3_column_blob(row, 2);
     const void *boot = sqlite3_column_blob(row, 3);
 
-    if (fence < 0 || (mask & ~(SQ_READERS | SQ_WAITERS)) != 0 ||
+    if (fence < 0 || (mask & ~(SQ_SHARES | SQ_WAITERS)) != 0 ||
         (token != NULL && sqlite3_column_bytes(row, 2) != DLOCK_TOKEN_SIZE))
         return SQLITE_MISMATCH;
     name->found = true;
@@ -117,9 +117,24 @@ bool sqlite_name_is_held_by(const struct sqlite_name *name, const unsigned char 
     return name->held && memcmp(name->token, token, sizeof name->token) == 0;
 }
 
+bool sqlite_name_has_room(const struct sqlite_name *name, uint32_t mode)
+{
+    if (mode > DLOCK_SHARED)
+        return name->readers < mode;
+    return name->readers == 0 || (mode == DLOCK_SHARED && name->limit == 0);
+}
+
 bool sqlite_name_is_open_to(const struct sqlite_name *name, uint32_t mode)
 {
-    return !name->held && name->waiters == 0 && (mode == DLOCK_SHARED || name->readers == 0);
+    return !name->held && name->waiters == 0 && sqlite_name_has_room(name, mode);
+}
+
+uint32_t sqlite_name_other_limit(const struct sqlite_name *name, uint32_t mode)
+{
+    uint32_t wanted = mode > DLOCK_SHARED ? mode : 1;
+    uint32_t present = name->limit > 1 ? name->limit : 1;
+
+    return (name->held || name->readers > 0) && present != wanted ? present : 0;
 }
 
 /* The wall clock keeps the numbers rising when the file was lost or went back in time. */
@@ -133,7 +148,9 @@ static uint64_t fence_after(uint64_t fence)
 
 static unsigned mask_now(const struct sqlite_name *name)
 {
-    return (name->readers > 0 ? SQ_READERS : 0u) | (name->waiters > 0 ? SQ_WAITERS : 0u);
+    unsigned shares = name->limit > 0 ? SQ_PERMITS : SQ_READERS;
+
+    return (name->readers > 0 ? shares : 0u) | (name->waiters > 0 ? SQ_WAITERS : 0u);
 }
 
 /* Writes the whole row. */
@@ -169,6 +186,26 @@ static int take_shared(struct sqlite_name *name, const struct sqlite_values *val
     return SQLITE_OK;
 }
 
+static int take_permit(struct sqlite_name *name, const struct sqlite_values *values)
+{
+    sqlite3_stmt *row = NULL;
+    int rc = sqlite_name_ask(name, SQ_PERMIT_TAKE, values, &row);
+
+    if (rc == SQLITE_ROW) {
+        name->permit = (uint32_t)sqlite3_column_int64(row, 0);
+        name->writes = true;
+        if (name->readers == 0 || name->until_ns > values->until_ns)
+            name->until_ns = values->until_ns;
+        name->readers++;
+        name->limit = values->mode;
+        name->waiters_mask |= SQ_PERMITS;
+    }
+    sqlite_db_reset(&name->session->db, SQ_PERMIT_TAKE);
+    if (rc == SQLITE_ROW)
+        return name->permit < values->mode ? SQLITE_OK : SQLITE_CORRUPT;
+    return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+}
+
 int sqlite_name_take(struct sqlite_name *name, const struct sqlite_values *values)
 {
     struct sqlite_values full = *values;
@@ -178,6 +215,8 @@ int sqlite_name_take(struct sqlite_name *name, const struct sqlite_values *value
     if (full.fence > FENCE_MOST)
         return SQLITE_MISMATCH;
     name->fence = full.fence;
+    if (values->mode > DLOCK_SHARED)
+        return take_permit(name, &full);
     return values->mode == DLOCK_SHARED ? take_shared(name, &full) : take_exclusive(name, &full);
 }
 
@@ -191,6 +230,7 @@ int sqlite_name_count(struct sqlite_name *name, enum sqlite_statement which,
         count->all = sqlite3_column_int64(row, 0);
         count->alive = sqlite3_column_int64(row, 1);
         count->until_ns = sqlite3_column_int64(row, 2);
+        count->limit = (uint32_t)sqlite3_column_int64(row, 3);
         rc = SQLITE_OK;
     }
     sqlite_db_reset(&name->session->db, which);
@@ -214,6 +254,8 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
         grant->lease_ms = sqlite_clock_min(
             (sqlite3_column_int64(row, 1) - name->now_ns) / DL_NS_PER_MS, req->ttl_ms);
         name->writes = true;
+        if (which == SQ_READER_EXTEND && DLOCK_HAS(grant, permit))
+            grant->permit = (uint32_t)sqlite3_column_int64(row, 2);
         if (which == SQ_EXTEND)
             name->waiters_mask = (unsigned)sqlite3_column_int64(row, 2);
     } else if (rc == SQLITE_DONE) {
@@ -265,6 +307,23 @@ int sqlite_name_downgrade(struct sqlite_name *name, const struct dlock_request *
     return rc;
 }
 
+int sqlite_name_keep(struct sqlite_name *name, const unsigned char *token, int64_t until_ns,
+                     bool *ended)
+{
+    struct sqlite_values values = {.token = token, .until_ns = until_ns};
+    bool exclusive = sqlite_name_is_held_by(name, token);
+    int rc = sqlite_name_run(name, exclusive ? SQ_LOCK_KEEP : SQ_PERMIT_KEEP, &values);
+
+    *ended = rc == SQLITE_OK && name->changes > 0;
+    if (*ended && exclusive) {
+        name->held = false;
+        name->freed = true;
+    }
+    if (*ended)
+        name->waiters_mask |= SQ_PERMITS;
+    return rc;
+}
+
 int sqlite_name_end(struct sqlite_name *name, const unsigned char *token, bool *ended)
 {
     int rc = SQLITE_OK;
@@ -274,7 +333,7 @@ int sqlite_name_end(struct sqlite_name *name, const unsigned char *token, bool *
         name->held = false;
         name->freed = true;
     }
-    if ((name->waiters_mask & SQ_READERS) != 0 && (token == NULL || !*ended)) {
+    if ((name->waiters_mask & SQ_SHARES) != 0 && (token == NULL || !*ended)) {
         rc = sqlite_name_run(name, token != NULL ? SQ_READER_RELEASE : SQ_READERS_END,
                              &(struct sqlite_values){.token = token});
         *ended |= rc == SQLITE_OK && name->changes > 0;

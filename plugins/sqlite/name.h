@@ -23,9 +23,11 @@ struct sqlite_name {
     bool held;                             /* exclusively */
     unsigned char token[DLOCK_TOKEN_SIZE]; /* of the holder, while held */
     int64_t until_ns;                      /* the end of that lease, or of the last reader's */
-    unsigned waiters_mask;    /* tables that may have rows of the name: SQ_READERS, SQ_WAITERS */
+    unsigned waiters_mask;    /* rows that there may be of the name: SQ_READERS and so on */
     int64_t readers, waiters; /* alive; known if the mask is 0, and after sqlite_queue_advance */
+    uint32_t limit;           /* of the readers: they are permits, or (1) a kept lock; 0: readers */
     uint64_t fence;           /* the first number of the last grant */
+    uint32_t permit;          /* of the last grant of a semaphore, by sqlite_name_take */
 
     bool freed;  /* the holder was taken out, which is not written yet */
     bool writes; /* there is something to commit */
@@ -40,13 +42,21 @@ struct sqlite_values {
     int64_t until_ns, lease_ns;
     uint64_t fence;
     unsigned waiters_mask;
-    uint32_t mode;
+    uint32_t mode; /* or the limit of a semaphore, as sqlite_name_mode */
     const char *label;
 };
 
 struct sqlite_count {
-    int64_t all, alive, until_ns; /* until_ns: the end of the last one; 0: none, or waiters */
+    int64_t all, alive;
+    int64_t until_ns; /* the end of the last one, of permits of the first; 0: none, or waiters */
+    uint32_t limit;   /* of permits and of what is kept */
 };
+
+/* What a request asks for, in one number: the limit of a semaphore, 2 or more, or its mode. */
+static inline uint32_t sqlite_name_mode(const struct dlock_request *req)
+{
+    return dlock_request_limit(req) > 1 ? dlock_request_limit(req) : (uint32_t)req->mode;
+}
 
 void sqlite_name_init(struct sqlite_name *name, struct sqlite_session *session,
                       const unsigned char *bytes, uint32_t len);
@@ -56,10 +66,16 @@ int sqlite_name_find(struct sqlite_name *name);
 
 bool sqlite_name_is_held_by(const struct sqlite_name *name, const unsigned char *token);
 
+/* Of a counted name that is not held exclusively: the readers leave room for one more. */
+bool sqlite_name_has_room(const struct sqlite_name *name, uint32_t mode);
+
 /* Of an advanced name: a newcomer may have it now. */
 bool sqlite_name_is_open_to(const struct sqlite_name *name, uint32_t mode);
 
-/* A lease for lease_ns from now, with the next fence. */
+/* Of an advanced name: the limit of those who have it, if it is not that of the mode; else 0. */
+uint32_t sqlite_name_other_limit(const struct sqlite_name *name, uint32_t mode);
+
+/* A lease for lease_ns from now, with the next fence, and with a permit of a semaphore. */
 int sqlite_name_take(struct sqlite_name *name, const struct sqlite_values *values);
 
 /* Extends the exclusive lease of the token, or the shared one; *held: there was one. Both work
@@ -71,6 +87,11 @@ int sqlite_name_extend_shared(struct sqlite_name *name, const struct dlock_reque
 
 /* The holder becomes a reader. */
 int sqlite_name_downgrade(struct sqlite_name *name, const struct dlock_request *req);
+
+/* Ends the exclusive lease of the token, or its permit, and takes it for nobody until until_ns.
+ * *ended: there was one. */
+int sqlite_name_keep(struct sqlite_name *name, const unsigned char *token, int64_t until_ns,
+                     bool *ended);
 
 /* Ends the token's lease of either kind; NULL: all leases. *ended: there was one. */
 int sqlite_name_end(struct sqlite_name *name, const unsigned char *token, bool *ended);

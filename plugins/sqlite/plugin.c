@@ -10,7 +10,7 @@
 
 #define SQ_CAPS_ALWAYS                                                                 \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
-     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE)
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 
 /* The beginning of every slot that touches the file; slot_end is its end, also after a failure
  * here. */
@@ -119,6 +119,7 @@ static void sqlite_close(void *self, bool is_forked)
     sqlite_db_close(&session->db);
     sqlite_sigxfsz_restore(&session->sigxfsz);
     sqlite_wake_map_close(&session->db.wake_file);
+    sqlite_life_keep_no_longer(session->life);
     sqlite_config_fini(&session->config);
 }
 
@@ -153,6 +154,13 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
     if (status == DLOCK_OK)
         status = sqlite_lease_unlock(self, req, err);
     return slot_end(self, status);
+}
+
+static void sqlite_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    if (!sqlite_fork_guard_is_child())
+        sqlite_lease_forget(req);
 }
 
 static enum dlock_status sqlite_dequeue(void *self, const struct dlock_request *req,
@@ -196,6 +204,18 @@ static enum dlock_status sqlite_inspect(void *self, const unsigned char *name, u
 
     if (status == DLOCK_OK)
         status = sqlite_inspect_name(self, name, name_len, fn, arg, err);
+    return slot_end(self, status);
+}
+
+static enum dlock_status sqlite_list_waiters(void *self, const unsigned char *name,
+                                             uint32_t name_len, int64_t deadline_ns,
+                                             dlock_waiter_fn *fn, void *arg,
+                                             struct dlock_error *err)
+{
+    enum dlock_status status = slot_begin(self, deadline_ns, err);
+
+    if (status == DLOCK_OK)
+        status = sqlite_inspect_waiters(self, name, name_len, fn, arg, err);
     return slot_end(self, status);
 }
 
@@ -243,6 +263,7 @@ static const struct dlock_backend_ops sqlite_ops = {
     .trylock = sqlite_trylock,
     .renew = sqlite_renew,
     .unlock = sqlite_unlock,
+    .forget = sqlite_forget,
     .watch = sqlite_watch,
     .dequeue = sqlite_dequeue,
     .interrupt = sqlite_interrupt,
@@ -250,6 +271,7 @@ static const struct dlock_backend_ops sqlite_ops = {
     .list = sqlite_list,
     .break_lock = sqlite_break,
     .probe = sqlite_probe,
+    .list_waiters = sqlite_list_waiters,
 };
 
 static const char *const sqlite_schemes[] = {"sqlite", NULL};

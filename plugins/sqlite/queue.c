@@ -3,14 +3,12 @@
 
 #include <string.h>
 
-#define LABEL_SIZE 256 /* what a grant keeps of a waiter's label */
-
 /* The first waiter: a copy, because the row is gone when the statement is reset. */
 struct head {
     unsigned char token[DLOCK_TOKEN_SIZE];
     uint32_t mode;
     int64_t lease_ns;
-    char label[LABEL_SIZE];
+    char label[SQ_LABEL_SIZE];
 };
 
 /* Counts, and removes the dead. */
@@ -29,11 +27,12 @@ static int reap_both(struct sqlite_name *name)
     struct sqlite_count readers = {0}, waiters = {0};
     int rc = SQLITE_OK;
 
-    if ((name->waiters_mask & SQ_READERS) != 0)
+    if ((name->waiters_mask & SQ_SHARES) != 0)
         rc = reap(name, SQ_READERS_COUNT, SQ_READERS_REAP, &readers);
     if (rc == SQLITE_OK && (name->waiters_mask & SQ_WAITERS) != 0)
         rc = reap(name, SQ_WAITERS_COUNT, SQ_WAITERS_REAP, &waiters);
     name->readers = readers.alive;
+    name->limit = readers.limit;
     name->waiters = waiters.alive;
     if (!name->held && readers.alive > 0)
         name->until_ns = readers.until_ns;
@@ -49,7 +48,7 @@ static int head_read(struct sqlite_name *name, struct head *head)
 
     if (token != NULL && sqlite3_column_bytes(row, 0) == DLOCK_TOKEN_SIZE) {
         memcpy(head->token, token, sizeof head->token);
-        head->mode = sqlite3_column_int64(row, 1) == DLOCK_SHARED ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        head->mode = (uint32_t)sqlite3_column_int64(row, 1);
         head->lease_ns = sqlite3_column_int64(row, 2);
         label = (const char *)sqlite3_column_text(row, 3);
         (void)snprintf(head->label, sizeof head->label, "%s", label != NULL ? label : "");
@@ -86,7 +85,13 @@ int sqlite_queue_advance(struct sqlite_name *name)
 
     while (rc == SQLITE_OK && name->waiters > 0 && !name->held) {
         rc = head_read(name, &head);
-        if (rc == SQLITE_OK && head.mode == DLOCK_EXCLUSIVE && name->readers > 0)
+        if (rc == SQLITE_OK &&
+            sqlite_life_is_over(&name->session->db.wake_file, head.label, head.token)) {
+            rc = sqlite_queue_remove(name, head.token);
+            name->waiters--;
+            continue;
+        }
+        if (rc == SQLITE_OK && !sqlite_name_has_room(name, head.mode))
             break;
         if (rc == SQLITE_OK)
             rc = grant(name, &head);
@@ -112,16 +117,54 @@ static int entry_describe(struct sqlite_name *name, const struct sqlite_values *
     return rc;
 }
 
+void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *req,
+                        char label[SQ_LABEL_SIZE])
+{
+    struct sqlite_session *session = name->session;
+    struct sqlite_attempt *attempt = req->attempt;
+    bool is_own = false;
+
+    if (attempt->life == NULL) {
+        attempt->life =
+            sqlite_life_begin(&session->db.wake_file, &session->config, req, &session->life);
+        memcpy(attempt->life_token, req->token, sizeof attempt->life_token);
+    }
+    is_own = memcmp(attempt->life_token, req->token, sizeof attempt->life_token) == 0;
+    sqlite_life_mark(label, req->label != NULL ? req->label : "", is_own ? attempt->life : NULL);
+}
+
+int sqlite_queue_wake_first(struct sqlite_name *name)
+{
+    struct head head = {0};
+    int rc = head_read(name, &head);
+
+    if (rc == SQLITE_OK)
+        sqlite_wake_file_add(&name->session->db.wake_set, head.token, sizeof head.token);
+    return rc == SQLITE_MISMATCH ? SQLITE_OK : rc;
+}
+
+static int join(struct sqlite_name *name, const struct dlock_request *req,
+                struct sqlite_values *values)
+{
+    char label[SQ_LABEL_SIZE];
+    int rc = SQLITE_INTERNAL;
+
+    sqlite_queue_label(name, req, label);
+    values->label = label;
+    rc = sqlite_name_run(name, SQ_WAITER_JOIN, values);
+    values->label = NULL;
+    return rc;
+}
+
 int sqlite_queue_enter(struct sqlite_name *name, const struct dlock_request *req, bool *queued,
                        struct dlock_grant *grant)
 {
     int64_t entry_ms = name->session->config.waiter_ttl_ms;
     struct sqlite_values values = {
         .token = req->token,
-        .mode = req->mode,
+        .mode = sqlite_name_mode(req),
         .until_ns = name->now_ns + entry_ms * DL_NS_PER_MS,
         .lease_ns = sqlite_clock_min(entry_ms, req->ttl_ms) * DL_NS_PER_MS,
-        .label = req->label != NULL ? req->label : "",
     };
     bool may_keep = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     bool may_join = may_keep && (req->flags & DLOCK_REQ_REFRESH) == 0;
@@ -133,7 +176,7 @@ int sqlite_queue_enter(struct sqlite_name *name, const struct dlock_request *req
         *queued = rc == SQLITE_OK && name->changes > 0;
     }
     if (rc == SQLITE_OK && !*queued && may_join) {
-        rc = sqlite_name_run(name, SQ_WAITER_JOIN, &values);
+        rc = join(name, req, &values);
         *queued = rc == SQLITE_OK;
         name->waiters += *queued;
     }

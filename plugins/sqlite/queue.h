@@ -21,6 +21,14 @@ int sqlite_queue_enter(struct sqlite_name *name, const struct dlock_request *req
                        struct dlock_grant *grant);
 int sqlite_queue_remove(struct sqlite_name *name, const unsigned char *token);
 
+/* The label of the token's row, with the mark of life.h, for which the attempt begins to hold its
+ * lock. */
+void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *req,
+                        char label[SQ_LABEL_SIZE]);
+
+/* Adds the first waiter to the wake set: it may not know that it is the first. */
+int sqlite_queue_wake_first(struct sqlite_name *name);
+
 /* After a lease or a queue entry ended, and after a downgrade: advances, saves, and adds the
  * waiters that have to know to the wake set. */
 int sqlite_queue_pass_on(struct sqlite_name *name);

@@ -5,7 +5,7 @@
 static int extend_either(struct sqlite_name *name, const struct dlock_request *req, bool *held,
                          struct dlock_grant *grant)
 {
-    bool shared = req->mode == DLOCK_SHARED;
+    bool shared = sqlite_name_mode(req) != DLOCK_EXCLUSIVE; /* in the table of readers */
     int rc = shared ? sqlite_name_extend_shared(name, req, held, grant)
                     : sqlite_name_extend(name, req, held, grant);
 
@@ -26,6 +26,22 @@ static int downgrade(struct sqlite_name *name, const struct dlock_request *req)
     return rc == SQLITE_OK ? sqlite_queue_pass_on(name) : rc;
 }
 
+/* An attempt that adopted the lease does not hold the lock of life.h: the lease ends with its time.
+ */
+static int unmark(struct sqlite_name *name, const struct dlock_request *req)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+    struct sqlite_values values = {.token = req->token};
+    int rc = SQLITE_OK;
+
+    if (attempt->life != NULL || attempt->unmarked)
+        return SQLITE_OK;
+    rc = sqlite_name_run(name, SQ_LIVES_NOT, &values);
+    if (rc == SQLITE_OK)
+        rc = sqlite_name_run(name, SQ_LIVES_NOT_READER, &values);
+    return rc;
+}
+
 /* A failure of one element ends that element only. *torn: it is half done, so that the transaction
  * cannot go on. */
 static enum dlock_status renew_one(struct sqlite_session *session, struct dlock_lease_op *op,
@@ -39,7 +55,11 @@ static enum dlock_status renew_one(struct sqlite_session *session, struct dlock_
     if ((op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
         rc = downgrade(&name, op->req);
     if (rc == SQLITE_OK)
+        rc = unmark(&name, op->req);
+    if (rc == SQLITE_OK)
         rc = extend_either(&name, op->req, &held, &op->grant);
+    if (rc == SQLITE_OK && held && op->grant.waiters > 0)
+        rc = sqlite_queue_wake_first(&name);
     *torn = sqlite3_get_autocommit(session->db.handle) || (rc != SQLITE_OK && name.writes);
     if (rc == SQLITE_MISMATCH && !*torn)
         return DLOCK_LOST;
@@ -59,6 +79,15 @@ static void renewals_undo(struct dlock_lease_op *const *ops, size_t n, enum dloc
             ops[i]->status = status;
             ops[i]->grant.lease_ms = 0;
         }
+    }
+}
+
+static void unmarked_note(struct dlock_lease_op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sqlite_attempt *attempt = ops[i]->req->attempt;
+
+        attempt->unmarked = ops[i]->status == DLOCK_OK;
     }
 }
 
@@ -87,6 +116,8 @@ enum dlock_status sqlite_renew_leases(struct sqlite_session *session,
         return DLOCK_OK;
     }
     status = sqlite_db_commit(&session->db, err);
+    if (status == DLOCK_OK)
+        unmarked_note(ops, n);
     if (status != DLOCK_OK) /* CONFIG: the leases are in the file that was moved */
         renewals_undo(ops, n, status == DLOCK_CONFIG ? DLOCK_LOST : status);
     return DLOCK_OK;

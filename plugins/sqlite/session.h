@@ -17,7 +17,8 @@
  *   filesystem  the kind of file system        links        symbolic links in the path
  *   clock       the time of leases             errmap       errors of SQLite as statuses
  *   os_error    values of errno as statuses    fork_guard   forked children
- *   sigxfsz     limits on the size of files
+ *   sigxfsz     limits on the size of files    life         whether a process lives
+ *   orphan      leases of dead processes
  *
  * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.
@@ -27,6 +28,7 @@
 
 #include "clock.h"
 #include "db.h"
+#include "life.h"
 #include "sigxfsz.h"
 
 #define SQ_HEX_SIZE (2 * DLOCK_TOKEN_SIZE + 1)
@@ -37,21 +39,28 @@ struct sqlite_session {
     struct sqlite_clock clock;
     struct sqlite_db db;
     struct sqlite_sigxfsz sigxfsz;
+    struct sqlite_life_file *life; /* kept open between two attempts */
 };
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct sqlite_attempt {
     struct sqlite_waiter waiter;
-    bool tried;            /* and the name was held: read before writing */
-    bool queued;           /* was the last answer; the rest belongs to that answer */
-    uint64_t queued_fence; /* an older grant has run out [WAT-4] */
-    int64_t queued_ns;     /* when it was executed, on sqlite_clock_now */
+    bool tried;                    /* and the name was held: read before writing */
+    bool queued;                   /* was the last answer; the rest belongs to that answer */
+    uint64_t queued_fence;         /* an older grant has run out [WAT-4] */
+    int64_t queued_ns;             /* when it was executed, on sqlite_clock_now */
+    bool first;                    /* of the waiters, when that was last asked */
+    struct sqlite_life_file *life; /* NULL: the row has no mark */
+    unsigned char life_token[DLOCK_TOKEN_SIZE]; /* the token whose byte it holds */
+    bool unmarked;                              /* it certainly has none */
 };
 
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err);
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err);
+/* What the attempt has outside the file. */
+void sqlite_lease_forget(const struct dlock_request *req);
 enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
                                        const struct dlock_request *req, struct dlock_error *err);
 enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
@@ -67,6 +76,9 @@ enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct
 enum dlock_status sqlite_inspect_name(struct sqlite_session *session, const unsigned char *name,
                                       uint32_t name_len, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err);
+enum dlock_status sqlite_inspect_waiters(struct sqlite_session *session, const unsigned char *name,
+                                         uint32_t name_len, dlock_waiter_fn *fn, void *arg,
+                                         struct dlock_error *err);
 enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const unsigned char *prefix,
                                         uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
                                         struct dlock_error *err);

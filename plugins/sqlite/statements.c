@@ -7,12 +7,20 @@
  *            number of the last grant, survives. `token` holds the name exclusively while it
  *            lives. `crowd` is the waiters_mask of the name: the tables in which there may be
  *            rows of it. Usually it is 0, and the other tables are not read.
- *   readers  a row for each shared lease
+ *   readers  a row for each lease beside which there may be others: a shared one (lim is 0), or a
+ *            permit of a semaphore (lim is its limit). Also a row for what is kept for nobody: a
+ *            permit, or a lock (lim is 1); its token is new, and nobody has it
  *   waiters  a row for each queue entry of a name, in the order of `place`. lease_ns is how long
- *            a grant to this waiter lasts: waiter_lease, or the ttl if that is shorter.
+ *            a grant to this waiter lasts: waiter_lease, or the ttl if that is shorter. `mode` is
+ *            the limit of a semaphore, 2 or more, or the mode of a lock.
+ *
+ * A label may end in a mark (life.h). It is written and copied with the token in all versions, so
+ * that no mark stays when an older program takes the name.
  *
  * Layout 1 had one table, "names". The upgrade drops it and does not extend it: a program of that
  * layout that has the file open fails at its next statement, and cannot overlook readers and queue.
+ * Layout 2 had no permits. A program of that layout that has the file open refuses a name that has
+ * some, because of a bit in crowd that it does not know.
  */
 #include "statements.h"
 
@@ -37,6 +45,9 @@ const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  until_ns INTEGER NOT NULL,"
                              "  fence    INTEGER NOT NULL,"
                              "  label    TEXT,"
+                             "  lim      INTEGER NOT NULL DEFAULT 0,"
+                             "  permit   INTEGER NOT NULL DEFAULT 0,"
+                             "  kept     INTEGER NOT NULL DEFAULT 0,"
                              "  PRIMARY KEY (name, token)"
                              ") STRICT, WITHOUT ROWID;"
                              "CREATE TABLE waiters ("
@@ -52,14 +63,19 @@ const char sqlite_schema[] = "CREATE TABLE locks ("
                              "  UNIQUE (name, token)"
                              ") STRICT, WITHOUT ROWID;"
                              "PRAGMA application_id = 1145850707;"
-                             "PRAGMA user_version = 2;";
+                             "PRAGMA user_version = 3;";
 
-_Static_assert(SQ_APPLICATION_ID == 1145850707 && SQ_SCHEMA_VERSION == 2,
+_Static_assert(SQ_APPLICATION_ID == 1145850707 && SQ_SCHEMA_VERSION == 3,
                "sqlite_schema spells them out");
 
 const char sqlite_upgrade[] = "INSERT INTO locks (" LEASE_COLUMNS ", crowd)"
                               " SELECT " LEASE_COLUMNS ", 0 FROM names;"
                               "DROP TABLE names;";
+
+const char sqlite_upgrade_2[] = "ALTER TABLE readers ADD COLUMN lim INTEGER NOT NULL DEFAULT 0;"
+                                "ALTER TABLE readers ADD COLUMN permit INTEGER NOT NULL DEFAULT 0;"
+                                "ALTER TABLE readers ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
+                                "PRAGMA user_version = 3;";
 
 /* Rows that are alive: ?3 is the present boot, ?4 the time. A row with a token of another length
  * was not written by dlock. */
@@ -68,12 +84,18 @@ const char sqlite_upgrade[] = "INSERT INTO locks (" LEASE_COLUMNS ", crowd)"
 #define LIVE_WAITERS  "(SELECT count(*) FROM waiters WHERE waiters.name = held.name AND " LIVE ")"
 #define DEAD_OF(name) "DELETE FROM " name " WHERE name = ?1 AND NOT (" LIVE ")"
 
+/* Takes the mark of life.h off a label. */
+#define UNMARK(table)                                                                       \
+    "UPDATE " table " SET label = substr(label, 1, instr(label, char(31)) - 1) WHERE " MINE \
+    " AND instr(label, char(31)) > 0"
+
 /* The holders of the names for which `name <how> ?1`, and the number of waiters of each name. */
 #define HOLDERS(how)                                                                         \
-    "SELECT " LEASE_COLUMNS ", 0, CASE WHEN crowd = 0 THEN 0 ELSE " LIVE_WAITERS " END"      \
+    "SELECT " LEASE_COLUMNS ", 0, CASE WHEN crowd = 0 THEN 0 ELSE " LIVE_WAITERS " END,"     \
+    " 0, 0, 0"                                                                               \
     " FROM locks AS held WHERE name " how " ?1 AND token IS NOT NULL AND " LIVE " UNION ALL" \
-    " SELECT " LEASE_COLUMNS ", 1, " LIVE_WAITERS " FROM readers AS held WHERE name " how    \
-    " ?1 AND " LIVE " ORDER BY 1"
+    " SELECT " LEASE_COLUMNS ", lim = 0, " LIVE_WAITERS ", lim, permit, kept"                \
+    " FROM readers AS held WHERE name " how " ?1 AND " LIVE " ORDER BY 1"
 
 /* The parameters are those of enum sqlite_parameter. */
 const char *const sqlite_statement_text[SQ_STATEMENTS] = {
@@ -103,7 +125,9 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
                    " label = NULL WHERE " MINE " AND crowd = 0",
 
     [SQ_READERS_COUNT] = "SELECT count(*), count(*) FILTER (WHERE " LIVE "),"
-                         " max(until_ns) FILTER (WHERE " LIVE ") FROM readers WHERE name = ?1",
+                         " iif(max(lim) > 1, min(until_ns) FILTER (WHERE " LIVE "),"
+                         " max(until_ns) FILTER (WHERE " LIVE ")),"
+                         " max(lim) FILTER (WHERE " LIVE ") FROM readers WHERE name = ?1",
     [SQ_READERS_REAP] = DEAD_OF("readers"),
     [SQ_READERS_END] = "DELETE FROM readers WHERE name = ?1 AND " LIVE,
 
@@ -113,8 +137,20 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
                        " SELECT name, fence, token, boot, since_ns, max(until_ns, ?5), label"
                        " FROM locks WHERE " MINE,
     [SQ_READER_EXTEND] = "UPDATE readers SET until_ns = max(until_ns, ?5) WHERE " MINE
-                         " AND fence >= 0 RETURNING fence, until_ns",
+                         " AND fence >= 0 RETURNING fence, until_ns, permit",
     [SQ_READER_RELEASE] = "DELETE FROM readers WHERE " MINE,
+
+    /* The dead were removed before. */
+    [SQ_PERMIT_TAKE] =
+        "INSERT INTO readers (name, token, boot, since_ns, until_ns, fence, label, lim, permit)"
+        " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9, min(free) FROM (SELECT 0 AS free UNION ALL"
+        " SELECT permit + 1 FROM readers WHERE name = ?1)"
+        " WHERE free NOT IN (SELECT permit FROM readers WHERE name = ?1) RETURNING permit",
+    [SQ_PERMIT_KEEP] = "UPDATE readers SET token = randomblob(16), until_ns = ?5, kept = 1"
+                       " WHERE lim > 1 AND " MINE,
+    [SQ_LOCK_KEEP] = "INSERT INTO readers (" LEASE_COLUMNS ", lim, kept)"
+                     " SELECT name, fence, randomblob(16), boot, since_ns, ?5, label, 1, 1"
+                     " FROM locks WHERE " MINE,
 
     [SQ_WAITERS_COUNT] = "SELECT count(*), count(*) FILTER (WHERE " LIVE ")"
                          " FROM waiters WHERE name = ?1",
@@ -131,9 +167,18 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
                         " AND place < (SELECT place FROM waiters WHERE name = ?1 AND token = ?2)",
     [SQ_WAITER_LEAVE] = "DELETE FROM waiters WHERE name = ?1 AND token = ?2",
 
-    [SQ_GRANTED] = "SELECT fence, until_ns FROM locks WHERE " MINE " UNION ALL"
-                   " SELECT fence, until_ns FROM readers WHERE " MINE,
+    [SQ_GRANTED] = "SELECT fence, until_ns, 0 FROM locks WHERE " MINE " UNION ALL"
+                   " SELECT fence, until_ns, permit FROM readers WHERE " MINE,
+
+    [SQ_LIVES] =
+        "SELECT token, label FROM locks WHERE name = ?1 AND token IS NOT NULL AND " LIVE
+        " UNION ALL SELECT token, label FROM readers WHERE name = ?1 AND kept = 0 AND " LIVE,
+    [SQ_LIVES_NOT] = UNMARK("locks"),
+    [SQ_LIVES_NOT_READER] = UNMARK("readers"),
 
     [SQ_INSPECT] = HOLDERS("="),
+    [SQ_INSPECT_WAITERS] = "SELECT name, 0, token, boot, ?4, until_ns, label, mode = 1, 0,"
+                           " 0, 0, 0 FROM waiters"
+                           " WHERE name = ?1 AND " LIVE " ORDER BY place",
     [SQ_LIST] = HOLDERS(">="),
 };

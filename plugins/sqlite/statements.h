@@ -4,14 +4,16 @@
 #define SQLITE_STATEMENTS_H
 
 #define SQ_APPLICATION_ID 0x444C4B53 /* "DLKS" */
-#define SQ_SCHEMA_VERSION 2
+#define SQ_SCHEMA_VERSION 3
 #define SQ_SCHEMA_OLDEST  1 /* that can be upgraded */
 
 extern const char sqlite_schema[];
-extern const char sqlite_upgrade[]; /* from layout 1, after the schema */
+extern const char sqlite_upgrade[];   /* from layout 1, after the schema */
+extern const char sqlite_upgrade_2[]; /* from layout 2 */
 
-/* Bits of waiters_mask: the tables in which there may be rows of the name. */
-enum { SQ_READERS = 1, SQ_WAITERS = 2 };
+/* Bits of waiters_mask: the rows that there may be of the name. SQ_PERMITS are rows of the table of
+ * readers, too: permits, and what is kept. */
+enum { SQ_READERS = 1, SQ_WAITERS = 2, SQ_PERMITS = 4, SQ_SHARES = SQ_READERS | SQ_PERMITS };
 
 enum sqlite_statement {
     SQ_BEGIN,
@@ -31,6 +33,9 @@ enum sqlite_statement {
     SQ_READER_KEEP,
     SQ_READER_EXTEND,
     SQ_READER_RELEASE,
+    SQ_PERMIT_TAKE,
+    SQ_PERMIT_KEEP,
+    SQ_LOCK_KEEP,
     SQ_WAITERS_COUNT,
     SQ_WAITERS_REAP,
     SQ_WAITERS_HEAD,
@@ -39,7 +44,11 @@ enum sqlite_statement {
     SQ_WAITER_AHEAD,
     SQ_WAITER_LEAVE,
     SQ_GRANTED,
+    SQ_LIVES,
+    SQ_LIVES_NOT,
+    SQ_LIVES_NOT_READER,
     SQ_INSPECT,
+    SQ_INSPECT_WAITERS,
     SQ_LIST,
     SQ_STATEMENTS
 };

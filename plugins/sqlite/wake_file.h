@@ -19,6 +19,7 @@
 
 #include <stdatomic.h>
 
+#define SQ_WAKE_SUFFIX  "-wake"
 #define SQ_WAKE_BUCKETS 1024u
 
 struct sqlite_clock;
@@ -27,7 +28,7 @@ struct sqlite_wake_map;
 struct sqlite_wake_file {
     struct sqlite_wake_map *map; /* NULL: it cannot be used, for the reason in `why` */
     int fd;                      /* of the file */
-    uint64_t inode;              /* of the file */
+    uint64_t device, inode;      /* of the file */
     struct sqlite_ticket_pass pass;
     int64_t reopen_ns; /* not 0: waiters need another file; not looked for before this time */
     char why[120];     /* it cannot be used; "": it can */

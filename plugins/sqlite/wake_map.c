@@ -99,6 +99,7 @@ static int file_use(struct sqlite_wake_file *file, int fd, const struct stat *db
     if (pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
         return ESTALE;
     wanted = identity_of(&st, db, clock);
+    file->device = st.st_dev;
     file->inode = st.st_ino;
     if (found.version > wanted.version && is_same_but_version(found, wanted))
         return sqlite_wake_map_cannot(file, "know the layout of", ENOTSUP);
@@ -144,6 +145,7 @@ static int file_fill(struct sqlite_wake_file *file, int fd, const struct stat *d
     rc = file_map(file, fd);
     if (rc != 0)
         return rc;
+    file->device = st.st_dev;
     file->inode = st.st_ino;
     file->map->identity = identity_of(&st, db, clock);
     return 0;

@@ -6,8 +6,6 @@
 #include "clock.h"
 #include "wake_file.h"
 
-#define SQ_WAKE_SUFFIX "-wake"
-
 /* Waking changes `count`, on which waiters sleep. A waiter sets `sleepers` before it sleeps, and a
  * wake-up clears it. It is a flag and not a number: a waiter that is killed costs at most one
  * needless wake-up. */

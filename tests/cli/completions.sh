@@ -26,7 +26,9 @@ offers() {
 }
 
 completes_in() {
-    "$dlock" run 'night shift' -- sleep 60 &
+    local holder
+    "$dlock" run 'night shift' -- sleep 300 &
+    holder=$!
     within 20 held 'night shift'
     offers "$1" 'dlock b' 'backends break '
     offers "$1" 'dlock -v run --nowa' '--nowait '
@@ -39,6 +41,7 @@ completes_in() {
     offers "$1" 'dlock inspect n' "$3"
     offers "$1" "dlock -u $store run --ttl=3s n" "$3"
     "in_$1" 'dlock run x tru' | grep -qw true
+    kill "$holder"
 }
 
 in_fish_all() {

@@ -49,7 +49,7 @@ usage_errors_tell_why() {
     said '--ttl stands after NAME; write: dlock run --ttl \.\.\. x -- CMD' run x --ttl 5s -- true
     said 'options go before NAME' run x -z -- true
     said 'option --no: unknown' list --no
-    said 'option --n: ambiguous: --nowait, --name-hex' run --n x true
+    said 'option --n: ambiguous: --nowait, --name, --name-hex' run --n x true
     said 'option --nowait: takes no value' run --nowait=1 x true
     said 'option --ttl: needs a value' run --ttl
     said 'option -x: unknown' list -x
@@ -227,7 +227,7 @@ doctor() {
     exits 0 "$dlock" doctor
     grep -qx "store      $store" out
     grep -qE '^server     SQLite [0-9.]+$' out
-    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue' out || die "$(cat out)"
+    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue limit keep' out || die "$(cat out)"
     grep -qx "check      file: $PWD/locks.db" out || die "$(cat out)"
     grep -A1 '^check      sync: ' out | grep -q '^  advice   .*sync=full' || die "$(cat out)"
     exits 0 "$dlock" doctor --json -u "$store?sync=full"
@@ -240,7 +240,7 @@ doctor() {
     jq -e '[.checks[].advice | select(. != null)] | length > 0' out
     exits 64 "$dlock" doctor x
     exits 0 "$dlock" doctor -u memory://x # which nobody else could look at
-    grep -q 'private$' out
+    grep -q ' private ' out
     echo 'this is no database, whatever its name says, and long enough to be one' >garbage.db
     exits 78 "$dlock" doctor -u "sqlite://$PWD/garbage.db"
     one_line "$PWD"

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck source=tests/cli/kit.sh
 . "$(dirname "$0")/kit.sh"
-need strace
+need jq strace
 
 # traced FROM TO: the system calls of the file trace between these times, in seconds since the epoch
 traced() {
@@ -19,10 +19,17 @@ is_quiet() {
     [ "$before" -gt 100 ] && [ "$(wc -l <trace)" -le $((before + 12)) ]
 }
 
+first_waits() {
+    "$dlock" --json inspect x >seen && jq -e '.waiters == 1' seen
+}
+
+# The first waiter looks whether the holder lives (C23); the others sleep.
 waiting_sleeps() {
     local pid from
     "$dlock" run x -- sleep 60 &
     within 20 held x
+    "$dlock" run x -- true &
+    within 20 first_waits
     strace -f -ttt -o trace "$dlock" run x -- true &
     pid=$!
     within 20 is_quiet
@@ -52,7 +59,7 @@ running_sleeps() {
     kill -KILL "$pid"
 }
 
-shows "waiting: no wake-up and no write more often than about once a second (C13)" \
+shows "waiting behind another: no wake-up and no write more often than about once a second (C13)" \
     waiting_sleeps
 shows "running: no wake-up between two renewals" running_sleeps
 tap_end

@@ -25,7 +25,7 @@ static char **env_of(const void *name, size_t len, uint64_t fence, const char *u
 {
     struct environment_lock lock = {
         .name = name, .name_len = len, .token = TOKEN_A, .fence = fence, .uri = uri};
-    char **env = environment_new(&lock);
+    char **env = environment_new(&lock, 1);
 
     cr_assert_not_null(env);
     return env;

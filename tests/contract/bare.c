@@ -35,6 +35,8 @@ __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(v
     bare_ops.list = NULL;
     bare_ops.break_lock = NULL;
     bare_ops.probe = NULL;
+    bare_ops.list_waiters = NULL;
+    bare_ops.wait_any = NULL;
     bare_plugin = *dlock_plugin_memory();
     bare_plugin.name = "bare";
     bare_plugin.schemes = bare_schemes;

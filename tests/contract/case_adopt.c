@@ -210,6 +210,40 @@ void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
     dlock_client_close(client);
 }
 
+/* The handle of a permit's heir need not say the limit: it asks for no other permit. */
+void dlt_case_adopt_permit(struct dlt_run *run)
+{
+    struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 30000, .limit = 2, .renew = DLOCK_OFF};
+    struct dlock *first = dlt_lock_with(run, client, "x", &options);
+    struct dlock *second = dlt_lock_with(run, client, "x", &options);
+    struct dlock *heir = dlt_lock(run, other, "x", 30000);
+    struct dlock *late = dlt_lock_with(run, other, "x", &options);
+    char token[DLOCK_TOKEN_CHARS];
+
+    DLT_OK(dlock_trylock(first, &dlt_err));
+    DLT_OK(dlock_trylock(second, &dlt_err));
+    token_of(second, token);
+    DLT_OK(dlock_adopt(heir, token, &dlt_err));
+    DLT_CHECK(dlock_permit(heir) == 1, "the adopted permit is %u, want 1", dlock_permit(heir));
+    DLT_OK(dlock_renew(heir, 0, &dlt_err));
+    DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
+    if ((dlock_client_caps(other) & DLOCK_CAP_DOWNGRADE) != 0)
+        DLT_STATUS(dlock_downgrade(heir, &dlt_err), DLOCK_INVALID);
+    DLT_OK(dlock_unlock(heir, &dlt_err));
+    DLT_OK(dlock_trylock(late, &dlt_err));
+    DLT_CHECK(dlock_permit(late) == 1, "the permit that came back is %u, want 1",
+              dlock_permit(late));
+    dlock_free(first);
+    dlock_free(second);
+    dlock_free(late);
+    DLT_OK(dlock_trylock(heir, &dlt_err)); /* a lock again, as its options say */
+    dlock_free(heir);
+    dlock_client_close(client);
+    dlock_client_close(other);
+}
+
 /* Two who use one token: the store cannot tell them apart, but when one has released it, the other
  * learns that, and does not touch who comes next. */
 void dlt_case_adopt_twice(struct dlt_run *run)

@@ -109,6 +109,33 @@ static void waiters_listed(struct line *line, uint32_t want)
     DLT_CHECK(waiters == want, "list shows %" PRIu32 " waiters, want %" PRIu32, waiters, want);
 }
 
+static bool waiter_check(void *arg, const struct dlock_waiter *waiter)
+{
+    uint32_t *count = arg;
+
+    DLT_CHECK(waiter->position == *count, "waiter %" PRIu32 " is at position %" PRIu32, *count,
+              waiter->position);
+    DLT_CHECK(waiter->mode == DLOCK_EXCLUSIVE && waiter->label[0] != '\0' &&
+                  waiter->owner[0] != '\0' && waiter->waited_ms >= -1,
+              "waiter %" PRIu32 " has label \"%s\", owner \"%s\"", *count, waiter->label,
+              waiter->owner);
+    ++*count;
+    return false;
+}
+
+/* A store with a queue shows it, or only counts it. */
+static void waiters_shown(struct line *line, uint32_t want)
+{
+    uint32_t count = 0;
+    enum dlock_status status = dlock_client_waiters(line->client, line->name.text, line->name.len,
+                                                    waiter_check, &count, &dlt_err);
+
+    DLT_CHECK(status == DLOCK_OK || status == DLOCK_UNSUPPORTED, "%s: %s",
+              dlock_status_name((int)status), dlt_err.message);
+    DLT_CHECK(status == DLOCK_UNSUPPORTED || count == want,
+              "%" PRIu32 " waiters are shown, want %" PRIu32, count, want);
+}
+
 void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
 {
     struct dlt_waiter waiters[4];
@@ -120,6 +147,7 @@ void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
     for (int i = 0; i < 4; i++) {
         line_join(&line, waiters, i, 20000, (uint32_t)i + 1);
         waiters_listed(&line, (uint32_t)i + 1);
+        waiters_shown(&line, (uint32_t)i + 1);
     }
     dlock_cancel(line.locks[3]);
     DLT_STATUS(dlt_waiter_join(&waiters[3]), DLOCK_CANCELED);

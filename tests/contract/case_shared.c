@@ -133,7 +133,7 @@ void dlt_case_shared_with_the_dead(struct dlt_run *run)
     struct dlt_child dead;
 
     dlt_child_start(&dead, run, NULL);
-    dlt_child_want(&dead, "OK", "new 0 %sx 1500 1", run->prefix);
+    dlt_child_want(&dead, "OK", "new 0 %sx 1500 1 ttl", run->prefix);
     dlt_child_want(&dead, "OK", "rdlock 0 10000");
     DLT_OK(dlock_tryrdlock(reader, &dlt_err));
     dlt_waiter_start(&writer, dlt_lock(run, other, "x", 0), 30000);

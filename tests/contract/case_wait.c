@@ -139,7 +139,7 @@ void dlt_case_wait_for_the_dead(struct dlt_run *run)
     int64_t ttl_ms = dlt_ttl(client, 1500);
 
     dlt_child_start(&child, run, NULL);
-    dlt_child_want(&child, "OK", "new 0 %sx 1500 1", run->prefix);
+    dlt_child_want(&child, "OK", "new 0 %sx 1500 1 ttl", run->prefix);
     taken_ns = dlt_now_ns();
     dlt_child_want(&child, "OK", "try 0");
     dlt_sleep_ms(ttl_ms * 7 / 15); /* it has been renewed by now */

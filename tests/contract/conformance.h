@@ -53,6 +53,7 @@ void dlt_case_adopt_by_token(struct dlt_run *run);
 void dlt_case_adopt_from_the_dead(struct dlt_run *run);
 void dlt_case_adopt_shared(struct dlt_run *run);
 void dlt_case_adopt_or_a_refusal(struct dlt_run *run);
+void dlt_case_adopt_permit(struct dlt_run *run);
 void dlt_case_adopt_twice(struct dlt_run *run);
 void dlt_case_adopt_after_a_handoff(struct dlt_run *run);
 
@@ -102,6 +103,21 @@ void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run);
 void dlt_case_renew_with_another_ttl(struct dlt_run *run);
 void dlt_case_renewer_stops_with_unlock(struct dlt_run *run);
 
+/* case_keep.c */
+void dlt_case_keep_takes_the_name(struct dlt_run *run);
+void dlt_case_keep_lets_nobody_in(struct dlt_run *run);
+void dlt_case_keep_is_taken_back(struct dlt_run *run);
+void dlt_case_keep_and_limit(struct dlt_run *run);
+void dlt_case_keep_or_a_refusal(struct dlt_run *run);
+
+/* case_limit.c */
+void dlt_case_limit_permits(struct dlt_run *run);
+void dlt_case_limit_is_one_number(struct dlt_run *run);
+void dlt_case_limit_race(struct dlt_run *run);
+void dlt_case_limit_is_fifo(struct dlt_run *run);
+void dlt_case_limit_with_the_dead(struct dlt_run *run);
+void dlt_case_limit_or_a_refusal(struct dlt_run *run);
+
 /* case_local.c */
 void dlt_case_local_line_is_fifo(struct dlt_run *run);
 void dlt_case_local_line_is_not_passed(struct dlt_run *run);
@@ -142,6 +158,11 @@ void dlt_case_names_have_limits(struct dlt_run *run);
 void dlt_case_names_of_one_byte(struct dlt_run *run);
 void dlt_case_names_by_the_thousand(struct dlt_run *run);
 
+/* case_observe.c */
+void dlt_case_observe_each_change(struct dlt_run *run);
+void dlt_case_observe_several(struct dlt_run *run);
+void dlt_case_observe_ends(struct dlt_run *run);
+
 /* case_owner.c */
 void dlt_case_owner_tokens_differ(struct dlt_run *run);
 void dlt_case_owner_is_who_inspect_says(struct dlt_run *run);
@@ -177,6 +198,16 @@ void dlt_case_recursive_and_others(struct dlt_run *run);
 /* case_secrets.c */
 void dlt_case_passwords_are_told_nobody(struct dlt_run *run);
 
+/* case_set.c */
+void dlt_case_set_all_or_none(struct dlt_run *run);
+void dlt_case_set_members(struct dlt_run *run);
+void dlt_case_set_loss(struct dlt_run *run);
+void dlt_case_set_in_a_circle(struct dlt_run *run);
+void dlt_case_set_wait_ends(struct dlt_run *run);
+void dlt_case_set_in_a_forked_child(struct dlt_run *run);
+void dlt_case_set_misuse(struct dlt_run *run);
+void dlt_case_set_keeps_whole(struct dlt_run *run);
+
 /* case_shared.c */
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run);
 void dlt_case_shared_by_many(struct dlt_run *run);
@@ -211,6 +242,18 @@ void dlt_case_tethered_ends_at_max_hold(struct dlt_run *run);
 void dlt_case_time_of_a_wait(struct dlt_run *run);
 void dlt_case_time_of_the_options(struct dlt_run *run);
 void dlt_case_time_in_a_signal_storm(struct dlt_run *run);
+
+/* case_async.c */
+void dlt_case_async_lock_and_unlock(struct dlt_run *run);
+void dlt_case_async_waits(struct dlt_run *run);
+void dlt_case_async_cancel(struct dlt_run *run);
+void dlt_case_async_one_at_a_time(struct dlt_run *run);
+void dlt_case_async_loss_after_done(struct dlt_run *run);
+void dlt_case_async_needs_notices(struct dlt_run *run);
+void dlt_case_async_free_and_close(struct dlt_run *run);
+void dlt_case_async_fork(struct dlt_run *run);
+void dlt_case_async_excludes(struct dlt_run *run);
+void dlt_case_async_many(struct dlt_run *run);
 
 /* case_wait.c */
 void dlt_case_wait_ends_by_unlock(struct dlt_run *run);

@@ -7,7 +7,7 @@
 
 #define REDIS_CAPS                                                                \
     (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | \
-     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
+     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 #define MYSQL_ROWS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
@@ -34,16 +34,22 @@ static const struct {
 } schemes[] = {
     {"memory", NULL, 1,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE |
-         DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE},
+         DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP},
     {"sqlite", "sync=full", 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-         DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE},
+         DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT |
+         DLOCK_CAP_KEEP},
     {"sqlite", NULL, 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |
-         DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE},
+         DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP},
     {"redis", "key=raw", 0, DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT}, /* with restart_guard=0 */
     {"redis", "restart_guard=0", 0, REDIS_CAPS},
     {"rediss", "restart_guard=0", 0, REDIS_CAPS},
+    {"redis+sentinel", "restart_guard=0", 0, REDIS_CAPS},
+    {"redis+sentinel", "failover=unsafe", 0, REDIS_CAPS},
+    {"redis+sentinel", NULL, 0, REDIS_CAPS | DLOCK_CAP_FAILOVER_SAFE},
+    {"redis+cluster", NULL, 0, REDIS_CAPS},
+    {"rediss+sentinel", NULL, 0, REDIS_CAPS},
     {"redis+unix", "restart_guard=0", 0, REDIS_CAPS},
     {"valkey", "restart_guard=0", 0, REDIS_CAPS},
     {"valkeys", "restart_guard=0", 0, REDIS_CAPS},
@@ -81,12 +87,21 @@ static const struct {
     const char *name;
     uint32_t bit;
 } names[] = {
-    {"RWLOCK", DLOCK_CAP_RWLOCK},         {"DOWNGRADE", DLOCK_CAP_DOWNGRADE},
-    {"FENCE", DLOCK_CAP_FENCE},           {"FENCE_DURABLE", DLOCK_CAP_FENCE_DURABLE},
-    {"CRASH_SAFE", DLOCK_CAP_CRASH_SAFE}, {"NATIVE_WAIT", DLOCK_CAP_NATIVE_WAIT},
-    {"WATCH", DLOCK_CAP_WATCH},           {"QUEUE", DLOCK_CAP_QUEUE},
-    {"SESSION", DLOCK_CAP_SESSION},       {"CONCURRENT", DLOCK_CAP_CONCURRENT},
-    {"PRIVATE", DLOCK_CAP_PRIVATE},       {"TETHERED", DLOCK_CAP_TETHERED},
+    {"RWLOCK", DLOCK_CAP_RWLOCK},
+    {"DOWNGRADE", DLOCK_CAP_DOWNGRADE},
+    {"FENCE", DLOCK_CAP_FENCE},
+    {"FENCE_DURABLE", DLOCK_CAP_FENCE_DURABLE},
+    {"CRASH_SAFE", DLOCK_CAP_CRASH_SAFE},
+    {"NATIVE_WAIT", DLOCK_CAP_NATIVE_WAIT},
+    {"WATCH", DLOCK_CAP_WATCH},
+    {"QUEUE", DLOCK_CAP_QUEUE},
+    {"SESSION", DLOCK_CAP_SESSION},
+    {"CONCURRENT", DLOCK_CAP_CONCURRENT},
+    {"PRIVATE", DLOCK_CAP_PRIVATE},
+    {"TETHERED", DLOCK_CAP_TETHERED},
+    {"LIMIT", DLOCK_CAP_LIMIT},
+    {"KEEP", DLOCK_CAP_KEEP},
+    {"FAILOVER_SAFE", DLOCK_CAP_FAILOVER_SAFE},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

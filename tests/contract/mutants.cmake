@@ -15,13 +15,14 @@ function(dlt_add_plugin_mutant plugin uri name file case original mutated)
   set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/${plugin})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
   dlt_mutate(copy ${name} plugins/${plugin}/${file} "${original}" "${mutated}")
-  get_target_property(sources dlock_plugin_${plugin} SOURCES)
-  get_target_property(libraries dlock_plugin_${plugin} LINK_LIBRARIES)
-  list(REMOVE_ITEM sources ${file})
-  list(TRANSFORM sources PREPEND ${plugin_dir}/)
-  add_library(mutant_${name} MODULE ${sources} ${copy})
-  target_include_directories(mutant_${name} PRIVATE ${plugin_dir} ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(mutant_${name} PRIVATE ${libraries})
+  set(sources ${copy})
+  if(NOT file STREQUAL plugin.c)
+    list(APPEND sources ${plugin_dir}/plugin.c) # with the entry that a module exports
+  endif()
+  add_library(mutant_${name} MODULE ${sources})
+  target_include_directories(mutant_${name} PRIVATE ${plugin_dir})
+  # Of the archive the linker takes only what is not defined yet.
+  target_link_libraries(mutant_${name} PRIVATE dlock_flags dlock_plugin_${plugin}_static)
   # Some of the defects leave something unused.
   target_compile_options(mutant_${name} PRIVATE -Wno-unused -Wno-unused-parameter)
   set_target_properties(mutant_${name} PROPERTIES
@@ -195,5 +196,13 @@ dlt_add_mutant(renews_what_was_released renew.c adopt_twice
   "    op->grant.lease_ms = req->ttl_ms;
     if (name == NULL || memory_queue_find(name, req->token) == NULL)
         return DLOCK_OK;")
+dlt_add_mutant(lets_one_more_in queue.c limit_permits
+  "longer_than(lists[1], entry, 0) < limit" "longer_than(lists[1], entry, 0) <= limit")
+dlt_add_mutant(gives_a_permit_twice queue.c limit_race
+  "while (has_permit(name->holders, permit))" "while (has_permit(name->holders, permit) && permit < 1)")
+dlt_add_mutant(takes_any_limit queue.c limit_is_one_number
+  "first->limit == limit ? 0 : first->limit" "first->limit == limit ? 0 : 0")
+dlt_add_mutant(keeps_nothing lease.c keep_takes_the_name
+  "dlock_request_keep_ms(req) > 0)" "dlock_request_keep_ms(req) > 100000)")
 dlt_add_mutant(lets_a_race_be_lost queue.c race_of_threads
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")

@@ -13,6 +13,9 @@
 #define SLACK_NS (INT64_C(2000) * DLT_NS_PER_MS)
 #define STALL_NS (INT64_C(8000) * DLT_NS_PER_MS)
 
+#define SEMAPHORE (DLT_RACE_NAMES - 1) /* number of its name */
+#define LIMIT     3
+
 struct racer {
     const struct dlt_race *race;
     struct dlock_client *client;
@@ -74,7 +77,8 @@ static enum dlock_status acquire(struct racer *racer, struct dlock *lock)
 {
     static const int64_t timeouts[] = {0, 0, 3, 20, 15000, 15000, 15000, 15000};
     int64_t timeout_ms = timeouts[pick(racer, sizeof timeouts / sizeof timeouts[0])];
-    int shared = (racer->caps & DLOCK_CAP_RWLOCK) != 0 && pick(racer, 5) < 2;
+    int limited = racer->record.limit > 1;
+    int shared = !limited && (racer->caps & DLOCK_CAP_RWLOCK) != 0 && pick(racer, 5) < 2;
     int64_t most_ms = timeout_ms == 0 ? 2000 : timeout_ms;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -84,8 +88,10 @@ static enum dlock_status acquire(struct racer *racer, struct dlock *lock)
          dlt_log_now_ns() + most_ms * DLT_NS_PER_MS);
     status = shared ? dlock_timedrdlock(lock, timeout_ms, &dlt_err)
                     : dlock_timedlock(lock, timeout_ms, &dlt_err);
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK) {
         racer->record.fence = dlock_fence(lock);
+        racer->record.permit = dlock_permit(lock);
+    }
     note(racer, DLT_RET_LOCK, (uint16_t)status, status == DLOCK_OK ? until_of(lock) : 0);
     return status;
 }
@@ -115,18 +121,20 @@ static void release(struct racer *racer, struct dlock *lock)
 static void one_round(struct racer *racer)
 {
     uint32_t id = (uint32_t)(pick(racer, 4) == 0);
-    struct dlock *lock = racer->locks[id];
+    int limited = (racer->caps & DLOCK_CAP_LIMIT) != 0 && pick(racer, 3) == 0;
+    struct dlock *lock = racer->locks[limited ? SEMAPHORE : id];
     enum dlock_status status = DLOCK_INTERNAL;
 
-    racer->record = (struct dlt_record){.name_id = id};
+    racer->record = limited ? (struct dlt_record){.name_id = SEMAPHORE, .limit = LIMIT}
+                            : (struct dlt_record){.name_id = id};
     status = acquire(racer, lock);
     if (status != DLOCK_OK) {
         pause_us(racer, 300);
         return;
     }
     note_held(racer, lock);
-    if (racer->record.mode == DLOCK_EXCLUSIVE && (racer->caps & DLOCK_CAP_DOWNGRADE) != 0 &&
-        pick(racer, 6) == 0)
+    if (racer->record.mode == DLOCK_EXCLUSIVE && !limited &&
+        (racer->caps & DLOCK_CAP_DOWNGRADE) != 0 && pick(racer, 6) == 0)
         renew(racer, lock, 1);
     else if (pick(racer, 12) == 0)
         renew(racer, lock, 0);
@@ -154,6 +162,8 @@ static struct dlock *racer_lock(const struct dlt_race *race, struct dlock_client
     char text[64];
     int len = snprintf(text, sizeof text, "%srace%d", race->prefix, name);
 
+    if (name == SEMAPHORE && (dlock_client_caps(client) & DLOCK_CAP_LIMIT) != 0)
+        options.limit = LIMIT;
     options.ttl_ms = dlt_ttl_asked(client, thread % 4 == 3 ? 1000 : 2000);
     DLT_OK(dlock_new(client, text, (size_t)len, &options, &lock, &dlt_err));
     return lock;

@@ -10,7 +10,7 @@
 
 #include <log.h>
 
-#define DLT_RACE_NAMES   2
+#define DLT_RACE_NAMES   3 /* the last one is a semaphore where the store has them */
 #define DLT_RACE_RECORDS (1u << 19)
 
 struct dlt_race {

@@ -45,8 +45,20 @@ static void do_new(struct dlt_words *words)
 
     options.ttl_ms = dlt_ttl_asked(words->role->client, dlt_words_number(words));
     options.renew = dlt_words_number(words) != 0 ? DLOCK_ON : DLOCK_OFF;
+    options.end = strcmp(dlt_words_next(words), "ttl") == 0 ? DLOCK_END_TTL : DLOCK_END_PROCESS;
     dlock_free(*words->lock);
     *words->lock = NULL;
+    DLT_OK(dlock_new(words->role->client, name, strlen(name), &options, words->lock, &dlt_err));
+    tell_status(words, DLOCK_OK);
+}
+
+static void do_semaphore(struct dlt_words *words)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
+    const char *name = dlt_words_next(words);
+
+    options.ttl_ms = dlt_ttl_asked(words->role->client, dlt_words_number(words));
+    options.limit = dlt_words_number(words);
     DLT_OK(dlock_new(words->role->client, name, strlen(name), &options, words->lock, &dlt_err));
     tell_status(words, DLOCK_OK);
 }
@@ -138,23 +150,12 @@ static const struct {
     const char *verb;
     void (*run)(struct dlt_words *words);
 } commands[] = {
-    {"new", do_new},
-    {"try", do_try},
-    {"tryrd", do_tryrd},
-    {"lock", do_lock},
-    {"rdlock", do_rdlock},
-    {"wait", do_wait},
-    {"waited", do_waited},
-    {"cancel", do_cancel},
-    {"unlock", do_unlock},
-    {"renew", do_renew},
-    {"downgrade", do_downgrade},
-    {"token", do_token},
-    {"adopt", do_adopt},
-    {"state", do_state},
-    {"watch", dlt_role_watch},
-    {"count", dlt_role_count},
-    {"race", dlt_role_race},
+    {"new", do_new},           {"semaphore", do_semaphore}, {"try", do_try},
+    {"tryrd", do_tryrd},       {"lock", do_lock},           {"rdlock", do_rdlock},
+    {"wait", do_wait},         {"waited", do_waited},       {"cancel", do_cancel},
+    {"unlock", do_unlock},     {"renew", do_renew},         {"downgrade", do_downgrade},
+    {"token", do_token},       {"adopt", do_adopt},         {"state", do_state},
+    {"watch", dlt_role_watch}, {"count", dlt_role_count},   {"race", dlt_role_race},
     {"exit", do_exit},
 };
 

@@ -6,7 +6,8 @@
  * blanks; MODE is x or s, exclusive or shared. The first answer, "ready", comes when the client is
  * open.
  *
- *   new H NAME TTL_MS RENEW      a handle; RENEW 1 or 0                     OK
+ *   new H NAME TTL_MS RENEW [ttl]   a handle; RENEW 1 or 0; ttl: DLOCK_END_TTL   OK
+ *   semaphore H NAME TTL_MS LIMIT    a handle, of an H that has none        OK
  *   try H | tryrd H              dlock_trylock, dlock_tryrdlock             STATUS FENCE
  *   lock H TIMEOUT_MS            dlock_timedlock                            STATUS FENCE
  *   rdlock H TIMEOUT_MS          dlock_timedrdlock                          STATUS FENCE

@@ -27,6 +27,7 @@ for header in include/dlock/*.h; do
     check "$name in C17" compiles "$name" c c17 -Iinclude -Wstrict-prototypes
     check "$name in C++17" compiles "$name" c++ c++17 -Iinclude
 done
+check "<dlock/dlock.hpp> in C++17" compiles "<dlock/dlock.hpp>" c++ c++17 -Iinclude -Wshadow
 # entry_of LANGUAGE STANDARD: the symbol under which a module exports its descriptor.
 entry_of() {
     "$cc" -x "$1" -std="$2" "${strict[@]}" -Iinclude -fvisibility=hidden -fPIC -c \

@@ -34,6 +34,12 @@ recipe_has_conformance() {
 check "dlock runs where it was put, with what was put beside it" runs_with_the_moved_tree
 check "dlock-conformance runs where it was put" \
     "$prefix/bin/dlock-conformance" --only C1 memory://install
+python_finds_the_library_beside_it() {
+    PYTHONPATH=$prefix/lib/python3/dist-packages /usr/bin/python3 -B -c 'import dlock, sys
+with dlock.Lock("x", uri="memory://install") as lock: print(lock.fence, dlock._library.library._name)' |
+        grep "^[1-9][0-9]* $lib/libdlock.so.0$"
+}
+check "the package of Python runs where it was put" python_finds_the_library_beside_it
 check "dlock-conformance is built and installed without the tests" recipe_has_conformance
 export LD_LIBRARY_PATH=$lib # what others build, they link as they like
 
@@ -85,7 +91,7 @@ check "that plugin loads" \
 # --- what is exported ---
 
 public_functions() {
-    printf '#include <dlock/dlock.h>\n' |
+    printf '#include <dlock/%s.h>\n' dlock observe set |
         "$cc" -E -P -DDLOCK_BUILDING_LIBRARY -I"$prefix/include" -x c - | tr '\n' ' ' |
         tr ';' '\n' | grep 'visibility("default")' | grep -oE '\bdlock_[a-z_]+ ?\(' |
         tr -d ' (' | sort -u
@@ -95,8 +101,8 @@ exports() {
     nm -D --defined-only --format=posix "$1" | awk '$2 != "A" { sub("@.*", "", $1); print $1 }' | sort
 }
 
-check "dlock.h announces functions" test "$(public_functions | wc -l)" -gt 20
-check "libdlock exports exactly what dlock.h announces" \
+check "the headers announce functions" test "$(public_functions | wc -l)" -gt 20
+check "libdlock exports exactly what the headers announce" \
     same "$(public_functions)" "$(exports "$lib/libdlock.so")"
 for plugin in "$lib"/dlock/dlock_*.so; do
     check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,15 +200,17 @@ static bool thread_asleep(const char *tid, char *text, size_t size)
 {
     char path[300];
     char *state, *switches;
-    FILE *file;
-    size_t len;
+    ssize_t len;
+    int file;
 
     (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", tid);
-    file = fopen(path, "re");
-    if (file == NULL)
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
         return false; /* just ended */
-    len = fread(text, 1, size - 1, file);
-    (void)fclose(file);
+    len = read(file, text, size - 1);
+    (void)close(file);
+    if (len < 0)
+        return false;
     text[len] = '\0';
     state = strstr(text, "State:\t");
     switches = strstr(text, "voluntary_ctxt_switches:");
@@ -267,6 +270,7 @@ static void wake_all(struct dlt_engine *engine)
         dl_handle_changed_locked(lock);
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
+    (void)pthread_cond_broadcast(&client->call_ended);
     for (int use = 0; use < DL_USE_COUNT; use++)
         for (struct dl_wait_fifo_waiter *w = client->pool.fifo[use].first; w != NULL; w = w->next) {
             (void)pthread_mutex_lock(&w->mutex);

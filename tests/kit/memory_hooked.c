@@ -167,11 +167,26 @@ static enum dlock_status hooked_watch(void *self, const struct dlock_request *re
     return hooked_call_after(&call, status, err);
 }
 
+static enum dlock_status hooked_wait_any(void *self, uint32_t *waiters, size_t *count,
+                                         int64_t deadline_ns, struct dlock_error *err)
+{
+    struct hooked_session *session = self;
+    struct hooked_call call = hooked_call_enter(session, MEMORY_WAIT_ANY, NULL, 0, deadline_ns);
+    enum dlock_status status = hooked_call_before(&call, err);
+
+    if (status != HOOKED_NOT_DECIDED)
+        return status;
+    status = inner_ops()->wait_any(&session->inner, waiters, count, deadline_ns, err);
+    return hooked_call_after(&call, status, err);
+}
+
 static void hooked_interrupt(void *self, const struct dlock_request *req)
 {
     struct hooked_session *session = self;
 
     inner_ops()->interrupt(&session->inner, req);
+    if (req == NULL) /* of wait_any */
+        return;
     (void)hooked_call_enter(session, MEMORY_INTERRUPT, req, 0, INT64_MAX); /* wakes the deaf */
 }
 
@@ -251,6 +266,7 @@ static const struct dlock_backend_ops hooked_ops = {
     .list = hooked_list,
     .break_lock = hooked_break,
     .probe = hooked_probe,
+    .wait_any = hooked_wait_any,
 };
 
 /* One descriptor for each set of capabilities that somebody did without. */
@@ -277,6 +293,7 @@ static struct variant *variant_new(uint32_t without)
     variant->ops = hooked_ops;
     if (without & DLOCK_CAP_WATCH) {
         variant->ops.watch = NULL;
+        variant->ops.wait_any = NULL;
         variant->ops.interrupt = NULL;
     }
     if (without & DLOCK_CAP_QUEUE)

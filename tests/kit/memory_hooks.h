@@ -28,6 +28,7 @@ enum memory_slot {
     MEMORY_LIST,
     MEMORY_BREAK,
     MEMORY_PROBE,
+    MEMORY_WAIT_ANY,
     MEMORY_SLOTS
 };
 

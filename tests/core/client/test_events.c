@@ -72,14 +72,20 @@ Test(event, exported_as_far_as_the_caller_goes)
     const struct dlock_notice from = {.struct_size = sizeof from,
                                       .kind = DLOCK_NOTICE_LOST,
                                       .reason = DLOCK_REASON_TAKEN,
-                                      .fence = 7};
-    static const uint32_t sizes[] = {0, 8, sizeof from, sizeof to};
+                                      .fence = 7,
+                                      .status = DLOCK_BUSY};
+    const uint32_t first = offsetof(struct dlock_notice, op);
+    const uint32_t sizes[] = {0, 8, first, sizeof from, sizeof to};
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memset(&to, 0x55, sizeof to);
         to.event.struct_size = sizes[i];
         dl_events_export(&to.event, &from);
-        cr_expect_eq(to.event.struct_size, sizeof from);
+        cr_expect_eq(to.event.struct_size, sizes[i] <= first ? first : sizeof from);
+        if (sizes[i] <= first)
+            cr_expect_eq(((unsigned char *)&to)[first], 0x55, "byte behind the first size");
+        else
+            cr_expect_eq(to.event.status, DLOCK_BUSY);
         cr_expect_eq(to.event.kind, DLOCK_NOTICE_LOST);
         cr_expect_eq(to.event.reason, DLOCK_REASON_TAKEN);
         cr_expect_eq(to.event.fence, 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renewer.c */
+/* Tests: core/hold/renewer.c core/sys/own_thread.c */
 /* C14: has the renewer the priority and the processors of the process, whoever takes the first
  * lock?
  */

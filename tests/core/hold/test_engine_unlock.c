@@ -100,6 +100,32 @@ Test(unlock, C4_a_definite_failure_may_be_repeated_too)
     cr_assert_str_eq(dlt_owner(&engine, NAME, hex), "");
 }
 
+/* Nothing was kept then, and OK would say that something was. */
+Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
+    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+    struct dlt_call call;
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_AUTH);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1, "[UNL-4] unlock may have left something");
+    dlt_engine_advance(&engine, 60000);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_LOST);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_NOT_HELD);
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LOST_REPLY,
+              (struct memory_fault){.ms = 5000, .times = 2});
+    dlt_call_start(&call, &engine, DLT_UNLOCK, keeper, 0);
+    cr_assert_eq(dlt_call_finish(&call, 6000), DLOCK_UNKNOWN);
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_OK, "it may have been executed");
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_BUSY, "and it was");
+    dlock_free(keeper);
+}
+
 Test(unlock, every_refusal_is_told_as_it_is_and_ends_the_claim)
 {
     static const enum dlock_status refusals[] = {DLOCK_AUTH,        DLOCK_PROTOCOL, DLOCK_CONFIG,

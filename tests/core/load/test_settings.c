@@ -219,6 +219,17 @@ Test(settings, struct_of_a_newer_caller)
     cr_expect(strstr(err.message, "does not know") != NULL, "%s", err.message);
 }
 
+Test(settings, end)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .end = DLOCK_END_TTL};
+
+    cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_OK);
+    cr_expect_eq(out.end, DLOCK_END_TTL);
+    options.end = 3;
+    cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_INVALID);
+    cr_expect_str_eq(err.message, "option end is 3, want 0 to 2");
+}
+
 Test(settings, op_timeout)
 {
     cr_expect_eq(dl_settings_op_timeout_ms(0, 30000), 2000);

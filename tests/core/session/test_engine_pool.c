@@ -136,7 +136,7 @@ static void refuse_more(void)
               (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 10000});
 }
 
-/* Durability alone, and for as long as the client is open. */
+/* Durability and safe failovers alone, and for as long as the client is open. */
 Test(pool, C16_what_a_later_connection_does_not_find_is_gone)
 {
     const struct dlock_host *host = NULL;
@@ -151,6 +151,9 @@ Test(pool, C16_what_a_later_connection_does_not_find_is_gone)
     cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
     host->session_caps(host->ctx, NULL, DURABLE);
     cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
+    engine.client->pool.info.caps |= DLOCK_CAP_FAILOVER_SAFE; /* no store of this kit has it */
+    host->session_caps(host->ctx, NULL, DURABLE);
+    cr_assert_eq(dlock_client_caps(engine.client) & DLOCK_CAP_FAILOVER_SAFE, 0);
     end();
 }
 

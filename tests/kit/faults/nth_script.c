@@ -7,9 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TTL_MS  1500
-#define WAIT_MS 500
-#define NAME    "nth"
+#define TTL_MS   1500
+#define VALID_MS (TTL_MS - TTL_MS / 8) /* no lease counts as over before: a tenth, and drift */
+#define WAIT_MS  500
+#define NAME     "nth"
 
 struct run {
     const struct nth_script *script;
@@ -87,7 +88,8 @@ static bool judge(struct run *run, const char *call, enum dlock_status st,
         bad(run, "%s answers %s with %s and the text '%s'", call, dlock_status_name((int)st),
             dlock_status_name((int)err->status), err->message);
     if (run->script->transparent)
-        bad(run, "%s answers %s: %s", call, dlock_status_name((int)st), err->message);
+        (void)fprintf(run->out, "#   %s answers %s: %s\n", call, dlock_status_name((int)st),
+                      err->message);
     return false;
 }
 
@@ -144,7 +146,7 @@ static bool lock_acquire(struct run *run)
     bool got = judge(run, "lock", st, &err);
     struct sight sight = look(run);
 
-    run->lease_end_ms = start_ms + TTL_MS;
+    run->lease_end_ms = start_ms + VALID_MS;
     if (lease_may_be_over(run))
         return got;
     if (got && (!sight.ours || sight.holders != 1))
@@ -171,7 +173,7 @@ static void lock_release(struct run *run)
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status st = dlock_unlock(run->lock, &err);
 
-    if (!judge(run, "unlock", st, &err) && !run->script->session) {
+    if (!judge(run, "unlock", st, &err) && st != DLOCK_LOST && !run->script->session) {
         st = dlock_unlock(run->lock, &err);
         if (st != DLOCK_OK)
             (void)judge(run, "unlock again", st, &err);
@@ -218,9 +220,9 @@ int nth_script_run(const struct nth_script *script, struct dlt_fault *fault,
     dlock_client_close(run.client);
     hits = dlt_fault_hits(fault);
     check_aftermath(&run);
-    if (hits == 0 && run.failed)
-        bad(&run, "nothing was made to fail");
     if (run.bad)
         return NTH_BAD;
+    if (run.failed && (hits == 0 || script->transparent))
+        return NTH_UNEXPLAINED;
     return hits == 0 ? NTH_UNTOUCHED : NTH_GOOD;
 }

@@ -12,8 +12,9 @@
 /* Exit statuses of a run. */
 enum {
     NTH_GOOD = 0,
-    NTH_BAD = 1,      /* a line on `out` says what */
-    NTH_UNTOUCHED = 2 /* good, and nothing failed: the loop is over */
+    NTH_BAD = 1,        /* a line on `out` says what */
+    NTH_UNTOUCHED = 2,  /* good, and nothing failed: the loop is over */
+    NTH_UNEXPLAINED = 3 /* a call failed, and not by the plan: a busy machine, or a defect */
 };
 
 struct nth_script {

@@ -149,11 +149,13 @@ bool dlt_redis_again(struct dlt_redis *server)
 void dlt_redis_kill(struct dlt_redis *server)
 {
     dlt_process_kill(&server->pid);
+    server->paused = false;
 }
 
 void dlt_redis_pause(struct dlt_redis *server, bool pause)
 {
     dlt_process_pause(server->pid, pause);
+    server->paused = pause;
 }
 
 void dlt_redis_stop(struct dlt_redis *server)

@@ -25,6 +25,7 @@ struct dlt_redis {
     const char *args[DLT_REDIS_ARGS_MAX]; /* borrowed: "--appendonly", "yes", ..., NULL */
     char tls_files[3][96];                /* what args borrow with TLS */
     bool tls;
+    bool paused; /* it answers nothing */
 };
 
 /* Starts one that forgets all when it ends, and waits until it answers. args ends with NULL; it may

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth|zookeeper|
- *     zookeeper-cluster [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND [ARGUMENT...]
+ * with_server redis|redis-sentinel|redis-cluster|mariadb|postgres|pgbouncer|etcd|etcd-cluster|
+ *     etcd-auth|zookeeper|zookeeper-cluster [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
+ * [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
  * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
- * for the others. --tls: with certificates in {dir}, and the one named "server". pgbouncer: in
- * front of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's
- * own port. etcd-cluster: one cluster of three members; {port}, {port2}, {port3} are theirs.
- * etcd-auth: user u (password secret) may use the keys that begin with "locks/", and nothing else.
- * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
- * of zookeeper is a line of its zoo.cfg.
+ * for the others. redis-sentinel: {port}, {port2}, {port3} are those of the sentinels of the
+ * service "locks"; redis-cluster: six servers, the first three are masters. --tls: with
+ * certificates in {dir}, and the one named "server". pgbouncer: in front of a PostgreSQL server;
+ * its first SERVER-ARGUMENT is the mode, and {direct} the server's own port. etcd-cluster: one
+ * cluster of three members; {port}, {port2}, {port3} are theirs. etcd-auth: user u (password
+ * secret) may use the keys that begin with "locks/", and nothing else. zookeeper-cluster: three
+ * servers with a leader; {port}, {port2}, {port3} are theirs. An argument of zookeeper is a line of
+ * its zoo.cfg.
  */
+#include "cluster_server.h"
 #include "etcd_server.h"
 #include "maria_server.h"
 #include "pgbouncer_server.h"
 #include "postgres_server.h"
 #include "redis_server.h"
+#include "sentinel_server.h"
 #include "zk_server.h"
 
 #include <stdio.h>
@@ -26,7 +31,7 @@
 #include <unistd.h>
 
 #define SERVERS_MAX 9
-#define WORDS_MAX   ((2 * 5 + DLT_ETCD_MEMBERS_MAX) * SERVERS_MAX + 1)
+#define WORDS_MAX   ((2 * 5 + DLT_CLUSTER_COUNT) * SERVERS_MAX + 1)
 
 struct server {
     struct dlt_redis redis;
@@ -35,6 +40,8 @@ struct server {
     struct dlt_pgbouncer pgbouncer;
     struct dlt_etcd etcd;
     struct dlt_zk zk;
+    struct dlt_sentinels sentinels;
+    struct dlt_cluster cluster;
     unsigned port, tls_port, direct_port;
     const char *socket, *directory, *why;
 };
@@ -214,8 +221,44 @@ static void zk_stop(struct server *server)
     dlt_zk_stop(&server->zk);
 }
 
+static bool sentinels_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_sentinels *sentinels = &server->sentinels;
+    bool good = !tls && dlt_sentinels_start(sentinels, args);
+
+    server->port = sentinels->sentinels[0].port;
+    server->socket = sentinels->redis[0].socket;
+    server->directory = sentinels->redis[0].directory;
+    server->why = tls ? "redis-sentinel: no --tls" : sentinels->why;
+    return good;
+}
+
+static void sentinels_stop(struct server *server)
+{
+    dlt_sentinels_stop(&server->sentinels);
+}
+
+static bool cluster_start(struct server *server, bool tls, const char *const *args)
+{
+    struct dlt_cluster *cluster = &server->cluster;
+    bool good = !tls && dlt_cluster_start(cluster, args);
+
+    server->port = cluster->redis[0].port;
+    server->socket = cluster->redis[0].socket;
+    server->directory = cluster->redis[0].directory;
+    server->why = tls ? "redis-cluster: no --tls" : cluster->why;
+    return good;
+}
+
+static void cluster_stop(struct server *server)
+{
+    dlt_cluster_stop(&server->cluster);
+}
+
 static const struct kind kinds[] = {
     {"redis", redis_start, redis_stop},
+    {"redis-sentinel", sentinels_start, sentinels_stop},
+    {"redis-cluster", cluster_start, cluster_stop},
     {"mariadb", maria_start, maria_stop},
     {"postgres", postgres_start, postgres_stop},
     {"pgbouncer", pgbouncer_start, pgbouncer_stop},
@@ -291,19 +334,23 @@ static struct word *words_add(struct word *words, const struct server *server, i
     return words;
 }
 
+static struct word *port_add(struct word *words, unsigned i, unsigned port)
+{
+    (void)snprintf(name_set(words, "port", (int)i + 1)->value, sizeof words->value, "%u", port);
+    return words + 1;
+}
+
 /* The members of a cluster after the first one. */
 static struct word *members_add(struct word *words, const struct server *server)
 {
-    for (unsigned i = 1; i < server->etcd.count; i++) {
-        struct word *word = name_set(words++, "port", (int)i + 1);
-
-        (void)snprintf(word->value, sizeof word->value, "%u", server->etcd.members[i].port);
-    }
-    for (unsigned i = 1; i < server->zk.count; i++) {
-        struct word *word = name_set(words++, "port", (int)i + 1);
-
-        (void)snprintf(word->value, sizeof word->value, "%u", server->zk.members[i].port);
-    }
+    for (unsigned i = 1; i < server->etcd.count; i++)
+        words = port_add(words, i, server->etcd.members[i].port);
+    for (unsigned i = 1; i < server->zk.count; i++)
+        words = port_add(words, i, server->zk.members[i].port);
+    for (unsigned i = 1; i < DLT_SENTINELS_COUNT && server->sentinels.hosts[0] != '\0'; i++)
+        words = port_add(words, i, server->sentinels.sentinels[i].port);
+    for (unsigned i = 1; i < DLT_CLUSTER_COUNT && server->cluster.hosts[0] != '\0'; i++)
+        words = port_add(words, i, server->cluster.redis[i].port);
     return words;
 }
 
@@ -348,8 +395,9 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !order_read(&order, argv)) {
         (void)fputs(
-            "usage: with_server redis|mariadb|postgres|pgbouncer|etcd|etcd-cluster|etcd-auth|"
-            "zookeeper|zookeeper-cluster [--count N] [--tls] [ARGUMENT...] -- COMMAND...\n",
+            "usage: with_server redis|redis-sentinel|redis-cluster|mariadb|postgres|pgbouncer|etcd|"
+            "etcd-cluster|etcd-auth|zookeeper|zookeeper-cluster [--count N] [--tls] [ARGUMENT...] "
+            "-- COMMAND...\n",
             stderr);
         return 64;
     }

@@ -190,7 +190,8 @@ Test(hooks, a_dead_session_stays_dead_and_a_new_one_lives)
 Test(hooks, a_limited_store_announces_less)
 {
     uint32_t without = DLOCK_CAP_CONCURRENT | DLOCK_CAP_WATCH;
-    uint32_t left = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE;
+    uint32_t left = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE |
+                    DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", without);
     struct fixture g = f;
 

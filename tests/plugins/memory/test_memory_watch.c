@@ -235,3 +235,15 @@ Test(watch, TRY_1_of_many_threads_one_is_inside_and_none_is_forgotten)
     }
     cr_assert_eq(overlaps, 0);
 }
+
+/* An attempt without a thread, which the store lists while it is refused. */
+Test(watch, ANY_an_attempt_is_no_waiter_of_its_own_grant)
+{
+    b.req.waiter = 1;
+    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
+    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
+    cr_assert_eq(f.ops->unlock(f.self, &a.req, &f.err), DLOCK_OK);
+    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
+    cr_assert_eq(f.grant.waiters, 0);
+    cr_assert_eq(f.ops->unlock(f.self, &b.req, &f.err), DLOCK_OK);
+}

@@ -160,3 +160,69 @@ Test(waiters, a_child_of_a_fork_has_no_descriptor)
     cr_assert_eq(fcntl(fd, F_GETFD), -1);
     cr_assert_eq(errno, EBADF);
 }
+
+/* Attempts without threads: what wakes them is told once, by their numbers (ANY-1, ANY-2). */
+Test(waiters, with_numbers_are_news_until_they_ask_or_go)
+{
+    uint32_t numbers[2] = {0, 0};
+
+    (void)pthread_mutex_lock(&waiters.mutex);
+    first.watching = second.watching = false;
+    first.number = 1;
+    second.number = 2;
+    waiters_wake_locked(&first, false);
+    waiters_wake_locked(&first, false);
+    cr_assert_eq(waiters_news_take_locked(&waiters, numbers, 2), 1, "once");
+    cr_assert_eq(numbers[0], 1);
+    cr_assert_eq(waiters_news_take_locked(&waiters, numbers, 2), 0);
+    waiters_wake_locked(&first, false);
+    waiters_wake_locked(&second, false);
+    cr_assert_eq(waiters_news_take_locked(&waiters, numbers, 1), 1, "no more than there is room");
+    cr_assert_eq(numbers[0], 2);
+    waiters_news_clear_locked(&first);
+    cr_assert_eq(waiters_news_take_locked(&waiters, numbers, 2), 0, "the next request left");
+    waiters_wake_locked(&first, false);
+    waiters_wake_locked(&second, false);
+    waiters_remove_locked(&second);
+    cr_assert_eq(waiters_news_take_locked(&waiters, numbers, 2), 1, "one has gone");
+    cr_assert_eq(numbers[0], 1);
+    (void)pthread_mutex_unlock(&waiters.mutex);
+}
+
+static void *any_main(void *arg)
+{
+    struct waiter *any = arg;
+
+    (void)pthread_mutex_lock(&waiters.mutex);
+    any->watching = true;
+    (void)waiters_lead_or_sleep_locked(any, 30 * S_NS);
+    any->watching = false;
+    (void)pthread_mutex_unlock(&waiters.mutex);
+    return NULL;
+}
+
+/* The thread of all of them sleeps while another one leads, and takes the lead over. */
+Test(waiters, the_lead_is_handed_to_the_thread_of_all)
+{
+    pthread_t thread;
+    bool asleep = false;
+    int64_t begun = now();
+
+    (void)pthread_mutex_lock(&waiters.mutex);
+    first.watching = second.watching = false;
+    cr_assert(waiters_lead_locked(&waiters));
+    (void)pthread_mutex_unlock(&waiters.mutex);
+    cr_assert_eq(pthread_create(&thread, NULL, any_main, &waiters.any), 0);
+    while (!asleep && now() - begun < 10 * S_NS) {
+        (void)pthread_mutex_lock(&waiters.mutex);
+        asleep = waiters.any.watching;
+        (void)pthread_mutex_unlock(&waiters.mutex);
+        (void)nanosleep(&(struct timespec){.tv_nsec = MS_NS}, NULL);
+    }
+    (void)pthread_mutex_lock(&waiters.mutex);
+    waiters.led = false;
+    waiters_hand_over_locked(&waiters);
+    (void)pthread_mutex_unlock(&waiters.mutex);
+    (void)pthread_join(thread, NULL);
+    cr_assert_lt(now() - begun, 20 * S_NS, "nobody was woken");
+}

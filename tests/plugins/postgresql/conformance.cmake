@@ -1,19 +1,25 @@
 # Everything that runs the library on a PostgreSQL server of its own.
-if(DLOCK_SANITIZE)
+if(DLOCK_SANITIZE) # then each process costs even more: nothing runs beside, and fewer cases at once
   set(DLT_POSTGRES_SLACK 1000)
+  set(DLT_POSTGRES_PROCESSORS 4)
+  set(DLT_POSTGRES_AT_ONCE --jobs 4)
 else()
   set(DLT_POSTGRES_SLACK 500)
+  set(DLT_POSTGRES_PROCESSORS 3)
+  set(DLT_POSTGRES_AT_ONCE)
 endif()
 
 # dlt_add_postgresql_conformance(<name> URI <uri> [SERVER <argument>...] [OPTIONS <option>...]
-# [BESIDE <command>...]): all cases, beside a server of its own.
+# [BESIDE <command>...]): all cases, beside a server of its own. Each connection costs the server a
+# process, so that one other test runs beside at most.
 function(dlt_add_postgresql_conformance name)
   cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS;BESIDE" ${ARGN})
   add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres -c max_connections=400 ${ARG_SERVER} --
-    ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${ARG_OPTIONS}
+    ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${DLT_POSTGRES_AT_ONCE}
+    ${ARG_OPTIONS}
     "${ARG_URI}")
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
-    TIMEOUT 600 PROCESSORS 2 LABELS "conformance;postgresql")
+    TIMEOUT 600 PROCESSORS ${DLT_POSTGRES_PROCESSORS} LABELS "conformance;postgresql")
 endfunction()
 
 # In the build that runs everything, the role with the least rights stands for strategy row.
@@ -24,17 +30,17 @@ if(DLOCK_LONG_TESTS OR DLOCK_SANITIZE)
     set(DLT_POSTGRES_CASES OPTIONS --only C13)
   endif()
   dlt_add_postgresql_conformance(row ${DLT_POSTGRES_CASES}
-    URI "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s")
+    URI "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s")
 endif()
 if(DLT_EVERYTHING)
   dlt_add_postgresql_conformance(session
-    URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&connect_timeout=30s")
+    URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&connect_timeout=30s&op_timeout=10s")
 endif()
 if(DLT_EVERYTHING)
   # A role that may do what grants.sql says, and nothing else. An administrator has run row.sql.
   dlt_add_postgresql_conformance(least
     BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} row.sql
-    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&connect_timeout=30s")
+    URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&connect_timeout=30s&op_timeout=10s")
   dlt_add_postgresql_conformance(tls SERVER --tls OPTIONS --only TRY-1
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()

@@ -254,6 +254,100 @@ Test(query, C8_an_answer_without_end)
     cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 3000 * DLT_NS_PER_MS);
 }
 
+/* ---- two statements in one exchange ---- */
+
+static void prepare(const char *name, const char *sql)
+{
+    static const struct pg_params none;
+
+    cr_assert_eq(pg_query_prepare(&conn, name, sql, &none, &err), DLOCK_OK, "%s", err.message);
+}
+
+/* Two statements, the first of which has to have `status`. Says whether the second was executed. */
+static bool pair(enum dlock_status status, const char *first, const char *then)
+{
+    static const struct pg_params none;
+    static int pairs;
+    char names[2][16];
+    bool second = true;
+    enum dlock_status got = DLOCK_INTERNAL;
+
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(names[i], sizeof names[i], "pair_%d", pairs++);
+        prepare(names[i], i == 0 ? first : then);
+    }
+    PQclear(result);
+    err = (struct dlock_error)DLOCK_ERROR_INIT;
+    conn.deadline_ns = dlt_host_in(&s.host, 1000);
+    got = pg_query_prepared_pair(&conn, (const char *const[2]){names[0], names[1]},
+                                 (const struct pg_params *const[2]){&none, &none}, &result, &second,
+                                 &err);
+    cr_assert_eq(got, status, "%s: %s, %s", first, dlock_status_name((int)got), err.message);
+    cr_assert_eq(result != NULL, status == DLOCK_OK);
+    return second;
+}
+
+Test(query, a_pair_is_two_transactions_in_one_exchange)
+{
+    want(DLOCK_OK, "CREATE TABLE public.pair (a bigint)");
+    cr_assert(pair(DLOCK_OK, "INSERT INTO public.pair VALUES (7) RETURNING a",
+                   "INSERT INTO public.pair SELECT pg_current_xact_id()::text::bigint -"
+                   " xmin::text::bigint FROM public.pair"));
+    cr_assert_eq(pg_query_number(result, 0, 0), 7, "the answer to the first one");
+    want(DLOCK_OK, "SELECT count(*), min(a) FROM public.pair");
+    cr_assert_eq(pg_query_number(result, 0, 0), 2);
+    cr_assert_gt(pg_query_number(result, 0, 1), 0, "another transaction");
+    cr_assert_not(conn.dead);
+}
+
+Test(query, TRY_4_each_of_a_pair_fails_by_itself)
+{
+    want(DLOCK_OK, "CREATE TABLE public.apart (a bigint PRIMARY KEY)");
+    cr_assert_not(pair(DLOCK_OK, "INSERT INTO public.apart VALUES (1) RETURNING a",
+                       "INSERT INTO public.apart VALUES (1)"));
+    cr_assert(pair(DLOCK_UNAVAILABLE, "INSERT INTO public.apart VALUES (1)",
+                   "INSERT INTO public.apart VALUES (2)"));
+    want(DLOCK_OK, "SELECT count(*) FROM public.apart");
+    cr_assert_eq(pg_query_number(result, 0, 0), 2);
+    cr_assert_eq(PQtransactionStatus(conn.pq), PQTRANS_IDLE);
+    cr_assert_not(conn.dead);
+}
+
+/* The first of a pair has its answer, and keeps it. */
+Test(query, C8_silence_within_a_pair)
+{
+    const int64_t begin_ns = dlt_host_now(&s.host);
+
+    cr_assert_not(pair(DLOCK_OK, "SELECT 1", "SELECT pg_sleep(20)"));
+    cr_assert_eq(pg_query_number(result, 0, 0), 1);
+    cr_assert(conn.dead);
+    pg_connect_close(&conn);
+    cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
+    cr_assert_not(pair(DLOCK_UNKNOWN, "SELECT pg_sleep(20)", "SELECT 1"));
+    cr_assert(conn.dead);
+    cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 15000 * DLT_NS_PER_MS);
+}
+
+Test(query, FAI_1_a_session_that_the_server_ends_within_a_pair)
+{
+    cr_assert_not(pair(DLOCK_OK, "SELECT 1", "SELECT pg_terminate_backend(pg_backend_pid())"));
+    cr_assert(conn.dead);
+    pg_connect_close(&conn);
+    cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
+    cr_assert_not(pair(DLOCK_UNKNOWN, "SELECT pg_terminate_backend(pg_backend_pid())", "SELECT 1"));
+    cr_assert(conn.dead);
+}
+
+Test(query, C8_a_copy_is_no_answer_within_a_pair)
+{
+    cr_assert_not(pair(DLOCK_UNKNOWN, "COPY (SELECT 1) TO STDOUT", "SELECT 1"));
+    cr_assert(conn.dead);
+    pg_connect_close(&conn);
+    cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
+    cr_assert_not(pair(DLOCK_OK, "SELECT 1", "COPY (SELECT 1) TO STDOUT"));
+    cr_assert(conn.dead);
+}
+
 /* As administrators set them for all of their programs. */
 Test(own, defaults_of_the_role_do_no_harm)
 {

@@ -56,3 +56,72 @@ dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
 dlt_add_redis_mutant(sends_after_the_deadline
   C8_a_question_without_time_is_not_sent
   "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call.c)
+
+# Is each rule of the failover guard needed, and would a test notice its absence? A mutant for each
+# rule (docs/adr/0034-redis-failover-guard.md); they wait most of the time, so one test runs all at once.
+set(DLT_GUARD_MUTANTS)
+
+# dlt_add_guard_mutant(<name> <test> <file> <original> <mutated>): a C file, or a script.
+function(dlt_add_guard_mutant name test file original mutated)
+  set(program redis_mutant_${name})
+  dlt_mutate(copy ${name} plugins/redis/${file} "${original}" "${mutated}")
+  if(file MATCHES "\\.lua$")
+    set(scripts ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/lua)
+    file(COPY ${PROJECT_SOURCE_DIR}/plugins/redis/ DESTINATION ${scripts} FILES_MATCHING PATTERN "*.lua")
+    file(COPY ${copy} DESTINATION ${scripts})
+    set(embed ${PROJECT_SOURCE_DIR}/plugins/resp/embed.cmake)
+    get_property(parts GLOBAL PROPERTY DLOCK_REDIS_SCRIPTS)
+    set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/scripts.c)
+    file(GLOB all ${PROJECT_SOURCE_DIR}/plugins/redis/*.lua)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${all})
+    add_custom_command(OUTPUT ${out}
+      COMMAND ${CMAKE_COMMAND} -DDIR=${scripts} -DOUT=${out} -DPREFIX=redis "-DSCRIPTS=${parts}" -P ${embed}
+      DEPENDS ${copy} ${all} ${embed} VERBATIM)
+    set(copy ${out})
+  endif()
+  add_executable(${program} $<TARGET_OBJECTS:test_redis_promoted> ${copy})
+  target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
+  target_compile_options(${program} PRIVATE -Wno-unused -Wno-unused-parameter)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/plugins/redis)
+  target_link_libraries(${program} PRIVATE dlock_flags dlock_criterion dlock_redis_kit dlock_faults)
+  set_target_properties(${program} PROPERTIES EXPORT_COMPILE_COMMANDS OFF) # not to be linted
+  set(DLT_GUARD_MUTANTS ${DLT_GUARD_MUTANTS} $<TARGET_FILE:${program}>=${test} PARENT_SCOPE)
+endfunction()
+
+dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
+  F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
+  guard.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
+dlt_add_guard_mutant(F1_passes_on_at_once F1_a_promoted_master_passes_nothing_on
+  guard_release.lua "if guard.refuse_grants() then" "if false then")
+dlt_add_guard_mutant(F2_answers_yours_at_once
+  F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
+  guard.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+dlt_add_guard_mutant(F3_a_look_counts_for_ever
+  F3_a_master_that_stood_still_executes_nothing_of_what_waited
+  guard.lua "or age > tonumber(lasts) then" "then")
+dlt_add_guard_mutant(F4_takes_any_ttl F4_no_lease_is_longer_than_T
+  pool.c "return durable ? 0 : pool->config->restart_guard_ms;" "return 0;")
+dlt_add_guard_mutant(F3_forgets_that_replicas_left F3_an_old_master_that_is_followed_again_begins_anew
+  view.lua "return joined == joins or to - from <= lasts" "return true")
+dlt_add_guard_mutant(F5_believes_a_record_in_the_data F5_each_promotion_has_a_guard_of_its_own
+  view.lua "if known ~= id then" "if not known then")
+dlt_add_guard_mutant(F4_judges_before_it_connects
+  F4_also_where_the_server_got_a_replica_after_the_client_was_opened
+  call.c "if (call->ttl_ms > pool->config->restart_guard_ms)" "if (false)")
+dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is_none
+  view.lua "if needed > before or lower then" "if lower then")
+dlt_add_guard_mutant(F6_the_script_does_not_look
+  F3_F6_an_old_master_without_replicas_answers_nothing_after_D
+  call.c "guarded = pipeline->guard.on;" "guarded = false;")
+dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
+  F7_a_master_that_was_started_grants_nothing_for_T_and_D
+  guard.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
+dlt_add_guard_mutant(F8_counts_only
+  F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
+  fence.lua "return fence > tonumber(moment) and" "return")
+dlt_add_guard_mutant(F9_believes_any_message F9_a_message_of_another_promotion_is_no_grant
+  waiter.c "strcmp(promotion, waiter->queued_by) == 0" "true")
+
+add_test(NAME redis_guard_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh
+  ${PROJECT_SOURCE_DIR} failover ${DLT_GUARD_MUTANTS})
+set_tests_properties(redis_guard_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")

@@ -51,11 +51,13 @@ static void *pipeline_run(void *arg)
 static struct redis_pipeline *pipeline_make(const char *scheme, const char *address)
 {
     static struct resp_config config;
+    struct redis_service service;
+    struct redis_nodes nodes;
     struct resp_info server_info;
     struct redis_pipeline *pipeline = NULL;
 
     dlt_session_init(&s, scheme, address);
-    cr_assert_eq(redis_config_init(&config, &s.target, &s.err), DLOCK_OK);
+    cr_assert_eq(redis_config_init(&config, &service, &nodes, &s.target, &s.err), DLOCK_OK);
     cr_assert_eq(redis_pipeline_open(&pipeline, &config, NULL, &s.host.table,
                                      dlt_host_in(&s.host, 5000), &server_info, &s.err),
                  DLOCK_OK);
@@ -112,7 +114,7 @@ static void await_asked(struct redis_pipeline *pipeline)
 {
     bool asked = false;
 
-    for (int i = 0; i < 1000 && !asked; i++) {
+    for (int i = 0; i < 5000 && !asked; i++) {
         dlt_sleep_ms(2);
         (void)pthread_mutex_lock(&pipeline->mutex);
         asked = pipeline->first != NULL;
@@ -134,7 +136,7 @@ Test(share, C4_what_waits_to_be_sent_is_taken_back)
     dlt_redis_pause(&server, true);
     first.pipeline = pipeline;
     first.exchange.bytes = bytes;
-    first.exchange.deadline_ns = dlt_host_in(&s.host, 3000);
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 8000);
     cr_assert_eq(pthread_create(&thread, NULL, pipeline_run, &first), 0);
     await_asked(pipeline);
     dlt_sleep_ms(200); /* more than a socket takes */
@@ -162,7 +164,7 @@ Test(share, C8_the_next_leader_gives_up_in_time_though_nothing_can_be_sent)
     dlt_redis_pause(&server, true);
     first.pipeline = pipeline;
     first.exchange.bytes = bytes;
-    first.exchange.deadline_ns = dlt_host_in(&s.host, 2000);
+    first.exchange.deadline_ns = dlt_host_in(&s.host, 6000);
     cr_assert_eq(pthread_create(&thread, NULL, pipeline_run, &first), 0);
     await_asked(pipeline);
     until_ns = first.exchange.deadline_ns + 1000 * DLT_NS_PER_MS;

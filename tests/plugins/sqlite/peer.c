@@ -15,8 +15,9 @@
  *   peek FILE NAME COUNT FLAGS       reads FILE under the lock: nobody changes it meanwhile
  *   opens PATH COUNT                 opens and closes
  *
- * FLAGS: s for shared, e for ENQUEUE, r for REFRESH, or nothing.
- * OWNER is a letter: the token, and the slot that a request keeps.
+ * FLAGS: s for shared, e for ENQUEUE, r for REFRESH, t for a lease that ends with its ttl, p for
+ * one that programs inherit, or nothing. OWNER is a letter: the token, and the slot that a request
+ * keeps.
  */
 #include "session.h"
 #include "store_kit.h"
@@ -65,6 +66,9 @@ static void flags_set(struct dlt_request *r, const char *letters)
     r->req.mode = strchr(letters, 's') != NULL ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     r->req.flags = (strchr(letters, 'e') != NULL ? DLOCK_REQ_ENQUEUE : 0u) |
                    (strchr(letters, 'r') != NULL ? DLOCK_REQ_REFRESH : 0u);
+    r->req.end = strchr(letters, 't') != NULL   ? DLOCK_END_TTL
+                 : strchr(letters, 'p') != NULL ? DLOCK_END_PROGRAMS
+                                                : DLOCK_END_PROCESS;
 }
 
 static enum dlock_status do_try(const struct line *line)

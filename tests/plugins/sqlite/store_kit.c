@@ -68,7 +68,8 @@ void dlt_store_init(struct dlt_store *store, const char *path)
 static void calls_begin(struct dlt_store *store)
 {
     store->err = (struct dlock_error)DLOCK_ERROR_INIT;
-    store->grant = (struct dlock_grant){.waiters = UINT32_MAX, .holder_ms = -1};
+    store->grant = (struct dlock_grant){
+        .struct_size = sizeof store->grant, .waiters = UINT32_MAX, .holder_ms = -1};
 }
 
 enum dlock_status dlt_store_open(struct dlt_store *store)

@@ -169,7 +169,8 @@ Test(faults, foreign_rows_of_readers_and_waiters_stop_nobody)
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_enqueue(&s, &b), DLOCK_BUSY);
     sql("UPDATE waiters SET token = x'01'");
-    sql("INSERT INTO readers SELECT name, x'02', boot, since_ns, until_ns, fence, label FROM locks;"
+    sql("INSERT INTO readers (name, token, boot, since_ns, until_ns, fence, label)"
+        " SELECT name, x'02', boot, since_ns, until_ns, fence, label FROM locks;"
         "UPDATE locks SET crowd = 3");
     cr_assert_eq(dlt_store_inspect(&s, "job", holders, &count), DLOCK_OK);
     cr_assert_eq(count, 1);

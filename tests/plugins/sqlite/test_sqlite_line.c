@@ -120,7 +120,7 @@ Test(line, C13_a_dead_holder_costs_its_ttl)
 
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     peer_open(&peers[2], NULL);
-    cr_assert_eq(dlt_peer_ask(&peers[2], "try job z 2000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&peers[2], "try job z 2000 1000 t").status, DLOCK_OK);
     start = dlt_host_now(&s.host);
     dlt_peer_kill(&peers[2]);
     line_up(2);

@@ -138,7 +138,7 @@ Test(peers, TRY_2_the_lease_of_a_killed_holder_lasts_and_ends)
 
     both_open();
     before = now_ms();
-    cr_assert_eq(dlt_peer_ask(&a, "try job a 1000 1000").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&a, "try job a 1000 1000 t").status, DLOCK_OK);
     dlt_peer_kill(&a);
     answer = dlt_peer_ask(&b, "try job b 60000 5000");
     cr_assert_eq(answer.status, DLOCK_BUSY);

@@ -153,7 +153,7 @@ Test(upgrade, an_upgraded_store_is_like_a_new_one)
 
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
     db = connect_raw();
-    cr_assert_eq(number(db, "PRAGMA user_version"), 2);
+    cr_assert_eq(number(db, "PRAGMA user_version"), 3);
     cr_assert_eq(number(db, "PRAGMA application_id"), 0x444C4B53);
     cr_assert_eq(number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'names'"), 0);
     cr_assert_eq(number(db, "SELECT count(*) FROM locks WHERE crowd = 0"), 2);
@@ -228,4 +228,58 @@ Test(upgrade, UNAVAILABLE_while_a_transaction_is_open_and_nothing_changed)
     cr_assert_eq(number(db, "SELECT count(*) FROM names"), 2);
     (void)sqlite3_close(db);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+}
+
+static const char layout_2[] = "DELETE FROM names;" /* what layout 2 had, and a reader of it */
+                               "DROP TABLE names;"
+                               "CREATE TABLE locks (name BLOB NOT NULL PRIMARY KEY,"
+                               " fence INTEGER NOT NULL, crowd INTEGER NOT NULL, token BLOB,"
+                               " boot BLOB, since_ns INTEGER, until_ns INTEGER, label TEXT"
+                               ") STRICT, WITHOUT ROWID;"
+                               "CREATE TABLE readers (name BLOB NOT NULL, token BLOB NOT NULL,"
+                               " boot BLOB NOT NULL, since_ns INTEGER NOT NULL,"
+                               " until_ns INTEGER NOT NULL, fence INTEGER NOT NULL, label TEXT,"
+                               " PRIMARY KEY (name, token)) STRICT, WITHOUT ROWID;"
+                               "CREATE TABLE waiters (name BLOB NOT NULL, place INTEGER NOT NULL,"
+                               " token BLOB NOT NULL, boot BLOB NOT NULL, mode INTEGER NOT NULL,"
+                               " until_ns INTEGER NOT NULL, lease_ns INTEGER NOT NULL, label TEXT,"
+                               " PRIMARY KEY (name, place), UNIQUE (name, token)"
+                               ") STRICT, WITHOUT ROWID;"
+                               "INSERT INTO locks (name, fence, crowd) VALUES (x'6a6f62', 99, 1);"
+                               "PRAGMA user_version = 2;";
+
+/* A reader that layout 2 has written is a reader, and not a permit. */
+Test(upgrade, of_layout_2_keeps_readers_and_learns_permits)
+{
+    sqlite3 *db = connect_raw();
+    sqlite3_stmt *row = NULL;
+    struct dlt_request writer, reader, permits[3];
+
+    sql(db, layout_2);
+    cr_assert_eq(sqlite3_prepare_v2(db,
+                                    "INSERT INTO readers VALUES (x'6a6f62', zeroblob(16), ?1, ?2,"
+                                    " ?3, 98, 'old')",
+                                    -1, &row, NULL),
+                 SQLITE_OK, "%s", sqlite3_errmsg(db));
+    (void)sqlite3_bind_blob(row, 1, clock_now.boot, SQ_BOOT_SIZE, SQLITE_STATIC);
+    (void)sqlite3_bind_int64(row, 2, sqlite_clock_now(&clock_now));
+    (void)sqlite3_bind_int64(row, 3, sqlite_clock_now(&clock_now) + 60 * DL_NS_PER_S);
+    cr_assert_eq(sqlite3_step(row), SQLITE_DONE, "%s", sqlite3_errmsg(db));
+    (void)sqlite3_finalize(row);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(number(db, "PRAGMA user_version"), 3);
+    dlt_store_request(&s, &writer, "job", 'w', 60000);
+    dlt_store_request(&s, &reader, "job", 'r', 60000);
+    reader.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_store_try(&s, &writer), DLOCK_BUSY);
+    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        dlt_store_request(&s, &permits[i], "gpu", (unsigned char)('a' + i), 60000);
+        permits[i].req.limit = 2;
+        cr_assert_eq(dlt_store_try(&s, &permits[i]), i < 2 ? DLOCK_OK : DLOCK_BUSY);
+        cr_assert_eq(s.grant.permit, i < 2 ? i : 0);
+    }
+    /* By this bit of crowd a program of layout 2 sees that there is something it does not know. */
+    cr_assert_eq(number(db, "SELECT crowd FROM locks WHERE name = x'677075'"), 4);
+    (void)sqlite3_close(db);
 }

@@ -56,9 +56,8 @@ endif()
 # ends the process or goes on with a null pointer: it is spared, for which it has to stand beside the
 # plugin and not in it.
 if(DLT_EVERYTHING)
-  get_target_property(DLT_ZK_SOURCES dlock_plugin_zookeeper SOURCES)
-  list(TRANSFORM DLT_ZK_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/plugins/zookeeper/)
-  add_library(zk_beside MODULE ${DLT_ZK_SOURCES})
+  add_library(zk_beside MODULE ${PROJECT_SOURCE_DIR}/plugins/zookeeper/plugin.c
+    $<TARGET_OBJECTS:dlock_plugin_zookeeper_objects>)
   target_include_directories(zk_beside PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(zk_beside PRIVATE
     dlock_flags dlock_lib dlock_net Threads::Threads -l:libzookeeper_st.so)

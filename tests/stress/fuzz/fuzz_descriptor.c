@@ -53,16 +53,20 @@ static void texts_fill(struct fuzz_input *input, struct stock *stock)
     }
 }
 
-/* The slots are pointers to functions, of one size, from `open` to the end. */
+/* The slots are pointers to functions, of one size, from `open` to the end. The input has a byte
+ * for each slot that there may ever be, so that a new slot leaves the corpus valid. */
 static void slots_fill(struct fuzz_input *input, struct dlock_backend_ops *ops)
 {
-    unsigned char *slots = (unsigned char *)ops;
+    enum { SLOTS_MOST = 32 };
+    unsigned char *slots = (unsigned char *)ops + offsetof(struct dlock_backend_ops, open);
     void (*fn)(void) = nothing;
+    size_t n = (sizeof *ops - offsetof(struct dlock_backend_ops, open)) / sizeof fn;
 
-    for (size_t at = offsetof(struct dlock_backend_ops, open); at + sizeof fn <= sizeof *ops;
-         at += sizeof fn)
-        if (fuzz_byte(input) % 4 != 0)
-            memcpy(slots + at, &fn, sizeof fn);
+    _Static_assert(sizeof *ops <= offsetof(struct dlock_backend_ops, open) + SLOTS_MOST * sizeof fn,
+                   "more slots than the input has bytes for");
+    for (size_t i = 0; i < SLOTS_MOST; i++)
+        if (fuzz_byte(input) % 4 != 0 && i < n)
+            memcpy(slots + i * sizeof fn, &fn, sizeof fn);
 }
 
 static uint32_t near(struct fuzz_input *input, size_t right)

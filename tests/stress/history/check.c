@@ -87,6 +87,7 @@ static void ret_lock(struct checker *checker, struct attempt *attempt, const str
     attempt->since_ns = r->clock_ns;
     attempt->renew_ns = r->clock_ns;
     attempt->fence = r->fence;
+    attempt->permit = r->permit;
     dlt_claim_open(attempt, r->mode, r->clock_ns);
     if (r->until_ns + checker->options->slack_ns <= r->clock_ns &&
         !dlt_checker_stood(checker, attempt, attempt->inv_ns))

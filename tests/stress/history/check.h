@@ -22,6 +22,7 @@
 #define DLT_RULE_MAP(X)                                                          \
     X(RECORDS, "the history makes no sense")                                     \
     X(OVERLAP, "two claims that exclude each other (C1)")                        \
+    X(PERMIT, "a permit that another claim has, or beyond the limit (C21)")      \
     X(FENCE, "a fence that is not above all earlier ones (C6)")                  \
     X(WRITE, "a write was accepted after one with a greater fence (C6)")         \
     X(EXPIRED_GRANT, "OK for a lease that had run out (C3)")                     \

@@ -90,6 +90,7 @@ struct attempt *dlt_checker_attempt_new(struct checker *checker, const struct dl
     attempt->name_id = record->name_id;
     attempt->pid = record->pid;
     attempt->mode = record->mode;
+    attempt->limit = record->limit;
     return attempt;
 }
 

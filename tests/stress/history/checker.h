@@ -32,6 +32,7 @@ struct attempt {
     int64_t place_ns, place_until; /* place in the store's queue; place_until 0: none */
     int64_t confirmed_ns;          /* when that was said last */
     uint64_t fence;
+    uint32_t limit, permit; /* of a semaphore; a lock: 0 or 1, and 0 */
     struct attempt *prev, *next;
 };
 

@@ -58,19 +58,60 @@ static int by_name_and_start(const void *left, const void *right)
     return 0;
 }
 
+#define PERMITS_MOST 64 /* of a semaphore in a history */
+
 /* The parts seen so far of one name that matter to those to come. */
 struct sweep {
-    const struct segment *last[2]; /* of each mode the one that ends last */
-    uint64_t fence;                /* the greatest of an exclusive claim */
-    const struct attempt *fenced;  /* whose */
+    const struct segment *last[2];               /* of each mode the one that ends last */
+    uint64_t fence;                              /* the greatest of an exclusive claim */
+    const struct attempt *fenced;                /* whose */
+    const struct segment *permits[PERMITS_MOST]; /* of each the one that ends last */
 };
+
+static bool is_semaphore(const struct segment *segment)
+{
+    return segment->attempt->limit > 1;
+}
+
+/* C21: the fence is no other permit's, and rises along one permit. */
+static void permit_fence_compare(struct checker *checker, const struct sweep *sweep,
+                                 const struct segment *segment)
+{
+    const struct attempt *attempt = segment->attempt;
+
+    for (uint32_t i = 0; attempt->fence != 0 && i < PERMITS_MOST; i++) {
+        const struct attempt *other = sweep->permits[i] != NULL ? sweep->permits[i]->attempt : NULL;
+
+        if (other == NULL || other == attempt || other->fence < attempt->fence ||
+            (i != attempt->permit && other->fence != attempt->fence))
+            continue;
+        dlt_checker_report(checker, DLT_RULE_FENCE, attempt, other, segment->start_ns);
+        return;
+    }
+}
+
+/* Permits that differ and are below the limit are no more than the limit. */
+static void permit_compare(struct checker *checker, struct sweep *sweep,
+                           const struct segment *segment)
+{
+    const struct attempt *attempt = segment->attempt;
+    const struct segment **last = &sweep->permits[attempt->permit % PERMITS_MOST];
+
+    if (attempt->permit >= attempt->limit || attempt->permit >= PERMITS_MOST)
+        dlt_checker_report(checker, DLT_RULE_PERMIT, attempt, NULL, segment->start_ns);
+    else if (*last != NULL && (*last)->attempt != attempt && (*last)->end_ns > segment->start_ns)
+        dlt_checker_report(checker, DLT_RULE_PERMIT, attempt, (*last)->attempt, segment->start_ns);
+    if (*last == NULL || segment->end_ns > (*last)->end_ns)
+        *last = segment;
+}
 
 static void compare(struct checker *checker, const struct segment *before,
                     const struct segment *segment)
 {
     int64_t gap_ns;
 
-    if (before == NULL || before->attempt == segment->attempt)
+    if (before == NULL || before->attempt == segment->attempt ||
+        (is_semaphore(segment) && before->attempt->limit == segment->attempt->limit))
         return;
     gap_ns = segment->start_ns - before->end_ns;
     if (gap_ns < 0)
@@ -85,7 +126,8 @@ static void fence_compare(struct checker *checker, struct sweep *sweep,
 {
     const struct attempt *attempt = segment->attempt;
 
-    if (segment->mode != 0 || attempt->fence == 0 || attempt == sweep->fenced)
+    if (segment->mode != 0 || is_semaphore(segment) || attempt->fence == 0 ||
+        attempt == sweep->fenced)
         return;
     if (attempt->fence <= sweep->fence)
         dlt_checker_report(checker, DLT_RULE_FENCE, attempt, sweep->fenced, segment->start_ns);
@@ -113,6 +155,10 @@ void dlt_claims_sweep(struct checker *checker)
         if (segment->mode == 0)
             compare(checker, sweep.last[1], segment);
         fence_compare(checker, &sweep, segment);
+        if (is_semaphore(segment)) {
+            permit_fence_compare(checker, &sweep, segment);
+            permit_compare(checker, &sweep, segment);
+        }
         if (*last == NULL || segment->end_ns > (*last)->end_ns)
             *last = segment;
     }

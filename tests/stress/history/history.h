@@ -75,6 +75,8 @@ struct dlt_record {
     uint64_t attempt_id;
     uint64_t fence;
     int64_t until_ns;
+    uint32_t limit;  /* of INV_LOCK: of a semaphore; 0 or 1: a lock */
+    uint32_t permit; /* of RET_LOCK with OK: of a semaphore */
 };
 
 /* Records of any number of sources, owned. */

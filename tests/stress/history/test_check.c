@@ -55,6 +55,93 @@ Test(check, C1_readers_overlap_freely_but_not_with_a_writer)
     expect(DLT_RULE_OVERLAP, 1);
 }
 
+/* The last attempt is one of a semaphore: INV_LOCK, RET_LOCK. */
+static void permit(uint32_t limit, uint32_t number)
+{
+    history.records[history.count - 2].limit = limit;
+    history.records[history.count - 1].permit = number;
+}
+
+Test(check, C21_permits_that_differ)
+{
+    locks(0, 1, 1000, 5);
+    permit(3, 0);
+    locks(10, 2, 1000, 6);
+    permit(3, 2);
+    locks(20, 3, 1000, 7);
+    permit(3, 1);
+    unlocks(100, 2, DLOCK_OK);
+    locks(110, 4, 1000, 9);
+    permit(3, 2);
+    unlocks(200, 1, DLOCK_OK);
+    unlocks(200, 3, DLOCK_OK);
+    unlocks(200, 4, DLOCK_OK);
+    expect_clean();
+}
+
+Test(check, C21_a_fence_of_another_permit)
+{
+    locks(0, 1, 1000, 6);
+    permit(2, 0);
+    locks(10, 2, 1000, 6);
+    permit(2, 1);
+    unlocks(100, 1, DLOCK_OK);
+    unlocks(100, 2, DLOCK_OK);
+    expect(DLT_RULE_FENCE, 1);
+}
+
+/* The answers may come in another order than the grants. */
+Test(check, C21_fences_of_two_permits_in_any_order)
+{
+    locks(0, 1, 1000, 6);
+    permit(2, 0);
+    locks(10, 2, 1000, 5);
+    permit(2, 1);
+    unlocks(100, 1, DLOCK_OK);
+    unlocks(100, 2, DLOCK_OK);
+    expect_clean();
+}
+
+Test(check, C21_a_fence_that_does_not_rise_along_a_permit)
+{
+    locks(0, 1, 1000, 6);
+    permit(2, 0);
+    unlocks(100, 1, DLOCK_OK);
+    locks(110, 3, 1000, 4);
+    permit(2, 0);
+    unlocks(200, 3, DLOCK_OK);
+    expect(DLT_RULE_FENCE, 1);
+}
+
+Test(check, C21_a_permit_twice)
+{
+    locks(0, 1, 1000, 5);
+    permit(2, 1);
+    locks(10, 2, 1000, 6);
+    permit(2, 1);
+    unlocks(100, 1, DLOCK_OK);
+    unlocks(100, 2, DLOCK_OK);
+    expect(DLT_RULE_PERMIT, 1);
+}
+
+Test(check, C21_a_permit_beyond_the_limit)
+{
+    locks(0, 1, 1000, 5);
+    permit(2, 2);
+    unlocks(100, 1, DLOCK_OK);
+    expect(DLT_RULE_PERMIT, 1);
+}
+
+Test(check, C21_a_lock_beside_a_permit)
+{
+    locks(0, 1, 1000, 5);
+    permit(2, 0);
+    locks(10, 2, 1000, 6);
+    unlocks(100, 1, DLOCK_OK);
+    unlocks(100, 2, DLOCK_OK);
+    expect(DLT_RULE_OVERLAP, 1);
+}
+
 Test(check, C1_a_claim_ends_with_its_process)
 {
     locks(0, 1, 1000, 5);

@@ -158,7 +158,7 @@ postgresql="dlock_plugin_postgresql with_server test_pg_slots test_pg_queue test
 # What waits finds the grant when it refreshes its queue entry.
 mutant 21 "a waiter of another client is not told" "$postgresql" \
     "test_pg_wait --filter '*/WAT_1_the_grant*'" \
-    plugins/postgresql/notify.c "SELECT pg_notify(split_part" "SELECT concat(split_part"
+    plugins/postgresql/statements.c '{"SELECT pg_notify($1, $2)"' '{"SELECT concat($1, $2)"'
 
 mutant 22 "a name that was freed before its row was locked is busy" "$postgresql" \
     "with_server postgres -- test_pg_slots --filter '*/TRY_2_UNL_1*'" \
@@ -183,6 +183,10 @@ mutant 25 "a session's lock counts before its fence is on the disk" "$postgresql
       PERFORM set_config('synchronous_commit', 'on', true);" \
     "    IF true THEN
       PERFORM set_config('synchronous_commit', 'off', true);"
+
+mutant 37 "an unlock that follows one that passed the name on tells no waiter" \
+    "dlock_plugin_postgresql test_pg_pass" "test_pg_pass --filter '*/NOTIFY_is_in*'" \
+    plugins/postgresql/statements.c '{"SELECT pg_notify(split_part' '{"SELECT concat(split_part'
 
 etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 

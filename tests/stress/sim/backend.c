@@ -175,7 +175,7 @@ static enum dlock_status slot_trylock(void *self, const struct dlock_request *re
     sim_slot_enter(session, req);
     sim_fresh_check(session);
     sim_waiter_list(req);
-    waiter->poked = false;
+    waiter->poked = waiter->news = false;
     if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
         waiter->enqueued = true;
     sim_ask_make(&ask, SIM_TRY, session, req);
@@ -328,6 +328,7 @@ const struct dlock_plugin *sim_plugin(void)
         .lock = has_session() ? sim_slot_lock : NULL,
         .watch = (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_watch : NULL,
         .dequeue = choice->kind == SIM_QUEUE ? slot_leave : NULL,
+        .wait_any = choice->wait_any && (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_wait_any : NULL,
         .interrupt = choice->kind != SIM_POLL ? sim_slot_interrupt : NULL,
     };
     plugin = (struct dlock_plugin){

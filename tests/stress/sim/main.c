@@ -25,7 +25,7 @@ struct arguments {
     const char *list;    /* NULL: none */
     const char *caught;  /* what is to be found; NULL: nothing */
     int kind;
-    bool verbose, records, help;
+    bool verbose, records, help, async;
 };
 
 /* Of all seeds of a profile. */
@@ -44,6 +44,7 @@ static const char usage_text[] =
     "  --count N     how many seeds (1)\n"
     "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
+    "  --driver D    blocking: the calls block; async: most handles use dlock_start (blocking)\n"
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"
     "  --records     the whole history\n"
@@ -72,20 +73,21 @@ static bool kind_of(const char *text, int *kind)
     return strcmp(text, "any") == 0;
 }
 
+static bool driver_of(const char *text, bool *async)
+{
+    *async = strcmp(text, "async") == 0;
+    return *async || strcmp(text, "blocking") == 0;
+}
+
 static bool arguments_read(struct arguments *arguments, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"count", required_argument, NULL, 'n'},
-        {"profile", required_argument, NULL, 'p'},
-        {"store", required_argument, NULL, 'k'},
-        {"calls", required_argument, NULL, 'c'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"records", no_argument, NULL, 'r'},
-        {"caught", required_argument, NULL, 'x'},
-        {"list", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
+        {"profile", required_argument, NULL, 'p'}, {"store", required_argument, NULL, 'k'},
+        {"calls", required_argument, NULL, 'c'},   {"driver", required_argument, NULL, 'd'},
+        {"verbose", no_argument, NULL, 'v'},       {"records", no_argument, NULL, 'r'},
+        {"caught", required_argument, NULL, 'x'},  {"list", required_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -97,6 +99,8 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
             right = number_of(optarg, &arguments->count);
         else if (option == 'c')
             right = number_of(optarg, &arguments->calls);
+        else if (option == 'd')
+            right = driver_of(optarg, &arguments->async);
         else if (option == 'k')
             right = kind_of(optarg, &arguments->kind);
         else if (option == 'p')
@@ -135,6 +139,8 @@ static void again(const struct sim_run *run)
            run->profile->name, run->calls);
     if (run->kind >= 0)
         printf(" --store %s", kinds[run->kind]);
+    if (run->async)
+        printf(" --driver async");
     printf("\n");
 }
 
@@ -212,13 +218,14 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     for (size_t i = 0; arguments->records && i < sim_world.history.count; i++)
         dlt_record_print(stdout, &sim_world.history.records[i]);
     if (arguments->verbose || why != NULL || findings.count > 0) {
-        printf("# seed %" PRIu64 " %s: %s%s%s%s, %u processes, %u threads, %u names, ttl %lld, "
+        printf("# seed %" PRIu64 " %s: %s%s%s%s%s, %u processes, %u threads, %u names, ttl %lld, "
                "place %lld, poll %lld, handoff %u, connections %u\n",
                run->seed, run->profile->name, kinds[choice->kind],
                choice->concurrent ? ", concurrent" : "", choice->fences ? ", fences" : "",
-               choice->shared ? ", shared" : "", choice->processes, choice->tasks, choice->names,
-               (long long)choice->ttl_ms, (long long)choice->waiter_lease_ms,
-               (long long)choice->poll_max_ms, choice->handoff, choice->connections);
+               choice->shared ? ", shared" : "", choice->wait_any ? ", wait_any" : "",
+               choice->processes, choice->tasks, choice->names, (long long)choice->ttl_ms,
+               (long long)choice->waiter_lease_ms, (long long)choice->poll_max_ms, choice->handoff,
+               choice->connections);
         printf("# virtual %.3f s, quiet from %.3f s\n", (double)(sim_now() - SIM_START_NS) / 1e9,
                (double)(sim_world.quiet_ns - SIM_START_NS) / 1e9);
         dlt_report_figures(stdout, &figures);
@@ -251,7 +258,8 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
         struct sim_run run = {.seed = arguments->seed + i,
                               .profile = profile,
                               .kind = arguments->kind,
-                              .calls = arguments->calls};
+                              .calls = arguments->calls,
+                              .async = arguments->async};
 
         right = seed_run(&run, arguments, &sums) && right;
     }
@@ -305,7 +313,7 @@ static int list_run(const struct arguments *arguments)
     char line[256];
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        struct sim_run run;
+        struct sim_run run = {.async = arguments->async};
         bool found;
 
         if (line[0] == '#')

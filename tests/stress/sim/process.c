@@ -20,36 +20,10 @@ static int64_t process_now(void *ctx)
     return sim_host_now(&((struct sim_process *)ctx)->host);
 }
 
-static struct sim_handle *handle_of_lock(struct sim_process *process, const struct dlock *lock)
+static void on_lost(void *arg, const struct dlock_notice *notice)
 {
-    for (size_t i = 0; i < SIM_TASKS; i++)
-        if (process->handles[i].lock == lock)
-            return &process->handles[i];
-    return NULL;
-}
-
-static void on_lost(void *arg, const struct dlock_notice *event)
-{
-    struct sim_handle *handle = handle_of_lock(arg, event->lock);
-
-    if (handle != NULL)
-        sim_record_lost(handle, event);
+    sim_call_lost(arg, notice);
     sim_yield();
-}
-
-/* Takes the news where no callback does. */
-static void listen(void *arg)
-{
-    struct sim_process *process = arg;
-    int fd = dlock_client_fd(process->client);
-    struct dlock_notice event = {.struct_size = sizeof event};
-
-    while (!process->closing) {
-        sim_await_readable(fd, sim_now() + 20 * SIM_MS);
-        while (!process->closing && dlock_client_next(process->client, &event, NULL) == 1)
-            on_lost(process, &event);
-    }
-    sim_process_done(process, &process->helpers);
 }
 
 static void handle_open(struct sim_process *process, size_t i)
@@ -62,6 +36,7 @@ static void handle_open(struct sim_process *process, size_t i)
     *handle = (struct sim_handle){.process = process,
                                   .name = (uint32_t)sim_below(sim_world.choice.names)};
     name = (char)('a' + (int)handle->name);
+    handle->async = sim_world.async && !sim_chance(150000);
     handle->renewed = !sim_chance(150000);
     handle->recursive = sim_chance(100000);
     options.renew = handle->renewed ? DLOCK_ON : DLOCK_OFF;
@@ -101,6 +76,12 @@ static void client_open(struct sim_process *process)
     }
 }
 
+static void listener_start(struct sim_process *process)
+{
+    process->helpers++;
+    (void)sim_fiber_start(&process->host, true, sim_call_listen, process);
+}
+
 static void begin(void *arg)
 {
     struct sim_process *process = arg;
@@ -109,10 +90,8 @@ static void begin(void *arg)
     for (size_t i = 0; i < sim_world.choice.tasks; i++)
         handle_open(process, i);
     process->alive = true;
-    if (!sim_world.choice.callbacks) {
-        process->helpers++;
-        (void)sim_fiber_start(&process->host, true, listen, process);
-    }
+    if (!sim_world.choice.callbacks)
+        listener_start(process);
     if (sim_is_tethered()) {
         process->links++;
         (void)sim_fiber_start(&process->host, true, sim_tether_link, process);
@@ -182,31 +161,46 @@ static void claims_ended(struct sim_process *process)
     }
 }
 
+/* Closes the client while its threads are in calls. */
+static void close_first(struct sim_process *process)
+{
+    dlock_client_close(process->client);
+    claims_ended(process);
+    await(process, &process->tasks);
+}
+
+/* Closes it when no thread uses it any more. */
+static void shut_first(struct sim_process *process)
+{
+    dlock_client_shutdown(process->client);
+    await(process, &process->tasks);
+    await(process, &process->helpers);
+    claims_ended(process);
+}
+
 static void finish(void *arg)
 {
     struct sim_process *process = arg;
     bool first = sim_chance(500000); /* before its threads know */
 
     process->closing = true;
-    await(process, &process->helpers);
+    process->deaf = first || !sim_world.async;
+    if (process->deaf)
+        await(process, &process->helpers);
     claims_end(process);
     await(process, &process->links);
-    if (process->dead || !first)
-        dlock_client_shutdown(process->client);
-    if (first && !process->dead)
-        dlock_client_close(process->client);
+    first = first && !process->dead;
+    if (first)
+        close_first(process);
     else
-        await(process, &process->tasks);
-    claims_ended(process);
-    if (first && !process->dead)
-        await(process, &process->tasks);
+        shut_first(process);
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
         struct dlock *lock = process->handles[i].lock;
 
         process->handles[i].lock = NULL; /* nobody looks at what is being freed */
         dlock_free(lock);
     }
-    if (!first || process->dead)
+    if (!first)
         dlock_client_close(process->client);
     if (process->waiters != NULL)
         sim_set_misuse("[FGT-1] a slot was never forgotten");

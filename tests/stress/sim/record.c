@@ -83,6 +83,15 @@ static void lease_watch(struct sim_handle *handle)
         record->until_ns = sim_host_to_sim(&handle->process->host, until_ns);
 }
 
+/* An operation that was canceled before it began never stands in line. */
+static bool stays_out(const struct sim_handle *handle)
+{
+    const struct dlock *lock = handle->lock;
+
+    return handle->async && lock->phase == DL_PHASE_ACQUIRING && lock->waiting != NULL &&
+           lock->waiting->cancel != DLOCK_OK && !lock->waiting->waiter.queued;
+}
+
 /* Who steps out of the line lets others in before its call returns. */
 static void turn_watch(struct sim_handle *handle)
 {
@@ -90,7 +99,8 @@ static void turn_watch(struct sim_handle *handle)
     bool in_line = waiting != NULL && waiting->waiter.queued;
     struct dlt_record *record;
 
-    if (handle->in_line && !in_line) {
+    if ((handle->in_line && !in_line) || (stays_out(handle) && !handle->stayed_out)) {
+        handle->stayed_out = true;
         record = sim_record(handle, DLT_LEFT);
         if (record != NULL)
             record->status = 1;
@@ -119,6 +129,7 @@ void sim_record_changes(struct sim_host *host)
         if (handle->lock == NULL)
             continue;
         schedule_check(process, handle->lock);
+        sim_call_watch(handle);
         if (handle->stage == SIM_HELD || handle->stage == SIM_CLOSING) /* renewed until its turn */
             lease_watch(handle);
         else if (handle->stage == SIM_LOCKING)

@@ -7,9 +7,9 @@ static bool goes_on(const struct sim_process *process)
     return !process->dead && !process->closing && sim_world.calls < sim_world.calls_most;
 }
 
-static void call_count(void)
+static void call_count(const struct sim_process *process)
 {
-    if (!sim_self_process()->dead && ++sim_world.calls >= sim_world.calls_most)
+    if (!process->dead && ++sim_world.calls >= sim_world.calls_most)
         sim_world.quiet = true;
 }
 
@@ -32,6 +32,23 @@ static int64_t op_timeout_ms(const struct sim_handle *handle)
     dl_ttl_grid_narrow(&grid, &info);
     return dl_settings_op_timeout_ms(options->op_timeout_ms,
                                      dl_ttl_grid_round(&grid, options->ttl_ms));
+}
+
+/* C19: how much later an operation may end because the threads of the driver are in exchanges that
+ * the store does not answer. */
+static int64_t driver_ms(const struct sim_handle *handle)
+{
+    const struct sim_profile *profile = sim_world.profile;
+    int64_t most_ms = 0;
+
+    if (!handle->async || profile->lose + profile->late + profile->slow == 0)
+        return 0;
+    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+        int64_t ms = op_timeout_ms(&handle->process->handles[i]);
+
+        most_ms = ms > most_ms ? ms : most_ms;
+    }
+    return 2 * most_ms;
 }
 
 static void record_status(struct sim_handle *handle, enum dlt_event event, int status)
@@ -60,16 +77,16 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     handle->attempt = ++sim_world.last_attempt;
     handle->stage = SIM_LOCKING;
     handle->inv_ns = sim_now();
-    handle->told = handle->in_line = false;
+    handle->told = handle->in_line = handle->stayed_out = false;
     record = sim_record(handle, DLT_INV_LOCK);
     if (record == NULL)
         return;
     if (timeout_ms == 0)
-        record->until_ns = sim_in_ms(op_timeout_ms(handle));
+        record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
-        record->until_ns = sim_in_ms(timeout_ms + op_timeout_ms(handle));
+        record->until_ns = sim_in_ms(timeout_ms + op_timeout_ms(handle) + driver_ms(handle));
     else if (timeout_ms > 0)
-        record->until_ns = sim_in_ms(timeout_ms);
+        record->until_ns = sim_in_ms(timeout_ms + driver_ms(handle));
     if (timeout_ms != 0)
         record->status |= DLT_CALL_WAITS;
     if (handle->renewed)
@@ -87,11 +104,13 @@ static void least_check(const struct sim_handle *handle)
         sim_set_misuse("C3: OK with too little of the lease left");
 }
 
-static bool ret_lock(struct sim_handle *handle, enum dlock_status status)
+static void ret_lock(struct sim_handle *handle, enum dlock_status status)
 {
     struct dlt_record *record;
 
-    call_count();
+    if (status == DLOCK_INTERNAL || status == DLOCK_INVALID || status == DLOCK_PROTOCOL)
+        sim_set_misuse("a lock said INTERNAL, INVALID or PROTOCOL");
+    call_count(handle->process);
     if (status == DLOCK_OK && handle->process->closing)
         status = DLOCK_CLOSED; /* closing unlocks it, at any time from now on */
     handle->stage = status == DLOCK_OK ? SIM_HELD : SIM_IDLE;
@@ -105,24 +124,17 @@ static bool ret_lock(struct sim_handle *handle, enum dlock_status status)
             record->fence = dlock_fence(handle->lock);
         }
     }
-    return status == DLOCK_OK;
 }
 
 static bool take(struct sim_handle *handle)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t timeout_ms = timeout_choose();
-    enum dlock_status status;
 
     handle->mode = sim_world.choice.shared && sim_chance(400000) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     inv_lock(handle, timeout_ms);
-    if (handle->mode == DLOCK_SHARED)
-        status = dlock_timedrdlock(handle->lock, timeout_ms, &err);
-    else
-        status = dlock_timedlock(handle->lock, timeout_ms, &err);
-    if (status == DLOCK_INTERNAL || status == DLOCK_INVALID || status == DLOCK_PROTOCOL)
-        sim_set_misuse("a lock said INTERNAL, INVALID or PROTOCOL");
-    return ret_lock(handle, status);
+    (void)sim_call(handle, handle->mode == DLOCK_SHARED ? DLOCK_OP_RDLOCK : DLOCK_OP_LOCK,
+                   timeout_ms, ret_lock);
+    return handle->stage == SIM_HELD;
 }
 
 /* ---- hold ---- */
@@ -150,8 +162,9 @@ static void ret_renew(struct sim_handle *handle, enum dlock_status status)
         record->until_ns = sim_host_to_sim(&handle->process->host, handle->until_ns);
 }
 
-/* Its own, or another thread's. */
-static void renew(struct sim_handle *handle)
+/* Its own, or another thread's, which has to block: an operation of its own would stand in the way
+ * of an unlock. */
+static void renew(struct sim_handle *handle, bool own)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     bool noted = handle->stage == SIM_HELD && !handle->renewing; /* one at a time is followed */
@@ -164,8 +177,11 @@ static void renew(struct sim_handle *handle)
     if (noted)
         record_status(handle, DLT_INV_RENEW, 1);
     handle->renewing |= noted;
-    status = dlock_renew(handle->lock, ttl_ms, &err);
-    call_count();
+    if (own && ttl_ms == 0)
+        status = sim_call(handle, DLOCK_OP_RENEW, 0, NULL);
+    else
+        status = dlock_renew(handle->lock, ttl_ms, &err);
+    call_count(handle->process);
     if (noted)
         handle->renewing = false;
     if (noted && handle->attempt == attempt && handle->stage == SIM_HELD)
@@ -174,7 +190,6 @@ static void renew(struct sim_handle *handle)
 
 static void downgrade(struct sim_handle *handle)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
 
     if (handle->renewing)
@@ -182,27 +197,26 @@ static void downgrade(struct sim_handle *handle)
     handle->mode = DLOCK_SHARED;
     handle->renewing = true;
     record_status(handle, DLT_INV_RENEW, 1);
-    status = dlock_downgrade(handle->lock, &err);
+    status = sim_call(handle, DLOCK_OP_DOWNGRADE, 0, NULL);
     handle->renewing = false;
-    call_count();
+    call_count(handle->process);
     ret_renew(handle, status);
 }
 
 /* Acquired and released once more within. */
 static void nest(struct sim_handle *handle)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status status = handle->mode == DLOCK_SHARED ? dlock_tryrdlock(handle->lock, &err)
-                                                            : dlock_trylock(handle->lock, &err);
+    enum dlock_op op = handle->mode == DLOCK_SHARED ? DLOCK_OP_RDLOCK : DLOCK_OP_LOCK;
+    enum dlock_status status = sim_call(handle, op, 0, NULL);
 
-    call_count();
+    call_count(handle->process);
     if (status != DLOCK_OK)
         return;
     sim_pause(sim_between(1, 5 * SIM_MS));
     if (handle->process->dead || handle->process->closing)
         return;
-    status = dlock_unlock(handle->lock, &err);
-    call_count();
+    status = sim_call(handle, DLOCK_OP_UNLOCK, 0, NULL);
+    call_count(handle->process);
     if (status != DLOCK_OK && status != DLOCK_LOST && status != DLOCK_CLOSED)
         sim_set_misuse("an inner unlock said neither OK nor LOST");
 }
@@ -238,7 +252,7 @@ static void hold(struct sim_handle *handle)
         if (handle->told && sim_chance(700000))
             return;
         if (sim_chance(100000))
-            renew(handle);
+            renew(handle, true);
         else if (sim_chance(50000) && handle->mode == DLOCK_EXCLUSIVE &&
                  sim_world.choice.kind != SIM_SESSION && !handle->recursive)
             downgrade(handle);
@@ -251,18 +265,19 @@ static void hold(struct sim_handle *handle)
 
 static enum dlock_status give_once(struct sim_handle *handle)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlt_record *record = sim_record(handle, DLT_INV_UNLOCK);
     enum dlock_status status;
 
     if (record != NULL) {
-        record->until_ns = sim_in_ms(op_timeout_ms(handle));
+        record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
         handle->unlocking = sim_world.history.count - 1;
     }
     handle->stage = SIM_UNLOCKING;
-    status = dlock_unlock(handle->lock, &err);
-    call_count();
-    if (status == DLOCK_NOT_HELD && handle->process->closing) /* closing was faster */
+    status = sim_call(handle, DLOCK_OP_UNLOCK, 0, NULL);
+    call_count(handle->process);
+    if (handle->process->closing && /* closing was faster, or nobody takes the last DONE any more */
+        (status == DLOCK_NOT_HELD ||
+         (handle->async && (status == DLOCK_CLOSED || status == DLOCK_ALREADY))))
         status = handle->told ? DLOCK_LOST : DLOCK_CLOSED;
     record_status(handle, DLT_RET_UNLOCK, status);
     return status;
@@ -294,9 +309,9 @@ static void meddle(struct sim_process *process)
 
     if (sim_chance(500000)) {
         dlock_cancel(other->lock);
-        call_count();
+        call_count(process);
     } else {
-        renew(other);
+        renew(other, false);
     }
 }
 

@@ -35,6 +35,18 @@ void sim_waiter_unlist(const struct dlock_request *req)
     waiter->req = NULL;
 }
 
+/* Wakes who waits for it. */
+static void waiter_wake(struct sim_process *process, struct sim_waiter *waiter)
+{
+    if (waiter->sleeper != NULL)
+        sim_wake(waiter->sleeper);
+    if (dlock_request_waiter(waiter->req) == 0)
+        return;
+    waiter->news = true;
+    if (process->any_sleeper != NULL)
+        sim_wake(process->any_sleeper);
+}
+
 void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
                       const struct dlock_grant *grant)
 {
@@ -44,8 +56,7 @@ void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
                 return;
             w->granted = true;
             w->grant = *grant;
-            if (w->sleeper != NULL)
-                sim_wake(w->sleeper);
+            waiter_wake(process, w);
         }
 }
 
@@ -54,8 +65,7 @@ void sim_waiters_poke(struct sim_process *process, uint32_t name)
     for (struct sim_waiter *w = process->waiters; w != NULL; w = w->next)
         if ((uint32_t)(w->req->name[0] - 'a') == name) {
             w->poked = true;
-            if (w->sleeper != NULL)
-                sim_wake(w->sleeper);
+            waiter_wake(process, w);
         }
 }
 
@@ -107,11 +117,67 @@ enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
     return status;
 }
 
-void sim_slot_interrupt(void *self, const struct dlock_request *req)
+static size_t news_take(struct sim_process *process, uint32_t *waiters, size_t room)
 {
-    struct sim_waiter *waiter = req->attempt;
+    size_t count = 0;
+
+    for (struct sim_waiter *w = process->waiters; w != NULL && count < room; w = w->next) {
+        if (!w->news)
+            continue;
+        w->news = false;
+        waiters[count++] = dlock_request_waiter(w->req);
+    }
+    return count;
+}
+
+enum dlock_status sim_slot_wait_any(void *self, uint32_t *waiters, size_t *count,
+                                    int64_t deadline_ns, struct dlock_error *err)
+{
+    struct sim_process *process = sim_self_process();
+    int64_t until_ns = sim_host_to_sim(&process->host, deadline_ns);
+    size_t room = *count;
 
     (void)self;
+    if (process->any_runs)
+        sim_set_misuse("two threads in wait_any");
+    if (!sim_world.quiet && sim_chance(sim_world.profile->refuse))
+        return dlock_fail(err, "sim", DLOCK_UNAVAILABLE, 0, "the simulation cannot watch now");
+    process->any_runs = true;
+    sim_yield();
+    process->any_sleeper = sim_fiber_self();
+    while ((*count = news_take(process, waiters, room)) == 0 && !process->any_interrupted &&
+           sim_now() < until_ns)
+        (void)sim_block(until_ns);
+    process->any_sleeper = NULL;
+    sim_yield();
+    process->any_runs = false;
+    if (*count > 0)
+        return DLOCK_OK;
+    if (process->any_interrupted) {
+        process->any_interrupted = false;
+        return DLOCK_CANCELED;
+    }
+    return DLOCK_TIMEOUT;
+}
+
+/* [INT-4] */
+static void any_interrupt(struct sim_process *process)
+{
+    process->any_interrupted = true;
+    if (process->any_sleeper != NULL)
+        sim_wake(process->any_sleeper);
+}
+
+void sim_slot_interrupt(void *self, const struct dlock_request *req)
+{
+    struct sim_waiter *waiter;
+
+    (void)self;
+    if (req == NULL) {
+        any_interrupt(sim_self_process());
+        return;
+    }
+    waiter = req->attempt;
     if (!waiter->interrupted && waiter->granted)
         waiter->interrupt_fence = waiter->grant.fence;
     waiter->interrupted = true;

@@ -59,6 +59,8 @@ static void choose(int kind)
         choice->kind = SIM_QUEUE;
     if (kind >= 0)
         choice->kind = (enum sim_kind)kind;
+    choice->callbacks = choice->callbacks && !sim_world.async; /* C19 */
+    choice->wait_any = sim_world.async && sim_chance(600000);
     choice->waiter_lease_ms = sim_between(100, choice->ttl_ms);
     if (choice->kind == SIM_SESSION) {
         choice->concurrent = false;
@@ -95,8 +97,8 @@ const char *sim_world_run(const struct sim_run *run)
     sim_begin(run->seed, SIM_START_NS);
     sim_net_end();
     history.count = 0;
-    sim_world =
-        (struct sim_world){.profile = run->profile, .calls_most = run->calls, .history = history};
+    sim_world = (struct sim_world){
+        .profile = run->profile, .calls_most = run->calls, .async = run->async, .history = history};
     sim_store_begin();
     sim_set_misuse(NULL);
     sim_set_clock(clock_now, clock_to_sim);

@@ -11,6 +11,7 @@
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
+ *   call.c      the calls of a task, by one driver of the library or the other
  *   record.c    the history of it all
  *   nemesis.c   what goes wrong besides messages
  *   profile.c   how often
@@ -61,9 +62,14 @@ struct sim_choice {
     int64_t ttl_ms, waiter_lease_ms, poll_max_ms, hold_ms;
     unsigned handoff, connections;
     bool callbacks;
+    bool wait_any; /* operations wait in the plugin, by one thread */
 };
 
 struct sim_process;
+struct sim_handle;
+
+/* A call on the handle has ended with status. */
+typedef void sim_done_fn(struct sim_handle *handle, enum dlock_status status);
 
 /* A lock of one task. */
 struct sim_handle {
@@ -73,11 +79,19 @@ struct sim_handle {
     bool renewed, recursive;
     uint64_t attempt;
     enum { SIM_IDLE, SIM_LOCKING, SIM_HELD, SIM_UNLOCKING, SIM_CLOSING } stage;
-    bool told, in_line, renewing;
+    bool told, in_line, stayed_out, renewing;
     uint8_t mode;
     int64_t inv_ns;   /* when the call of lock began */
     int64_t until_ns; /* of the lease as last written down, on the host's clock */
     size_t unlocking; /* the record of the last call of unlock */
+    /* By operations: */
+    bool async;
+    enum dlock_op pending;    /* under way, or about to be; 0: none */
+    bool begun;               /* dlock_start has returned */
+    enum dlock_status status; /* of the last one */
+    sim_done_fn *on_done;
+    struct sim_fiber *caller;
+    uint64_t fence; /* the greatest one that a DONE has told */
 };
 
 /* A token that waits, in the slot of its request. */
@@ -86,6 +100,7 @@ struct sim_waiter {
     const struct dlock_request *req; /* NULL: in no list */
     struct sim_fiber *sleeper;
     bool enqueued, interrupted, poked, granted;
+    bool news;           /* for wait_any */
     bool doubtful;       /* its last request to take the name had no answer */
     uint64_t seen_fence; /* of the last QUEUED answer */
     uint64_t interrupt_fence;
@@ -107,6 +122,7 @@ struct sim_process {
     bool alive; /* there is a client */
     bool dead;  /* nobody hears of it any more; it is wound up */
     bool closing;
+    bool deaf;                /* takes no notices any more */
     unsigned tasks;           /* that run */
     unsigned helpers;         /* fibers that take the news */
     unsigned links;           /* fibers of the plugin */
@@ -117,6 +133,8 @@ struct sim_process {
     struct dlock_client *client;
     struct sim_handle handles[SIM_TASKS];
     struct sim_waiter *waiters;
+    struct sim_fiber *any_sleeper; /* in wait_any */
+    bool any_runs, any_interrupted;
     struct sim_session *sessions;
     struct sim_leftover leftovers[SIM_LEFTOVERS];
     size_t leftover_count;
@@ -129,6 +147,7 @@ struct sim_world {
     int64_t cut_ns; /* the store cannot be reached until then */
     int64_t server_ppm;
     bool quiet; /* nothing goes wrong any more */
+    bool async; /* most handles use the second driver */
     int64_t quiet_ns;
     uint64_t calls; /* of the library, done */
     uint64_t calls_most;
@@ -266,6 +285,8 @@ enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
                                  struct dlock_grant *grant, struct dlock_error *err);
 enum dlock_status sim_slot_lock(void *self, const struct dlock_request *req,
                                 struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status sim_slot_wait_any(void *self, uint32_t *waiters, size_t *count,
+                                    int64_t deadline_ns, struct dlock_error *err);
 void sim_slot_interrupt(void *self, const struct dlock_request *req);
 
 /* ---- process.c, task.c ---- */
@@ -276,6 +297,20 @@ void sim_process_end(struct sim_process *process, bool killed);
 void sim_task_start(struct sim_handle *handle);
 /* One fiber of the process less. */
 void sim_process_done(struct sim_process *process, unsigned *count);
+
+/* ---- call.c ---- */
+
+/* Makes the call, or the operation, and returns how it ended. on_done, if not NULL, is called once
+ * before anything that the process is told later. */
+enum dlock_status sim_call(struct sim_handle *handle, enum dlock_op op, int64_t timeout_ms,
+                           sim_done_fn *on_done);
+
+/* The fiber that takes the notices of the process arg, and what it does with a loss. */
+void sim_call_listen(void *arg);
+void sim_call_lost(void *arg, const struct dlock_notice *notice);
+
+/* An operation of a process that is deaf ends without a DONE. */
+void sim_call_watch(struct sim_handle *handle);
 
 /* ---- record.c ---- */
 
@@ -301,6 +336,7 @@ struct sim_run {
     const struct sim_profile *profile;
     int kind; /* enum sim_kind; -1: the seed chooses */
     uint64_t calls;
+    bool async;
 };
 
 /* NULL: it ended by itself and nothing was misused. The history is in sim_world until the next. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "call.h"
 #include "oracle.h"
 #include "resource.h"
 #include "worker.h"
@@ -95,6 +96,7 @@ static void inv_lock(struct grip *grip, int64_t timeout_ms)
         most_ms = 2 * worker->op_timeout_ms;
     else if (worker->order->session)
         most_ms += worker->op_timeout_ms;
+    most_ms += call_later_ms(grip);
     note(grip, DLT_INV_LOCK,
          (uint16_t)((timeout_ms != 0 ? DLT_CALL_WAITS : 0) | (grip->renewed ? DLT_CALL_KEPT : 0)),
          timeout_ms == DLOCK_FOREVER ? 0 : dlt_log_now_ns() + most_ms * NS_PER_MS);
@@ -124,7 +126,6 @@ static void ret_lock(struct grip *grip, enum dlock_status status)
 static bool take(struct grip *grip)
 {
     struct actor *actor = grip->actor;
-    struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t timeout_ms = timeout_choose(actor);
     bool shared = (actor->worker->caps & DLOCK_CAP_RWLOCK) != 0 && one_in(actor, 4);
     enum dlock_status status;
@@ -135,10 +136,7 @@ static bool take(struct grip *grip)
     grip->told = grip->early = false;
     stage_set(grip, GRIP_TAKING);
     inv_lock(grip, timeout_ms);
-    if (shared)
-        status = dlock_timedrdlock(grip->lock, timeout_ms, &err);
-    else
-        status = dlock_timedlock(grip->lock, timeout_ms, &err);
+    status = call_make(grip, shared ? DLOCK_OP_RDLOCK : DLOCK_OP_LOCK, timeout_ms);
     ret_lock(grip, status);
     return status == DLOCK_OK;
 }
@@ -166,7 +164,6 @@ static bool stamp(struct grip *grip)
 static void renew(struct grip *grip, bool downgrade)
 {
     struct actor *actor = grip->actor;
-    struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
     int64_t until_ns;
 
@@ -177,7 +174,7 @@ static void renew(struct grip *grip, bool downgrade)
     if (downgrade)
         oracle_downgrade(actor->worker->shared, grip->record.name_id, actor->place);
     note(grip, DLT_INV_RENEW, 1, 0);
-    status = downgrade ? dlock_downgrade(grip->lock, &err) : dlock_renew(grip->lock, 0, &err);
+    status = call_make(grip, downgrade ? DLOCK_OP_DOWNGRADE : DLOCK_OP_RENEW, 0);
     until_ns = status == DLOCK_OK ? until_of(grip) : 0;
     (void)pthread_mutex_lock(&grip->guard);
     if (status != DLOCK_OK || !grip->told) /* renewed, and lost since */
@@ -233,14 +230,13 @@ static void hold(struct grip *grip)
 
 static enum dlock_status give_once(struct grip *grip)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
     /* It may have to wait for a renewal that was sent before. */
-    int64_t most_ms = 2 * grip->actor->worker->op_timeout_ms;
+    int64_t most_ms = 2 * grip->actor->worker->op_timeout_ms + call_later_ms(grip);
 
     oracle_leave(grip->actor->worker->shared, grip->record.name_id, grip->actor->place);
     note(grip, DLT_INV_UNLOCK, 0, dlt_log_now_ns() + most_ms * NS_PER_MS);
-    status = dlock_unlock(grip->lock, &err);
+    status = call_make(grip, DLOCK_OP_UNLOCK, 0);
     note(grip, DLT_RET_UNLOCK, (uint16_t)status, 0);
     atomic_fetch_add(&grip->actor->worker->shared->unknown, status == DLOCK_UNKNOWN);
     return status;
@@ -312,7 +308,9 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     grip->actor = actor;
     grip->record.name_id = name;
     grip->renewed = actor->place % 4 != 3;
+    grip->async = worker->polls_events && actor->place % 5 != 0;
     (void)pthread_mutex_init(&grip->guard, NULL);
+    (void)pthread_cond_init(&grip->done, NULL);
     options.renew = grip->renewed ? DLOCK_ON : DLOCK_OFF;
     /* Leases go from hand to hand between equal ones only. */
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;

@@ -113,6 +113,9 @@ void fault_begin(struct nemesis *nemesis, struct active *active)
     case FAULT_MEMBER_PART:
         active->effective = store_part(nemesis->store, active->node, true);
         break;
+    case FAULT_FAILOVER:
+        active->effective = store_fail(nemesis->store, fault->variant);
+        break;
     case FAULT_SERVER_KICK:
         active->effective = store_kick(nemesis->store, fault->node) > 0;
         break;
@@ -171,6 +174,9 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
         break;
     case FAULT_MEMBER_PART:
         active->effective = store_part(nemesis->store, active->node, false) && active->effective;
+        break;
+    case FAULT_FAILOVER:
+        active->effective = active->effective && store_failed(nemesis->store);
         break;
     case FAULT_STORE_BUSY:
         (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);

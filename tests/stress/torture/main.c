@@ -126,6 +126,7 @@ static const char *store_make(struct run *run)
     struct store_options options = {.backend = run->settings.backend,
                                     .directory = run->directory,
                                     .clients = run->settings.processes,
+                                    .guarded = run->settings.profile->guarded,
                                     .forgets = run->settings.profile->forgets};
 
     if (run->settings.profile->clocks) {

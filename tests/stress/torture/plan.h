@@ -17,27 +17,28 @@
 /*
  *   X(name, text, subject, shortest, longest)   lengths in tenths of a lease; 0: a moment
  */
-#define FAULT_MAP(X)                                                    \
-    X(CLIENT_STOP, "client stopped", CLIENT, 5, 30)                     \
-    X(CLIENT_KILL, "client killed", CLIENT, 0, 3)                       \
-    X(CLIENT_LEAVE, "client closed and opened", CLIENT, 15, 25)         \
-    X(SERVER_STOP, "server stopped", SERVER, 1, 20)                     \
-    X(SERVER_KILL, "server killed", SERVER, 0, 4)                       \
-    X(SERVER_KICK, "connections ended by the server", SERVER, 0, 0)     \
-    X(SCRIPT_FLUSH, "scripts flushed", SERVER, 0, 0)                    \
-    X(NET_CUT, "connections cut", CLIENT, 0, 0)                         \
-    X(NET_CUT_INSIDE, "connection cut inside a message", CLIENT, 5, 10) \
-    X(NET_BLACKHOLE, "bytes swallowed for a while", CLIENT, 2, 25)      \
-    X(NET_DELAY, "messages delayed", CLIENT, 5, 20)                     \
-    X(NET_SLICE, "bytes in slices", CLIENT, 5, 20)                      \
-    X(NET_HOLD, "a message held back", CLIENT, 1, 15)                   \
-    X(NET_REFUSE, "connections refused", CLIENT, 2, 20)                 \
-    X(STORE_BUSY, "file locked by a stranger", SERVER, 1, 15)           \
-    X(CPU_BURST, "processors busy", SERVER, 2, 10)                      \
-    X(FORGET, "locks deleted by a stranger", SERVER, 0, 0)              \
-    X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)                    \
-    X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)     \
-    X(MEMBER_PART, "member cut off from the other members", SERVER, 2, 40)
+#define FAULT_MAP(X)                                                       \
+    X(CLIENT_STOP, "client stopped", CLIENT, 5, 30)                        \
+    X(CLIENT_KILL, "client killed", CLIENT, 0, 3)                          \
+    X(CLIENT_LEAVE, "client closed and opened", CLIENT, 15, 25)            \
+    X(SERVER_STOP, "server stopped", SERVER, 1, 20)                        \
+    X(SERVER_KILL, "server killed", SERVER, 0, 4)                          \
+    X(SERVER_KICK, "connections ended by the server", SERVER, 0, 0)        \
+    X(SCRIPT_FLUSH, "scripts flushed", SERVER, 0, 0)                       \
+    X(NET_CUT, "connections cut", CLIENT, 0, 0)                            \
+    X(NET_CUT_INSIDE, "connection cut inside a message", CLIENT, 5, 10)    \
+    X(NET_BLACKHOLE, "bytes swallowed for a while", CLIENT, 2, 25)         \
+    X(NET_DELAY, "messages delayed", CLIENT, 5, 20)                        \
+    X(NET_SLICE, "bytes in slices", CLIENT, 5, 20)                         \
+    X(NET_HOLD, "a message held back", CLIENT, 1, 15)                      \
+    X(NET_REFUSE, "connections refused", CLIENT, 2, 20)                    \
+    X(STORE_BUSY, "file locked by a stranger", SERVER, 1, 15)              \
+    X(CPU_BURST, "processors busy", SERVER, 2, 10)                         \
+    X(FORGET, "locks deleted by a stranger", SERVER, 0, 0)                 \
+    X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)                       \
+    X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)        \
+    X(MEMBER_PART, "member cut off from the other members", SERVER, 2, 40) \
+    X(FAILOVER, "master replaced", SERVER, 60, 120)
 
 enum fault_subject { FAULT_OF_CLIENT, FAULT_OF_SERVER };
 

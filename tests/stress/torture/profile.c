@@ -17,6 +17,10 @@
 
 static const struct profile profiles[] = {
     {.name = "P", .text = "all assumptions hold"},
+    {.name = "F",
+     .text = "a master is replaced, and the failover guard is on",
+     .breaks = FAULT_BIT(FAILOVER),
+     .guarded = true},
     {.name = "C-amnesia",
      .text = "a server forgets its locks when it crashes",
      .breaks = FAULT_BIT(SERVER_KILL),
@@ -30,6 +34,10 @@ static const struct profile profiles[] = {
      .text = "the server's clock steps forward",
      .breaks = FAULT_BIT(CLOCK_STEP),
      .clocks = true,
+     .found = TWO_AT_ONCE},
+    {.name = "C-failover",
+     .text = "a master is replaced, and nothing guards the locks that the next one lacks",
+     .breaks = FAULT_BIT(FAILOVER),
      .found = TWO_AT_ONCE},
     {.name = "C-sessions",
      .text = "the server ends sessions that hold locks",
@@ -69,6 +77,8 @@ static uint32_t faults_of(const struct backend *backend)
         return faults | FAULT_BIT(STORE_BUSY);
     case STORE_REDIS:
         return faults | SLOW_FAULTS | ENDING_FAULTS | FAULT_BIT(SCRIPT_FLUSH);
+    case STORE_SENTINEL:
+        return faults;
     case STORE_MYSQL:
     case STORE_POSTGRESQL:
         return faults | SLOW_FAULTS | (backend->session ? 0 : ENDING_FAULTS);
@@ -88,6 +98,8 @@ static bool applies(const struct profile *profile, const struct backend *backend
         return true;
     if (backend->nodes == 0)
         return false;
+    if (store_fails_over(backend) || profile->breaks == FAULT_BIT(FAILOVER))
+        return store_fails_over(backend) && profile->breaks == FAULT_BIT(FAILOVER);
     if (backend->session)
         return profile->breaks == ENDING_FAULTS;
     if (backend->kind == STORE_ETCD || backend->kind == STORE_ZOOKEEPER)
@@ -102,6 +114,8 @@ uint32_t profile_faults(const struct profile *profile, const struct backend *bac
 
 uint32_t profile_often(const struct profile *profile, const struct backend *backend)
 {
+    if (store_fails_over(backend)) /* a client that begins anew finds the next master */
+        return profile->breaks | CLIENT_FAULTS;
     if (profile->breaks != 0)
         return profile->breaks;
     return faults_of(backend) &

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_MS 200
+#define POLL_MS     200
+#define FAILOVER_MS 15000 /* until a master is found, followed, and past its guard */
 
 static void usage(void)
 {
@@ -161,5 +162,5 @@ int64_t settings_stall_ms(const struct settings *settings)
     int64_t lease_ms = settings->backend->lease_ms;
 
     return (lease_ms > 0 ? lease_ms : settings->ttl_ms) + settings->backend->place_ms + POLL_MS +
-           settings->slack_ms;
+           settings->slack_ms + (store_fails_over(settings->backend) ? FAILOVER_MS : 0);
 }

@@ -38,7 +38,8 @@ struct resource {
 struct shared {
     _Atomic uint32_t stopping;
     _Atomic uint64_t calls, acquired, lost, unknown, scans;
-    _Atomic uint64_t late_news; /* of acquisitions that were over */
+    _Atomic uint64_t late_news;  /* of acquisitions that were over */
+    _Atomic uint64_t operations; /* of dlock_start */
     _Atomic uint32_t witness_count;
     struct oracle_witness witnesses[WITNESSES_MOST];
     struct resource resources[NAMES_MOST];

@@ -17,6 +17,11 @@ static const struct backend backends[] = {
     {.name = "sqlite", .kind = STORE_SQLITE, .fences = true, .place_ms = 1000},
     {.name = "redis", .kind = STORE_REDIS, .nodes = 1, .fences = true, .place_ms = 1000},
     {.name = "redlock", .kind = STORE_REDIS, .nodes = 3, .majority = true, .place_ms = 1000},
+    {.name = "redis-sentinel",
+     .kind = STORE_SENTINEL,
+     .nodes = 1,
+     .fences = true,
+     .place_ms = 1000},
     {.name = "mysql-row",
      .kind = STORE_MYSQL,
      .strategy = "row",
@@ -143,6 +148,8 @@ static bool servers_start(struct store *store, const struct store_options *optio
 {
     bool right = options->clocks == NULL || dlt_skew_preload(options->clocks);
 
+    if (store_fails_over(store->backend))
+        return right && store_failover_start(store);
     if (store->backend->kind == STORE_MYSQL)
         return right && maria_start(store);
     if (store->backend->kind == STORE_POSTGRESQL)
@@ -196,10 +203,12 @@ static bool ways_start(struct store *store)
 
 bool store_start(struct store *store, const struct store_options *options)
 {
-    *store = (struct store){
-        .backend = options->backend, .clients = options->clients, .forgets = options->forgets};
+    *store = (struct store){.backend = options->backend,
+                            .clients = options->clients,
+                            .guarded = options->guarded,
+                            .forgets = options->forgets};
     (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);
-    return servers_start(store, options) && ways_start(store);
+    return servers_start(store, options) && (store_fails_over(store->backend) || ways_start(store));
 }
 
 void store_stop(struct store *store)
@@ -215,6 +224,7 @@ void store_stop(struct store *store)
         dlt_maria_stop(&store->maria);
     if (store->postgres.directory[0] != '\0')
         dlt_postgres_stop(&store->postgres);
+    store_failover_stop(store);
     dlt_etcd_stop(&store->etcd);
     dlt_zk_stop(&store->zk);
 }
@@ -257,6 +267,9 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
             majority_uri(store, client, uri, size);
         else
             (void)snprintf(uri, size, "redis://%s?waiter_lease=1s&restart_guard=0", way->address);
+        break;
+    case STORE_SENTINEL:
+        store_failover_uri(store, uri, size);
         break;
     case STORE_MYSQL:
         (void)snprintf(uri, size, "mysql://u:secret@%s/locks?strategy=%s", way->address,

@@ -11,6 +11,7 @@
 #include <postgres_server.h>
 #include <proxy_client.h>
 #include <redis_server.h>
+#include <sentinel_server.h>
 #include <stdint.h>
 #include <zk_client.h>
 
@@ -21,6 +22,7 @@ enum store_kind {
     STORE_MEMORY,
     STORE_SQLITE,
     STORE_REDIS,
+    STORE_SENTINEL,
     STORE_MYSQL,
     STORE_POSTGRESQL,
     STORE_ETCD,
@@ -46,13 +48,16 @@ const char *backend_names(void);                      /* "memory, sqlite, ..." *
 struct store {
     const struct backend *backend;
     unsigned clients;
-    bool forgets;
+    bool forgets, guarded;
     char directory[128];
     struct dlt_redis redis[NODES_MOST];
     struct dlt_maria maria;
     struct dlt_postgres postgres;
     struct dlt_etcd etcd;
     struct dlt_zk zk;
+    struct dlt_sentinels sentinels;
+    int failed_node; /* the master that store_fail hit; -1: none */
+    unsigned failed_way;
     int64_t swallowed; /* between servers, since store_part */
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
@@ -62,6 +67,7 @@ struct store_options {
     const struct backend *backend;
     const char *directory; /* there is one */
     unsigned clients;
+    bool guarded;       /* clients have a guard against failovers */
     bool forgets;       /* a server that is killed loses its locks, and nothing makes up for it */
     const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */
 };
@@ -89,6 +95,18 @@ bool store_again(struct store *store, unsigned node);
 /* Servers cannot reach one of them any more, nor it them; clients can. True: that is so now, and,
  * at the end, something had been lost. */
 bool store_part(struct store *store, unsigned node, bool part);
+
+/* Stores whose master is replaced when it fails. Their clients have no ways of their own: servers
+ * tell them where to go. */
+bool store_fails_over(const struct backend *backend);
+bool store_failover_start(struct store *store);
+void store_failover_stop(struct store *store);
+void store_failover_uri(const struct store *store, char *uri, size_t size);
+/* The master dies, stands still, is cut off from the others, or is replaced by hand. True: so it
+ * is. */
+bool store_fail(struct store *store, uint32_t variant);
+/* It comes back. True: another one was the master by then. */
+bool store_failed(struct store *store);
 
 /* What they did: 0, nothing. */
 unsigned store_kick(struct store *store, unsigned node);  /* connections ended */

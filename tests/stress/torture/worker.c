@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker.h"
+#include "call.h"
 #include "crew.h"
 
 #include <limits.h>
@@ -89,8 +90,12 @@ static void *events_run(void *arg)
 
     while (!atomic_load(&events->over)) {
         (void)poll(&fd, 1, EVENTS_MS);
-        while (dlock_client_next(client, &event, NULL) == 1)
-            actor_lost(events->worker, &event);
+        while (dlock_client_next(client, &event, NULL) == 1) {
+            if (event.kind == DLOCK_NOTICE_LOST)
+                actor_lost(events->worker, &event);
+            else if (event.kind == DLOCK_NOTICE_DONE)
+                call_done(events->worker, &event);
+        }
     }
     return NULL;
 }
@@ -157,7 +162,7 @@ int worker_main(const struct worker_order *order)
     (void)sigemptyset(&leave_set);
     (void)sigaddset(&leave_set, SIGTERM);
     (void)sigprocmask(SIG_UNBLOCK, &leave_set, NULL); /* blocked by crew.c */
-    worker.polls_events = order->number % 2 == 1 && !order->session;
+    worker.polls_events = order->number % 2 == 0 && !order->session;
     worker.op_timeout_ms = order->ttl_ms / 4 > 250 ? order->ttl_ms / 4 : 250;
     worker.shared = shared_open(order->directory, false);
     if (worker.shared != NULL && log_start(&worker))

@@ -31,7 +31,8 @@ struct worker {
     uint32_t caps;
     struct actor *actors; /* order->threads of them */
     int64_t op_timeout_ms;
-    bool polls_events; /* losses by event descriptor, not by callback */
+    bool polls_events; /* notices by event descriptor, not losses by callback; most calls are
+                          operations then */
 };
 
 /* No new turns: the run is over, or this client is to leave (SIGTERM). */
@@ -48,6 +49,10 @@ struct grip {
     enum grip_stage stage;
     bool told, early; /* of a loss; before the thread had noted that it held */
     bool renewed;
+    bool async;            /* by operations (call.h), whose ends the guard and `done` tell */
+    enum dlock_op pending; /* under way, or about to be; 0: none */
+    enum dlock_status status;
+    pthread_cond_t done;
     struct dlt_record record; /* what the records of the attempt have in common */
 };
 

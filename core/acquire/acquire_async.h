@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * acquire_async.h - the second driver of the state machine of an acquire: an attempt on which no
+ * thread waits.
+ *
+ * A thread of driver.h runs the attempt until it has to wait, and goes on when the wait is over or
+ * dl_handle_changed_locked was called for the handle. It waits in the local queue and for a handle
+ * of the client as a thread would. It does not wait in the store: slots that block (lock, watch)
+ * are not used. If the plugin has wait_any, a thread of the driver waits there for all attempts,
+ * and sets `news`; else the store is polled, with a queue entry where the store has a queue.
+ */
+#ifndef DL_ACQUIRE_ASYNC_H
+#define DL_ACQUIRE_ASYNC_H
+
+#include "acquire/acquire_steps.h"
+
+enum dl_acquire_async_wait {
+    DL_ACQUIRE_ASYNC_RUNS,
+    DL_ACQUIRE_ASYNC_SLEEPS,  /* a step SLEEP */
+    DL_ACQUIRE_ASYNC_WATCHES, /* a step WATCH */
+    DL_ACQUIRE_ASYNC_HANDOFF, /* a handle of the client may hand its claim on */
+    DL_ACQUIRE_ASYNC_SESSION  /* all sessions of the client are in use */
+};
+
+struct dl_acquire_async {
+    struct dl_acquire a;
+    int64_t deadline_ns, until_ns; /* until_ns: of the wait */
+    enum dlock_status status;      /* of the entry into the local queue */
+    enum dl_acquire_async_wait waits;
+    unsigned polls;           /* for a session */
+    bool wait, started, held; /* held: by a handle of the client, during the wait */
+    bool news; /* the store has said since the last try that another one is worth it */
+};
+
+/* Begins: checks, and enters the local queue. OK: run it. Another status: nothing was begun.
+ * waiter: the number for wait_any; 0: the plugin has no such slot. */
+enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, struct dlock *lock,
+                                                enum dlock_mode mode, int64_t timeout_ms,
+                                                uint32_t waiter, struct dlock_error *err);
+
+/*
+ * Goes on. false: it waits until async->until_ns or a change of the handle. true: it has ended with
+ * *status, and dl_acquire_steps_end_locked has to follow.
+ *
+ * stalled: the store has not answered an exchange that began after this attempt became ready: the
+ * next exchange is not made, and counts as failed.
+ */
+bool dl_acquire_async_run(struct dl_acquire_async *async, bool stalled, enum dlock_status *status,
+                          struct dlock_error *err);
+
+#endif

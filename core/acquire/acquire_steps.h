@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * acquire_steps.h - the steps of an acquire that two drivers share: acquire.c, where a thread of
+ * the application waits, and acquire_async.c, where no thread waits. The steps that wait are in
+ * these two files.
+ *
+ * One thread at a time uses a struct dl_acquire.
+ */
+#ifndef DL_ACQUIRE_STEPS_H
+#define DL_ACQUIRE_STEPS_H
+
+#include "acquire/acquire_fsm.h"
+#include "acquire/acquire_text.h"
+#include "hold/handle.h"
+
+/* While a handle of this client holds the lock, the first waiter waits for a hand-off for this time
+ * before it asks the store for a queue entry. */
+#define DL_HANDOFF_WAIT_NS (5 * DL_NS_PER_MS)
+
+struct dl_acquire {
+    struct dlock *lock;
+    struct dlock_client *client;
+    struct dlock_error *err;   /* of the thread that makes the present step */
+    struct dl_waiting waiting; /* the handle points to it */
+    struct dl_acquire_fsm attempt;
+    struct dlock_grant grant; /* of the last trylock, lock or watch */
+    struct dl_acquire_text text;
+    int64_t now_ns;         /* when the last step ended; the first one: began */
+    bool async;             /* no step may wait for the holder */
+    uint32_t waiter;        /* by this number the store tells when to try again (wait_any); 0: it is
+                               polled, if the call is async */
+    bool begun;             /* the request has a token that is not used up */
+    bool waits_for_handoff; /* the store was not asked yet */
+    bool has_entry;         /* counted in the name's queue_entries */
+    enum dlock_status
+        failing; /* the last failure that was noted for the waiters behind this call */
+};
+
+static inline int64_t dl_acquire_steps_now(struct dl_acquire *a)
+{
+    a->now_ns = dl_client_now(a->client);
+    return a->now_ns;
+}
+
+/* OK: the handle is in the phase ACQUIRING. */
+enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock_mode mode);
+
+/* The call leaves the local queue: notes what it has to know of its name. */
+void dl_acquire_steps_admitted_locked(struct dl_acquire *a, bool wait);
+
+/* The call is admitted: starts the state machine. */
+void dl_acquire_steps_start(struct dl_acquire *a, bool wait, int64_t deadline_ns);
+
+/* Comes before each step: takes a claim that was handed over, or a cancellation. true: it did; the
+ * present step is another one now. A claim that is handed over and not taken is lost. */
+bool dl_acquire_steps_recheck(struct dl_acquire *a);
+
+/* Makes the present step, if it is one that both drivers have: CONNECT, TRY, REFRESH, LOCK, RETURN.
+ * false: it is another one. */
+bool dl_acquire_steps_shared(struct dl_acquire *a);
+
+/* The same for a step that talks to the store, without a request: the store has just failed another
+ * one. Only a lease that does not end by itself is given back. */
+void dl_acquire_steps_skip(struct dl_acquire *a);
+
+/* Tells dlock_cancel which session to interrupt. Returns OK, or the status with which the call must
+ * return instead of waiting. */
+enum dlock_status dl_acquire_steps_watched_set(struct dl_acquire *a, struct dl_session *session);
+
+/* Keeps the name's count of queue entries of this client. */
+void dl_acquire_steps_entry_set(struct dl_acquire *a, bool has_entry);
+
+/* INTERNAL: fence=on, and the store granted without a token. */
+enum dlock_status dl_acquire_steps_fence_check(struct dl_acquire *a);
+
+/* The acquire ends with status: cleans up and words the error. Afterwards end_locked. */
+void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status);
+
+/* Ends the phase; OK: the handle holds the lock, in the same step. */
+void dl_acquire_steps_end_locked(struct dl_acquire *a, enum dlock_status status);
+
+#endif

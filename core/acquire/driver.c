@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include "acquire/driver.h"
+#include "acquire/acquire_async.h"
+#include "acquire/wait_any.h"
+#include "hold/held.h"
+#include "hold/operation.h"
+#include "hold/renew.h"
+#include "hold/unlock.h"
+#include "session/dispatch.h"
+#include "sys/error.h"
+#include "sys/own_thread.h"
+
+#include <stdlib.h>
+
+/* The second thread helps when the first one has been busy for this time. */
+#define HELP_AFTER_NS (5 * DL_NS_PER_MS)
+
+/* A store that took this time to fail is silent. */
+#define STALL_NS (100 * DL_NS_PER_MS)
+
+/* What the store has to tell is asked for at least so often while operations are ready. */
+#define NEWS_EVERY_NS DL_NS_PER_MS
+
+/* The memory of dl_operation is the beginning of this. */
+struct op {
+    struct dl_operation base;
+    struct dl_acquire_async acquire;
+    bool watching; /* is counted in the run queue */
+};
+
+static struct op *op_of(struct dl_run_node *node)
+{
+    return (struct op *)(void *)((char *)node - offsetof(struct op, base.run));
+}
+
+static bool is_acquire(enum dlock_op op)
+{
+    return op == DLOCK_OP_LOCK || op == DLOCK_OP_RDLOCK;
+}
+
+/* The operation has ended: its DONE is queued, and the handle may be freed once the mutex is. */
+static void end_locked(struct op *op, enum dlock_status status, const struct dlock_error *err)
+{
+    struct dlock *lock = op->base.lock;
+    struct dlock_client *client = lock->client;
+
+    op->base.status = status;
+    op->base.fence = is_acquire(op->base.op) && status != DLOCK_OK ? 0 : atomic_load(&lock->fence);
+    dl_operation_error_set(&op->base, status, err);
+    op->base.in_progress = false;
+    dl_run_queue_end_locked(client->run_queue, &op->base.run);
+    dl_events_push(&client->events, &op->base.done);
+    client->calls--;
+    dl_handle_changed_locked(lock);
+    if (client->shutdown)
+        (void)pthread_cond_broadcast(&client->call_ended);
+}
+
+static void watching_set_locked(struct op *op, bool watching)
+{
+    struct dl_run_queue *queue = op->base.lock->client->run_queue;
+
+    if (op->watching == watching)
+        return;
+    op->watching = watching;
+    if (watching)
+        queue->watching++;
+    else
+        queue->watching--;
+}
+
+static void acquire_run(struct op *op, bool stalled)
+{
+    struct dlock_client *client = op->base.lock->client;
+    struct dlock_error err;
+    enum dlock_status status;
+    bool ended;
+
+    dl_error_begin(&err);
+    ended = dl_acquire_async_run(&op->acquire, stalled, &status, &err);
+    (void)pthread_mutex_lock(&client->mutex);
+    watching_set_locked(op, !ended && op->acquire.waits == DL_ACQUIRE_ASYNC_WATCHES);
+    if (ended) {
+        dl_acquire_steps_end_locked(&op->acquire.a, status);
+        end_locked(op, status, &err);
+    } else {
+        dl_run_queue_wait_locked(client->run_queue, &op->base.run, op->acquire.until_ns,
+                                 dl_client_now(client));
+    }
+}
+
+/* The bound of an unlock. While the store does not answer, it is not asked, but the plugin has to
+ * know of a lease that does not end by itself [TET-3]. */
+static int64_t unlock_until(struct dlock_client *client, bool stalled)
+{
+    if (!stalled)
+        return DL_NEVER;
+    return dl_client_has(client, DLOCK_CAP_TETHERED) ? dl_client_now(client) + DL_GRACE_NS : 0;
+}
+
+/* Makes the blocking call of the operation. */
+static void call_run(struct op *op, bool stalled)
+{
+    struct dlock *lock = op->base.lock;
+    struct dlock_client *client = lock->client;
+    struct dlock_error err;
+    enum dlock_status status;
+
+    dl_error_begin(&err);
+    if (op->base.op == DLOCK_OP_UNLOCK)
+        status = dl_unlock(lock, unlock_until(client, stalled), &err);
+    else if (stalled)
+        status = dl_error(&err, DLOCK_UNAVAILABLE, "the store did not answer another operation");
+    else if (op->base.op == DLOCK_OP_RENEW)
+        status = dl_renew(lock, 0, &err);
+    else
+        status = dl_renew_downgrade(lock, &err);
+    (void)pthread_mutex_lock(&client->mutex);
+    op->base.performing = false;
+    end_locked(op, status, &err);
+}
+
+/* Whether the operation, which has run since begun_ns, has found that the store is silent. */
+static bool is_stall(const struct op *op, int64_t begun_ns, int64_t now_ns)
+{
+    enum dlock_status status = op->base.status;
+
+    if (now_ns - begun_ns < STALL_NS)
+        return false;
+    if (op->base.in_progress)
+        return op->acquire.a.attempt.failures > 0;
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+}
+
+/* Which server of the store has the name of the operation. Releases the mutex meanwhile. */
+static unsigned server_of_locked(struct dlock_client *client, const struct op *op)
+{
+    const struct dl_name_state *name = op->base.lock->name;
+    struct dl_session *session;
+    uint32_t server = 0;
+
+    if (client->plugin->ops.server_of == NULL)
+        return 0;
+    (void)pthread_mutex_unlock(&client->mutex);
+    session = dl_session_pool_take_idle(&client->pool);
+    if (session != NULL) {
+        server = dl_dispatch_server_of(client->plugin, session->self, name->bytes, name->len);
+        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+    }
+    (void)pthread_mutex_lock(&client->mutex);
+    return server % DL_RUN_SERVERS;
+}
+
+/* Runs one node. Releases the mutex meanwhile. */
+static void node_run_locked(struct dlock_client *client, struct dl_run_node *node, int64_t now_ns)
+{
+    struct dl_run_queue *queue = client->run_queue;
+    struct op *op = op_of(node);
+    int64_t *stalled_ns = &queue->stalled_ns[server_of_locked(client, op)];
+    bool stalled = node->ready_ns < *stalled_ns;
+
+    op->base.performing = !is_acquire(op->base.op);
+    op->base.performer = pthread_self();
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (is_acquire(op->base.op))
+        acquire_run(op, stalled);
+    else
+        call_run(op, stalled);
+    /* The mutex was not free since the operation ended: the handle is there. */
+    if (is_stall(op, now_ns, dl_client_now(client)))
+        *stalled_ns = dl_later(*stalled_ns, now_ns);
+}
+
+/* How long the second thread sleeps before it helps: INT64_MIN: it helps now. */
+static int64_t idle_until_locked(const struct dl_run_queue *queue, int64_t now_ns)
+{
+    int64_t at_ns;
+
+    if (queue->busy_since_ns == 0)
+        return DL_NEVER;
+    at_ns = queue->busy_since_ns + HELP_AFTER_NS;
+    return at_ns > now_ns ? at_ns : INT64_MIN;
+}
+
+static int64_t next_ns(const struct dl_run_queue *queue)
+{
+    const struct dl_due *due = dl_schedule_first(&queue->waiting);
+
+    return due == NULL ? DL_NEVER : due->at_ns;
+}
+
+/* A store that could not tell is asked again. */
+static int64_t idle_first_until_locked(const struct dl_run_queue *queue, int64_t now_ns)
+{
+    bool asks_again = queue->watching > 0 && queue->blind_ns > now_ns;
+
+    return asks_again ? dl_earlier(next_ns(queue), queue->blind_ns) : next_ns(queue);
+}
+
+static void thread_sleep_locked(struct dlock_client *client, unsigned self, int64_t until_ns)
+{
+    struct dl_run_queue *queue = client->run_queue;
+
+    queue->asleep[self] = self == 0 || until_ns == DL_NEVER;
+    dl_clock_wait(&queue->work[self], &client->mutex, &client->host.clock, until_ns);
+    queue->asleep[self] = false;
+}
+
+static void helper_wake_locked(struct dl_run_queue *queue)
+{
+    if (!queue->asleep[1])
+        return;
+    queue->asleep[1] = false;
+    (void)pthread_cond_broadcast(&queue->work[1]);
+}
+
+static void news_take_locked(struct dlock_client *client, const struct dl_wait_any_news *news)
+{
+    int64_t now_ns = dl_client_now(client);
+
+    for (size_t i = 0; i < news->count; i++) {
+        struct dl_run_node *node = dl_run_queue_numbered(client->run_queue, news->waiters[i]);
+        struct op *op = node == NULL ? NULL : op_of(node);
+
+        if (op == NULL || !op->base.in_progress || !is_acquire(op->base.op))
+            continue;
+        op->acquire.news = true;
+        dl_run_queue_wake_locked(client->run_queue, node, now_ns);
+    }
+}
+
+/* Waits in the store until until_ns or until it is woken; false: there is nothing to wait for, or
+ * the store cannot. */
+static bool watch_locked(struct dlock_client *client, int64_t until_ns, int64_t now_ns)
+{
+    struct dl_wait_any_news news;
+
+    if (!dl_wait_any_locked(client, until_ns, now_ns, &news))
+        return false;
+    news_take_locked(client, &news);
+    return true;
+}
+
+static void first_main(struct dlock_client *client)
+{
+    struct dl_run_queue *queue = client->run_queue;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    for (;;) {
+        int64_t now_ns = dl_client_now(client);
+        struct dl_run_node *node;
+
+        if (now_ns - queue->asked_ns > NEWS_EVERY_NS && dl_run_queue_has_work(queue, now_ns))
+            (void)watch_locked(client, now_ns, now_ns);
+        node = dl_run_queue_take_locked(queue, now_ns);
+
+        if (node != NULL) {
+            queue->busy_since_ns = now_ns;
+            if (next_ns(queue) != DL_NEVER || dl_run_queue_has_work(queue, now_ns))
+                helper_wake_locked(queue);
+            node_run_locked(client, node, now_ns);
+            queue->busy_since_ns = 0;
+        } else if (queue->stop) {
+            break;
+        } else if (!watch_locked(client, next_ns(queue), now_ns)) {
+            thread_sleep_locked(client, 0, idle_first_until_locked(queue, now_ns));
+        }
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+static void helper_main(struct dlock_client *client)
+{
+    struct dl_run_queue *queue = client->run_queue;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!queue->stop) {
+        int64_t now_ns = dl_client_now(client);
+        int64_t until_ns = idle_until_locked(queue, now_ns);
+        struct dl_run_node *node;
+
+        if (until_ns != INT64_MIN) {
+            thread_sleep_locked(client, 1, until_ns);
+            continue;
+        }
+        node = dl_run_queue_take_locked(queue, now_ns);
+        if (node != NULL)
+            node_run_locked(client, node, now_ns);
+        else
+            thread_sleep_locked(client, 1, dl_earlier(next_ns(queue), now_ns + HELP_AFTER_NS));
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+static void *first_run(void *arg)
+{
+    dl_own_thread_nice();
+    first_main(arg);
+    return NULL;
+}
+
+static void *helper_run(void *arg)
+{
+    dl_own_thread_nice();
+    helper_main(arg);
+    return NULL;
+}
+
+static enum dlock_status threads_start_locked(struct dlock_client *client, struct dlock_error *err)
+{
+    struct dl_run_queue *queue = client->run_queue;
+
+    if (queue == NULL) {
+        queue = dl_run_queue_new();
+        client->run_queue = queue;
+    }
+    if (queue == NULL)
+        return dl_error(err, DLOCK_NOMEM, "no memory for the driver");
+    while (queue->threads < DL_RUN_THREADS) {
+        if (dl_own_thread_start(&queue->thread[queue->threads],
+                                queue->threads == 0 ? first_run : helper_run, client) != 0)
+            return dl_error(err, DLOCK_NOMEM, "cannot start a thread of the driver");
+        queue->threads++;
+    }
+    return DLOCK_OK;
+}
+
+static enum dlock_status op_make_locked(struct dlock *lock, struct dlock_error *err)
+{
+    struct op *op;
+
+    if (lock->operation != NULL)
+        return DLOCK_OK;
+    op = calloc(1, sizeof *op);
+    if (op == NULL || !dl_schedule_reserve(&lock->client->run_queue->waiting)) {
+        free(op);
+        return dl_error(err, DLOCK_NOMEM, "no memory for an operation");
+    }
+    op->base.lock = lock;
+    op->base.done.kind = DLOCK_NOTICE_DONE;
+    op->base.doubt.kind = DLOCK_NOTICE_DOUBTFUL;
+    lock->operation = &op->base;
+    return DLOCK_OK;
+}
+
+/* A client that was opened before its store learns only later whether the plugin has wait_any. */
+static enum dlock_status number_give_locked(struct op *op, struct dlock_error *err)
+{
+    struct dlock_client *client = op->base.lock->client;
+
+    if (op->base.run.number != 0 || !dl_wait_any_is_there(client) ||
+        dl_run_queue_number_locked(client->run_queue, &op->base.run))
+        return DLOCK_OK;
+    return dl_error(err, DLOCK_NOMEM, "no memory for an operation");
+}
+
+/* *ended: the operation has ended with OK: a recursive handle was counted. */
+static enum dlock_status op_begin_locked(struct op *op, enum dlock_op what, int64_t timeout_ms,
+                                         bool *ended, struct dlock_error *err)
+{
+    struct dlock *lock = op->base.lock;
+    enum dlock_mode mode = what == DLOCK_OP_RDLOCK ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    enum dlock_status status;
+
+    *ended = false;
+    if (!is_acquire(what))
+        return lock->phase != DL_PHASE_ACQUIRING
+                   ? DLOCK_OK
+                   : dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
+    status = dl_held_again_locked(lock, mode, err);
+    *ended = status == DLOCK_OK;
+    if (status == DLOCK_NOT_HELD)
+        status = dl_acquire_async_begin_locked(&op->acquire, lock, mode, timeout_ms,
+                                               op->base.run.number, err);
+    return status;
+}
+
+static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, int64_t timeout_ms,
+                                      struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    struct op *op;
+    enum dlock_status status;
+    bool ended;
+
+    if (client->closed)
+        return dl_error(err, DLOCK_CLOSED, "the client is closed");
+    status = dl_operation_bars_locked(lock->operation, err);
+    if (status == DLOCK_OK)
+        status = threads_start_locked(client, err);
+    if (status == DLOCK_OK)
+        status = op_make_locked(lock, err);
+    if (status != DLOCK_OK)
+        return status;
+    op = (struct op *)(void *)lock->operation;
+    if (is_acquire(what))
+        status = number_give_locked(op, err);
+    if (status == DLOCK_OK)
+        status = op_begin_locked(op, what, timeout_ms, &ended, err);
+    if (status != DLOCK_OK)
+        return status;
+    op->base.op = what;
+    op->base.in_progress = true;
+    op->base.run.urgent = !is_acquire(what);
+    client->calls++;
+    if (ended)
+        end_locked(op, DLOCK_OK, err);
+    else
+        dl_run_queue_wake_locked(client->run_queue, &op->base.run, dl_client_now(client));
+    return DLOCK_OK;
+}
+
+enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
+                                  struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    enum dlock_status status;
+
+    if (client->on_lost != NULL)
+        return dl_error(err, DLOCK_INVALID,
+                        "a client with on_lost has no notices: dlock_start needs them");
+    (void)pthread_mutex_lock(&client->mutex);
+    status = start_locked(lock, op, timeout_ms, err);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+void dl_driver_stop(struct dlock_client *client)
+{
+    struct dl_run_queue *queue = client->run_queue;
+
+    if (queue == NULL)
+        return;
+    (void)pthread_mutex_lock(&client->mutex);
+    queue->stop = true;
+    dl_run_queue_rouse_locked(queue);
+    for (unsigned i = 0; i < DL_RUN_THREADS; i++)
+        (void)pthread_cond_broadcast(&queue->work[i]);
+    (void)pthread_mutex_unlock(&client->mutex);
+    while (queue->threads > 0)
+        (void)pthread_join(queue->thread[--queue->threads], NULL);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "hold/operation.h"
+#include "hold/handle.h"
+#include "sys/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
+                                           struct dlock_error *err)
+{
+    if (!dl_operation_under_way(operation) ||
+        (operation->performing && pthread_equal(operation->performer, pthread_self()) != 0))
+        return DLOCK_OK;
+    return dl_error(err, DLOCK_ALREADY, "an operation of dlock_start is under way on this handle");
+}
+
+void dl_operation_error_set(struct dl_operation *operation, enum dlock_status status,
+                            const struct dlock_error *err)
+{
+    free(operation->error);
+    operation->error = NULL;
+    if (status == DLOCK_OK || err->message[0] == '\0' ||
+        strcmp(err->message, dlock_status_text((int)status)) == 0)
+        return;
+    operation->error = malloc(sizeof *err); /* without memory the text is that of the status */
+    if (operation->error != NULL)
+        *operation->error = *err;
+}
+
+static struct dl_operation *operation_of(struct dl_event_node *node)
+{
+    size_t at = node->kind == DLOCK_NOTICE_DONE ? offsetof(struct dl_operation, done)
+                                                : offsetof(struct dl_operation, doubt);
+
+    return (struct dl_operation *)(void *)((char *)node - at);
+}
+
+struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struct dlock_error *err)
+{
+    struct dl_operation *operation = operation_of(node);
+    struct dlock_notice notice = {.struct_size = sizeof(struct dlock_notice),
+                                  .kind = node->kind,
+                                  .lock = operation->lock,
+                                  .user = operation->lock->user,
+                                  .fence = atomic_load(&operation->lock->fence)};
+
+    if (node->kind != DLOCK_NOTICE_DONE)
+        return notice;
+    notice.op = operation->op;
+    notice.status = operation->status;
+    notice.fence = operation->fence;
+    if (operation->error != NULL) {
+        struct dlock_node_error *nodes = err->nodes;
+
+        *err = *operation->error;
+        err->nodes = nodes;
+        err->node_count = 0;
+    }
+    return notice;
+}
+
+void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *events)
+{
+    if (operation == NULL)
+        return;
+    dl_events_remove(events, &operation->done);
+    dl_events_remove(events, &operation->doubt);
+    dl_run_queue_unnumber_locked(operation->lock->client->run_queue, &operation->run);
+    dl_operation_free_after_fork(operation);
+}
+
+void dl_operation_free_after_fork(struct dl_operation *operation)
+{
+    if (operation != NULL)
+        free(operation->error);
+    free(operation);
+}

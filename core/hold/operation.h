@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * operation.h - the operation of dlock_start that is under way on a handle, and the room for its
+ * notices. One for a handle, made by the first dlock_start and kept until dlock_free.
+ *
+ * An operation is under way from dlock_start until the application has taken its DONE. It is in
+ * progress until its DONE is queued. The client's mutex guards it.
+ */
+#ifndef DL_OPERATION_H
+#define DL_OPERATION_H
+
+#include "client/events.h"
+#include "hold/run_queue.h"
+
+struct dl_operation {
+    struct dl_run_node run;
+    struct dl_event_node done, doubt;
+    struct dlock *lock;
+    struct dlock_error *error; /* the text, if it is not that of the status; else NULL */
+    uint64_t fence;
+    enum dlock_op op;
+    enum dlock_status status; /* of the last operation, once it has ended */
+    bool in_progress;
+    pthread_t performer; /* the thread that makes a blocking call for the operation, */
+    bool performing;     /* while it does */
+};
+
+/* operation may be NULL in each function. */
+
+static inline bool dl_operation_in_progress(const struct dl_operation *operation)
+{
+    return operation != NULL && operation->in_progress;
+}
+
+static inline bool dl_operation_under_way(const struct dl_operation *operation)
+{
+    return operation != NULL && (operation->in_progress || operation->done.at != NULL);
+}
+
+/* ALREADY if an operation is under way, unless the calling thread performs it; else OK. */
+enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
+                                           struct dlock_error *err);
+
+/* Keeps the text of a failed operation for its DONE. */
+void dl_operation_error_set(struct dl_operation *operation, enum dlock_status status,
+                            const struct dlock_error *err);
+
+/* The notice of a DONE or DOUBTFUL that was taken out of the queue; err: its text. */
+struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struct dlock_error *err);
+
+/* Takes the notices out of the queue, and frees the operation, which is not in progress. */
+void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *events);
+
+/* The same in the child of a fork, where the queue is of no use any more. */
+void dl_operation_free_after_fork(struct dl_operation *operation);
+
+#endif

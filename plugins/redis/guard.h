@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.h - the failover guard: what a connection knows of its server, where a replica may become
+ * the master (docs/adr/0034-redis-failover-guard.md).
+ *
+ * Once a second, before a request that grants or keeps, the connection looks: view.lua reads the
+ * server's clock, how much it has written for its replicas, and since when enough replicas follow
+ * it. Each guarded script is told what was seen, and compares in the server when it runs
+ * (guard.lua).
+ *
+ *   T  restart_guard, which no lease exceeds
+ *   D  an old master answers "yours" and grants for D at most when its replicas have left it. A
+ * look counts for D / 2, and the term of a master bridges D / 2 as well S  the servers' clocks
+ * differ by less
+ *
+ * From the moment when enough replicas follow a server on, which is after its promotion or its
+ * start, nothing is "yours" for D + S, and nothing is granted for T + D.
+ */
+#ifndef REDIS_GUARD_H
+#define REDIS_GUARD_H
+
+#include "resp/info.h"
+
+#include <pthread.h>
+
+#define REDIS_REPLID_SIZE     41
+#define REDIS_GUARD_WORD_SIZE 256
+
+struct redis_pipeline;
+struct redis_pool;
+
+struct redis_view {
+    int64_t server_us, offset; /* 0: no look */
+    int64_t seen_ns;           /* not later than the look */
+};
+
+/* A pipeline's. Without `on` the rest is unused. */
+struct redis_guard {
+    bool on;
+    bool is_proven; /* the server's settings say how many replicas have to follow, and D */
+    char id[REDIS_REPLID_SIZE];
+    int64_t needed; /* replicas */
+    int64_t lasts_ms, yours_ms, grants_ms;
+
+    pthread_mutex_t mutex; /* a leaf; guards the rest */
+    int64_t since_us;      /* server's clock; 0: not yet */
+    struct redis_view views[2];
+};
+
+/* Decides whether the connection needs the guard, and takes its first view. OK; CONFIG: how long an
+ * old master goes on is not bounded, err says what to set; UNAVAILABLE and so on. */
+enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                    const struct resp_info *info, int64_t deadline_ns,
+                                    struct dlock_error *err);
+
+/* Looks. settle: also waits, for a short time, until replicas have acknowledged the view. OK also
+ * if the server cannot be written: then scripts refuse. */
+enum dlock_status redis_guard_view(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                   bool settle, int64_t deadline_ns, struct dlock_error *err);
+
+/* True: no look will be confirmed in time by what replicas say on their own. */
+bool redis_guard_unsettled(struct redis_guard *guard, int64_t now_ns);
+
+/* The last word of a guarded script. */
+void redis_guard_word(struct redis_guard *guard, int64_t now_ns, char out[REDIS_GUARD_WORD_SIZE]);
+
+/* How long nothing is granted; *age_ms: since enough replicas follow the server. */
+int64_t redis_guard_left_ms(struct redis_guard *guard, int64_t now_ns, int64_t *age_ms);
+
+#endif

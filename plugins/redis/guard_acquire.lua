@@ -1,0 +1,4 @@
+local refusal = guard.refuse_grants()
+if refusal then
+    return refusal
+end

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "route.h"
+#include "cluster.h"
+#include "lib/time.h"
+#include "resp/error.h"
+
+#include <poll.h>
+
+#define HOPS_MOST    8 /* redirections and repetitions of one call */
+#define TRY_AGAIN_MS 5
+
+/* A server that was not reached, or is no master, may have been replaced. */
+static void outcome_note(struct redis_cluster *cluster, struct redis_shard *shard,
+                         enum dlock_status status)
+{
+    bool failed = status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN;
+
+    atomic_store(&shard->failed, failed);
+    if (failed)
+        redis_cluster_suspect(cluster);
+}
+
+/* The server for the next try, in place of shard, which is put; NULL: none. */
+static struct redis_shard *redirected(struct redis_cluster *cluster, struct redis_call *call,
+                                      struct redis_shard *shard)
+{
+    struct redis_redirect *redirect = &call->redirect;
+    struct redis_shard *next = NULL;
+
+    call->asking = redirect->kind == REDIS_REDIRECT_ASK;
+    if (redirect->kind == REDIS_REDIRECT_TRYAGAIN) {
+        redis_cluster_put(cluster, shard);
+        (void)poll(NULL, 0, TRY_AGAIN_MS);
+        return redis_cluster_shard(cluster, redirect->slot);
+    }
+    if (redirect->to.host[0] == '\0')
+        (void)snprintf(redirect->to.host, sizeof redirect->to.host, "%s",
+                       shard->config.address.host);
+    redis_cluster_put(cluster, shard);
+    next = redis_cluster_shard_at(cluster, &redirect->to);
+    if (next != NULL && redirect->kind == REDIS_REDIRECT_MOVED)
+        redis_cluster_moved(cluster, redirect->slot, next);
+    return next;
+}
+
+static enum dlock_status nobody(const struct redis_session *session, unsigned slot,
+                                struct dlock_error *err)
+{
+    redis_cluster_suspect(session->cluster);
+    return resp_error_fail(&session->config, err, DLOCK_UNAVAILABLE,
+                           "no server of the cluster has the slot %u", slot);
+}
+
+enum dlock_status redis_route_run(struct redis_session *session, const struct resp_keys *key,
+                                  struct redis_call *call, int64_t deadline_ns, redisReply **out,
+                                  struct dlock_error *err)
+{
+    struct redis_cluster *cluster = session->cluster;
+    struct redis_shard *shard = NULL;
+    unsigned slot = 0;
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+
+    if (cluster == NULL)
+        return redis_call_run(&session->pool, call, deadline_ns, out, err);
+    redis_cluster_refresh(cluster, deadline_ns);
+    slot = redis_slot(key->bytes[0], key->lens[0]);
+    shard = redis_cluster_shard(cluster, slot);
+    *out = NULL;
+    for (int hops = 0; shard != NULL && hops < HOPS_MOST; hops++) {
+        status = redis_call_run(&shard->pool, call, deadline_ns, out, err);
+        outcome_note(cluster, shard, status);
+        if (call->redirect.kind == REDIS_REDIRECT_NONE) {
+            redis_cluster_put(cluster, shard);
+            return status;
+        }
+        call->redirect.slot = slot;
+        shard = redirected(cluster, call, shard);
+    }
+    redis_cluster_put(cluster, shard);
+    return shard == NULL ? nobody(session, slot, err) : status;
+}
+
+uint32_t redis_route_server_of(void *self, const unsigned char *name, uint32_t name_len)
+{
+    const struct redis_session *session = self;
+    struct resp_keys keys;
+
+    if (session->cluster == NULL)
+        return 0;
+    resp_keys_make(&keys, &session->config, name, name_len);
+    return redis_cluster_owner(session->cluster, redis_slot(keys.bytes[0], keys.lens[0]));
+}

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Does the Python package dlock do what its texts say, also beside forks, threads and signals?
+
+    test_python.py SOURCE-DIR C-COMPILER REDIS-PORT
+"""
+
+import ctypes
+import gc
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import dlock
+import tap
+from dlock import _library
+
+SOURCE, COMPILER, PORT = sys.argv[1:4]
+FOLDER = tempfile.TemporaryDirectory()
+REDIS = f"redis://127.0.0.1:{PORT}?restart_guard=0"  # SQLite cannot be used in a process and in its fork
+URI = f"sqlite://{FOLDER.name}/locks.db"
+os.environ["DLOCK_URI"] = URI
+
+
+def in_child(work):
+    """Runs work in a forked child. Returns its text, or the name of what it raised."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            text = str(work())
+        except BaseException as error:
+            text = type(error).__name__
+        os.write(writer, text.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return text
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("waited 30 s")
+        time.sleep(0.005)
+
+
+class Locks(unittest.TestCase):
+    def test_with(self):
+        """a with block holds the lock, and unlocks at its end"""
+        with dlock.Lock("with", timeout=10) as lock:
+            first = lock.fence
+            self.assertTrue(lock.held)
+            self.assertEqual(lock.state, dlock.HELD)
+            self.assertGreater(lock.remaining, 0)
+            self.assertRegex(lock.token, "^[0-9a-f]{32}$")
+            lock.check()
+        self.assertEqual(lock.state, dlock.FREE)
+        with dlock.Lock("with") as lock:
+            self.assertGreater(lock.fence, first)
+
+    def test_excluded(self):
+        """another owner gets Busy at once, and Timeout after its timeout"""
+        with dlock.Lock("excluded"):
+            other = dlock.Lock("excluded", timeout=0)
+            self.assertRaises(dlock.Busy, other.acquire)
+            self.assertFalse(other.try_acquire())
+            start = time.monotonic()
+            with self.assertRaises(TimeoutError) as caught:
+                other.acquire(timeout=0.2)
+            self.assertGreater(time.monotonic() - start, 0.19)
+            self.assertEqual((caught.exception.name, caught.exception.status), ("TIMEOUT", 2))
+        self.assertTrue(other.try_acquire())
+        other.release()
+
+    def test_not_held(self):
+        """check, release and renew of a free lock raise NotHeld; a second acquire raises Already"""
+        lock = dlock.Lock("free")
+        for call in (lock.check, lock.release, lock.renew):
+            self.assertRaises(dlock.NotHeld, call)
+        with lock:
+            self.assertRaises(dlock.Already, lock.acquire)
+            self.assertTrue(lock.held)
+
+    def test_lost(self):
+        """check raises Lost after a loss, and so does the end of the block"""
+        client = dlock.Client(URI)
+        with self.assertRaises(dlock.Lost):
+            with dlock.Lock("lost", client=client) as lock:
+                client.break_lock("lost")
+                self.assertRaises(dlock.Lost, lock.renew)
+                self.assertRaises(dlock.Lost, lock.check)
+        self.assertEqual(lock.state, dlock.FREE)
+        with self.assertRaises(ZeroDivisionError):  # not hidden by the loss
+            with lock:
+                client.break_lock("lost")
+                self.assertRaises(dlock.Lost, lock.renew)
+                raise ZeroDivisionError
+
+    def test_options(self):
+        """ttl, label and uri reach the store; inspect shows the holder"""
+        client = dlock.Client(URI)
+        with dlock.Lock("options", ttl=60, label="job 7", client=client) as lock:
+            self.assertGreater(lock.remaining, 40)
+            holder, = client.inspect("options")
+            self.assertEqual((holder.owner, holder.fence), (lock.token, lock.fence))
+            self.assertIn("job 7", holder.label)
+            self.assertFalse(holder.shared)
+            lock.renew(ttl=120)
+            self.assertGreater(lock.remaining, 80)
+        self.assertEqual(client.inspect("options"), [])
+        lock = dlock.Lock("max", max_hold=0.2, ttl=60).acquire()
+        until(lambda: lock.state == dlock.LOST)
+        self.assertRaises(dlock.Lost, lock.release)
+
+    def test_shared(self):
+        """readers share, a writer is kept out, a downgrade lets readers in"""
+        with dlock.Lock("table", shared=True), dlock.Lock("table", shared=True, timeout=5):
+            self.assertFalse(dlock.Lock("table").try_acquire())
+        with dlock.Lock("table", timeout=5) as writer:
+            writer.downgrade()
+            self.assertTrue(dlock.Lock("table", shared=True).try_acquire())
+
+    def test_names(self):
+        """a name may be bytes; an empty name raises Error"""
+        with dlock.Lock(b"\x00\xff"):
+            self.assertFalse(dlock.Lock(b"\x00\xff").try_acquire())
+        with self.assertRaises(dlock.Error) as caught:
+            dlock.Lock("").acquire()
+        self.assertEqual(caught.exception.name, "INVALID")
+
+    def test_store(self):
+        """a store that is not there raises Unavailable, and a wrong URI Error"""
+        with self.assertRaises(dlock.Unavailable):
+            dlock.Lock("x", uri="redis://127.0.0.1:1", timeout=0).acquire()
+        with self.assertRaises(dlock.Error) as caught:
+            dlock.Client("nothing://x")
+        self.assertIn("unknown scheme", str(caught.exception))
+
+    def test_collected(self):
+        """a lock that is collected unlocks"""
+        lock = dlock.Lock("collected").acquire()
+        del lock
+        gc.collect()
+        self.assertTrue(dlock.Lock("collected").try_acquire())
+
+    def test_closed_client(self):
+        """a closed client unlocks, and its locks raise CLOSED"""
+        with dlock.Client(URI) as client:
+            lock = dlock.Lock("closed", client=client).acquire()
+        self.assertTrue(dlock.Lock("closed").try_acquire())
+        with self.assertRaises(dlock.Error) as caught:
+            lock.acquire(0)
+        self.assertEqual(caught.exception.name, "CLOSED")
+
+
+class Processes(unittest.TestCase):
+    def test_made_before_fork(self):
+        """a lock made before a fork works in the child, as in the workers of gunicorn"""
+        lock = dlock.Lock("preloaded", timeout=10, uri=REDIS)
+        with lock:
+            pass
+
+        def work():
+            with lock:
+                return lock.fence
+
+        first, second = int(in_child(work)), int(in_child(work))
+        self.assertLess(first, second)
+        with lock:
+            self.assertGreater(lock.fence, second)
+
+    def test_held_across_fork(self):
+        """a lock held across a fork is the parent's: the child has NotHeld and Forked"""
+        with dlock.Lock("forked", uri=REDIS) as lock:
+            self.assertEqual(in_child(lock.check), "NotHeld")
+            self.assertEqual(in_child(lock.release), "Forked")
+            self.assertEqual(in_child(lambda: lock.state), "free")
+            self.assertEqual(in_child(lambda: lock.acquire(0)), "Busy")
+            self.assertEqual(in_child(dlock.Client(REDIS).close), "None")
+            lock.check()
+            lock.renew()
+
+    def test_child_exits(self):
+        """what runs at the exit of a child leaves the parent's lock alone"""
+        with dlock.Lock("exit") as lock:
+            def leave():
+                dlock._client._close_all()
+                lock.__del__()
+
+            self.assertEqual(in_child(leave), "None")
+            lock.renew()
+
+    def test_sqlite_after_fork(self):
+        """SQLite says that it was used before the fork; without such a use the child may use it"""
+        program = ("import dlock, os, sys\n"
+                   "lock = dlock.Lock('x')\n"
+                   "if len(sys.argv) > 1: lock.acquire().release()\n"
+                   "child = os.fork()\n"
+                   "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+                   "try: lock.acquire().release()\n"
+                   "except dlock.Forked: os._exit(7)\n")
+        codes = [subprocess.run([sys.executable, "-c", program] + more, check=False).returncode
+                 for more in ([], ["used"])]
+        self.assertEqual(codes, [0, 7])
+
+    def test_threads(self):
+        """threads with a lock each exclude each other"""
+        inside, together, total = [], [], []
+
+        def work():
+            for _ in range(10):
+                with dlock.Lock("threads", timeout=60):
+                    inside.append(1)
+                    together.append(len(inside))
+                    total.append(1)
+                    inside.pop()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((max(together), len(total)), (1, 40))
+
+    def test_interrupt(self):
+        """SIGINT ends a wait of the main thread, and the lock is not taken"""
+        program = ("import dlock, sys\n"
+                   "print('waiting', flush=True)\n"
+                   "try: dlock.Lock('int').acquire()\n"
+                   "except KeyboardInterrupt: print('interrupted')\n")
+        client = dlock.Client(URI)
+        with dlock.Lock("int", client=client):
+            child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,
+                                     text=True)
+            child.stdout.readline()
+            until(lambda: client.inspect("int")[0].waiters)
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
+        self.assertTrue(dlock.Lock("int").try_acquire())
+
+
+class Layout(unittest.TestCase):
+    def test_structures(self):
+        """structures have the sizes and offsets that the C compiler gives them"""
+        structures = {"dlock_error": _library.Error, "dlock_options": _library.Options,
+                      "dlock_client_options": _library.ClientOptions,
+                      "dlock_holder": _library.Holder}
+        lines, wanted = [], []
+        for name, structure in structures.items():
+            for field, _ in structure._fields_:
+                lines.append(f'printf("{name}.{field} %zu\\n", offsetof(struct {name}, {field}));')
+                wanted.append(f"{name}.{field} {getattr(structure, field).offset}")
+        source = ("#include <dlock/dlock.h>\n#include <stdio.h>\nint main(void) {"
+                  + "\n".join(lines) + "}")
+        program = f"{FOLDER.name}/layout"
+        subprocess.run([COMPILER, "-x", "c", f"-I{SOURCE}/include", "-o", program, "-"],
+                       input=source, text=True, check=True)
+        said = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(said.splitlines(), wanted)
+
+    def test_page(self):
+        """the Python program of docs/bindings.md works"""
+        with open(f"{SOURCE}/docs/bindings.md", encoding="utf-8") as page:
+            code = re.search("```python\n(.*?)```", page.read(), re.S).group(1)
+        said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
+        self.assertEqual(re.findall("page .", said), ["page 1", "page 2", "page 3"])
+
+    def test_constants(self):
+        """states and statuses are those of the C headers"""
+        names = {each.status: each(str()).name for each in
+                 (dlock.Busy, dlock.Timeout, dlock.Lost, dlock.NotHeld, dlock.Unknown,
+                  dlock.Unavailable, dlock.Already, dlock.Forked)}
+        with open(f"{SOURCE}/include/dlock/types.h", encoding="utf-8") as header:
+            statuses = dict(re.findall(r"X\((\w+), (\d+), [A-Z]+, ", header.read()))
+        for status, name in names.items():
+            self.assertEqual(int(statuses[name]), status)
+        self.assertEqual(ctypes.sizeof(ctypes.c_bool), 1)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* store_failover.c - stores whose master is replaced: servers that sentinels watch. */
+#include "store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BY_DEATH, BY_STANDSTILL, BY_PARTITION, BY_HAND, WAYS_TO_FAIL };
+
+bool store_fails_over(const struct backend *backend)
+{
+    return backend->kind == STORE_SENTINEL;
+}
+
+bool store_failover_start(struct store *store)
+{
+    static const char *const alone[] = {"--min-replicas-to-write", "0", NULL};
+    /* Where no guard is on, nothing ends an old master. */
+    bool right = dlt_sentinels_start(&store->sentinels, store->guarded ? NULL : alone);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->sentinels.why);
+    return right;
+}
+
+void store_failover_stop(struct store *store)
+{
+    dlt_sentinels_stop(&store->sentinels);
+}
+
+/* The guard is T + D, as short as it may be: no lease is longer than a second. */
+void store_failover_uri(const struct store *store, char *uri, size_t size)
+{
+    (void)snprintf(uri, size, "redis+sentinel://%s/" DLT_SENTINELS_SERVICE "?waiter_lease=1s&%s",
+                   store->sentinels.hosts,
+                   store->guarded ? "ttl=1s&restart_guard=1s&failover_guard=3s"
+                                  : "restart_guard=0");
+}
+
+bool store_fail(struct store *store, uint32_t variant)
+{
+    int master = dlt_sentinels_master(&store->sentinels);
+
+    store->failed_node = master;
+    store->failed_way = (variant >> 8) % WAYS_TO_FAIL;
+    if (master < 0)
+        return false;
+    if (store->failed_way == BY_DEATH)
+        dlt_redis_kill(&store->sentinels.redis[master]);
+    else if (store->failed_way == BY_STANDSTILL)
+        dlt_redis_pause(&store->sentinels.redis[master], true);
+    else if (store->failed_way == BY_PARTITION)
+        dlt_sentinels_part(&store->sentinels, (unsigned)master, true);
+    else
+        (void)dlt_sentinels_failover(&store->sentinels);
+    return true;
+}
+
+bool store_failed(struct store *store)
+{
+    int master = dlt_sentinels_master(&store->sentinels), before = store->failed_node;
+
+    if (before < 0)
+        return false;
+    if (store->failed_way == BY_DEATH)
+        (void)dlt_redis_again(&store->sentinels.redis[before]);
+    else if (store->failed_way == BY_STANDSTILL)
+        dlt_redis_pause(&store->sentinels.redis[before], false);
+    else if (store->failed_way == BY_PARTITION)
+        dlt_sentinels_part(&store->sentinels, (unsigned)before, false);
+    return master >= 0 && master != before;
+}
