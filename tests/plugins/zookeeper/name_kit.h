@@ -44,6 +44,13 @@ static inline void requests_init(void)
     dlt_request(&u, &c, "job", 'c', DLT_ZK_TTL_MS);
 }
 
+/* A lease of at most the ttl: the time since the last answer of the session is not in it. */
+static inline void lease_counts(const struct dlt_session *session)
+{
+    cr_assert_gt(session->grant.lease_ms, 0);
+    cr_assert_leq(session->grant.lease_ms, DLT_ZK_TTL_MS);
+}
+
 static inline void open_all(const char *test)
 {
     begin(test);
