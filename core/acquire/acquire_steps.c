@@ -40,6 +40,8 @@ enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock
         a->waiting.cancel = DLOCK_CANCELED;
     lock->canceled = false;
     lock->repeatable = false;
+    a->begun_ns = a->now_ns;
+    dl_stats_count_locked(&lock->name->stats->waiting);
     return DLOCK_OK;
 }
 
@@ -236,6 +238,7 @@ static void step_try(struct dl_acquire *a)
     }
     sent_ns = dl_acquire_steps_now(a);
     status = try_call(a, session, sent_ns);
+    dl_stats_answered(a->lock->name->stats, status);
     dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
     dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, &a->grant,
                          status == DLOCK_OK ? 0 : dl_client_random(a->client));
@@ -315,8 +318,11 @@ static void granted_locked(struct dl_acquire *a)
         dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &a->grant),
                                  lock->name->queue_entries, a->now_ns);
         dl_held_count_locked(lock);
+    } else {
+        dl_stats_count_locked(&lock->name->stats->handoffs);
     }
     dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
+    dl_stats_time_locked(&lock->name->stats->waits, a->now_ns - a->begun_ns);
 }
 
 void dl_acquire_steps_admitted_locked(struct dl_acquire *a, bool wait)
@@ -399,8 +405,12 @@ void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status)
 
 void dl_acquire_steps_end_locked(struct dl_acquire *a, enum dlock_status status)
 {
+    struct dl_stats_class *stats = a->lock->name->stats;
+
     dl_local_waiter_unlink_locked(a->lock);
     dl_held_idle_locked(a->lock);
+    dl_stats_uncount_locked(&stats->waiting);
+    dl_stats_outcome_locked(stats->acquisitions, (int)status);
     if (status == DLOCK_OK) /* in one step: no thread sees a handle that is held and acquiring */
         granted_locked(a);
     else

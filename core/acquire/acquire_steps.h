@@ -25,6 +25,7 @@ struct dl_acquire {
     struct dl_acquire_fsm attempt;
     struct dlock_grant grant; /* of the last trylock, lock or watch */
     struct dl_acquire_text text;
+    int64_t begun_ns;       /* when the call began */
     int64_t now_ns;         /* when the last step ended; the first one: began */
     bool async;             /* no step may wait for the holder */
     uint32_t waiter;        /* by this number the store tells when to try again (wait_any); 0: it is

@@ -17,6 +17,9 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     lock->event.kind = DLOCK_NOTICE_LOST;
     (void)pthread_mutex_lock(&client->mutex);
     lock->name = dl_name_state_ref(&client->names, name, name_len);
+    if (lock->name != NULL && lock->name->stats == NULL)
+        lock->name->stats =
+            dl_stats_class_locked(&client->stats, lock->name->bytes, lock->name->len);
     lock->options = dl_lock_options_ref(&client->last_options, settings);
     (void)pthread_mutex_unlock(&client->mutex);
     if (lock->name != NULL && lock->options != NULL)

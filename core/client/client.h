@@ -9,7 +9,8 @@
  * not said to be constant or atomic.
  *
  * The folder client/ has what a client knows: name_state.h (names), local_queue.h (the calls that
- * wait for a name), events.h (losses on their way to the application), lock_options.h.
+ * wait for a name), events.h (losses on their way to the application), lock_options.h, stats.h
+ * (what is counted).
  */
 #ifndef DL_CLIENT_H
 #define DL_CLIENT_H
@@ -17,6 +18,7 @@
 #include "client/events.h"
 #include "client/lock_options.h"
 #include "client/name_state.h"
+#include "client/stats.h"
 #include "load/store.h"
 #include "session/session_pool.h"
 #include "sys/fork.h"
@@ -42,6 +44,7 @@ struct dlock_client {
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;
+    struct dl_stats stats;
     struct dl_lock_options *last_options; /* of the handle made last */
     size_t refs;                          /* the client itself, until close, and its handles */
     unsigned calls;                       /* in progress, other than on handles */

@@ -10,6 +10,7 @@
 #define DL_NAME_STATE_H
 
 #include "client/local_queue.h"
+#include "client/stats.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +22,9 @@ struct dl_name_state {
     int64_t
         contended_since_ns; /* since when other clients count as waiting; DL_NEVER: they do not */
     unsigned refs;
-    unsigned writers, readers; /* handles that hold the lock, or whose release is in progress */
-    unsigned queue_entries;    /* entries of this client in the store's queue */
+    unsigned writers, readers;    /* handles that hold the lock, or whose release is in progress */
+    unsigned queue_entries;       /* entries of this client in the store's queue */
+    struct dl_stats_class *stats; /* of its class; set by the first handle */
     uint32_t len;
     unsigned char bytes[];
 };

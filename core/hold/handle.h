@@ -65,6 +65,7 @@ struct dlock {
     bool may_be_kept;    /* one of these may have been executed, and have kept the name */
     bool reported;       /* the loss of the present acquisition has been reported */
     bool downgrading;    /* the store may not know yet that the claim is shared */
+    bool in_hold;        /* its class counts the handle as held */
     bool is_holder;      /* its name counts the handle as a holder, */
     bool is_reader;      /* and that as a reader */
     bool must_give_back; /* the store may keep the lease after the loss */

@@ -80,7 +80,7 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     to->waiting->handed = true;
     to->waiting->handed_until_ns = dl_lease_until_ns(&lock->lease);
     to->renewal.lease_ms = lock->renewal.lease_ms;
-    dl_held_end_locked(lock);
+    dl_held_end_locked(lock, now_ns);
     claims_swap(lock, to);
     dl_held_count_moved_locked(lock, to);
     dl_handle_changed_locked(to);

@@ -85,6 +85,19 @@ void dl_held_idle_locked(struct dlock *lock)
         (void)pthread_cond_broadcast(&lock->client->call_ended);
 }
 
+/* The acquisition is over, if not by its lease before; counts it once. */
+static void hold_over_locked(struct dlock *lock, int64_t now_ns)
+{
+    struct dl_stats_class *stats = lock->name->stats;
+
+    if (!lock->in_hold)
+        return;
+    lock->in_hold = false;
+    dl_stats_uncount_locked(&stats->held);
+    dl_stats_time_locked(&stats->holds,
+                         dl_earlier(now_ns, dl_lease_until_ns(&lock->lease)) - lock->since_ns);
+}
+
 void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant)
 {
@@ -96,6 +109,8 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->depth = 0;
     lock->reported = false;
     lock->since_ns = now_ns;
+    lock->in_hold = true;
+    dl_stats_count_locked(&lock->name->stats->held);
     lock->keep_ms = lock->options->keep_ms;
     atomic_store(&lock->fence, grant->fence);
     atomic_store(&lock->permit, grant->permit);
@@ -165,11 +180,11 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     bool gone;
     bool was_held = dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_HELD;
 
+    dl_stats_outcome_locked(lock->name->stats->renewals, (int)status);
+    dl_stats_answered(lock->name->stats, status);
     status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
     if (gone) {
-        dl_held_lose_locked(lock, dl_client_has(lock->client, DLOCK_CAP_SESSION)
-                                      ? DLOCK_REASON_SESSION
-                                      : DLOCK_REASON_TAKEN);
+        dl_held_lose_locked(lock, dl_held_reason_gone(lock), now_ns);
     } else if (status == DLOCK_LOST) {
         (void)dl_held_due_locked(lock, now_ns, 0);
     } else {
@@ -198,10 +213,10 @@ bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
         dl_renew_schedule_remove_locked(lock);
         break;
     case DL_DUE_EXPIRED:
-        dl_held_lose_locked(lock, DLOCK_REASON_EXPIRED);
+        dl_held_lose_locked(lock, DLOCK_REASON_EXPIRED, now_ns);
         break;
     case DL_DUE_MAX_HOLD:
-        dl_held_lose_locked(lock, DLOCK_REASON_MAX_HOLD);
+        dl_held_lose_locked(lock, DLOCK_REASON_MAX_HOLD, now_ns);
         break;
     }
     return false;
@@ -213,10 +228,11 @@ void dl_held_run_out_locked(struct dlock *lock)
         dl_renew_schedule_must_give_back_locked(lock);
 }
 
-void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
+void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
 {
     struct dlock_client *client = lock->client;
 
+    hold_over_locked(lock, now_ns);
     dl_lease_lose(&lock->lease);
     doubt_note_locked(lock, false);
     dl_renew_schedule_remove_locked(lock);
@@ -226,6 +242,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason)
         return;
     lock->reported = true;
     lock->reason = reason;
+    dl_stats_outcome_locked(lock->name->stats->losses, (int)reason);
     if (reason == DLOCK_REASON_EXPIRED || reason == DLOCK_REASON_MAX_HOLD)
         dl_held_run_out_locked(lock);
     dl_events_push(&client->events, &lock->event);
@@ -245,8 +262,9 @@ struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
                                  .fence = atomic_load(&lock->fence)};
 }
 
-void dl_held_end_locked(struct dlock *lock)
+void dl_held_end_locked(struct dlock *lock, int64_t now_ns)
 {
+    hold_over_locked(lock, now_ns);
     dl_lease_free(&lock->lease);
     doubt_note_locked(lock, false);
     dl_renew_schedule_remove_locked(lock);

@@ -47,8 +47,15 @@ bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns);
 /* The call on the handle is over: ends its phase. */
 void dl_held_idle_locked(struct dlock *lock);
 
+/* Why a lease is lost of which the store says that it is not there. */
+static inline enum dlock_reason dl_held_reason_gone(const struct dlock *lock)
+{
+    return dl_client_has(lock->client, DLOCK_CAP_SESSION) ? DLOCK_REASON_SESSION
+                                                          : DLOCK_REASON_TAKEN;
+}
+
 /* Ends the lease as lost, and reports the loss unless it was reported. */
-void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason);
+void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns);
 
 /* The claim has run out, and the store need not know. A lease that lives in the client's session
  * does not end by its time: it is given back [TET-1]. */
@@ -62,6 +69,6 @@ void dl_held_downgrade_locked(struct dlock *lock);
 
 /* Ends the lease in the handle and in the schedule. The name counts the handle as a holder until
  * the store knows. */
-void dl_held_end_locked(struct dlock *lock);
+void dl_held_end_locked(struct dlock *lock, int64_t now_ns);
 
 #endif

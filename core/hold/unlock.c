@@ -18,6 +18,7 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
 
     if (status == DLOCK_OK) {
         status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, release->deadline_ns, err);
+        dl_stats_answered(lock->name->stats, status);
         dl_release_fsm_answered(release, dl_client_now(client), status);
     } else {
         dl_claim_forget(client, claim);
@@ -85,13 +86,35 @@ enum ending {
     ENDING_HANDED     /* another handle has the lease; clean up its old claim */
 };
 
+/* Counts a loss that nobody has found before. */
+static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
+{
+    bool max_hold = now_ns >= lock->renewal.hold_until_ns;
+
+    if (!lock->reported)
+        dl_stats_outcome_locked(lock->name->stats->losses,
+                                max_hold ? DLOCK_REASON_MAX_HOLD : DLOCK_REASON_EXPIRED);
+}
+
 /* The status of the unlock is the report, unless the loss was reported before. */
-static void loss_acknowledge_locked(struct dlock *lock)
+static void loss_acknowledge_locked(struct dlock *lock, int64_t now_ns)
 {
     dl_events_remove(&lock->client->events, &lock->event);
+    run_out_count_locked(lock, now_ns);
     if (!lock->reported)
         dl_held_run_out_locked(lock);
     lock->reported = true;
+}
+
+/* Counts the end of a claim. */
+static void ended_count_locked(struct dlock *lock, enum ending ending, bool again,
+                               enum dlock_status status)
+{
+    struct dl_stats_class *stats = lock->name->stats;
+
+    dl_stats_outcome_locked(stats->unlocks, (int)status);
+    if (ending == ENDING_RELEASE && status == DLOCK_LOST && !again) /* nobody knew before */
+        dl_stats_outcome_locked(stats->losses, dl_held_reason_gone(lock));
 }
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
@@ -131,9 +154,9 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
         return ENDING_HANDED;
     if (state != DLOCK_STATE_LOST && lock->keep_ms > 0)
         lock->claim->keep_until_ns = lock->since_ns + lock->keep_ms * DL_NS_PER_MS;
-    dl_held_end_locked(lock);
+    dl_held_end_locked(lock, *now_ns);
     if (state == DLOCK_STATE_LOST)
-        loss_acknowledge_locked(lock);
+        loss_acknowledge_locked(lock, *now_ns);
     await_renewer_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
     if (dl_renew_schedule_take_give_back_locked(lock))
         return ENDING_GIVE_BACK;
@@ -171,6 +194,7 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     lock->may_be_kept |= status == DLOCK_UNKNOWN;
     lock->repeatable =
         status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
+    ended_count_locked(lock, ending, again, status);
     dl_held_uncount_locked(lock);
     dl_held_idle_locked(lock);
     return status;

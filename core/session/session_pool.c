@@ -83,6 +83,7 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
     status =
         dl_dispatch_open(pool->plugin, session->self, &pool->host->table, pool->target,
                          connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
+    (void)atomic_fetch_add(status == DLOCK_OK ? &pool->opened : &pool->failed, 1);
     if (status != DLOCK_OK) {
         sessions_close(pool, session, false);
         return status;
@@ -402,6 +403,7 @@ static void broken_close(struct dl_pool *pool, struct dl_session *session, enum 
         pool->idle = NULL;
         (void)pthread_mutex_unlock(&pool->mutex);
     }
+    (void)atomic_fetch_add(&pool->broken, 1);
     sessions_close(pool, session, false);
 }
 

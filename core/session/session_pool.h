@@ -70,7 +70,9 @@ struct dl_pool {
         info; /* of the session opened last; before the first: what the plugin can do */
     struct dlock_session_info first; /* of the first session, constant once `connected` is set */
     _Atomic bool connected;
-    struct dl_ttl_grid ttls; /* of all sessions and probes so far */
+    struct dl_ttl_grid ttls;                 /* of all sessions and probes so far */
+    _Atomic uint64_t opened, failed, broken; /* how many sessions were, and could not be, opened;
+                                                and were closed because an exchange failed */
 };
 
 /* Whether the budget of this use has room for one more session. The pool's mutex is held. */

@@ -38,11 +38,13 @@
 #define DLOCK_HPP
 
 #include <dlock/dlock.h>
+#include <dlock/metrics.h>
 
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -133,7 +135,36 @@ public:
 
     dlock_client *native_handle() const noexcept { return client_.get(); }
 
+    /* What the client has counted. Throws dlock::error in a forked child. */
+    dlock_stats stats() const
+    {
+        dlock_error err = DLOCK_ERROR_INIT;
+        dlock_stats counted = {};
+
+        counted.struct_size = sizeof counted;
+        outcome(dlock_client_stats(client_.get(), &counted, &err), err).check();
+        return counted;
+    }
+
+    /* The same for each class of names, as OpenMetrics text. */
+    std::string metrics() const
+    {
+        dlock_error err = DLOCK_ERROR_INIT;
+        std::string text;
+
+        outcome(dlock_client_metrics(client_.get(), nullptr, append, &text, &err), err).check();
+        return text;
+    }
+
 private:
+    static bool append(void *text, const char *line, size_t len) noexcept
+    try {
+        static_cast<std::string *>(text)->append(line, len);
+        return false;
+    } catch (const std::bad_alloc &) {
+        return true;
+    }
+
     struct close {
         void operator()(dlock_client *client) const noexcept { dlock_client_close(client); }
     };

@@ -121,6 +121,24 @@ class Locks(unittest.TestCase):
         until(lambda: lock.state == dlock.LOST)
         self.assertRaises(dlock.Lost, lock.release)
 
+    def test_stats(self):
+        """stats counts acquires, unlocks and losses; metrics writes them with labels"""
+        with dlock.Client(URI) as client:
+            with dlock.Lock("job:1", client=client):
+                self.assertEqual(client.stats()["held"], 1)
+            with self.assertRaises(dlock.Lost):
+                with dlock.Lock("job:1", client=client):
+                    client.break_lock("job:1")
+            stats = client.stats()
+            self.assertEqual(stats["acquisitions"], {"OK": 2})
+            self.assertEqual(stats["unlocks"], {"OK": 1, "LOST": 1})
+            self.assertEqual(stats["losses"], {"taken": 1})
+            self.assertEqual((stats["held"], stats["waits"][0], stats["holds"][0]), (0, 2, 2))
+            text = client.metrics(job="x\"y")
+            self.assertIn('dlock_losses_total{job="x\\"y",class="job",reason="taken"} 1\n', text)
+            self.assertTrue(text.endswith("# EOF\n"))
+            self.assertRaises(dlock.Error, client.metrics, le="1")
+
     def test_shared(self):
         """readers share, a writer is kept out, a downgrade lets readers in"""
         with dlock.Lock("table", shared=True), dlock.Lock("table", shared=True, timeout=5):

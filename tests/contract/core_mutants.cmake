@@ -54,9 +54,9 @@ dlt_add_core_mutant(hands_on_another_ttl hold/handoff.c handoff_between_ttls
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
 dlt_add_core_mutant(reports_a_loss_to_the_giver hold/handoff.c handoff_then_loss
-  "    dl_held_end_locked(lock);
+  "    dl_held_end_locked(lock, now_ns);
     claims_swap(lock, to);"
-  "    dl_held_lose_locked(lock, DLOCK_REASON_TAKEN);
+  "    dl_held_lose_locked(lock, DLOCK_REASON_TAKEN, now_ns);
     claims_swap(lock, to);")
 dlt_add_core_mutant(does_not_count hold/unlock.c recursive_counts
   "if (lock->depth > 0)" "if (lock->depth > 1000)")

@@ -158,6 +158,9 @@ static void errors_are_system_errors(const dlock::client &client)
     check(thrown_by([&] { dlock::mutex nameless(client, ""); }) == DLOCK_INVALID,
           "a mutex without a name throws INVALID");
     check(mutex.release().status() == DLOCK_NOT_HELD, "release of a free mutex is NOT_HELD");
+    check(client.stats().acquisitions[DLOCK_OK] > 0, "the client has counted acquisitions");
+    check(client.metrics().find("\ndlock_held{class=\"\"} 0\n") != std::string::npos,
+          "and writes them as text");
 }
 
 static void options_reach_the_lock(const dlock::client &client)

@@ -14,6 +14,8 @@ Holder = collections.namedtuple(
     "Holder", "owner label shared fence remaining held waiters")
 Holder.__doc__ = "A holder of a name. remaining and held are seconds; None: not known."
 
+_REASONS = "expired", "taken", "max_hold", "session"  # enum dlock_reason, from 1 on
+
 
 class Client:
     """A store. uri: as docs/uri.md says; None: $DLOCK_URI, then the SQLite file of this user.
@@ -54,6 +56,39 @@ class Client:
         function = c.HolderFunction(add)
         check(c.call("dlock_client_inspect", self.pointer(), key, len(key), function, None))
         return found
+
+    def stats(self):
+        """What the client has counted, as a dict. Outcomes are by name: "OK", "TIMEOUT" ...; losses
+        by reason: "expired", "taken", "max_hold", "session"; waits and holds are a number, and
+        the seconds of all together."""
+        stats = c.sized(c.Stats)
+        check(c.call("dlock_client_stats", self.pointer(), ctypes.byref(stats)))
+        found = {name: getattr(stats, name) for name in (
+            "handoffs", "unknowns", "sessions_opened", "sessions_failed", "sessions_broken",
+            "held", "waiting")}
+        for name in ("acquisitions", "unlocks", "renewals"):
+            found[name] = {c.library.dlock_status_name(status).decode(): count
+                           for status, count in enumerate(getattr(stats, name)) if count > 0}
+        found["losses"] = {reason: stats.losses[i + 1] for i, reason in enumerate(_REASONS)
+                           if stats.losses[i + 1] > 0}
+        for name in ("waits", "holds"):
+            histogram = getattr(stats, name)
+            found[name] = (histogram.count, histogram.sum_us / 1e6)
+        return found
+
+    def metrics(self, **labels):
+        """The same for each class of names, as OpenMetrics text. labels: of all series."""
+        pairs = [text.encode() for pair in labels.items() for text in pair]
+        lines = []
+
+        def add(_, text, size):
+            lines.append(ctypes.string_at(text, size))
+            return False
+
+        function = c.TextFunction(add)
+        check(c.call("dlock_client_metrics", self.pointer(),
+                     (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None), function, None))
+        return b"".join(lines).decode()
 
     def break_lock(self, name, owner=None):
         """Takes the name away from its holder. owner: only from the holder with this token."""

@@ -41,6 +41,20 @@ class Holder(ctypes.Structure):
                 ("owner", c_char_p), ("label", c_char_p)]
 
 
+class Histogram(ctypes.Structure):
+    _fields_ = [("count", c_uint64), ("sum_us", c_uint64), ("buckets", c_uint64 * 32)]
+
+
+class Stats(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("classes", c_uint32),
+                ("acquisitions", c_uint64 * 32), ("unlocks", c_uint64 * 32),
+                ("renewals", c_uint64 * 32), ("losses", c_uint64 * 8), ("handoffs", c_uint64),
+                ("unknowns", c_uint64), ("sessions_opened", c_uint64),
+                ("sessions_failed", c_uint64), ("sessions_broken", c_uint64), ("held", c_uint64),
+                ("waiting", c_uint64), ("waits", Histogram), ("holds", Histogram)]
+
+
+TextFunction = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)
 HolderFunction = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(Holder))
 
 # name: result, arguments
@@ -49,6 +63,9 @@ FUNCTIONS = {
                                   POINTER(Error)]),
     "dlock_client_close": (None, [c_void_p]),
     "dlock_client_uri": (c_char_p, [c_void_p]),
+    "dlock_client_stats": (c_int, [c_void_p, POINTER(Stats), POINTER(Error)]),
+    "dlock_client_metrics": (c_int, [c_void_p, POINTER(c_char_p), TextFunction, c_void_p,
+                                     POINTER(Error)]),
     "dlock_client_inspect": (c_int, [c_void_p, c_char_p, c_size_t, HolderFunction, c_void_p,
                                      POINTER(Error)]),
     "dlock_client_break": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, POINTER(Error)]),
