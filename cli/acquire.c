@@ -221,7 +221,7 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
     acquire->err = (struct dlock_error)DLOCK_ERROR_INIT;
     acquire->err.status = DLOCK_NOMEM;
     atomic_init(&acquire->canceled, false);
-    atomic_init(&acquire->waiting, false);
+    atomic_store(&acquire->waiting, false);
     acquire->done = eventfd(0, EFD_CLOEXEC);
     if (acquire->done < 0)
         return 0;

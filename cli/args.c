@@ -41,6 +41,7 @@ static const char help[] =
     "      --again            after a loss, wait for the lock again and run CMD again\n"
     "      --status-fd N      write the events of the lock and of CMD to descriptor N\n"
     "      --outcome FILE     write them to a file\n"
+    "      --metrics FILE     write what was counted, for Prometheus: at the end, and every 10 s\n"
     "  acquire [OPTIONS] NAME print token and fence; the lock ends with its ttl\n"
     "  hold [OPTIONS] NAME    hold the lock until standard input is closed\n"
     "                         OPTIONS of both: --ttl --wait --nowait --shared --label --limit\n"

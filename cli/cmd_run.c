@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock run: a command under a lock. */
+#include "acquired.h"
 #include "args.h"
 #include "client.h"
 #include "environment.h"
 #include "exitcode.h"
 #include "keep.h"
 #include "lock_options.h"
+#include "metrics_thread.h"
 #include "outcome.h"
 #include "output.h"
 #include "refusal.h"
@@ -17,8 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define KEY_SIZE      24
 #define KILL_AFTER_MS INT64_C(5000)
 #define RUN_NAME      'n' /* also the short option */
 
@@ -33,7 +35,8 @@ enum run_option {
     RUN_AGAIN,
     RUN_KEEP,
     RUN_ONCE_PER,
-    RUN_KEEP_ALWAYS
+    RUN_KEEP_ALWAYS,
+    RUN_METRICS
 };
 
 static const struct option run_options[] = {
@@ -49,6 +52,7 @@ static const struct option run_options[] = {
     {"keep", required_argument, NULL, RUN_KEEP},
     {"once-per", required_argument, NULL, RUN_ONCE_PER},
     {"keep-always", no_argument, NULL, RUN_KEEP_ALWAYS},
+    {"metrics", required_argument, NULL, RUN_METRICS},
     {"name", required_argument, NULL, RUN_NAME}, /* the last one: not of the enum */
     {NULL, 0, NULL, 0},
 };
@@ -67,8 +71,10 @@ struct run {
 
     long status_fd;           /* -1: none */
     const char *outcome_path; /* NULL: none */
+    const char *metrics_path; /* NULL: none */
 
     struct outcome outcome;
+    struct metrics_file metrics;
     struct acquire acquire;
     struct signals signals;
     struct tty tty;
@@ -114,6 +120,9 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
         return cli_args_number(optarg, 0, INT_MAX, &run->status_fd);
     case RUN_OUTCOME:
         run->outcome_path = optarg;
+        return true;
+    case RUN_METRICS:
+        run->metrics_path = optarg;
         return true;
     case RUN_NAME:
         return run_name_add(run, optarg, why);
@@ -212,6 +221,15 @@ static int outcome_start(struct run *run)
     return CLI_EXIT_INTERNAL;
 }
 
+/* -1: go on; else the exit code. */
+static int metrics_start(struct run *run)
+{
+    if (run->metrics_path != NULL)
+        run->metrics.error = metrics_file_init(&run->metrics, run->metrics_path);
+    metrics_file_report(&run->metrics, run->cli);
+    return run->metrics.error == 0 ? -1 : CLI_EXIT_INTERNAL;
+}
+
 static void refusal_write(struct run *run)
 {
     enum dlock_status status = run->acquire.status;
@@ -221,40 +239,6 @@ static void refusal_write(struct run *run)
     else
         outcome_write(&run->outcome, "failed",
                       json_pack("{s:s}", "status", dlock_status_name((int)status)));
-}
-
-static void key_make(char key[KEY_SIZE], const char *field, int index)
-{
-    if (index < 0)
-        (void)snprintf(key, KEY_SIZE, "%s", field);
-    else
-        (void)snprintf(key, KEY_SIZE, "%s_%d", field, index);
-}
-
-/* A line for each name; of a set, the fields of the outcome have the index of the name. */
-static void acquired_report(struct run *run, const struct environment_lock *locks)
-{
-    json_t *fields = json_object();
-    char key[KEY_SIZE];
-
-    cli_output_say(run->cli, "server %s", dlock_client_server(run->acquire.client));
-    for (size_t i = 0; i < run->name_count; i++) {
-        const char *name = cli_output_printable(locks[i].name, locks[i].name_len);
-        uint64_t fence = locks[i].fence;
-        int at = run->name_count > 1 ? (int)i : -1;
-
-        if (fence != 0)
-            cli_output_say(run->cli, "%s: acquired, fence %" PRIu64 ", token %s", name, fence,
-                           locks[i].token);
-        else
-            cli_output_say(run->cli, "%s: acquired, token %s; this store gives no fencing tokens",
-                           name, locks[i].token);
-        key_make(key, "fence", at);
-        (void)json_object_set_new(fields, key, cli_output_json_number(fence, fence != 0));
-        key_make(key, "token", at);
-        (void)json_object_set_new(fields, key, json_string(locks[i].token));
-    }
-    outcome_write(&run->outcome, "acquired", fields);
 }
 
 /* NULL: no memory. Caller frees with environment_free. */
@@ -282,7 +266,8 @@ static char **command_environment(struct run *run)
     (void)snprintf(permit, sizeof permit, "%" PRIu32,
                    dlock_permit(held_member(&run->acquire.held, 0)));
     locks[0].permit = run->acquire.options.limit > 0 ? permit : NULL;
-    acquired_report(run, locks);
+    acquired_report(run->cli, &run->outcome, dlock_client_server(run->acquire.client), locks,
+                    run->name_count);
     if (known)
         env = environment_new(locks, run->name_count);
     free(uri);
@@ -411,12 +396,23 @@ static int run_locked(struct run *run)
     return exit_code;
 }
 
+/* Of a run that has ended. arg: its exit code. */
+static void ended_write(void *arg, FILE *out, const char *label)
+{
+    metrics_file_gauge(out, label, "dlock_run_exit_code", "", "The exit code of dlock run.",
+                       *(const int *)arg);
+    metrics_file_gauge(out, label, "dlock_run_end_timestamp_seconds", "seconds",
+                       "When dlock run ended, in seconds since 1970.", (double)time(NULL));
+}
+
 /* Waits for the lock and runs the command once. */
 static int run_once(struct run *run)
 {
-    int caught = acquire_lock(&run->acquire, &run->signals);
-    int exit_code;
+    struct metrics_thread metrics;
+    int exit_code, caught;
 
+    metrics_thread_start(&metrics, &run->metrics, &run->acquire);
+    caught = acquire_lock(&run->acquire, &run->signals);
     run->acquired_ms = supervise_now_ms();
     if (caught != 0)
         run->acquire.status = DLOCK_CANCELED;
@@ -428,6 +424,7 @@ static int run_once(struct run *run)
         exit_code = refusal_report(&run->acquire, &run->refusal);
     else
         exit_code = run_locked(run);
+    metrics_thread_stop(&metrics, ended_write, &exit_code);
     acquire_fini(&run->acquire);
     return exit_code;
 }
@@ -458,6 +455,7 @@ static int run_all(struct run *run)
     if (run->outcome.error != 0)
         cli_output_fail(run->cli, "--status-fd, --outcome: lines are missing: %s",
                         strerror(run->outcome.error));
+    metrics_file_report(&run->metrics, run->cli);
     return exit_code;
 }
 
@@ -479,6 +477,8 @@ int cli_run(struct cli *cli, int argc, char **argv)
     exit_code = run_options_read(&run, argc, argv);
     if (exit_code < 0)
         exit_code = outcome_start(&run);
+    if (exit_code < 0)
+        exit_code = metrics_start(&run);
     if (exit_code >= 0)
         return exit_code;
     run.acquire.name = run.names;

@@ -9,6 +9,10 @@
  * does not fit is cut with "...". */
 const char *dl_printable_escape(char *out, size_t size, const void *bytes, size_t len);
 
+/* The same between double quotes, where a backslash escapes: a quote becomes \", and what
+ * dl_printable_escape writes as \xHH becomes \\xHH. */
+const char *dl_printable_quote(char *out, size_t size, const void *bytes, size_t len);
+
 /* Writes text to out. Other bytes become '?'. A text that does not fit is cut. */
 void dl_printable_mask(char *out, size_t size, const char *text, size_t len);
 

@@ -12,7 +12,7 @@ function __dlock_operands
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
                     --conflict-exit-code --status-fd --outcome -n --name --owner --token \
-                    --limit --keep --once-per
+                    --limit --keep --once-per --metrics
                 set skip 1
             case '-*'
             case '*'
@@ -87,6 +87,7 @@ complete -c dlock -n '__dlock_at 1 run' -l status-fd -x -d 'events to a descript
 complete -c dlock -n '__dlock_at 1 run' -l again -d 'after a loss, run CMD again'
 complete -c dlock -n '__dlock_at 1 run' -s n -l name -x -a '(__dlock_names)' -d 'one of several names'
 complete -c dlock -n '__dlock_at 1 run' -l outcome -r -F -d 'events to a file'
+complete -c dlock -n '__dlock_at 1 run' -l metrics -r -F -d 'what was counted, to a file for Prometheus'
 complete -c dlock -n '__dlock_at 1 renew release; or __dlock_at 2 renew release' -l token -x -d 'the token that acquire printed'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l owner -x -d 'only the lease with this token'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l yes -d 'do not ask'

@@ -19,11 +19,14 @@
 #define LABEL_MOST  128                   /* bytes of the value of a caller's label */
 #define LABELS_SIZE 2048                  /* all of the caller's labels */
 #define LINE_SIZE   (LABELS_SIZE + 1024)  /* and a class, of which each byte may become \\xHH */
-#define CLASS_SIZE  (5 * LABEL_MOST + 16) /* a value with all its escapes */
+#define VALUE_SIZE  (5 * LABEL_MOST + 16) /* a value with all its escapes */
 
-/* A status that a program should be able to watch from the start: its series is always there. */
-static const enum dlock_status always[] = {DLOCK_OK,      DLOCK_BUSY, DLOCK_TIMEOUT,
-                                           DLOCK_UNKNOWN, DLOCK_LOST, DLOCK_UNAVAILABLE};
+/* Outcomes whose series are there from the start, so that the first one is seen as an increase. */
+#define OF_STATUS(status) (UINT32_C(1) << DLOCK_##status)
+#define OF_ACQUIRE                                                                \
+    (OF_STATUS(OK) | OF_STATUS(BUSY) | OF_STATUS(TIMEOUT) | OF_STATUS(CANCELED) | \
+     OF_STATUS(UNKNOWN) | OF_STATUS(UNAVAILABLE))
+#define OF_LEASE (OF_STATUS(OK) | OF_STATUS(LOST) | OF_STATUS(UNKNOWN) | OF_STATUS(UNAVAILABLE))
 
 static const char *const reasons[REASON_COUNT] = {NULL, "expired", "taken", "max_hold", "session"};
 
@@ -111,21 +114,6 @@ __attribute__((format(printf, 2, 3))) static void line(struct text *text, const 
     text->ended = text->fn(text->arg, out, (size_t)len);
 }
 
-/* A value of a label: printable, and with the escapes of the format. */
-static void value_escape(char out[CLASS_SIZE], const void *bytes, size_t len)
-{
-    char plain[4 * LABEL_MOST + 8];
-    size_t used = 0;
-
-    (void)dl_printable_escape(plain, sizeof plain, bytes, len);
-    for (const char *at = plain; *at != '\0'; at++) {
-        if (*at == '\\' || *at == '"')
-            out[used++] = '\\';
-        out[used++] = *at;
-    }
-    out[used] = '\0';
-}
-
 static bool is_label_name(const char *name)
 {
     static const char *const taken[] = {"class", "outcome", "reason", "event", "le"};
@@ -144,7 +132,7 @@ static bool is_label_name(const char *name)
 static enum dlock_status labels_take(struct text *text, const char *const *labels,
                                      struct dlock_error *err)
 {
-    char value[CLASS_SIZE];
+    char value[VALUE_SIZE];
     char name[64];
     size_t used = 0;
 
@@ -156,7 +144,7 @@ static enum dlock_status labels_take(struct text *text, const char *const *label
             return dl_error(err, DLOCK_INVALID,
                             "the label '%s' needs a value of %d bytes at the most", name,
                             LABEL_MOST);
-        value_escape(value, labels[1], strlen(labels[1]));
+        (void)dl_printable_quote(value, sizeof value, labels[1], strlen(labels[1]));
         used += (size_t)snprintf(text->labels + used, sizeof text->labels - used, "%s=\"%s\",",
                                  labels[0], value);
         if (used >= sizeof text->labels)
@@ -180,21 +168,13 @@ static void family(struct text *text, const char *name, const char *type, const 
 static const struct dl_stats_class *class_next(struct text *text, unsigned i)
 {
     const struct dl_stats_class *class = dl_stats_class_at(&text->client->stats, i);
-    char value[CLASS_SIZE];
+    char value[VALUE_SIZE];
 
     if (class == NULL || text->ended)
         return NULL;
-    value_escape(value, class->bytes, class->len);
+    (void)dl_printable_quote(value, sizeof value, class->bytes, class->len);
     (void)snprintf(text->series, sizeof text->series, "%sclass=\"%s\"", text->labels, value);
     return class;
-}
-
-static bool is_always(enum dlock_status status)
-{
-    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
-        if (always[i] == status)
-            return true;
-    return false;
 }
 
 static void word_lower(char out[24], const char *word)
@@ -206,8 +186,9 @@ static void word_lower(char out[24], const char *word)
     out[n] = '\0';
 }
 
-/* offset: of the counters in struct dl_stats_class. */
-static void outcomes(struct text *text, const char *name, const char *help, size_t offset)
+/* offset: of the counters in struct dl_stats_class. always: OF_ACQUIRE or OF_LEASE. */
+static void outcomes(struct text *text, const char *name, const char *help, size_t offset,
+                     uint32_t always)
 {
     const struct dl_stats_class *class;
     char word[24];
@@ -220,7 +201,7 @@ static void outcomes(struct text *text, const char *name, const char *help, size
             uint64_t n = dl_stats_get(&counters[status]);
 
             word_lower(word, dlock_status_name(status));
-            if (n > 0 || is_always((enum dlock_status)status))
+            if (n > 0 || (always >> status & 1) != 0)
                 line(text, "%s_total{%s,outcome=\"%s\"} %" PRIu64 "\n", name, text->series, word,
                      n);
         }
@@ -299,10 +280,11 @@ static void sessions(struct text *text)
 
 static void text_write(struct text *text)
 {
-    outcomes(text, "dlock_acquisitions", "Calls that acquired, by their outcome.",
-             OF(acquisitions));
-    outcomes(text, "dlock_unlocks", "Unlocks, by their outcome.", OF(unlocks));
-    outcomes(text, "dlock_renewals", "Renewals of one lease each, by their outcome.", OF(renewals));
+    outcomes(text, "dlock_acquisitions", "Calls that acquired, by their outcome.", OF(acquisitions),
+             OF_ACQUIRE);
+    outcomes(text, "dlock_unlocks", "Unlocks, by their outcome.", OF(unlocks), OF_LEASE);
+    outcomes(text, "dlock_renewals", "Renewals of one lease each, by their outcome.", OF(renewals),
+             OF_LEASE);
     losses(text);
     numbers(text, "dlock_handoffs", "_total",
             "Acquisitions that another thread of the client handed on, without the store.",

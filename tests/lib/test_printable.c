@@ -23,3 +23,12 @@ Test(printable, mask)
     dl_printable_mask(out, sizeof out, "abcdef", 6);
     cr_expect_str_eq(out, "abcd");
 }
+
+Test(printable, quote)
+{
+    char out[64], small[16];
+
+    cr_expect_str_eq(dl_printable_quote(out, sizeof out, "a\"b\\\n", 5), "a\\\"b\\\\x5c\\\\x0a");
+    cr_expect_str_eq(dl_printable_quote(small, sizeof small, "012345\\\\", 8), "012345\\\\x5c...");
+    cr_expect_str_eq(dl_printable_quote(small, sizeof small, "0123456789", 10), "01234567...");
+}

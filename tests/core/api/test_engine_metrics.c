@@ -275,6 +275,7 @@ Test(metrics, the_text_has_a_series_for_each_class_and_no_name)
     cr_assert(has("\ndlock_acquisitions_total{class=\"order\",outcome=\"timeout\"} 0\n"));
     cr_assert_not(has("outcome=\"nomem\""), "a series that says nothing");
     cr_assert(has("\ndlock_losses_total{class=\"order\",reason=\"taken\"} 0\n"));
+    cr_assert(has("\ndlock_unknown_exchanges_total{class=\"order\"} 0\n"));
     cr_assert(has("# UNIT dlock_hold_seconds seconds\n"));
     cr_assert(has("\ndlock_hold_seconds_bucket{class=\"order\",le=\"0.262144\"} 0\n"));
     cr_assert(has("\ndlock_hold_seconds_bucket{class=\"order\",le=\"0.524288\"} 1\n"));
