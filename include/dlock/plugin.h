@@ -368,9 +368,9 @@ struct dlock_backend_ops {
     uint32_t (*server_of)(void *self, const unsigned char *name, uint32_t name_len);
 
     /*
-     * WATCH and CONCURRENT: a watch for all attempts of the session that have a `waiter`. NULL:
-     * they are polled. waiters: room for *count numbers. One thread at a time calls it for a
-     * session.
+     * WATCH, without SESSION: a watch for all attempts of the client that have a `waiter`. NULL:
+     * they are polled. waiters: room for *count numbers. One thread of a client at a time calls it,
+     * with any session [WAT-5].
      *
      * [ANY-1] OK: *count numbers, at least one, of attempts that were granted or for which watch
      *         would return BUSY because somebody acted. TIMEOUT, CANCELED, UNAVAILABLE: as watch.

@@ -4,6 +4,7 @@
 #include "orphan.h"
 #include "os_error.h"
 #include "queue.h"
+#include "wait_list.h"
 
 static void busy_describe(const struct sqlite_name *name, struct dlock_grant *grant)
 {
@@ -149,19 +150,38 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
     return answer;
 }
 
+/* For slot wait_any. */
+static void list_waiter(struct sqlite_session *session, struct sqlite_waiter *waiter,
+                        uint32_t number, struct dlock_grant *grant)
+{
+    if (atomic_load(&waiter->noted))
+        sqlite_wait_list_add(session->wait_list, waiter, number);
+    else
+        grant->flags |= DLOCK_GRANT_UNREPORTED;
+}
+
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_OK;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
+    uint32_t number = dlock_request_waiter(req);
 
+    sqlite_wait_list_remove(&attempt->waiter); /* [ANY-2] */
     if (!queues)
         sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
+    else if (number != 0)
+        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE,
+                              &attempt->waiter);
     if (!queues && attempt->tried && dlock_request_limit(req) == 1)
         status = poll(session, req, grant, err);
     attempt->tried = true;
-    return status == DLOCK_OK ? try_in_transaction(session, req, grant, err) : status;
+    if (status == DLOCK_OK)
+        status = try_in_transaction(session, req, grant, err);
+    if (status == DLOCK_BUSY && number != 0)
+        list_waiter(session, &attempt->waiter, number, grant);
+    return status;
 }
 
 /* Ends the token's lease, and passes the name on; with keep_ms, keeps it before. */
@@ -237,6 +257,7 @@ void sqlite_lease_forget(const struct dlock_request *req)
 {
     struct sqlite_attempt *attempt = req->attempt;
 
+    sqlite_wait_list_remove(&attempt->waiter);
     sqlite_life_end(attempt->life, attempt->life_token);
     attempt->life = NULL;
 }

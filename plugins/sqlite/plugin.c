@@ -6,6 +6,7 @@
 #include "os_error.h"
 #include "session.h"
 #include "setup.h"
+#include "wait_list.h"
 #include "wake_map.h"
 
 #define SQ_CAPS_ALWAYS                                                                 \
@@ -83,6 +84,22 @@ static enum dlock_status store_open(struct sqlite_session *session, struct dlock
     return status;
 }
 
+static enum dlock_status sqlite_init(const struct dlock_host *host, struct dlock_error *err)
+{
+    (void)host;
+    if (sqlite_wait_list_init())
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, 0, "no memory for a plugin");
+}
+
+static enum dlock_status wait_list_find(struct sqlite_session *session, struct dlock_error *err)
+{
+    session->wait_list = sqlite_wait_list_find(session->host);
+    if (session->wait_list != NULL)
+        return DLOCK_OK;
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, 0, "no memory for a session");
+}
+
 static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
                                      const struct dlock_target *target, int64_t deadline_ns,
                                      struct dlock_session_info *info, struct dlock_error *err)
@@ -103,6 +120,8 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
     if (status == DLOCK_OK)
         status = sqlite_clock_init(&session->clock, err);
     if (status == DLOCK_OK)
+        status = wait_list_find(session, err);
+    if (status == DLOCK_OK)
         status = store_open(session, err);
     if (status == DLOCK_OK)
         info_fill(info, session);
@@ -120,6 +139,7 @@ static void sqlite_close(void *self, bool is_forked)
     sqlite_sigxfsz_restore(&session->sigxfsz);
     sqlite_wake_map_close(&session->db.wake_file);
     sqlite_life_keep_no_longer(session->life);
+    sqlite_wait_list_unref(session->wait_list);
     sqlite_config_fini(&session->config);
 }
 
@@ -187,12 +207,27 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
     return slot_end(self, status);
 }
 
+/* Not slot_begin: it makes no exchange. */
+static enum dlock_status sqlite_wait_any(void *self, uint32_t *waiters, size_t *count,
+                                         int64_t deadline_ns, struct dlock_error *err)
+{
+    if (sqlite_fork_guard_is_child())
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
+                          "SQLite was used before this process "
+                          "was forked");
+    return sqlite_watch_any(self, waiters, count, deadline_ns, err);
+}
+
 static void sqlite_interrupt(void *self, const struct dlock_request *req)
 {
     const struct sqlite_session *session = self;
-    struct sqlite_attempt *attempt = req->attempt;
+    struct sqlite_attempt *attempt = req != NULL ? req->attempt : NULL;
 
-    if (!sqlite_fork_guard_is_child())
+    if (sqlite_fork_guard_is_child())
+        return;
+    if (attempt == NULL)
+        sqlite_wait_list_interrupt(session->wait_list);
+    else
         sqlite_wake_file_interrupt(&session->db.wake_file, &attempt->waiter);
 }
 
@@ -272,6 +307,7 @@ static const struct dlock_backend_ops sqlite_ops = {
     .break_lock = sqlite_break,
     .probe = sqlite_probe,
     .list_waiters = sqlite_list_waiters,
+    .wait_any = sqlite_wait_any,
 };
 
 static const char *const sqlite_schemes[] = {"sqlite", NULL};
@@ -303,6 +339,7 @@ static const struct dlock_plugin sqlite_plugin = {
     .version = "1",
     .schemes = sqlite_schemes,
     .options = sqlite_options,
+    .init = sqlite_init,
     .ops = &sqlite_ops,
 };
 

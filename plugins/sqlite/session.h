@@ -18,7 +18,7 @@
  *   clock       the time of leases             errmap       errors of SQLite as statuses
  *   os_error    values of errno as statuses    fork_guard   forked children
  *   sigxfsz     limits on the size of files    life         whether a process lives
- *   orphan      leases of dead processes
+ *   orphan      leases of dead processes       wait_list    attempts that wait without a thread
  *
  * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.
@@ -40,6 +40,7 @@ struct sqlite_session {
     struct sqlite_db db;
     struct sqlite_sigxfsz sigxfsz;
     struct sqlite_life_file *life; /* kept open between two attempts */
+    struct sqlite_wait_list *wait_list;
 };
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
@@ -72,6 +73,9 @@ enum dlock_status sqlite_renew_leases(struct sqlite_session *session,
 
 enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err);
+
+enum dlock_status sqlite_watch_any(struct sqlite_session *session, uint32_t *waiters, size_t *count,
+                                   int64_t deadline_ns, struct dlock_error *err);
 
 enum dlock_status sqlite_inspect_name(struct sqlite_session *session, const unsigned char *name,
                                       uint32_t name_len, dlock_holder_fn *fn, void *arg,

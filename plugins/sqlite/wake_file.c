@@ -85,6 +85,15 @@ static bool is_shared(const struct sqlite_wake_file *file, const struct sqlite_c
     return shared;
 }
 
+bool sqlite_wake_file_is_usable(struct sqlite_wake_file *file, const struct sqlite_config *config)
+{
+    bool usable = file->map != NULL && is_shared(file, config);
+
+    if (!usable && file->reopen_ns == 0)
+        file->reopen_ns = 1;
+    return usable;
+}
+
 /* Only an interrupt ends it early. */
 static enum dlock_status poll_sleep(const struct sqlite_waiter *waiter,
                                     const struct dlock_host *host, int64_t deadline_ns)
@@ -126,12 +135,10 @@ enum dlock_status sqlite_wake_file_sleep(struct sqlite_wake_file *file,
                                          const struct sqlite_waiter *waiter,
                                          const struct dlock_host *host, int64_t deadline_ns)
 {
-    bool usable = file->map != NULL && is_shared(file, config);
+    bool usable = sqlite_wake_file_is_usable(file, config);
 
     if (atomic_load(&waiter->interrupted))
         return DLOCK_CANCELED;
-    if (!usable && file->reopen_ns == 0)
-        file->reopen_ns = 1;
     if (!usable || !atomic_load(&waiter->noted))
         return poll_sleep(waiter, host, deadline_ns);
     if (waiter->inode != file->inode) /* noted by a session that was opened before */
@@ -147,12 +154,63 @@ void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key,
     set->any = true;
 }
 
+static void bell_ring(struct sqlite_wake_bell *bell, uint32_t groups)
+{
+    (void)atomic_fetch_add(&bell->count, 1);
+    (void)atomic_fetch_and(&bell->groups, ~groups);
+    (void)syscall(SYS_futex, &bell->count, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, groups);
+}
+
 static void buckets_wake(struct sqlite_wake_map *map, const struct sqlite_wake_set *set)
 {
+    uint32_t groups = 0;
+
     for (uint32_t i = 0; i < SQ_WAKE_BUCKETS / 64; i++) {
+        groups |= (uint32_t)(set->bits[i] | set->bits[i] >> 32);
         for (uint64_t left = set->bits[i]; left != 0; left &= left - 1)
             bucket_wake(&map->buckets[64 * i + (uint32_t)__builtin_ctzll(left)]);
     }
+    for (uint32_t i = 0; i < SQ_WAKE_BELLS; i++)
+        if ((atomic_load(&map->bells[i].groups) & groups) != 0)
+            bell_ring(&map->bells[i], groups);
+}
+
+bool sqlite_wake_file_is_woken(const struct sqlite_wake_file *file,
+                               const struct sqlite_waiter *waiter)
+{
+    return waiter->inode != file->inode ||
+           sqlite_wake_file_count(file, atomic_load(&waiter->bucket)) != waiter->count;
+}
+
+uint32_t sqlite_wake_file_count(const struct sqlite_wake_file *file, uint32_t bucket)
+{
+    return atomic_load(&file->map->buckets[bucket].count);
+}
+
+uint32_t sqlite_wake_file_bell_begin(const struct sqlite_wake_file *file, uint32_t bell,
+                                     uint32_t groups)
+{
+    uint32_t count = atomic_load(&file->map->bells[bell].count);
+
+    (void)atomic_fetch_or(&file->map->bells[bell].groups, groups);
+    return count;
+}
+
+void sqlite_wake_file_bell_sleep(const struct sqlite_wake_file *file, uint32_t bell,
+                                 uint32_t groups, uint32_t begun, const struct dlock_host *host,
+                                 int64_t until_ns)
+{
+    struct timespec until =
+        sqlite_clock_futex(sqlite_clock_until(until_ns - host->now_ns(host->ctx)));
+
+    (void)syscall(SYS_futex, &file->map->bells[bell].count, FUTEX_WAIT_BITSET, begun, &until, NULL,
+                  groups);
+}
+
+void sqlite_wake_file_bell_ring(const struct sqlite_wake_file *file, uint32_t bell)
+{
+    if (sqlite_wake_map_is_whole(file))
+        bell_ring(&file->map->bells[bell], UINT32_MAX);
 }
 
 void sqlite_wake_file_exit(struct sqlite_wake_file *file, bool entered,

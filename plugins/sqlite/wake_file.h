@@ -21,9 +21,11 @@
 
 #define SQ_WAKE_SUFFIX  "-wake"
 #define SQ_WAKE_BUCKETS 1024u
+#define SQ_WAKE_BELLS   16u /* clients that wait for many keys at once share them */
 
 struct sqlite_clock;
 struct sqlite_wake_map;
+struct sqlite_wait_list;
 
 struct sqlite_wake_file {
     struct sqlite_wake_map *map; /* NULL: it cannot be used, for the reason in `why` */
@@ -41,6 +43,10 @@ struct sqlite_waiter {
     _Atomic uint32_t bucket;      /* interrupt reads it, too */
     uint32_t count;               /* of the bucket, before the store was read */
     uint64_t inode;               /* of the file in which `count` was read */
+    /* Of wait_list.h; zeroes for a waiter that a thread watches. */
+    struct sqlite_wait_list *list; /* that has it; NULL: none */
+    struct sqlite_waiter *next, **at;
+    uint32_t number;
 };
 
 /* The buckets to wake when a transaction has ended. */
@@ -78,6 +84,27 @@ enum dlock_status sqlite_wake_file_sleep(struct sqlite_wake_file *file,
 
 /* Ends one sleep on this file, now or later. From any thread. */
 void sqlite_wake_file_interrupt(const struct sqlite_wake_file *file, struct sqlite_waiter *waiter);
+
+/* False: the file cannot be used, or other processes may use another one; it is looked for later.
+ */
+bool sqlite_wake_file_is_usable(struct sqlite_wake_file *file, const struct sqlite_config *config);
+
+/* The bucket has been woken since the waiter noted it, or that cannot be told. The file is usable.
+ */
+bool sqlite_wake_file_is_woken(const struct sqlite_wake_file *file,
+                               const struct sqlite_waiter *waiter);
+uint32_t sqlite_wake_file_count(const struct sqlite_wake_file *file, uint32_t bucket);
+
+/* For a thread that waits for buckets of these groups (bits: bucket modulo 32), in a bell: first
+ * bell_begin, then it looks at its buckets, then it sleeps until one of the groups was woken since
+ * bell_begin, until until_ns of the host's clock, or for a second. The file is usable. */
+uint32_t sqlite_wake_file_bell_begin(const struct sqlite_wake_file *file, uint32_t bell,
+                                     uint32_t groups);
+void sqlite_wake_file_bell_sleep(const struct sqlite_wake_file *file, uint32_t bell,
+                                 uint32_t groups, uint32_t begun, const struct dlock_host *host,
+                                 int64_t until_ns);
+/* Wakes all threads of the bell. */
+void sqlite_wake_file_bell_ring(const struct sqlite_wake_file *file, uint32_t bell);
 
 /* Adds the waiters of a key to the set. */
 void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key, uint32_t key_len);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define WAKE_MAGIC   0x444C4B47u /* "DLKG" */
-#define WAKE_VERSION 2u
+#define WAKE_VERSION 3u
 
 int sqlite_wake_map_cannot(struct sqlite_wake_file *file, const char *what, int rc)
 {

@@ -14,6 +14,14 @@ struct sqlite_wake_bucket {
     _Atomic uint32_t sleepers;
 };
 
+/* For threads that wait for keys of many buckets (wait_list.h). Waking changes `count` and wakes
+ * the threads that wait for the bucket's group. A thread sets its groups before it sleeps, and a
+ * wake-up clears them. */
+struct sqlite_wake_bell {
+    _Atomic uint32_t count;
+    _Atomic uint32_t groups; /* bits: bucket modulo 32 */
+};
+
 /* What makes a file the wake file of this database in this boot. It and shm_inode stay where they
  * are in all versions. A file of an older version is replaced; a file of a newer version is left
  * alone and not used, so that programs of two versions do not replace each other's file forever. */
@@ -28,6 +36,7 @@ struct sqlite_wake_map {
     struct sqlite_wake_identity identity;
     _Atomic uint64_t shm_inode; /* of the -shm that the database uses, or used last */
     struct sqlite_ticket_lock tickets;
+    _Alignas(64) struct sqlite_wake_bell bells[SQ_WAKE_BELLS];
     _Alignas(4096) struct sqlite_wake_bucket buckets[SQ_WAKE_BUCKETS];
 };
 

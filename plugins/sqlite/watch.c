@@ -3,6 +3,7 @@
  * reads the grant in the store; others are woken by an unlock. */
 #include "orphan.h"
 #include "os_error.h"
+#include "wait_list.h"
 
 /* Core counts the lease from the sending of the request whose answer was QUEUED; the grant came
  * later. This is how much of the lease is certain from that point. */
@@ -143,5 +144,20 @@ enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct
 
     if (status == DLOCK_CANCELED || status == DLOCK_TIMEOUT)
         return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before the name was free");
+    return status;
+}
+
+enum dlock_status sqlite_watch_any(struct sqlite_session *session, uint32_t *waiters, size_t *count,
+                                   int64_t deadline_ns, struct dlock_error *err)
+{
+    struct sqlite_wake_file *file = &session->db.wake_file;
+    enum dlock_status status = sqlite_wait_list_await(session->wait_list, file, &session->config,
+                                                      session->host, waiters, count, deadline_ns);
+
+    if (status == DLOCK_UNAVAILABLE)
+        return dlock_fail(err, SQ_ORIGIN, status, 0, "the wake file: %s",
+                          file->why[0] != '\0' ? file->why : "another one has its name");
+    if (status != DLOCK_OK)
+        return dlock_fail(err, SQ_ORIGIN, status, 0, "the watch ended before a name was free");
     return status;
 }

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/wait_list.c plugins/sqlite/wake_file.c */
+/* Does one thread hear of the releases and grants of all attempts of a client? (C19, ANY, INT-4) */
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MANY 200 /* more than there are groups of buckets, and more than one call tells */
+#define ROOM 64
+
+static char directory[64], path[64];
+static struct dlt_store s, t; /* of two clients; t waits */
+static struct dlt_request holder, a, b;
+
+static void set_up(void)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    dlt_store_directory(directory, path);
+    cr_assert_eq(dlock_plugin_sqlite()->init(NULL, &err), DLOCK_OK);
+    cr_assert_eq(dlt_store_start(&s, path), DLOCK_OK);
+    cr_assert_eq(dlt_store_start(&t, path), DLOCK_OK);
+    dlt_store_request(&s, &holder, "job", 'h', 60000);
+    dlt_store_request(&t, &a, "job", 'a', 60000);
+    dlt_store_request(&t, &b, "other", 'b', 60000);
+    a.req.waiter = 7;
+    b.req.waiter = 8;
+}
+
+static void tear_down(void)
+{
+    t.ops->forget(t.self, &a.req);
+    t.ops->forget(t.self, &b.req);
+    dlt_store_close(&t);
+    dlt_store_close(&s);
+    dlt_store_remove(directory);
+}
+
+TestSuite(any, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* As dlt_store_watch, for all. Returns the numbers as bits; 0: *status is not OK. */
+static unsigned wait_any(int64_t ms, enum dlock_status *status)
+{
+    uint32_t numbers[4];
+    size_t count = 4;
+    unsigned bits = 0;
+
+    *status = t.ops->wait_any(t.self, numbers, &count, dlt_host_in(&t.host, ms), &t.err);
+    for (size_t i = 0; *status == DLOCK_OK && i < count; i++)
+        bits |= 1u << numbers[i];
+    return bits;
+}
+
+#define WANT(ms, want_status, want_bits)                                                \
+    do {                                                                                \
+        enum dlock_status status_ = DLOCK_INTERNAL;                                     \
+        unsigned bits_ = wait_any(ms, &status_);                                        \
+        cr_assert_eq(status_, want_status, "%d: %s", (int)status_, t.err.message);      \
+        cr_assert_eq(bits_, (unsigned)(want_bits), "attempts with the bits %x", bits_); \
+    } while (0)
+
+/* a is in the queue for "job", and b, without a queue entry, waits for "other". */
+static void both_wait(void)
+{
+    struct dlt_request other;
+
+    dlt_store_request(&s, &other, "other", 'o', 60000);
+    cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &other), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &a), DLOCK_BUSY);
+    cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(t.grant.flags, 0);
+    WANT(20, DLOCK_TIMEOUT, 0);
+}
+
+static void other_unlock(void)
+{
+    struct dlt_request other;
+
+    dlt_store_request(&s, &other, "other", 'o', 60000);
+    cr_assert_eq(dlt_store_unlock(&s, &other), DLOCK_OK);
+}
+
+Test(any, ANY_1_the_one_that_was_granted_is_told)
+{
+    both_wait();
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    WANT(10000, DLOCK_OK, 1u << 7);
+    WANT(20, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
+}
+
+Test(any, ANY_1_the_one_whose_name_is_free_is_told_without_a_queue_entry)
+{
+    both_wait();
+    other_unlock();
+    WANT(10000, DLOCK_OK, 1u << 8);
+    WANT(20, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_store_unlock(&t, &b), DLOCK_OK);
+}
+
+Test(any, ANY_1_what_is_there_is_told_after_the_deadline_too)
+{
+    both_wait();
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    other_unlock();
+    WANT(-1, DLOCK_OK, 1u << 7 | 1u << 8);
+    WANT(-1, DLOCK_TIMEOUT, 0);
+}
+
+Test(any, ANY_2_what_came_before_the_next_request_is_void)
+{
+    both_wait();
+    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
+    WANT(20, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
+}
+
+Test(any, a_forgotten_attempt_is_not_reported)
+{
+    both_wait();
+    t.ops->forget(t.self, &b.req);
+    other_unlock();
+    WANT(20, DLOCK_TIMEOUT, 0);
+}
+
+Test(any, ANY_4_without_a_wake_file_an_attempt_is_polled)
+{
+    char wake[80];
+
+    (void)snprintf(wake, sizeof wake, "%s-wake", path);
+    cr_assert_eq(truncate(wake, 0), 0);
+    cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &a), DLOCK_BUSY);
+    cr_assert_neq(t.grant.flags & DLOCK_GRANT_UNREPORTED, 0);
+    WANT(20, DLOCK_UNAVAILABLE, 0);
+}
+
+/* Another process may make a new one, which this thread does not hear of. */
+Test(any, ANY_2_all_ask_the_store_when_the_wake_file_is_removed)
+{
+    char wake[80];
+
+    both_wait();
+    (void)snprintf(wake, sizeof wake, "%s-wake", path);
+    cr_assert_eq(unlink(wake), 0);
+    WANT(10000, DLOCK_OK, 1u << 7 | 1u << 8);
+    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY); /* finds, or makes, the file */
+    WANT(20, DLOCK_TIMEOUT, 0);
+}
+
+Test(any, INT_4_an_interrupt_ends_the_next_one_once)
+{
+    both_wait();
+    t.ops->interrupt(t.self, NULL);
+    WANT(10000, DLOCK_CANCELED, 0);
+    WANT(20, DLOCK_TIMEOUT, 0);
+}
+
+static void *later_main(void *arg)
+{
+    void (*act)(void) = (void (*)(void))(uintptr_t)arg;
+
+    dlt_sleep_ms(100);
+    act();
+    return NULL;
+}
+
+static void interrupt(void)
+{
+    t.ops->interrupt(t.self, NULL);
+}
+
+/* The thread in wait_any sleeps when it happens. */
+static void later(void (*act)(void), enum dlock_status want_status, unsigned want_bits)
+{
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, later_main, (void *)(uintptr_t)act), 0);
+    WANT(20000, want_status, want_bits);
+    (void)pthread_join(thread, NULL);
+}
+
+Test(any, INT_4_an_interrupt_ends_the_one_that_runs)
+{
+    both_wait();
+    later(interrupt, DLOCK_CANCELED, 0);
+}
+
+Test(any, ANY_2_a_release_wakes_the_thread_that_sleeps)
+{
+    both_wait();
+    later(other_unlock, DLOCK_OK, 1u << 8);
+}
+
+static struct dlt_store beside; /* a second session of the client that waits */
+static struct dlt_request late;
+
+/* `late` comes while the thread sleeps without its bucket, and its name is released then. */
+static void late_waits(void)
+{
+    struct dlt_request third;
+
+    dlt_store_request(&s, &third, "third", 't', 60000);
+    cr_assert_eq(dlt_store_try(&s, &third), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&beside, &late), DLOCK_BUSY);
+    dlt_sleep_ms(50);
+    cr_assert_eq(dlt_store_unlock(&s, &third), DLOCK_OK);
+}
+
+Test(any, ANY_2_an_attempt_that_comes_while_the_thread_sleeps_is_told)
+{
+    both_wait();
+    beside = t;
+    beside.self = calloc(1, t.ops->session_size);
+    cr_assert_eq(t.ops->open(beside.self, &t.host.table, &t.target.target,
+                             dlt_host_in(&t.host, 2000), &beside.info, &beside.err),
+                 DLOCK_OK);
+    dlt_store_request(&t, &late, "third", 'l', 60000);
+    late.req.waiter = 9;
+    later(late_waits, DLOCK_OK, 1u << 9);
+    t.ops->forget(t.self, &late.req);
+    dlt_store_close(&beside);
+}
+
+/* Attempts of one bucket, too: each is told once, in as many calls as it takes. */
+Test(any, ANY_1_many_are_told_once_each)
+{
+    static struct dlt_request held[MANY], waiting[MANY];
+    static char names[MANY][16];
+    bool told[MANY] = {false};
+    size_t left = MANY;
+
+    for (size_t i = 0; i < MANY; i++) {
+        char *name = names[i];
+
+        (void)snprintf(name, sizeof names[i], "many-%zu", i / 2 * 2); /* two wait for one name */
+        dlt_store_request(&s, &held[i], name, (unsigned char)i, 60000);
+        dlt_store_request(&t, &waiting[i], name, (unsigned char)i, 60000);
+        waiting[i].req.token[1] = 1;
+        waiting[i].req.waiter = (uint32_t)i + 1;
+        if (i % 2 == 0)
+            cr_assert_eq(dlt_store_try(&s, &held[i]), DLOCK_OK);
+        cr_assert_eq(dlt_store_try(&t, &waiting[i]), DLOCK_BUSY);
+    }
+    for (size_t i = 0; i < MANY; i += 2)
+        cr_assert_eq(dlt_store_unlock(&s, &held[i]), DLOCK_OK);
+    while (left > 0) {
+        uint32_t numbers[ROOM];
+        size_t count = ROOM;
+
+        cr_assert_eq(t.ops->wait_any(t.self, numbers, &count, dlt_host_in(&t.host, 10000), &t.err),
+                     DLOCK_OK, "%zu were not told: %s", left, t.err.message);
+        for (size_t i = 0; i < count; i++) {
+            cr_assert_not(told[numbers[i] - 1]);
+            told[numbers[i] - 1] = true;
+        }
+        left -= count;
+    }
+    WANT(20, DLOCK_TIMEOUT, 0);
+    for (size_t i = 0; i < MANY; i++)
+        t.ops->forget(t.self, &waiting[i].req);
+}
