@@ -90,15 +90,24 @@ void waiters_wake_locked(struct waiter *waiter, bool leader)
         (void)pthread_cond_signal(&waiter->wake);
 }
 
+struct waiter *waiters_news_next_locked(struct waiters *waiters)
+{
+    struct waiter *waiter = waiters->news;
+
+    if (waiter == NULL)
+        return NULL;
+    waiter->is_news = false;
+    waiters->news = waiter->next_news;
+    return waiter;
+}
+
 size_t waiters_news_take_locked(struct waiters *waiters, uint32_t *numbers, size_t room)
 {
+    const struct waiter *waiter = NULL;
     size_t count = 0;
 
-    while (count < room && waiters->news != NULL) {
-        numbers[count++] = waiters->news->number;
-        waiters->news->is_news = false;
-        waiters->news = waiters->news->next_news;
-    }
+    while (count < room && (waiter = waiters_news_next_locked(waiters)) != NULL)
+        numbers[count++] = waiter->number;
     return count;
 }
 

@@ -68,6 +68,8 @@ void waiters_led_locked(struct waiter *waiter);
 /* The same for a caller that does not wait and would read at once: false, if there is a leader. */
 bool waiters_lead_locked(struct waiters *waiters);
 
+/* Takes an attempt that was woken, if there is one. */
+struct waiter *waiters_news_next_locked(struct waiters *waiters);
 /* Takes numbers of attempts that were woken. Returns how many. */
 size_t waiters_news_take_locked(struct waiters *waiters, uint32_t *numbers, size_t room);
 /* What woke the waiter before is void: its next request is about to leave [ANY-2]. */

@@ -3,6 +3,7 @@
 #include "resp/guard.h"
 #include "resp/reply.h"
 #include "slots.h"
+#include "wait_any.h"
 
 #include <stdlib.h>
 
@@ -252,7 +253,11 @@ enum dlock_status redlock_acquire(void *self, const struct dlock_request *req,
         return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a request");
     redlock_take_init(taking, session, req);
     redlock_attempt_begin(session->client, taking->attempt, req->token);
+    redlock_wait_any_ask(session, req);
     status = take(taking, grant, err);
     free(taking);
+    if (status == DLOCK_BUSY && dlock_request_waiter(req) != 0 &&
+        !redlock_wait_any_enqueue(session, req))
+        grant->flags |= DLOCK_GRANT_UNREPORTED;
     return status;
 }

@@ -17,6 +17,10 @@ struct redlock_attempt {
     int64_t ticket_ms; /* orders the waiters; 0: this one has no queue entry yet */
     unsigned rechecks; /* in a row that found no majority free */
     struct resp_waiter waiter; /* recheck: nodes that are free for it, as far as known */
+    /* Of wait_any.h; under the mutex of the waiters. */
+    bool waits;         /* the last answer was BUSY */
+    bool due;           /* recheck_ns has come */
+    int64_t recheck_ns; /* when to ask again although too few nodes are free; 0: they are not */
 };
 
 /* The attempt lives from now on, if it does not live already. */

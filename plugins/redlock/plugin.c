@@ -9,6 +9,7 @@
 #include "release.h"
 #include "resp/guard.h"
 #include "slots.h"
+#include "wait_any.h"
 
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
@@ -84,6 +85,7 @@ static const struct dlock_backend_ops redlock_ops = {
     .list = redlock_list,
     .break_lock = redlock_unlock_break,
     .probe = redlock_probe,
+    .wait_any = redlock_wait_any,
 };
 
 static const char *const redlock_schemes[] = {"redlock", "redlocks", NULL};

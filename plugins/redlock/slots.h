@@ -14,6 +14,7 @@
  *   session   a connection to each node      release  taking back a lease or a queue entry
  *   round     one request to all nodes       deliver  what becomes of an answer
  *   take      the request for a new lock     raise    one fencing token on a majority
+ *   entry     queue entries on all nodes     wait_any watching without a thread; a slot, too
  *   acquire, unlock, renew, inspect, list, watch, probe: the slots; plugin: their table
  */
 #ifndef REDLOCK_SLOTS_H

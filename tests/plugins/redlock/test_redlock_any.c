@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redlock/wait_any.c plugins/redlock/entry.c */
+/* Does one thread hear when a majority is free for an attempt of a client? Three real servers, the
+ * slots of the plugin (C19, ANY, INT-4). */
+#include "redis_server.h"
+#include "redlock_slots.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+
+#define NODES  3
+#define TTL_MS 120000
+
+static struct dlt_redis servers[NODES];
+static struct dlt_session holder, waiter; /* of two clients */
+static struct dlt_request held, other, a, b;
+
+static void open_at(struct dlt_session *session)
+{
+    const char *addresses[NODES];
+
+    for (unsigned i = 0; i < NODES; i++)
+        addresses[i] = servers[i].address;
+    dlt_redlock_target(session, addresses, NODES);
+    cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
+}
+
+static void request(struct dlt_session *session, struct dlt_request *req, const char *name,
+                    unsigned char owner, uint32_t number)
+{
+    dlt_request(session, req, name, owner, TTL_MS);
+    req->req.waiter = number;
+}
+
+/* As dlt_watch, for all. Returns the numbers as bits; 0: *status is not OK. */
+static unsigned wait_any(int64_t ms, enum dlock_status *status)
+{
+    uint32_t numbers[4];
+    size_t count = 4;
+    unsigned bits = 0;
+
+    *status = waiter.ops->wait_any(waiter.self, numbers, &count, dlt_host_in(waiter.shared, ms),
+                                   &waiter.err);
+    for (size_t i = 0; *status == DLOCK_OK && i < count; i++)
+        bits |= 1u << numbers[i];
+    return bits;
+}
+
+#define WANT(ms, want_status, want_bits)                                                \
+    do {                                                                                \
+        enum dlock_status status_ = DLOCK_INTERNAL;                                     \
+        unsigned bits_ = wait_any(ms, &status_);                                        \
+        cr_assert_eq(status_, want_status, "%d: %s", (int)status_, waiter.err.message); \
+        cr_assert_eq(bits_, (unsigned)(want_bits), "attempts with the bits %x", bits_); \
+    } while (0)
+
+/* Both wait, and messages of all nodes arrive: attempts are told to ask again until then. */
+static void set_up(void)
+{
+    enum dlock_status status = DLOCK_OK;
+    struct dlt_request *both[] = {&a, &b};
+
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert(dlt_redis_start(&servers[i], NULL), "%s", servers[i].why);
+    open_at(&holder);
+    open_at(&waiter);
+    request(&holder, &held, "job", 'h', 0);
+    request(&holder, &other, "other", 'o', 0);
+    cr_assert_eq(dlt_try(&holder, &held), DLOCK_OK, "%s", holder.err.message);
+    cr_assert_eq(dlt_try(&holder, &other), DLOCK_OK, "%s", holder.err.message);
+    request(&waiter, &a, "job", 'a', 7);
+    request(&waiter, &b, "other", 'b', 8);
+    for (int round = 0; round < 20 && status == DLOCK_OK; round++) {
+        for (size_t i = 0; i < 2; i++)
+            cr_assert_eq(dlt_try(&waiter, both[i]), DLOCK_BUSY, "%s", waiter.err.message);
+        (void)wait_any(1000, &status);
+    }
+    cr_assert_eq(status, DLOCK_TIMEOUT, "both wait: %s", waiter.err.message);
+}
+
+static void tear_down(void)
+{
+    waiter.ops->forget(waiter.self, &a.req);
+    waiter.ops->forget(waiter.self, &b.req);
+    dlt_session_close(&waiter);
+    dlt_session_close(&holder);
+    for (unsigned i = 0; i < NODES; i++)
+        dlt_redis_stop(&servers[i]);
+}
+
+TestSuite(redlock_any, .init = set_up, .fini = tear_down, .timeout = 120);
+
+Test(redlock_any, ANY_1_the_one_whose_name_is_free_is_told)
+{
+    cr_assert_eq(dlt_unlock(&holder, &held), DLOCK_OK);
+    WANT(20000, DLOCK_OK, 1u << 7);
+    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_OK, "%s", waiter.err.message);
+    WANT(50, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(dlt_unlock(&waiter, &a), DLOCK_OK);
+}
+
+Test(redlock_any, ANY_2_what_came_before_the_next_request_is_void)
+{
+    cr_assert_eq(dlt_unlock(&holder, &held), DLOCK_OK);
+    dlt_sleep_ms(100);
+    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_OK, "%s", waiter.err.message);
+    WANT(300, DLOCK_TIMEOUT, 0);
+    cr_assert_eq(dlt_unlock(&waiter, &a), DLOCK_OK);
+}
+
+Test(redlock_any, a_forgotten_attempt_is_not_reported)
+{
+    waiter.ops->forget(waiter.self, &b.req);
+    cr_assert_eq(dlt_unlock(&holder, &other), DLOCK_OK);
+    WANT(300, DLOCK_TIMEOUT, 0);
+}
+
+/* On one of three nodes the holder's lease is gone: too few, but nobody sends more. */
+Test(redlock_any, ANY_1_an_attempt_for_which_too_few_nodes_are_free_asks_again_later)
+{
+    (void)dlt_redis_ask(&servers[0], "DEL rl:{job}");
+    (void)dlt_redis_ask(&servers[0], "DEL rl:job");
+    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_BUSY);
+    WANT(20000, DLOCK_OK, 1u << 7);
+}
+
+Test(redlock_any, INT_4_an_interrupt_ends_the_next_one_once)
+{
+    waiter.ops->interrupt(waiter.self, NULL);
+    WANT(20000, DLOCK_CANCELED, 0);
+    WANT(50, DLOCK_TIMEOUT, 0);
+}
+
+static void *interrupt_main(void *arg)
+{
+    (void)arg;
+    dlt_sleep_ms(100);
+    waiter.ops->interrupt(waiter.self, NULL);
+    return NULL;
+}
+
+Test(redlock_any, INT_4_an_interrupt_ends_the_one_that_runs)
+{
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, interrupt_main, NULL), 0);
+    WANT(20000, DLOCK_CANCELED, 0);
+    (void)pthread_join(thread, NULL);
+}
