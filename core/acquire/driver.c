@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/driver.h"
 #include "acquire/acquire_async.h"
+#include "acquire/opening.h"
 #include "acquire/wait_any.h"
 #include "hold/held.h"
 #include "hold/operation.h"
@@ -246,6 +247,9 @@ static void first_main(struct dlock_client *client)
     struct dl_run_queue *queue = client->run_queue;
 
     (void)pthread_mutex_lock(&client->mutex);
+    queue->busy_since_ns = dl_client_now(client);
+    dl_opening_run_locked(client);
+    queue->busy_since_ns = 0;
     for (;;) {
         int64_t now_ns = dl_client_now(client);
         struct dl_run_node *node;
@@ -422,6 +426,21 @@ enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t 
     (void)pthread_mutex_lock(&client->mutex);
     status = start_locked(lock, op, timeout_ms, err);
     (void)pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+/* The threads do not run before the mutex is free. */
+enum dlock_status dl_driver_open(struct dlock_client *client, struct dlock_error *err)
+{
+    enum dlock_status status;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    status = threads_start_locked(client, err);
+    if (status == DLOCK_OK)
+        status = dl_opening_begin_locked(client, err);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (status != DLOCK_OK)
+        dl_driver_stop(client);
     return status;
 }
 

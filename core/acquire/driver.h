@@ -2,10 +2,11 @@
 /*
  * driver.h - the threads that do what dlock_start begins.
  *
- * A client has two of them, from its first dlock_start on. The first thread does everything; the
- * second one helps while the first one is in an exchange for more than 5 ms, so that a silent store
- * delays neither deadlines nor other exchanges of one operation. An acquire is run until it waits
- * (acquire_async.h); the other operations are blocking calls that the thread makes.
+ * A client has two of them, from its first dlock_start or from dlock_client_open_start on. The
+ * first thread does everything; the second one helps while the first one is in an exchange for more
+ * than 5 ms, so that a silent store delays neither deadlines nor other exchanges of one operation.
+ * An acquire is run until it waits (acquire_async.h); the other operations are blocking calls that
+ * the thread makes.
  *
  * A store that did not answer an exchange for a tenth of a second counts as failing for all
  * operations that were ready before the exchange began: otherwise each of them would find out by
@@ -19,6 +20,9 @@
 /* Begins the operation; see dlock_start. timeout_ms: resolved, not DLOCK_WAIT. */
 enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
                                   struct dlock_error *err);
+
+/* Begins to connect: OPENED follows with OK. The client has no sessions yet. */
+enum dlock_status dl_driver_open(struct dlock_client *client, struct dlock_error *err);
 
 /* Ends and joins the threads; no operation is in progress. Without the mutex. */
 void dl_driver_stop(struct dlock_client *client);

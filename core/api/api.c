@@ -4,6 +4,7 @@
 #include "acquire/acquire.h"
 #include "acquire/cancel.h"
 #include "acquire/driver.h"
+#include "acquire/opening.h"
 #include "api/adopt.h"
 #include "api/check.h"
 #include "api/client_close.h"
@@ -43,8 +44,12 @@ static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error
     return DLOCK_OK;
 }
 
-enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_options *options,
-                                    struct dlock_client **out, struct dlock_error *err)
+typedef enum dlock_status open_fn(const char *uri, const struct dlock_client_options *options,
+                                  struct dlock_client **out, struct dlock_error *err);
+
+static enum dlock_status client_open(open_fn *open, const char *uri,
+                                     const struct dlock_client_options *options,
+                                     struct dlock_client **out, struct dlock_error *err)
 {
     struct dlock_client_options known;
     struct dlock_error e;
@@ -57,8 +62,21 @@ enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_o
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
-        status = dl_client_open(uri, &known, out, &e);
+        status = open(uri, &known, out, &e);
     return dl_error_export(err, &e, status);
+}
+
+enum dlock_status dlock_client_open(const char *uri, const struct dlock_client_options *options,
+                                    struct dlock_client **out, struct dlock_error *err)
+{
+    return client_open(dl_client_open, uri, options, out, err);
+}
+
+enum dlock_status dlock_client_open_start(const char *uri,
+                                          const struct dlock_client_options *options,
+                                          struct dlock_client **out, struct dlock_error *err)
+{
+    return client_open(dl_client_open_start, uri, options, out, err);
 }
 
 void dlock_client_shutdown(struct dlock_client *client)
@@ -107,6 +125,17 @@ int dlock_client_fd(struct dlock_client *client)
     return client_usable(client) ? client->events.fd : -1;
 }
 
+/* Of a node that was taken out of the queue. */
+static struct dlock_notice notice_locked(const struct dlock_client *client,
+                                         struct dl_event_node *node, struct dlock_error *err)
+{
+    if (node->kind == DLOCK_NOTICE_LOST)
+        return dl_held_event_locked(node);
+    if (node->kind == DLOCK_NOTICE_OPENED)
+        return dl_opening_notice_locked(client, err);
+    return dl_operation_notice_locked(node, err);
+}
+
 int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
                       struct dlock_error *err)
 {
@@ -121,8 +150,7 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
         (void)pthread_mutex_lock(&client->mutex);
         node = dl_events_pop(&client->events);
         if (node != NULL)
-            known = node->kind == DLOCK_NOTICE_LOST ? dl_held_event_locked(node)
-                                                    : dl_operation_notice_locked(node, &e);
+            known = notice_locked(client, node, &e);
         (void)pthread_mutex_unlock(&client->mutex);
     }
     if (node != NULL)

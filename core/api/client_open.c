@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/client_open.h"
+#include "acquire/driver.h"
+#include "acquire/opening.h"
 #include "api/client_ref.h"
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
@@ -74,25 +76,10 @@ static enum dlock_status client_alloc(const struct dlock_client_options *options
     return DLOCK_OK;
 }
 
-/* Makes the first session. */
-static enum dlock_status client_reach(struct dlock_client *client, struct dlock_error *err)
-{
-    const struct dl_settings *settings = &client->store->settings;
-    int64_t most_ms = settings->connect_timeout_ms;
-    struct dl_session *session;
-    enum dlock_status status;
+typedef enum dlock_status reach_fn(struct dlock_client *client, struct dlock_error *err);
 
-    if (settings->wait_ms > 0 && settings->wait_ms < most_ms)
-        most_ms = settings->wait_ms;
-    status = dl_session_pool_take(&client->pool, DL_USE_HOLDER,
-                                  dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
-    if (status == DLOCK_OK)
-        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
-    return status;
-}
-
-/* Connects to the store, unless the client is lazy. */
-static enum dlock_status client_connect(struct dlock_client *client, struct dlock_error *err)
+static enum dlock_status client_connect(struct dlock_client *client, reach_fn *reach,
+                                        struct dlock_error *err)
 {
     const struct dl_settings *settings = &client->store->settings;
     enum dlock_status status;
@@ -104,9 +91,9 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
     status =
         dl_session_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,
                              settings->connect_timeout_ms, settings->connections, err);
-    if (status != DLOCK_OK || settings->lazy)
+    if (status != DLOCK_OK)
         return status;
-    status = client_reach(client, err);
+    status = reach(client, err);
     if (status != DLOCK_OK)
         dl_session_pool_fini(&client->pool, false);
     return status;
@@ -114,10 +101,11 @@ static enum dlock_status client_connect(struct dlock_client *client, struct dloc
 
 /* status: the result of opening the store. */
 static enum dlock_status client_finish(struct dlock_client *client, enum dlock_status status,
-                                       struct dlock_client **out, struct dlock_error *err)
+                                       reach_fn *reach, struct dlock_client **out,
+                                       struct dlock_error *err)
 {
     if (status == DLOCK_OK)
-        status = client_connect(client, err);
+        status = client_connect(client, reach, err);
     if (status == DLOCK_OK)
         *out = client;
     else
@@ -125,7 +113,8 @@ static enum dlock_status client_finish(struct dlock_client *client, enum dlock_s
     return status;
 }
 
-enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
+static enum dlock_status open_by(reach_fn *reach, const char *uri,
+                                 const struct dlock_client_options *options,
                                  struct dlock_client **out, struct dlock_error *err)
 {
     struct dlock_client *client;
@@ -134,7 +123,22 @@ enum dlock_status dl_client_open(const char *uri, const struct dlock_client_opti
     if (status != DLOCK_OK)
         return status;
     status = dl_store_open(uri, options, &client->host.table, &client->store, err);
-    return client_finish(client, status, out, err);
+    return client_finish(client, status, reach, out, err);
+}
+
+enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
+                                 struct dlock_client **out, struct dlock_error *err)
+{
+    return open_by(dl_opening_reach, uri, options, out, err);
+}
+
+enum dlock_status dl_client_open_start(const char *uri, const struct dlock_client_options *options,
+                                       struct dlock_client **out, struct dlock_error *err)
+{
+    if (options != NULL && options->on_lost != NULL)
+        return dl_error(err, DLOCK_INVALID,
+                        "a client with on_lost has no notices: dlock_client_open_start needs them");
+    return open_by(dl_driver_open, uri, options, out, err);
 }
 
 enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, const char *uri,
@@ -153,5 +157,5 @@ enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, c
     }
     status =
         dl_store_open_static(descriptor, uri, options, &client->host.table, &client->store, err);
-    return client_finish(client, status, out, err);
+    return client_finish(client, status, dl_opening_reach, out, err);
 }

@@ -14,6 +14,7 @@ static void memory_free(struct dlock_client *client, bool forked)
     dl_store_free(client->store);
     dl_lock_options_unref(client->last_options);
     dl_stats_fini(&client->stats);
+    free(client->opening);
     free(client);
 }
 

@@ -26,6 +26,13 @@
 
 #include <dlock/dlock.h>
 
+/* Of dlock_client_open_start. */
+struct dl_opening {
+    struct dl_event_node opened;
+    enum dlock_status status; /* set before OPENED is queued, as the text is */
+    struct dlock_error error;
+};
+
 struct dlock_client {
     /* constant after open */
     uint64_t generation; /* of the process that opened it */
@@ -41,6 +48,7 @@ struct dlock_client {
     pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */
     struct dl_renewer *renewer;     /* the pointer is constant */
     struct dl_run_queue *run_queue; /* of dlock_start; NULL before the first one */
+    struct dl_opening *opening;     /* NULL: the client was opened by dlock_client_open */
     struct dl_events events;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;

@@ -23,7 +23,8 @@ extern "C" {
 #endif
 
 struct dlock_client; /* one store, chosen by URI */
-struct dlock;        /* one lock object: a name, its options and, while held, the lease */
+struct dlock_client_options;
+struct dlock; /* one lock object: a name, its options and, while held, the lease */
 
 enum dlock_reason {
     DLOCK_REASON_EXPIRED = 1,  /* the lease ended before a renewal was confirmed */
@@ -36,8 +37,10 @@ enum dlock_reason {
 enum dlock_notice_kind {
     DLOCK_NOTICE_DONE = 1, /* an operation of dlock_start has ended; exactly one for each (C19) */
     DLOCK_NOTICE_LOST = 2, /* one acquisition was lost; at most one notice for each (C5) */
-    DLOCK_NOTICE_DOUBTFUL = 3 /* a renewal failed, and the lock is still held; only for handles that
-                                 dlock_start was used on. Dropped if a renewal succeeds first */
+    DLOCK_NOTICE_DOUBTFUL =
+        3,                  /* a renewal failed, and the lock is still held; only for handles
+                              that dlock_start was used on. Dropped if a renewal succeeds first */
+    DLOCK_NOTICE_OPENED = 4 /* what dlock_client_open_start began has ended, as `status` says */
 };
 
 /* What dlock_start begins. Each is the same as the blocking function. */
@@ -53,11 +56,12 @@ struct dlock_notice {
     uint32_t struct_size; /* sizeof(struct dlock_notice) */
     enum dlock_notice_kind kind;
     enum dlock_reason reason; /* LOST: why; else 0 */
-    struct dlock *lock;       /* valid until dlock_free, which drops notices that were not taken */
+    struct dlock *lock;       /* valid until dlock_free, which drops notices that were not taken;
+                                 NULL: OPENED */
     void *user;               /* dlock_options.user */
     uint64_t fence;           /* of the acquisition */
     enum dlock_op op;         /* DONE: which operation ended; else 0 */
-    enum dlock_status status; /* DONE: how it ended; else DLOCK_OK */
+    enum dlock_status status; /* DONE, OPENED: how it ended; else DLOCK_OK */
 };
 
 /*
@@ -81,7 +85,7 @@ DLOCK_API int dlock_client_fd(struct dlock_client *client);
  * Takes one notice from the queue. Does not block.
  *
  * notice: filled as far as its struct_size says.
- * Returns 1: *notice is filled, and *err has the text of a DONE whose status is not DLOCK_OK;
+ * Returns 1: *notice is filled, and *err has the text of its status, if that is not DLOCK_OK;
  * 0: none is queued; -1: error, and *err says which.
  */
 DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
@@ -111,6 +115,27 @@ DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice
  */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_start(struct dlock *lock, enum dlock_op op,
                                                    int64_t timeout_ms, struct dlock_error *err);
+
+/*
+ * Begins to open a store, and returns before it is connected: a thread of the client looks the name
+ * of the server up, connects and logs in.
+ *
+ * uri, options, out: as for dlock_client_open; options->on_lost has to be NULL.
+ *
+ * With DLOCK_OK the client is there, and one notice OPENED follows, whose status is what
+ * dlock_client_open would return from the store. With any other status there is no client; it is
+ * DLOCK_INVALID, the status of a plugin or of a secret that cannot be loaded, or DLOCK_NOMEM. The
+ * plugin and the files that the URI names are read in the call.
+ *
+ *   - Until OPENED, and after OPENED with another status than DLOCK_OK, the client is as with
+ *     open=lazy: handles can be made, and each operation connects by itself if it has to. The
+ *     operations of dlock_start do not wait for OPENED. Blocking calls block.
+ *   - dlock_client_close waits for the end of what was begun, for connect_timeout at most, and
+ *     drops OPENED.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status
+dlock_client_open_start(const char *uri, const struct dlock_client_options *options,
+                        struct dlock_client **out, struct dlock_error *err);
 
 #ifdef __cplusplus
 }

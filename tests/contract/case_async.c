@@ -421,3 +421,53 @@ void dlt_case_async_many(struct dlt_run *run)
         dlock_free(locks[i]);
     dlock_client_close(client);
 }
+
+static void opens(struct dlt_run *run, struct dlock_client **client)
+{
+    DLT_OK(dlock_client_open_start(run->uri, NULL, client, &dlt_err));
+    DLT_CHECK(dlock_client_fd(*client) >= 0, "the client has no descriptor");
+}
+
+/* An operation begins before the client is opened; its DONE may come first. */
+static void opened_and_locked(struct dlock_client *client, struct dlock *lock)
+{
+    struct dlock_notice notice = {.struct_size = sizeof notice};
+    int opened = 0, locked = 0;
+
+    start(lock, DLOCK_OP_LOCK, LONG_MS);
+    while (opened + locked < 2) {
+        DLT_CHECK(dlt_event_await(client, &notice, LONG_MS), "no notice: %d OPENED, %d DONE",
+                  opened, locked);
+        DLT_STATUS(notice.status, DLOCK_OK);
+        DLT_CHECK(notice.kind == DLOCK_NOTICE_OPENED ? notice.lock == NULL : notice.lock == lock,
+                  "a notice of kind %d has the wrong handle", notice.kind);
+        opened += notice.kind == DLOCK_NOTICE_OPENED;
+        locked += notice.kind == DLOCK_NOTICE_DONE;
+    }
+    DLT_CHECK(opened == 1 && locked == 1, "%d OPENED and %d DONE", opened, locked);
+    DLT_CHECK(dlock_client_server(client)[0] != '\0', "no server after OPENED");
+}
+
+void dlt_case_async_open(struct dlt_run *run)
+{
+    struct dlock_client_options options = {.struct_size = sizeof options, .on_lost = refuse_loss};
+    struct dlock_client *client = NULL;
+    struct dlock *lock = NULL;
+
+    DLT_STATUS(dlock_client_open_start(run->uri, &options, &client, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_open_start("no-such-scheme://x", NULL, &client, &dlt_err),
+               DLOCK_INVALID);
+    DLT_STATUS(dlock_client_open_start(run->uri, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_CHECK(client == NULL, "a client with an error");
+    opens(run, &client); /* closed amid the opening */
+    dlock_client_close(client);
+    opens(run, &client);
+    lock = dlt_lock(run, client, "x", 0);
+    opened_and_locked(client, lock);
+    DLT_OK(dlock_unlock(lock, &dlt_err));
+    start(lock, DLOCK_OP_LOCK, LONG_MS);
+    DONE(client, lock, DLOCK_OP_LOCK, DLOCK_OK);
+    nothing_queued(client);
+    dlock_free(lock);
+    dlock_client_close(client);
+}

@@ -254,6 +254,7 @@ void dlt_case_async_free_and_close(struct dlt_run *run);
 void dlt_case_async_fork(struct dlt_run *run);
 void dlt_case_async_excludes(struct dlt_run *run);
 void dlt_case_async_many(struct dlt_run *run);
+void dlt_case_async_open(struct dlt_run *run);
 
 /* case_wait.c */
 void dlt_case_wait_ends_by_unlock(struct dlt_run *run);
