@@ -50,7 +50,7 @@ install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN "*.sql"
   PATTERN memory EXCLUDE PATTERN net EXCLUDE PATTERN resp EXCLUDE)
 install(FILES bench/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
-install(FILES examples/hello.c examples/loop_epoll.c examples/loop_asyncio.py examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES examples/hello.c examples/loop_epoll.c examples/loop_uv.c examples/loop_asyncio.py examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(RELATIVE_PATH DLOCK_DOC_TO_HEADERS
   ${CMAKE_INSTALL_FULL_DOCDIR}/include ${CMAKE_INSTALL_FULL_INCLUDEDIR}/dlock)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/doc-include)

@@ -11,7 +11,7 @@
  *         if (notice.kind == DLOCK_NOTICE_DONE && notice.op == DLOCK_OP_LOCK)
  *             got_the_lock(notice.user, notice.status);
  *
- * examples/loop_epoll.c and examples/loop_asyncio.py are whole programs.
+ * examples/loop_epoll.c, loop_uv.c and loop_asyncio.py are whole programs.
  */
 #ifndef DLOCK_NOTICE_H
 #define DLOCK_NOTICE_H

@@ -22,6 +22,7 @@ short() {
 }
 
 check "an epoll loop locks all names" locks_all "$programs/loop_epoll"
+check "a loop of libuv locks all names" locks_all "$programs/loop_uv"
 check "an asyncio loop locks all names" locks_all python3 "$source_dir/examples/loop_asyncio.py" "$library"
 both() {
     locks_all "$programs/loop_epoll" &
@@ -29,7 +30,7 @@ both() {
     wait $! && [ "$(grep -c locked "$tap_tmp/other")" -eq 3 ]
 }
 check "two loops on the same names at once" both
-for file in loop_epoll.c loop_asyncio.py; do
+for file in loop_epoll.c loop_uv.c loop_asyncio.py; do
     check "$file has at most 60 lines" short "$source_dir/examples/$file"
 done
 tap_end
