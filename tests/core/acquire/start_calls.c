@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * start_calls.c - a loop of dlock_start, between two calls of access(2) that start_calls.sh looks
+ * for.
+ *
+ *     start_calls URI
+ */
+#include <dlock/dlock.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOCKS = 1000, LONG_MS = 60000 };
+
+static struct dlock_client *client;
+static struct dlock *locks[LOCKS];
+
+static void want(enum dlock_status status, const char *what)
+{
+    if (status == DLOCK_OK)
+        return;
+    (void)fprintf(stderr, "%s: %s\n", what, dlock_status_name((int)status));
+    exit(1);
+}
+
+static void start_all(enum dlock_op op)
+{
+    for (int i = 0; i < LOCKS; i++)
+        want(dlock_start(locks[i], op, LONG_MS, NULL), "start");
+}
+
+static void done_all(void)
+{
+    struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
+    struct dlock_notice notice = {.struct_size = sizeof notice};
+
+    for (int i = 0; i < LOCKS; i++) {
+        if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(client, &notice, NULL) != 1)
+            want(DLOCK_TIMEOUT, "next");
+        want(notice.status, "DONE");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char name[16];
+
+    if (argc != 2)
+        return 64;
+    want(dlock_client_open(argv[1], NULL, &client, NULL), "open");
+    for (int i = 0; i < LOCKS; i++) {
+        (void)snprintf(name, sizeof name, "start-%d", i);
+        want(dlock_new(client, name, strlen(name), NULL, &locks[i], NULL), "new");
+    }
+    start_all(DLOCK_OP_LOCK); /* makes the threads, and the room for the notices of each handle */
+    done_all();
+    start_all(DLOCK_OP_UNLOCK);
+    done_all();
+    (void)!access("/the-loop-begins", F_OK);
+    start_all(DLOCK_OP_LOCK);
+    (void)!access("/the-loop-ends", F_OK);
+    done_all();
+    for (int i = 0; i < LOCKS; i++)
+        dlock_free(locks[i]);
+    dlock_client_close(client);
+    return 0;
+}
