@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/dispatch.h"
+#include "session/caps_text.h"
+#include "session/slot.h"
 #include "session/ttl_grid.h"
 #include "sys/error.h"
 
@@ -31,23 +33,6 @@ static enum dlock_status status_check(const struct dl_plugin *plugin, const char
     return status;
 }
 
-/* " FENCE QUEUE" */
-static void caps_text(char *out, size_t size, uint32_t caps)
-{
-#define CAP_NAME(name, bit) {DLOCK_CAP_##name, #name},
-    static const struct {
-        uint32_t cap;
-        const char *name;
-    } names[] = {DLOCK_CAP_MAP(CAP_NAME){0, NULL}};
-#undef CAP_NAME
-    size_t used = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; names[i].name != NULL && used < size; i++)
-        if ((caps & names[i].cap) != 0)
-            used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
-}
-
 /* A plugin of ABI 2.0 does not know the grid, and may say that its structure is shorter. */
 static enum dlock_status ttls_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
@@ -68,11 +53,11 @@ static enum dlock_status info_check(const struct dl_plugin *plugin, const char *
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
     uint32_t beyond;
-    char text[128];
+    char text[DL_CAPS_TEXT_SIZE];
 
     info->caps &= DLOCK_CAP_ALL; /* as in the descriptor, dl_abi_check */
     beyond = info->caps & ~plugin->caps;
-    caps_text(text, sizeof text, beyond);
+    dl_caps_text(text, sizeof text, beyond);
     if (beyond != 0)
         return dl_error(err, DLOCK_INTERNAL,
                         "plugin %s: %s gives capabilities that its descriptor has not:%s",
@@ -93,13 +78,13 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
     info->struct_size = sizeof *info;
     dl_error_reset(err);
     status = status_check(plugin, "open", MAY(OK) | MAY_FAIL | MAY(PLUGIN_LOAD),
-                          plugin->ops.open(self, host, target, deadline_ns, info, err), err);
+                          dl_slot_open(plugin, self, host, target, deadline_ns, info, err), err);
     return status == DLOCK_OK ? info_check(plugin, "open", info, err) : status;
 }
 
 void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked)
 {
-    plugin->ops.close(self, forked);
+    dl_slot_close(plugin, self, forked);
 }
 
 static void grant_reset(struct dlock_grant *grant)
@@ -158,7 +143,7 @@ enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self
     grant_reset(grant);
     dl_error_reset(err);
     status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
-                          plugin->ops.trylock(self, req, grant, err), err);
+                          dl_slot_trylock(plugin, self, req, grant, err), err);
     if (status == DLOCK_BUSY)
         return entry_check(plugin, req, grant, err);
     return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
@@ -173,7 +158,7 @@ enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, u
     grant_reset(grant);
     dl_error_reset(err);
     status = status_check(plugin, "lock", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
-                          plugin->ops.lock(self, req, grant, err), err);
+                          dl_slot_lock(plugin, self, req, grant, err), err);
     return status == DLOCK_OK ? grant_check(plugin, "lock", caps, req, grant, err) : status;
 }
 
@@ -188,7 +173,7 @@ enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, 
         may |= MAY(OK);
     grant_reset(grant);
     dl_error_reset(err);
-    status = status_check(plugin, "watch", may, plugin->ops.watch(self, req, grant, err), err);
+    status = status_check(plugin, "watch", may, dl_slot_watch(plugin, self, req, grant, err), err);
     return status == DLOCK_OK ? grant_check(plugin, "watch", caps, req, grant, err) : status;
 }
 
@@ -201,7 +186,7 @@ enum dlock_status dl_dispatch_wait_any(const struct dl_plugin *plugin, void *sel
 
     dl_error_reset(err);
     status = status_check(plugin, "wait_any", MAY(OK) | MAY(TIMEOUT) | MAY(CANCELED) | MAY_FAIL,
-                          plugin->ops.wait_any(self, waiters, count, deadline_ns, err), err);
+                          dl_slot_wait_any(plugin, self, waiters, count, deadline_ns, err), err);
     if (status == DLOCK_OK && (*count == 0 || *count > room))
         return dl_error(err, DLOCK_INTERNAL, "plugin %s: wait_any gave %zu numbers, want 1 to %zu",
                         plugin->name, *count, room);
@@ -212,14 +197,14 @@ enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self
                                       const struct dlock_request *req, struct dlock_error *err)
 {
     dl_error_reset(err);
-    return status_check(plugin, "dequeue", MAY(OK) | MAY_FAIL, plugin->ops.dequeue(self, req, err),
-                        err);
+    return status_check(plugin, "dequeue", MAY(OK) | MAY_FAIL,
+                        dl_slot_dequeue(plugin, self, req, err), err);
 }
 
 void dl_dispatch_interrupt(const struct dl_plugin *plugin, void *self,
                            const struct dlock_request *req)
 {
-    plugin->ops.interrupt(self, req);
+    dl_slot_interrupt(plugin, self, req);
 }
 
 void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
@@ -235,7 +220,7 @@ void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
     }
     dl_error_reset(err);
     whole = status_check(plugin, "renew", MAY(OK) | MAY_FAIL,
-                         plugin->ops.renew(self, ops, n, deadline_ns, err), err);
+                         dl_slot_renew(plugin, self, ops, n, deadline_ns, err), err);
     for (size_t i = 0; i < n; i++) {
         if (whole != DLOCK_OK)
             ops[i]->status = whole;
@@ -252,19 +237,19 @@ enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
 {
     dl_error_reset(err);
     return status_check(plugin, "unlock", MAY(OK) | MAY(LOST) | MAY_FAIL,
-                        plugin->ops.unlock(self, req, err), err);
+                        dl_slot_unlock(plugin, self, req, err), err);
 }
 
 void dl_dispatch_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)
 {
     if (plugin->ops.forget != NULL)
-        plugin->ops.forget(self, req);
+        dl_slot_forget(plugin, self, req);
 }
 
 uint32_t dl_dispatch_server_of(const struct dl_plugin *plugin, void *self,
                                const unsigned char *name, uint32_t name_len)
 {
-    return plugin->ops.server_of != NULL ? plugin->ops.server_of(self, name, name_len) : 0;
+    return plugin->ops.server_of != NULL ? dl_slot_server_of(plugin, self, name, name_len) : 0;
 }
 
 static enum dlock_status slot_missing(const struct dl_plugin *plugin, const char *slot,
@@ -282,7 +267,8 @@ enum dlock_status dl_dispatch_inspect(const struct dl_plugin *plugin, void *self
         return slot_missing(plugin, "inspect", err);
     dl_error_reset(err);
     return status_check(plugin, "inspect", MAY(OK) | MAY_FAIL,
-                        plugin->ops.inspect(self, name, name_len, deadline_ns, fn, arg, err), err);
+                        dl_slot_inspect(plugin, self, name, name_len, deadline_ns, fn, arg, err),
+                        err);
 }
 
 enum dlock_status dl_dispatch_list_waiters(const struct dl_plugin *plugin, void *self,
@@ -293,9 +279,9 @@ enum dlock_status dl_dispatch_list_waiters(const struct dl_plugin *plugin, void 
     if (plugin->ops.list_waiters == NULL)
         return slot_missing(plugin, "list_waiters", err);
     dl_error_reset(err);
-    return status_check(plugin, "list_waiters", MAY(OK) | MAY_FAIL,
-                        plugin->ops.list_waiters(self, name, name_len, deadline_ns, fn, arg, err),
-                        err);
+    return status_check(
+        plugin, "list_waiters", MAY(OK) | MAY_FAIL,
+        dl_slot_list_waiters(plugin, self, name, name_len, deadline_ns, fn, arg, err), err);
 }
 
 enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
@@ -307,7 +293,8 @@ enum dlock_status dl_dispatch_list(const struct dl_plugin *plugin, void *self,
         return slot_missing(plugin, "list", err);
     dl_error_reset(err);
     return status_check(plugin, "list", MAY(OK) | MAY_FAIL,
-                        plugin->ops.list(self, prefix, prefix_len, deadline_ns, fn, arg, err), err);
+                        dl_slot_list(plugin, self, prefix, prefix_len, deadline_ns, fn, arg, err),
+                        err);
 }
 
 enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
@@ -318,7 +305,7 @@ enum dlock_status dl_dispatch_break(const struct dl_plugin *plugin, void *self,
         return slot_missing(plugin, "break a lock", err);
     dl_error_reset(err);
     return status_check(plugin, "break_lock", MAY(OK) | MAY(NOT_HELD) | MAY_FAIL,
-                        plugin->ops.break_lock(self, name, name_len, owner, deadline_ns, err), err);
+                        dl_slot_break(plugin, self, name, name_len, owner, deadline_ns, err), err);
 }
 
 enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, int64_t deadline_ns,
@@ -332,6 +319,6 @@ enum dlock_status dl_dispatch_probe(const struct dl_plugin *plugin, void *self, 
     info->struct_size = sizeof *info;
     dl_error_reset(err);
     status = status_check(plugin, "probe", MAY(OK) | MAY_FAIL,
-                          plugin->ops.probe(self, deadline_ns, info, fn, arg, err), err);
+                          dl_slot_probe(plugin, self, deadline_ns, info, fn, arg, err), err);
     return status == DLOCK_OK ? info_check(plugin, "probe", info, err) : status;
 }

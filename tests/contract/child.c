@@ -68,7 +68,7 @@ void dlt_child_start(struct dlt_child *child, const struct dlt_run *run, const c
 void dlt_party_start(struct dlt_child *child, const struct dlt_run *run, const char *defaults)
 {
     *child = (struct dlt_child){.run = run, .defaults = defaults};
-    child_begin(child, !run->is_private);
+    child_begin(child, !run->is_private && !run->party_is_thread);
 }
 
 __attribute__((format(printf, 2, 0))) static void child_send(struct dlt_child *child,

@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 /* A quarter of a short ttl, the default, is little on a busy machine. */
-#define DLT_OP_TIMEOUT_MS 2000
+static int64_t op_timeout_ms(const struct dlt_run *run)
+{
+    return run->op_timeout_ms != 0 ? run->op_timeout_ms : 2000;
+}
 
 _Thread_local struct dlock_error dlt_err = DLOCK_ERROR_INIT;
 
@@ -105,9 +108,18 @@ void dlt_run_init(struct dlt_run *run)
                    bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
 }
 
+static void log_print(void *arg, enum dlock_log_level level, const char *message)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+
+    (void)arg;
+    (void)fprintf(stderr, DLT_LOG_LINE "%s: %s\n", levels[level & 3], message);
+}
+
 struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
 {
-    struct dlock_client_options options = {.struct_size = sizeof options, .defaults = defaults};
+    struct dlock_client_options options = {
+        .struct_size = sizeof options, .defaults = defaults, .log = log_print};
     struct dlock_client *client = NULL;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
@@ -153,7 +165,7 @@ struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, c
                        int64_t ttl_ms)
 {
     struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = DLT_OP_TIMEOUT_MS};
+        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = op_timeout_ms(run)};
 
     return dlt_lock_with(run, client, suffix, &options);
 }
@@ -163,7 +175,7 @@ struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, 
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .ttl_ms = ttl_ms,
-                                    .op_timeout_ms = DLT_OP_TIMEOUT_MS,
+                                    .op_timeout_ms = op_timeout_ms(run),
                                     .renew = DLOCK_OFF};
 
     return dlt_lock_with(run, client, suffix, &options);

@@ -24,12 +24,20 @@ struct dlt_run {
     const char *program; /* dlock-conformance, for processes with a role */
     uint32_t expected;   /* capabilities that the store has to have, no more and no less */
     int has_expected;
-    int is_private;   /* the store lives in one process */
-    int64_t slack_ms; /* what the machine may add to a time; 100 on an idle one */
-    int64_t grid_ms;  /* the step of the store's clock: a lease may end so much later. 0: finer
-                         than a second */
-    char prefix[40];  /* of lock names, different in every run of every case */
+    int is_private;        /* the store lives in one process */
+    int party_is_thread;   /* so is a second party, even if the store is not private: child.h */
+    int64_t slack_ms;      /* what the machine may add to a time; 100 on an idle one */
+    int64_t grid_ms;       /* the step of the store's clock: a lease may end so much later. 0: finer
+                              than a second */
+    int64_t op_timeout_ms; /* of the locks of a case; 0: 2 s */
+    char prefix[40];       /* of lock names, different in every run of every case */
 };
+
+/* Begins a line of the library's log in the output of a case. */
+#define DLT_LOG_LINE "dlock-log "
+
+/* And one of the trace that DLOCK_TRACE asks for. */
+#define DLT_TRACE_LINE "dlock-trace "
 
 /* The detail of this thread's last failed call, for messages. */
 extern _Thread_local struct dlock_error dlt_err;
@@ -75,7 +83,8 @@ const char *dlt_state_name(enum dlock_state state);
 /* A prefix that no other run has. */
 void dlt_run_init(struct dlt_run *run);
 
-/* A client with `defaults` (NULL: none) in force. Close it with dlock_client_close. */
+/* A client with `defaults` (NULL: none) in force, whose log goes to standard error. Close it with
+ * dlock_client_close. */
 struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults);
 
 /* The ttl that a lock of the client gets from dlt_lock with ttl_ms: what a case has to compute

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* This program as a case, a role or a probe; runner.c runs those. */
 #include "conformance.h"
+#include "debug.h"
 #include "expected.h"
 #include "options.h"
 #include "role.h"
@@ -96,6 +97,8 @@ int dlt_main(const struct dlt_table *table, int argc, char **argv)
 
     if (dlt_options_parse(argc, argv, &options, &exit_status) != 0)
         return exit_status;
+    if (options.trace && setenv("DLOCK_TRACE", "stderr", 0) != 0)
+        return DLT_EXIT_FAILED;
     if (options.role != NULL)
         return role_main(options.role);
     if (options.run_case != NULL)
@@ -104,5 +107,7 @@ int dlt_main(const struct dlt_table *table, int argc, char **argv)
         return probe_main();
     if (options.list)
         return list_print(table, options.only);
+    if (options.debug != NULL)
+        return dlt_debug_run(table, &options);
     return dlt_runner_run(table, &options);
 }

@@ -16,6 +16,8 @@ enum {
     OPTION_GRID,
     OPTION_FORMAT,
     OPTION_PRIVATE,
+    OPTION_DEBUG,
+    OPTION_TRACE,
     OPTION_CASE,
     OPTION_ROLE,
     OPTION_PROBE
@@ -30,6 +32,8 @@ static const struct option long_options[] = {
     {"grid", required_argument, NULL, OPTION_GRID},
     {"format", required_argument, NULL, OPTION_FORMAT},
     {"private", no_argument, NULL, OPTION_PRIVATE},
+    {"debug", required_argument, NULL, OPTION_DEBUG},
+    {"trace", no_argument, NULL, OPTION_TRACE},
     {"help", no_argument, NULL, 'h'},
     {"case", required_argument, NULL, OPTION_CASE},
     {"role", required_argument, NULL, OPTION_ROLE},
@@ -54,8 +58,12 @@ static const char help[] =
     "  --grid MS        the step of the store's clock, if it is coarse (0): a lease may end so\n"
     "                   much later than 1 s, or a twentieth of its ttl, after its time\n"
     "  --private        the store lives in one process: cases with more are skipped\n"
+    "  --debug CASE     runs this case alone, in this process and without a time limit, for\n"
+    "                   gdb and valgrind; its output and the log are shown as they come\n"
+    "  --trace          shows each call of a slot of the plugin: arguments, answer, time\n"
     "\n"
-    "Exit status: 0 all passed or skipped, 1 a failure, 64 usage.\n";
+    "Exit status: 0 all passed or skipped, 1 a failure, 64 usage; with --debug 77 if the case is\n"
+    "skipped.\n";
 
 static int number_parse(const char *text, int64_t min, int64_t max, int64_t *out)
 {
@@ -109,6 +117,12 @@ static int option_take(int option, struct dlt_options *options)
     case OPTION_PRIVATE:
         options->is_private = 1;
         return 0;
+    case OPTION_DEBUG:
+        options->debug = optarg;
+        return 0;
+    case OPTION_TRACE:
+        options->trace = 1;
+        return 0;
     case OPTION_CASE:
         options->run_case = optarg;
         return 0;
@@ -146,6 +160,10 @@ int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *e
     if (options->uri_count == 0 && !options->list && options->role == NULL &&
         options->run_case == NULL && !options->probe) {
         (void)fputs("dlock-conformance: want a URI (--help tells more)\n", stderr);
+        return -1;
+    }
+    if (options->debug != NULL && options->uri_count != 1) {
+        (void)fputs("dlock-conformance: --debug wants one URI\n", stderr);
         return -1;
     }
     return 0;

@@ -18,6 +18,8 @@ struct dlt_options {
     int is_private;     /* the store lives in one process, whatever its scheme says */
     char **uris;        /* the rest of argv */
     size_t uri_count;
+    const char *debug; /* the one case that runs in this process; NULL: none */
+    int trace;         /* each call of a slot is shown */
     /* How this program runs itself: */
     const char *run_case; /* --case NAME */
     const char *role;     /* --role NAME */

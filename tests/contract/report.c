@@ -51,6 +51,13 @@ static void output_print(const struct dlt_job *job)
     (void)fclose(output);
 }
 
+static bool of_library(const char *line)
+{
+    return strncmp(line, DLT_LOG_LINE, strlen(DLT_LOG_LINE)) == 0 ||
+           strncmp(line, DLT_TRACE_LINE, strlen(DLT_TRACE_LINE)) == 0;
+}
+
+/* The last one that the case itself printed. */
 static void last_line(const struct dlt_job *job, char *line, size_t size)
 {
     FILE *output = output_open(job);
@@ -61,7 +68,8 @@ static void last_line(const struct dlt_job *job, char *line, size_t size)
         return;
     while (fgets(next, sizeof next, output) != NULL) {
         next[strcspn(next, "\n")] = '\0';
-        (void)snprintf(line, size, "%s", next);
+        if (!of_library(next))
+            (void)snprintf(line, size, "%s", next);
     }
     (void)fclose(output);
 }
@@ -91,6 +99,8 @@ static void skip_print(const struct dlt_report *report, const struct dlt_result 
     (void)printf(" # SKIP ");
     text_print(result->text);
     (void)putchar('\n');
+    if (report->with_output && result->job != NULL)
+        output_print(result->job);
 }
 
 static void failure_print(const struct dlt_report *report, const struct dlt_result *result)
@@ -120,6 +130,8 @@ static void result_print(const struct dlt_report *report, const struct dlt_resul
     } else {
         line_print("ok", report->printed + 1, result);
         (void)printf(" (%" PRId64 " ms)\n", result->job->took_ms);
+        if (report->with_output)
+            output_print(result->job);
     }
 }
 

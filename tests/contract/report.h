@@ -22,7 +22,8 @@ enum dlt_format { DLT_TAP, DLT_TABLE, DLT_JSON };
 
 struct dlt_report {
     enum dlt_format format;
-    bool with_table; /* TAP, and the table in comments below */
+    bool with_table;  /* TAP, and the table in comments below */
+    bool with_output; /* TAP, with what each case printed, not only those that failed */
     struct dlt_result *results;
     size_t count, printed;
     unsigned passed, failed, skipped;

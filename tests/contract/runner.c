@@ -197,7 +197,8 @@ static int plan_run(struct plan *plan)
     const char *format = plan->options->format;
     struct dlt_report report = {.results = plan->results,
                                 .count = plan->result_count,
-                                .with_table = plan->options->uri_count > 1};
+                                .with_table = plan->options->uri_count > 1,
+                                .with_output = plan->options->trace};
 
     if (strcmp(format, "tap") != 0)
         report.format = strcmp(format, "json") == 0 ? DLT_JSON : DLT_TABLE;

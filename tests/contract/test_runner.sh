@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Does the runner of conformance cases see how a case ended, and say so?
-# usage: test_runner.sh SOURCE_DIR SAMPLES_PROGRAM
+# usage: test_runner.sh SOURCE_DIR SAMPLES_PROGRAM DLOCK_CONFORMANCE
 set -u
 # shellcheck source=tests/kit/tap.sh
 . "$1/tests/kit/tap.sh"
-samples=$2
+samples=$2 conformance=$3
 store=memory://samples
 
 run() { # run STATUS_WANTED ARGS...: the program's output goes to $tap_tmp/out
@@ -91,6 +91,47 @@ check "--list runs nothing and ends with 0" run 0 --list
 check "and names needs" out_has 'needs_much +\[C8\] needs FENCE,SESSION$'
 
 check "and says in a sentence what a case does" out_has '^    It passes\.$'
+
+# --- one case, for a debugger ---
+
+check "--debug runs a case in the foreground" run 0 --debug passes "$store"
+check "and says what the case wants" out_has '^passes \[C1\]: It passes\.$'
+check "its failure ends with 1" run 1 --debug fails "$store"
+check "and is told as it comes" out_has '^samples\.c:[0-9]+: a # in the reason'
+check "a case that needs more is skipped" run 77 --debug needs_much "$store"
+check "and the reason is told" out_has '^skipped: no FENCE,SESSION$'
+check "a case of processes, too, where the store is private" run 77 --debug needs_processes "$store"
+check "no such case is a mistake in use" run 64 --debug nothing "$store"
+check "two stores, too" run 64 --debug passes "$store" "$store"
+
+# The runner would end it after 1 s, and say so.
+no_limit() {
+    timeout 4 "$samples" --debug hangs "$store" >"$tap_tmp/out" 2>&1
+    same 124 $? && out_has '^this is where it hangs'
+}
+check "it has no time limit" no_limit
+
+# --- calls of slots ---
+
+traced() {
+    "$conformance" --trace --only exclusion_handles "$store" >"$tap_tmp/out"
+}
+check "--trace passes" traced
+check "it shows each call, in the output of its case" \
+    out_has '^# dlock-trace [0-9/]+ [0-9.]+ memory trylock [0-9a-f]{6} .* -> BUSY '
+check "with a token of four bytes" out_has 'token=[0-9a-f]{8}\.\.'
+check "and never all of it" same 0 "$(grep -cE '[0-9a-f]{20}' "$tap_tmp/out")"
+
+traced_failure() {
+    "$conformance" --trace --debug exclusion_handles "redis://u:hunter2@127.0.0.1:1" \
+        >"$tap_tmp/out" 2>"$tap_tmp/err"
+    same 1 $?
+}
+check "a store that does not answer fails" traced_failure
+check "which the trace shows" out_has 'redis open [0-9a-f]{6} redis: 127\.0\.0\.1:1 .* -> UNAVAILABLE '
+check "without the password" same 0 "$(cat "$tap_tmp/out" "$tap_tmp/err" | grep -c hunter2)"
+
+# --- directories and signals ---
 
 TMPDIR=$tap_tmp
 export TMPDIR

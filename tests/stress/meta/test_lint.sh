@@ -81,7 +81,7 @@ sees_code "no banned call" core/a.c 'int a = atoi(b);'
 sees_code "no banned call" tests/a.c 'int a = strcpy(b, c);'
 sees_code "no banned call" plugins/p/a.h 'int a = vsprintf(b, c, d);'
 sees_code "libltdl is used in core/load/loader.c alone" cli/a.c '#include <ltdl.h>'
-rule="the plugin table is called from core/session/dispatch.c alone"
+rule="the plugin table is called from core/session/slot.c alone"
 sees_code "$rule" core/api/api.c 'int a = x->ops->open(y);'
 sees_code "$rule" core/api/api.c 'int a = plugin.ops.open(y);'
 sees_code "core reads time and chance through its seams" core/a.c 'int a = clock_gettime(b, c);'
@@ -199,6 +199,6 @@ good_tree
 file_of 500 >"$tap_tmp/tree/core/a.c"
 function_of 60 dl_b >"$tap_tmp/tree/core/b.c"
 printf '/* SPDX-License-Identifier: MIT */\n%s\n' 'int a = x->ops->open(y);' \
-    >"$tap_tmp/tree/core/session/dispatch.c"
+    >"$tap_tmp/tree/core/session/slot.c"
 check "a file and a function at the limit pass" same "" "$(complaints)"
 tap_end
