@@ -57,8 +57,8 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/doc-include)
 file(CREATE_LINK ${DLOCK_DOC_TO_HEADERS} ${PROJECT_BINARY_DIR}/doc-include/dlock SYMBOLIC)
 install(FILES ${PROJECT_BINARY_DIR}/doc-include/dlock DESTINATION ${CMAKE_INSTALL_DOCDIR}/include)
 
-# A plugin to start from, with a project of its own.
-install(DIRECTORY examples/plugin-lockdir DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+# Plugins to start from, each with a project of its own.
+install(DIRECTORY examples/plugin-lockdir examples/plugin-tcplease USE_SOURCE_PERMISSIONS DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN build EXCLUDE)
 
 add_custom_target(uninstall

@@ -340,4 +340,4 @@ static const struct dlt_case cases[] = {
     CASE(close_leaves_nothing, "C10", 0, 0, 60, "After close no descriptor and no thread is left."),
 };
 
-const struct dlt_table dlt_table = {cases, sizeof cases / sizeof cases[0]};
+const struct dlt_table dlt_table = {.cases = cases, .count = sizeof cases / sizeof cases[0]};

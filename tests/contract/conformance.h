@@ -9,7 +9,11 @@
 #define DLT_CONFORMANCE_H
 
 #include "kit.h"
+#include "options.h"
 #include "waiter.h"
+
+#include <getopt.h>
+#include <stdbool.h>
 
 enum {
     DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */
@@ -26,9 +30,23 @@ struct dlt_case {
     const char *sentence; /* what it does, for --list and for reports of failures */
 };
 
+/* A program over a table of its own. */
+struct dlt_program {
+    const char *name;
+    const char *usage; /* the first lines of --help, before the options that all have */
+    const struct option
+        *own; /* of getopt_long, with val from DLT_OPTION_OWN on; ends with name NULL */
+    /* Takes an option of `own`. False: a bad value. */
+    bool (*take)(int option, const char *value);
+    /* Takes the words behind the options, and leaves the URIs in options->uris. 0; else the exit
+     * status, and it has been said what is wrong. */
+    int (*ready)(struct dlt_options *options);
+};
+
 struct dlt_table {
     const struct dlt_case *cases;
     size_t count;
+    const struct dlt_program *program; /* NULL: dlock-conformance */
 };
 
 extern const struct dlt_table dlt_table;

@@ -47,7 +47,7 @@ int dlt_debug_run(const struct dlt_table *table, const struct dlt_options *optio
     int exit_status = DLT_EXIT_SKIPPED;
 
     if (c == NULL) {
-        (void)fprintf(stderr, "dlock-conformance: no case is called \"%s\" (--list has them)\n",
+        (void)fprintf(stderr, "%s: no case is called \"%s\" (--list has them)\n", options->program,
                       options->debug);
         return DLT_EXIT_USAGE;
     }

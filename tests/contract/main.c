@@ -95,7 +95,7 @@ int dlt_main(const struct dlt_table *table, int argc, char **argv)
     struct dlt_options options;
     int exit_status = 0;
 
-    if (dlt_options_parse(argc, argv, &options, &exit_status) != 0)
+    if (dlt_options_parse(argc, argv, table->program, &options, &exit_status) != 0)
         return exit_status;
     if (options.trace && setenv("DLOCK_TRACE", "stderr", 0) != 0)
         return DLT_EXIT_FAILED;

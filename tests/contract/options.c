@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
+#include "conformance.h"
 #include "expected.h"
 #include "kit.h"
 
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +43,14 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static const char help[] =
+static const char usage[] =
     "usage: dlock-conformance [option...] URI...\n"
     "\n"
     "Proves the stores behind the URIs against the contract of dlock. {tmp} in a URI\n"
     "stands for a new directory that is removed at the end: sqlite://{tmp}/locks.db\n"
-    "\n"
+    "\n";
+
+static const char help[] =
     "  --list           the cases: clauses, needs and a sentence on each; runs nothing\n"
     "  --only PATTERN   cases whose name matches (shell pattern), or with this clause: C5, TRY-1\n"
     "  --format FORM    tap (of several stores with the table below), table (a line\n"
@@ -78,7 +82,7 @@ static int caps_option(const char *text, struct dlt_options *options)
     char bad[64];
 
     if (dlt_caps_parse(text, &options->expect, bad, sizeof bad) != 0) {
-        (void)fprintf(stderr, "dlock-conformance: no capability is called \"%s\"\n", bad);
+        (void)fprintf(stderr, "%s: no capability is called \"%s\"\n", options->program, bad);
         return -1;
     }
     options->has_expect = 1;
@@ -137,33 +141,66 @@ static int option_take(int option, struct dlt_options *options)
     }
 }
 
-int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *exit_status)
+#define OPTIONS_MAX 40
+
+/* Those of all programs, and those of this one. */
+static void options_join(const struct dlt_program *program, struct option all[OPTIONS_MAX])
 {
+    size_t n = 0;
+
+    for (size_t i = 0; long_options[i].name != NULL; i++)
+        all[n++] = long_options[i];
+    for (size_t i = 0; program != NULL && program->own[i].name != NULL && n < OPTIONS_MAX - 1; i++)
+        all[n++] = program->own[i];
+    all[n] = (struct option){.name = NULL};
+}
+
+/* False: *exit_status is set. */
+static bool words_take(int argc, char **argv, const struct dlt_program *program,
+                       struct dlt_options *options, int *exit_status)
+{
+    struct option all[OPTIONS_MAX];
     int option = 0;
 
-    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .format = "tap"};
-    *exit_status = DLT_EXIT_USAGE;
-    while ((option = getopt_long(argc, argv, "j:h", long_options, NULL)) != -1) {
+    options_join(program, all);
+    while ((option = getopt_long(argc, argv, "j:h", all, NULL)) != -1) {
+        bool good;
+
         if (option == 'h') {
-            (void)fputs(help, stdout);
+            (void)printf("%s%s", program != NULL ? program->usage : usage, help);
             *exit_status = 0;
-            return -1;
+            return false;
         }
-        if (option_take(option, options) != 0) {
-            if (option != '?' && option != OPTION_EXPECT)
-                (void)fprintf(stderr, "dlock-conformance: bad value \"%s\"\n", optarg);
-            return -1;
-        }
+        good = program != NULL && option >= DLT_OPTION_OWN ? program->take(option, optarg)
+                                                           : option_take(option, options) == 0;
+        if (!good && option != '?' && option != OPTION_EXPECT)
+            (void)fprintf(stderr, "%s: bad value \"%s\"\n", options->program, optarg);
+        if (!good)
+            return false;
     }
     options->uris = argv + optind;
     options->uri_count = (size_t)(argc - optind);
-    if (options->uri_count == 0 && !options->list && options->role == NULL &&
-        options->run_case == NULL && !options->probe) {
-        (void)fputs("dlock-conformance: want a URI (--help tells more)\n", stderr);
+    return true;
+}
+
+int dlt_options_parse(int argc, char **argv, const struct dlt_program *program,
+                      struct dlt_options *options, int *exit_status)
+{
+    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .format = "tap"};
+    options->program = program != NULL ? program->name : "dlock-conformance";
+    *exit_status = DLT_EXIT_USAGE;
+    if (!words_take(argc, argv, program, options, exit_status))
+        return -1;
+    if (options->list || options->role != NULL || options->run_case != NULL || options->probe)
+        return 0;
+    if (program != NULL && (*exit_status = program->ready(options)) != 0)
+        return -1;
+    if (options->uri_count == 0) {
+        (void)fprintf(stderr, "%s: want a URI (--help tells more)\n", options->program);
         return -1;
     }
     if (options->debug != NULL && options->uri_count != 1) {
-        (void)fputs("dlock-conformance: --debug wants one URI\n", stderr);
+        (void)fprintf(stderr, "%s: --debug wants one URI\n", options->program);
         return -1;
     }
     return 0;

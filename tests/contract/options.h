@@ -18,15 +18,22 @@ struct dlt_options {
     int is_private;     /* the store lives in one process, whatever its scheme says */
     char **uris;        /* the rest of argv */
     size_t uri_count;
-    const char *debug; /* the one case that runs in this process; NULL: none */
-    int trace;         /* each call of a slot is shown */
+    const char *debug;   /* the one case that runs in this process; NULL: none */
+    int trace;           /* each call of a slot is shown */
+    const char *program; /* its name, for messages */
     /* How this program runs itself: */
     const char *run_case; /* --case NAME */
     const char *role;     /* --role NAME */
     int probe;            /* --probe */
 };
 
-/* 0; else the exit status with which the program should end: --help, or usage. */
-int dlt_options_parse(int argc, char **argv, struct dlt_options *options, int *exit_status);
+#define DLT_OPTION_OWN 1000 /* the first number of an option that one program has */
+
+struct dlt_program;
+
+/* 0; else the exit status with which the program should end: --help, or usage. program: NULL is
+ * dlock-conformance. */
+int dlt_options_parse(int argc, char **argv, const struct dlt_program *program,
+                      struct dlt_options *options, int *exit_status);
 
 #endif

@@ -69,7 +69,7 @@ static void nothing_done(void *arg)
 
 static void target_probe(const struct plan *plan, struct target *target)
 {
-    struct dlt_job job = {.args = {"dlock-conformance", "--probe", NULL},
+    struct dlt_job job = {.args = {plan->options->program, "--probe", NULL},
                           .uri = target->uri,
                           .limit_ms = PROBE_LIMIT_MS,
                           .output = -1};
@@ -127,7 +127,7 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
     size_t n = 0;
 
     *job = (struct dlt_job){.uri = target->uri, .output = -1};
-    job->args[n++] = "dlock-conformance";
+    job->args[n++] = plan->options->program;
     job->args[n++] = "--case";
     job->args[n++] = c->name;
     job->args[n++] = "--slack";
@@ -230,7 +230,7 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     if (plan.result_count > 0) {
         exit_status = plan_run(&plan);
     } else {
-        (void)fprintf(stderr, "dlock-conformance: no case matches \"%s\"\n", options->only);
+        (void)fprintf(stderr, "%s: no case matches \"%s\"\n", options->program, options->only);
         exit_status = DLT_EXIT_USAGE;
     }
     for (size_t i = 0; i < options->uri_count; i++) {

@@ -70,7 +70,7 @@ static const struct dlt_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    static const struct dlt_table table = {cases, sizeof cases / sizeof cases[0]};
+    static const struct dlt_table table = {.cases = cases, .count = sizeof cases / sizeof cases[0]};
 
     return dlt_main(&table, argc, argv);
 }

@@ -25,10 +25,14 @@ runs_with_the_moved_tree() {
 }
 
 # The recipe of README.md: no tests, and all programs.
-recipe_has_conformance() {
+recipe_has_the_kit() {
+    local program
     cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF \
-        -DDLOCK_BENCH=OFF && ninja -C "$tap_tmp/recipe" -n dlock-conformance &&
-        grep -r 'bin/dlock-conformance"' "$tap_tmp/recipe" --include=cmake_install.cmake
+        -DDLOCK_BENCH=OFF || return
+    for program in dlock-conformance dlock-slot-check dlock-faultproxy; do
+        ninja -C "$tap_tmp/recipe" -n "$program" &&
+            grep -r "bin/$program\"" "$tap_tmp/recipe" --include=cmake_install.cmake || return
+    done
 }
 
 check "dlock runs where it was put, with what was put beside it" runs_with_the_moved_tree
@@ -40,7 +44,7 @@ with dlock.Lock("x", uri="memory://install") as lock: print(lock.fence, dlock._l
         grep "^[1-9][0-9]* $lib/libdlock.so.0$"
 }
 check "the package of Python runs where it was put" python_finds_the_library_beside_it
-check "dlock-conformance is built and installed without the tests" recipe_has_conformance
+check "the kit for authors is built and installed without the tests" recipe_has_the_kit
 export LD_LIBRARY_PATH=$lib # what others build, they link as they like
 
 mapfile -t elf_files < <(find "$prefix" -type f -print0 |

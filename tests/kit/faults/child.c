@@ -8,7 +8,7 @@
 
 extern char **environ;
 
-pid_t dlt_child_start(char *const argv[], int *fd)
+pid_t dlt_tool_start(char *const argv[], int *fd)
 {
     posix_spawn_file_actions_t actions;
     int ends[2], rc;

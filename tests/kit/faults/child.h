@@ -9,7 +9,7 @@
 
 /* Its standard input and output are the other end of *fd; standard error is ours. argv[0] is the
  * program's path. -1: errno. */
-pid_t dlt_child_start(char *const argv[], int *fd);
+pid_t dlt_tool_start(char *const argv[], int *fd);
 
 /* Reads up to a newline, which it drops; a longer line is cut. False: the stream ended first. */
 bool dlt_line_read(int fd, char *line, size_t size);

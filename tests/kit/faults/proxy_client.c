@@ -23,13 +23,19 @@ static char *plain(const char *text)
     return (char *)(uintptr_t)text;
 }
 
+#ifndef DLT_FAULTPROXY /* in a program that is installed: the caller knows where it is */
+#define DLT_FAULTPROXY "dlock-faultproxy"
+#endif
+
 bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *framing,
                      const struct dlt_proxy_options *options)
 {
     const char *listen = options != NULL ? options->address : NULL;
     const char *control = options != NULL ? options->control : NULL;
+    const char *program =
+        options != NULL && options->program != NULL ? options->program : DLT_FAULTPROXY;
     char patience[16];
-    char *argv[] = {plain(DLT_FAULTPROXY),
+    char *argv[] = {plain(program),
                     plain("--to"),
                     plain(server),
                     plain("--framing"),
@@ -48,10 +54,10 @@ bool dlt_proxy_start(struct dlt_proxy *proxy, const char *server, const char *fr
     (void)snprintf(patience, sizeof patience, "%u", options != NULL ? options->patience_ms : 0);
     memset(proxy, 0, sizeof *proxy);
     proxy->fd = -1;
-    proxy->pid = dlt_child_start(argv, &proxy->fd);
+    proxy->pid = dlt_tool_start(argv, &proxy->fd);
     if (proxy->pid < 0) {
         proxy->pid = 0;
-        return fail(proxy, DLT_FAULTPROXY);
+        return fail(proxy, program);
     }
     if (!dlt_line_read(proxy->fd, proxy->answer, sizeof proxy->answer) ||
         strncmp(proxy->answer, greeting, strlen(greeting)) != 0) {

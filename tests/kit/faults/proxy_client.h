@@ -27,6 +27,7 @@ struct dlt_proxy {
 
 /* Zero: the default. */
 struct dlt_proxy_options {
+    const char *program; /* the path of dlock-faultproxy; NULL: that of the build tree */
     const char *address; /* to listen on; NULL: a free port of 127.0.0.1 */
     const char *control; /* a path where other processes attach; NULL: none */
     /* How long it goes on trying while the server refuses connections: a client that connects too

@@ -21,7 +21,7 @@ bool dlt_scripted_start(struct dlt_scripted *server, const char *script)
 
     memset(server, 0, sizeof *server);
     server->fd = -1;
-    server->pid = dlt_child_start(argv, &server->fd);
+    server->pid = dlt_tool_start(argv, &server->fd);
     if (server->pid < 0) {
         server->pid = 0;
         (void)snprintf(server->report, sizeof server->report, "%s: %s", DLT_SCRIPTED,

@@ -27,7 +27,7 @@ static void setup(void)
     (void)close(fd);
     cr_assert(dlt_fault_open(&fault, file));
     cr_assert(dlt_fault_preload(file));
-    child = dlt_child_start(argv, &child_fd);
+    child = dlt_tool_start(argv, &child_fd);
     cr_assert_gt(child, 0);
     cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
     cr_assert(dlt_line_read(child_fd, line, sizeof line));

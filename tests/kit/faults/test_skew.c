@@ -28,7 +28,7 @@ static void setup(void)
     (void)close(fd);
     cr_assert(dlt_skew_open(&skew, file));
     cr_assert(dlt_skew_preload(file));
-    child = dlt_child_start(argv, &child_fd);
+    child = dlt_tool_start(argv, &child_fd);
     cr_assert_gt(child, 0);
     cr_assert_eq(unsetenv("LD_PRELOAD"), 0);
 }
