@@ -99,7 +99,7 @@ check "and says what the case wants" out_has '^passes \[C1\]: It passes\.$'
 check "its failure ends with 1" run 1 --debug fails "$store"
 check "and is told as it comes" out_has '^samples\.c:[0-9]+: a # in the reason'
 check "a case that needs more is skipped" run 77 --debug needs_much "$store"
-check "and the reason is told" out_has '^skipped: no FENCE,SESSION$'
+check "and the reason is told" out_has '^skipped: no SESSION$'
 check "a case of processes, too, where the store is private" run 77 --debug needs_processes "$store"
 check "no such case is a mistake in use" run 64 --debug nothing "$store"
 check "two stores, too" run 64 --debug passes "$store" "$store"
