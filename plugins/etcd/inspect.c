@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define READERS_MOST 2000 /* of one name, in an answer */
-#define OWNER_MOST   128  /* of a foreign key */
 #define MS_PER_S     1000
 
 /* What is read of the names. */
@@ -169,11 +168,14 @@ static int64_t remaining_ms(const struct reading *reading, size_t holder)
     return answer->ttl >= 0 ? answer->ttl * MS_PER_S : -1;
 }
 
-static void text_copy(char *out, size_t size, const void *bytes, size_t len)
+void etcd_inspect_owner(char out[ETCD_INSPECT_OWNER_SIZE], const Pb__KeyValue *kv,
+                        const struct etcd_keys *keys)
 {
-    if (len > size - 1)
-        len = size - 1;
-    memcpy(out, bytes, len);
+    size_t len = kv->key.len - keys->dir_len;
+
+    if (len > ETCD_INSPECT_OWNER_SIZE - 1)
+        len = ETCD_INSPECT_OWNER_SIZE - 1;
+    memcpy(out, kv->key.data + keys->dir_len, len);
     out[len] = '\0';
 }
 
@@ -182,7 +184,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
                    uint32_t waiters, int64_t left_ms, dlock_holder_fn *fn, void *arg)
 {
     const uint64_t scale = reading->session->config.fence_scale;
-    char owner[OWNER_MOST + 1], label[ETCD_VALUE_SIZE];
+    char owner[ETCD_INSPECT_OWNER_SIZE], label[ETCD_VALUE_SIZE];
     const bool shared = etcd_value_is_shared(kv->value.data, kv->value.len);
     struct etcd_keys keys;
     const struct dlock_holder holder = {
@@ -201,7 +203,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
 
     etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes, reading->names[i].len,
                    NULL);
-    text_copy(owner, sizeof owner, kv->key.data + keys.dir_len, kv->key.len - keys.dir_len);
+    etcd_inspect_owner(owner, kv, &keys);
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
     return fn(arg, &holder);
 }

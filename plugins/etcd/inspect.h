@@ -7,7 +7,8 @@
 #include "rpc.h"
 #include "session.h"
 
-#define ETCD_INSPECT_MOST 64 /* names at a time */
+#define ETCD_INSPECT_MOST       64  /* names at a time */
+#define ETCD_INSPECT_OWNER_SIZE 129 /* foreign keys may have long owners, which are cut */
 
 struct etcd_inspect_name {
     unsigned char bytes[256];
@@ -30,5 +31,8 @@ void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys);
 bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys);
 /* How many of them, from the first one on, hold the name. */
 size_t etcd_inspect_holders(const Pb__RangeResponse *answer);
+/* The owner token in a key of the name, or the foreign text there. */
+void etcd_inspect_owner(char out[ETCD_INSPECT_OWNER_SIZE], const Pb__KeyValue *kv,
+                        const struct etcd_keys *keys);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "break.h"
 #include "list.h"
+#include "list_waiters.h"
 #include "net/tls.h"
 #include "probe.h"
 #include "renew.h"
@@ -192,6 +193,14 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return etcd_probe(self, deadline_ns, info, fn, arg, err);
 }
 
+static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
+                                              uint32_t name_len, int64_t deadline_ns,
+                                              dlock_waiter_fn *fn, void *arg,
+                                              struct dlock_error *err)
+{
+    return etcd_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
+}
+
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct etcd_session),
@@ -209,6 +218,7 @@ static const struct dlock_backend_ops ops = {
     .dequeue = session_dequeue,
     .interrupt = session_interrupt,
     .probe = session_probe,
+    .list_waiters = session_list_waiters,
 };
 
 static const struct dlock_plugin plugin = {

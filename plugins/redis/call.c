@@ -32,7 +32,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 /* The script with the failover guard before it; NULL: it has none. */
 static const struct resp_script *guarded(enum redis_script_id script)
 {
-    if (script == REDIS_SCRIPT_INSPECT)
+    if (script == REDIS_SCRIPT_INSPECT || script == REDIS_SCRIPT_WAITERS)
         return NULL;
     return &redis_scripts[script == REDIS_SCRIPT_KEEP ? REDIS_SCRIPT_GUARDED_KEEP
                                                       : script + REDIS_SCRIPT_GUARDED_ACQUIRE];
@@ -41,7 +41,7 @@ static const struct resp_script *guarded(enum redis_script_id script)
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
                       const struct resp_keys *keys, size_t n, redis_validate_fn *validate)
 {
-    bool raw = keys[0].raw != NULL;
+    bool raw = keys[0].raw != NULL && script != REDIS_SCRIPT_WAITERS;
     size_t per_name = RESP_KEY_COUNT + (raw ? 1 : 0) + (keys[0].all ? RESP_OTHERS_COUNT : 0);
 
     redis_call_begin_plain(call, validate);

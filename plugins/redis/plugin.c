@@ -11,6 +11,7 @@
 #include "inspect.h"
 #include "lease.h"
 #include "list.h"
+#include "list_waiters.h"
 #include "net/tls.h"
 #include "renew.h"
 #include "resp/error.h"
@@ -301,6 +302,7 @@ static const struct dlock_backend_ops redis_ops = {
     .list = redis_list,
     .break_lock = redis_lease_break,
     .probe = redis_probe,
+    .list_waiters = redis_list_waiters,
     .server_of = redis_route_server_of,
     .wait_any = redis_wait_any,
 };

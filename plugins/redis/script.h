@@ -23,9 +23,10 @@ enum redis_script_id {
     REDIS_SCRIPT_GUARDED_RELEASE,
     REDIS_SCRIPT_GUARDED_RENEW,
     REDIS_SCRIPT_GUARDED_KEEP,
-    REDIS_SCRIPT_VIEW
+    REDIS_SCRIPT_VIEW,
+    REDIS_SCRIPT_WAITERS /* also with key=raw: other programs have no queue */
 };
-#define REDIS_SCRIPT_COUNT 14
+#define REDIS_SCRIPT_COUNT 15
 
 extern const struct resp_script redis_scripts[REDIS_SCRIPT_COUNT];
 

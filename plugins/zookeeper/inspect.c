@@ -8,8 +8,6 @@
 #include <string.h>
 
 #define AT_ONCE     (ZK_FLIGHT_MOST / 2) /* two calls for each holder */
-#define OWNER_MOST  128                  /* of another program */
-#define LABEL_MOST  255
 #define FENCE_SCALE 32
 
 static enum dlock_status no_memory(struct dlock_error *err)
@@ -99,12 +97,18 @@ struct reporting {
     struct dlock_error *err;
 };
 
-static void text_copy(char *out, size_t size, const char *text, size_t len)
+void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node,
+                      const struct zk_call *get)
 {
-    if (len > size - 1)
-        len = size - 1;
-    memcpy(out, text, len);
-    out[len] = '\0';
+    size_t len = node->owner_len;
+
+    if (len > sizeof texts->owner - 1)
+        len = sizeof texts->owner - 1;
+    memcpy(texts->owner, node->owner, len);
+    texts->owner[len] = '\0';
+    texts->label[0] = '\0';
+    if (get->rc == ZOK && get->text != NULL)
+        dl_printable_mask(texts->label, sizeof texts->label, get->text, get->text_len);
 }
 
 /* exists needs no right, get needs the right to read. A node that has gone since the children were
@@ -112,7 +116,7 @@ static void text_copy(char *out, size_t size, const char *text, size_t len)
 static bool report(const struct reporting *reporting, const struct zk_inspect_holder *item,
                    const struct zk_call *exists, const struct zk_call *get)
 {
-    char owner[OWNER_MOST + 1], label[LABEL_MOST + 1] = "";
+    struct zk_inspect_texts texts;
     const struct zk_inspect_name *name = &reporting->names[item->index];
     const int64_t czxid = exists->rc == ZOK ? exists->stat.czxid : 0;
     const struct dlock_holder holder = {
@@ -125,13 +129,11 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
         .fence_room = czxid != 0 ? FENCE_SCALE - 1 : 0,
         .remaining_ms = -1, /* nobody can see the timeout of another session */
         .held_ms = -1,
-        .owner = owner,
-        .label = label,
+        .owner = texts.owner,
+        .label = texts.label,
     };
 
-    text_copy(owner, sizeof owner, item->node.owner, item->node.owner_len);
-    if (get->rc == ZOK && get->text != NULL)
-        dl_printable_mask(label, sizeof label, get->text, get->text_len);
+    zk_inspect_texts(&texts, &item->node, get);
     return reporting->fn(reporting->arg, &holder);
 }
 

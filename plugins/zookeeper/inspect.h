@@ -34,6 +34,15 @@ enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session 
                                   const unsigned char *name, uint32_t name_len,
                                   struct dlock_error *err);
 
+/* Of a contender's node: another program's owner may be long, and is cut. */
+struct zk_inspect_texts {
+    char owner[129], label[256];
+};
+
+/* get: the answer to ZK_GET of the node; without one there is no label. */
+void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node,
+                      const struct zk_call *get);
+
 /* The nodes that hold a name. */
 struct zk_inspect_holders {
     struct zk_inspect_holder {

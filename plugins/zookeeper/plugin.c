@@ -8,6 +8,7 @@
 #include "break.h"
 #include "inspect.h"
 #include "list.h"
+#include "list_waiters.h"
 #include "probe.h"
 #include "renew.h"
 #include "take.h"
@@ -146,6 +147,14 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return zk_probe(self, deadline_ns, info, fn, arg, err);
 }
 
+static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
+                                              uint32_t name_len, int64_t deadline_ns,
+                                              dlock_waiter_fn *fn, void *arg,
+                                              struct dlock_error *err)
+{
+    return zk_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
+}
+
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct zk_session),
@@ -163,6 +172,7 @@ static const struct dlock_backend_ops ops = {
     .dequeue = session_dequeue,
     .interrupt = session_interrupt,
     .probe = session_probe,
+    .list_waiters = session_list_waiters,
 };
 
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)

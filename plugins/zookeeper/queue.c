@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LAST INT64_MAX
@@ -114,4 +115,35 @@ uint32_t zk_queue_holders(const struct String_vector *children,
         holders++;
     }
     return standing.contenders - holders;
+}
+
+static int contender_compare(const void *a, const void *b)
+{
+    return is_before(a, b) ? -1 : is_before(b, a);
+}
+
+bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_waiter **waiters,
+                      size_t *count)
+{
+    struct contender *all = calloc((size_t)children->count + 1, sizeof *all);
+    struct zk_standing standing;
+    size_t n = 0, holders = 1;
+
+    *count = 0;
+    *waiters = calloc((size_t)children->count + 1, sizeof **waiters);
+    for (int32_t i = 0; all != NULL && i < children->count; i++)
+        n += contender_read(&all[n], children, i);
+    if (all == NULL || *waiters == NULL) {
+        free(all);
+        return false;
+    }
+    qsort(all, n, sizeof *all, contender_compare);
+    zk_queue_judge(&standing, children, "", NULL, false);
+    if (standing.shared_first > 0)
+        holders = standing.shared_first;
+    for (size_t i = holders; i < n; i++)
+        (*waiters)[(*count)++] =
+            (struct zk_queue_waiter){.child = all[i].name, .node = all[i].node};
+    free(all);
+    return true;
 }

@@ -36,4 +36,14 @@ uint32_t zk_queue_holders(const struct String_vector *children,
                           void (*fn)(void *arg, const char *name, const struct zk_node *node),
                           void *arg);
 
+struct zk_queue_waiter {
+    const char *child; /* name of the node; points into the children */
+    struct zk_node node;
+};
+
+/* The contenders behind the holders, in order. *waiters: malloced, also after a failure. False: no
+ * memory. */
+bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_waiter **waiters,
+                      size_t *count);
+
 #endif

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Longer than any case: a place or a grant that is left behind is seen. */
 #define NEVER_MS 30000
@@ -157,6 +158,75 @@ void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
         DLT_OK(dlt_waiter_join_within(&waiters[i], SOON_MS));
     DLT_OK(dlock_trylock(line.holder, &dlt_err));
     dlt_waiters_await(line.client, &line.name, 0, 0);
+    line_close(&line);
+}
+
+/* What dlock_client_waiters has to show: labels and modes, in order. */
+struct shown {
+    const char *const *labels;
+    const enum dlock_mode *modes;
+    uint32_t count, want;
+};
+
+static bool shown_check(void *arg, const struct dlock_waiter *waiter)
+{
+    struct shown *shown = arg;
+    const char *end = strrchr(waiter->label, ':');
+
+    DLT_CHECK(shown->count < shown->want, "more than %" PRIu32 " waiters are shown", shown->want);
+    DLT_CHECK(end != NULL && strcmp(end + 1, shown->labels[shown->count]) == 0,
+              "waiter %" PRIu32 " has label \"%s\", want \"%s\"", shown->count, waiter->label,
+              shown->labels[shown->count]);
+    DLT_CHECK(waiter->mode == shown->modes[shown->count], "waiter %" PRIu32 " has mode %d",
+              shown->count, (int)waiter->mode);
+    shown->count++;
+    return false;
+}
+
+static void shown_are(struct line *line, const char *const *labels, const enum dlock_mode *modes,
+                      uint32_t want)
+{
+    struct shown shown = {.labels = labels, .modes = modes, .want = want};
+    enum dlock_status status = dlock_client_waiters(line->client, line->name.text, line->name.len,
+                                                    shown_check, &shown, &dlt_err);
+
+    if (status == DLOCK_UNSUPPORTED)
+        dlt_skip("the store does not show its queue");
+    DLT_OK(status);
+    DLT_CHECK(shown.count == want, "%" PRIu32 " waiters are shown, want %" PRIu32, shown.count,
+              want);
+}
+
+/* Of two readers behind a writer the second one gives up. A granted waiter is a holder. */
+void dlt_case_queue_is_shown(struct dlt_run *run)
+{
+    static const char *const labels[] = {"one", "two", "three"};
+    static const enum dlock_mode modes[] = {DLOCK_EXCLUSIVE, DLOCK_SHARED, DLOCK_SHARED};
+    struct dlt_waiter waiters[3];
+    struct line line;
+
+    line_open(&line, run, NEVER_MS, "");
+    shown_are(&line, labels, modes, 0);
+    DLT_OK(dlock_trylock(line.holder, &dlt_err));
+    for (int i = 0; i < 3; i++) {
+        const struct dlock_options options = {.struct_size = sizeof options, .label = labels[i]};
+
+        dlock_free(line.locks[i]);
+        line.locks[i] = dlt_lock_with(run, line.clients[i], "x", &options);
+        dlt_waiter_enter(&waiters[i], line.locks[i], modes[i], 30000, -1);
+        dlt_waiters_await(line.client, &line.name, (uint32_t)i + 1, (uint32_t)i + 1);
+        shown_are(&line, labels, modes, (uint32_t)i + 1);
+    }
+    dlock_cancel(line.locks[2]);
+    DLT_STATUS(dlt_waiter_join(&waiters[2]), DLOCK_CANCELED);
+    dlt_waiters_await(line.client, &line.name, 2, 2);
+    shown_are(&line, labels, modes, 2);
+    DLT_OK(dlock_unlock(line.holder, &dlt_err));
+    DLT_OK(dlt_waiter_join_within(&waiters[0], SOON_MS));
+    dlt_waiters_await(line.client, &line.name, 1, 1);
+    shown_are(&line, labels + 1, modes + 1, 1);
+    DLT_OK(dlock_unlock(line.locks[0], &dlt_err));
+    DLT_OK(dlt_waiter_join_within(&waiters[1], SOON_MS));
     line_close(&line);
 }
 

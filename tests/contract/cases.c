@@ -134,6 +134,9 @@ static const struct dlt_case cases[] = {
          "20 waiters in several processes get the name in the order in which they came."),
     CASE(queue_counts_in_inspect, "C13", QUEUE, 0, 0,
          "inspect and list show the number of waiters, and dlock_client_waiters each in order."),
+    CASE(queue_is_shown, "C13", QUEUE | RWLOCK, 0, 0,
+         "dlock_client_waiters shows the label and the mode of each waiter, in the order of the "
+         "queue."),
     CASE(queue_is_left_at_the_timeout, "C13 LEA-2", QUEUE, 0, 60,
          "Waiters that time out do not keep their places."),
     CASE(queue_is_not_passed, "C13", QUEUE, 0, 60,

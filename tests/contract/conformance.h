@@ -189,6 +189,7 @@ void dlt_case_owner_alone_can_release(struct dlt_run *run);
 /* case_queue.c */
 void dlt_case_queue_is_fifo(struct dlt_run *run);
 void dlt_case_queue_counts_in_inspect(struct dlt_run *run);
+void dlt_case_queue_is_shown(struct dlt_run *run);
 void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run);
 void dlt_case_queue_is_not_passed(struct dlt_run *run);
 void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run);

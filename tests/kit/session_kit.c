@@ -211,6 +211,38 @@ enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
     return look(session, session->ops->list, prefix, holders, count);
 }
 
+struct queued {
+    struct dlt_queued *out;
+    size_t count, room;
+};
+
+static bool queued_take(void *arg, const struct dlock_waiter *waiter)
+{
+    struct queued *taken = arg;
+    struct dlt_queued *out = &taken->out[taken->count];
+
+    if (taken->count == taken->room)
+        return true;
+    *out = (struct dlt_queued){.mode = waiter->mode, .position = waiter->position};
+    (void)snprintf(out->owner, sizeof out->owner, "%s", waiter->owner);
+    (void)snprintf(out->label, sizeof out->label, "%s", waiter->label);
+    return ++taken->count == taken->room;
+}
+
+enum dlock_status dlt_list_waiters(struct dlt_session *session, const char *name,
+                                   struct dlt_queued *waiters, size_t *count)
+{
+    struct queued taken = {waiters, 0, *count};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    call_begin(session);
+    status = session->ops->list_waiters(session->self, (const unsigned char *)name,
+                                        (uint32_t)strlen(name), due_ns(session), queued_take,
+                                        &taken, &session->err);
+    *count = taken.count;
+    return status;
+}
+
 void dlt_request(struct dlt_session *session, struct dlt_request *request, const char *name,
                  unsigned char owner, int64_t ttl_ms)
 {

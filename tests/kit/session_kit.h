@@ -70,6 +70,15 @@ enum dlock_status dlt_inspect(struct dlt_session *session, const char *name,
 enum dlock_status dlt_list(struct dlt_session *session, const char *prefix,
                            struct dlt_holder *holders, size_t *count);
 
+struct dlt_queued {
+    char owner[64];
+    char label[256];
+    uint32_t mode, position;
+};
+/* The waiters, at most as many as *count says, after which no more are asked for; sets it. */
+enum dlock_status dlt_list_waiters(struct dlt_session *session, const char *name,
+                                   struct dlt_queued *waiters, size_t *count);
+
 /* An exclusive request for a name, with a token of 16 bytes `owner`. */
 void dlt_request(struct dlt_session *session, struct dlt_request *request, const char *name,
                  unsigned char owner, int64_t ttl_ms);

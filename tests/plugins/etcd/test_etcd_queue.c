@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests: plugins/etcd/list_waiters.c */
 /* Tests: plugins/etcd/queue.c plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/change.c */
 /* Does the queue keep its order, pass on what is free, and end by itself? */
 #include "name_kit.h"
@@ -280,6 +281,88 @@ Test(queue, inspect_counts_the_waiters)
     cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
     cr_assert_eq(dlt_inspect(&s, "job", &holder, &count), DLOCK_OK);
     cr_assert_eq(holder.waiters, 1);
+    close_all();
+}
+
+static struct dlt_queued waiters[16];
+
+static void waiters_shown(size_t want)
+{
+    size_t count = 16;
+
+    cr_assert_eq(dlt_list_waiters(&s, "job", waiters, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, want, "%zu waiters, want %zu", count, want);
+}
+
+Test(queue, C13_list_waiters_shows_them_in_order)
+{
+    open_queue("shown");
+    entries_last(&t, "60000");
+    entries_last(&u, "60000");
+    waiters_shown(0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    waiters_shown(0);
+    shared(&b);
+    c.req.label = "host:1:last one";
+    queue(&t, &b);
+    queue(&u, &c);
+    waiters_shown(2);
+    cr_assert_str_eq(waiters[0].owner, "62626262626262626262626262626262");
+    cr_assert_eq(waiters[0].mode, DLOCK_SHARED);
+    cr_assert_eq(waiters[0].position, 0);
+    cr_assert_str_eq(waiters[1].label, "host:1:last one");
+    cr_assert_eq(waiters[1].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(waiters[1].position, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK); /* b, a reader, holds the name */
+    waiters_shown(1);
+    cr_assert_str_eq(waiters[0].label, "host:1:last one");
+    cr_assert_eq(waiters[0].position, 0);
+    close_all();
+}
+
+/* Readers behind the holding readers hold the name, too, unless a writer is before them. */
+Test(queue, C13_list_waiters_of_readers_begins_at_the_first_writer)
+{
+    open_queue("writer");
+    entries_last(&t, "60000");
+    entries_last(&u, "60000");
+    shared(&a);
+    shared(&c);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    queue(&u, &c);
+    waiters_shown(2);
+    cr_assert_eq(waiters[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(waiters[1].mode, DLOCK_SHARED);
+    close_all();
+}
+
+/* Readers that hold the name fill the first answer. */
+Test(queue, C13_list_waiters_behind_more_readers_than_one_answer_has)
+{
+    enum { READERS = 600 };
+    static struct dlt_request readers[READERS];
+
+    open_queue("page");
+    entries_last(&t, "60000");
+    entries_last(&u, "60000");
+    for (int i = 0; i < READERS; i++) {
+        dlt_request(&s, &readers[i], "job", (unsigned char)i, 60000);
+        readers[i].req.token[0] = (unsigned char)(i / 256);
+        shared(&readers[i]);
+        cr_assert_eq(dlt_try(&s, &readers[i]), DLOCK_OK, "%s", s.err.message);
+    }
+    waiters_shown(0);
+    shared(&c);
+    queue(&t, &b);
+    queue(&u, &c);
+    waiters_shown(2);
+    cr_assert_eq(waiters[0].mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(waiters[0].position, 0);
+    cr_assert_eq(waiters[1].mode, DLOCK_SHARED);
+    cr_assert_eq(waiters[1].position, 1);
+    for (int i = 0; i < READERS; i++)
+        cr_assert_eq(dlt_unlock(&s, &readers[i]), DLOCK_OK);
     close_all();
 }
 

@@ -124,6 +124,7 @@ static void use_all(bool queue)
 {
     struct dlt_request a, b, c;
     struct dlt_holder holders[8];
+    struct dlt_queued waiters[8];
     size_t count = 8;
 
     dlt_request(&s, &a, "job", 'a', 20000);
@@ -138,6 +139,9 @@ static void use_all(bool queue)
         c.req.mode = DLOCK_SHARED;
         cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
         cr_assert_eq(dlt_enqueue(&s, &c), DLOCK_BUSY);
+        count = 8;
+        cr_assert_eq(dlt_list_waiters(&s, "job", waiters, &count), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(count, 2);
         cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
         cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK);
         b.req.flags = DLOCK_REQ_DOWNGRADE;
