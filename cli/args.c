@@ -48,6 +48,8 @@ static const char help[] =
     "  renew NAME --token T [--ttl D]   renew what acquire took\n"
     "  release NAME --token T   release it; both exit 70 if T does not hold NAME\n"
     "  inspect [--waiters] NAME   the holders of NAME, and its queue; exits 0: held, 1: free\n"
+    "  why [--also URI] NAME  the holder of NAME, its process, and what it waits for itself;\n"
+    "                         names a deadlock, also over several stores\n"
     "  list [PREFIX]          the locks that are held\n"
     "  observe NAME           print a line of JSON each time another owner holds NAME\n"
     "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
@@ -167,28 +169,34 @@ static int option_complain(const struct cli *cli, int found, const struct option
                           what[strlen(what) - 1] == ' ' ? begun : "");
 }
 
-/* The arguments of a process are public: a password is moved to memory of our own. */
+const char *cli_args_uri(char *word, char **secret)
+{
+    char *rest = strstr(word, "://");
+
+    *secret = cli_client_uri_is_secret(word) ? strdup(word) : NULL;
+    if (*secret == NULL)
+        return word;
+    rest = rest != NULL ? rest + 3 : word;
+    memset(rest, '*', strlen(rest));
+    return *secret;
+}
+
+void cli_args_uri_free(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
 static void uri_take(struct cli *cli, char *text)
 {
-    char *rest = strstr(text, "://");
-
     cli_args_fini(cli);
-    cli->uri = text;
-    if (!cli_client_uri_is_secret(text))
-        return;
-    cli->secret_uri = strdup(text);
-    if (cli->secret_uri == NULL)
-        return;
-    cli->uri = cli->secret_uri;
-    rest = rest != NULL ? rest + 3 : text;
-    memset(rest, '*', strlen(rest));
+    cli->uri = cli_args_uri(text, &cli->secret_uri);
 }
 
 void cli_args_fini(struct cli *cli)
 {
-    if (cli->secret_uri != NULL)
-        explicit_bzero(cli->secret_uri, strlen(cli->secret_uri));
-    free(cli->secret_uri);
+    cli_args_uri_free(cli->secret_uri);
     cli->secret_uri = NULL;
     cli->uri = NULL;
 }

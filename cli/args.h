@@ -26,6 +26,12 @@ struct cli_name {
 int cli_args_next(struct cli *cli, int argc, char **argv, const struct option *own, bool stop_early,
                   int *exit_code);
 
+/* The URI in a word of argv. The arguments of a process are public: if it may have a password, it
+ * is moved to *secret, which cli_args_uri_free frees, and starred out in argv. Else *secret is
+ * NULL. */
+const char *cli_args_uri(char *word, char **secret);
+void cli_args_uri_free(char *secret);
+
 /* Wipes and frees what the global options hold. */
 void cli_args_fini(struct cli *cli);
 

@@ -22,6 +22,12 @@ static void log_line(void *arg, enum dlock_log_level level, const char *message)
 enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
                                   struct dlock_client **out, struct dlock_error *err)
 {
+    return cli_client_open_uri(cli, cli->uri, purpose, out, err);
+}
+
+enum dlock_status cli_client_open_uri(struct cli *cli, const char *uri, enum cli_purpose purpose,
+                                      struct dlock_client **out, struct dlock_error *err)
+{
     struct dlock_client_options options = {
         .struct_size = sizeof options,
         .log = log_line,
@@ -33,7 +39,7 @@ enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
 
     if (purpose == CLI_TO_LOCK) /* also waits for a store that does not exist yet */
         options.defaults = "open=lazy";
-    status = dlock_client_open(cli->uri, &options, out, err);
+    status = dlock_client_open(uri, &options, out, err);
     if (status != DLOCK_OK)
         return status;
     cli_output_say(cli, "store %s", dlock_client_uri(*out));

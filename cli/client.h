@@ -15,6 +15,10 @@ enum cli_purpose {
 enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,
                                   struct dlock_client **out, struct dlock_error *err);
 
+/* The same for another URI than that of the global options. */
+enum dlock_status cli_client_open_uri(struct cli *cli, const char *uri, enum cli_purpose purpose,
+                                      struct dlock_client **out, struct dlock_error *err);
+
 /* True: the URI may contain a password. It does not know the plugin, so that true may be wrong. */
 bool cli_client_uri_is_secret(const char *uri);
 

@@ -18,8 +18,8 @@ static const struct {
 } commands[] = {
     {"run", cli_run},           {"acquire", cli_acquire},       {"hold", cli_hold},
     {"renew", cli_token_renew}, {"release", cli_token_release}, {"inspect", cli_inspect},
-    {"list", cli_inspect_list}, {"observe", cli_observe},       {"break", cli_break},
-    {"backends", cli_backends}, {"doctor", cli_doctor},
+    {"list", cli_inspect_list}, {"why", cli_why},               {"observe", cli_observe},
+    {"break", cli_break},       {"backends", cli_backends},     {"doctor", cli_doctor},
 };
 
 static cli_command_fn *command_find(const char *name)

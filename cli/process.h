@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process.h - the process of a holder or waiter, which its label names: "host:pid" or
+ * "host:pid:text". A label proves nothing; what is found here is for people.
+ */
+#ifndef CLI_PROCESS_H
+#define CLI_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROCESS_HOST_SIZE 65
+
+enum process_state {
+    PROCESS_UNKNOWN,   /* the label names no process */
+    PROCESS_ELSEWHERE, /* on another host */
+    PROCESS_RUNS,
+    PROCESS_STOPPED, /* by a signal, or by a debugger */
+    PROCESS_ENDED    /* or its number belongs to another process now */
+};
+
+struct process {
+    char host[PROCESS_HOST_SIZE];
+    long pid;
+    enum process_state state;
+    char program[16]; /* its name as the kernel has it; "": not known */
+};
+
+/* Reads the label, and what this host knows of the process. held_ms: since when the process must
+ * have been there; -1: not known. */
+void process_read(struct process *process, const char *label, int64_t held_ms);
+
+/* True: both labels name a process, and it is the same one. */
+bool process_is_same(const struct process *a, const struct process *b);
+
+#define PROCESS_PARENTS_MOST 64
+
+/* The process that started it, the one that started that, and so on; all on this host. Returns how
+ * many: none if it does not run on this host. */
+size_t process_parents(const struct process *process, long parents[PROCESS_PARENTS_MOST]);
+
+/* True: it runs on this host, or is stopped there. */
+bool process_is_here(const struct process *process);
+
+/* "runs", "stopped", "ended", "elsewhere", "unknown" */
+const char *process_state_word(enum process_state state);
+
+#endif

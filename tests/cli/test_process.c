@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: cli/process.c */
+/* Does a label tell the right process, and what is known of it? */
+#include "process.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char host[PROCESS_HOST_SIZE];
+static struct process process;
+
+static const char *label_of(long pid, const char *text)
+{
+    static char label[256];
+
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(label, sizeof label, "%s:%ld%s", host, pid, text);
+    return label;
+}
+
+static enum process_state state_of(const char *label)
+{
+    process_read(&process, label, -1);
+    return process.state;
+}
+
+Test(process, labels_that_name_none)
+{
+    static const char *const labels[] = {"",
+                                         "web1",
+                                         "web1:",
+                                         "web1:x",
+                                         ":5",
+                                         "web1:-5",
+                                         "web1:0",
+                                         "web1:5x",
+                                         "web1:+5",
+                                         "web1: 5",
+                                         "web1:999999999999999999999"};
+
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        cr_assert_eq(state_of(labels[i]), PROCESS_UNKNOWN, "%s", labels[i]);
+        cr_assert_eq(process.pid, 0);
+        cr_assert_str_eq(process.host, "");
+    }
+}
+
+Test(process, of_another_host)
+{
+    cr_assert_eq(state_of("no.such.host:1:nightly"), PROCESS_ELSEWHERE);
+    cr_assert_eq(process.pid, 1);
+    cr_assert_str_eq(process.host, "no.such.host");
+}
+
+Test(process, that_runs_here)
+{
+    cr_assert_eq(state_of(label_of(getpid(), ":a:b")), PROCESS_RUNS);
+    cr_assert_str_neq(process.program, "");
+    cr_assert(process_is_here(&process));
+}
+
+/* The lease was taken before this process began: the number was another process's then. */
+Test(process, that_is_younger_than_its_lease)
+{
+    process_read(&process, label_of(getpid(), ""), 100 * INT64_C(86400000));
+    cr_assert_eq(process.state, PROCESS_ENDED);
+    process_read(&process, label_of(getpid(), ""), 0);
+    cr_assert_eq(process.state, PROCESS_RUNS);
+}
+
+Test(process, that_is_stopped_and_that_has_ended)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, NULL, WUNTRACED), child);
+    cr_assert_eq(state_of(label_of(child, "")), PROCESS_STOPPED);
+    cr_assert_eq(kill(child, SIGKILL), 0);
+    cr_assert_eq(waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+    cr_assert_eq(state_of(label_of(child, "")), PROCESS_ENDED, "a zombie");
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    cr_assert_eq(state_of(label_of(child, "")), PROCESS_ENDED);
+}
+
+Test(process, parents)
+{
+    struct process own, parent;
+    long parents[PROCESS_PARENTS_MOST];
+    size_t count = 0;
+
+    process_read(&own, label_of(getpid(), ""), -1);
+    process_read(&parent, label_of(getppid(), ""), -1);
+    count = process_parents(&own, parents);
+    cr_assert_gt(count, 0);
+    cr_assert_eq(parents[0], getppid());
+    for (size_t i = 0; i < count; i++)
+        cr_assert_neq(parents[i], getpid());
+    process_read(&own, "no.such.host:1", -1);
+    cr_assert_eq(process_parents(&own, parents), 0);
+}
+
+Test(process, the_same)
+{
+    struct process a, b;
+
+    process_read(&a, "web1:5:x", -1);
+    process_read(&b, "web1:5:y", -1);
+    cr_assert(process_is_same(&a, &b));
+    process_read(&b, "web2:5:x", -1);
+    cr_assert_not(process_is_same(&a, &b));
+    process_read(&a, "", -1);
+    process_read(&b, "", -1);
+    cr_assert_not(process_is_same(&a, &b), "unknown ones");
+}
