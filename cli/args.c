@@ -51,6 +51,7 @@ static const char help[] =
     "  why [--also URI] NAME  the holder of NAME, its process, and what it waits for itself;\n"
     "                         names a deadlock, also over several stores\n"
     "  list [PREFIX]          the locks that are held\n"
+    "  top [--every D] [--once] [PREFIX]   the same as a table, drawn again each second\n"
     "  observe NAME           print a line of JSON each time another owner holds NAME\n"
     "  break NAME [--owner TOKEN] [--yes]   end the lease of the holder of NAME\n"
     "  backends               the plugins that are installed\n"

@@ -16,10 +16,19 @@ static const struct {
     const char *name;
     cli_command_fn *run;
 } commands[] = {
-    {"run", cli_run},           {"acquire", cli_acquire},       {"hold", cli_hold},
-    {"renew", cli_token_renew}, {"release", cli_token_release}, {"inspect", cli_inspect},
-    {"list", cli_inspect_list}, {"why", cli_why},               {"observe", cli_observe},
-    {"break", cli_break},       {"backends", cli_backends},     {"doctor", cli_doctor},
+    {"run", cli_run},
+    {"acquire", cli_acquire},
+    {"hold", cli_hold},
+    {"renew", cli_token_renew},
+    {"release", cli_token_release},
+    {"inspect", cli_inspect},
+    {"list", cli_inspect_list},
+    {"top", cli_top},
+    {"why", cli_why},
+    {"observe", cli_observe},
+    {"break", cli_break},
+    {"backends", cli_backends},
+    {"doctor", cli_doctor},
 };
 
 static cli_command_fn *command_find(const char *name)

@@ -12,7 +12,7 @@ function __dlock_operands
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
                     --conflict-exit-code --status-fd --outcome -n --name --owner --token \
-                    --limit --keep --once-per --metrics --also
+                    --limit --keep --once-per --metrics --also --every
                 set skip 1
             case '-*'
             case '*'
@@ -59,15 +59,15 @@ end
 
 complete -c dlock -f
 complete -c dlock -n __dlock_in_command -a '(__dlock_inner)'
-complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list why observe break backends doctor'
-complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list why observe break' -a '(__dlock_names)'
+complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list top why observe break backends doctor'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list top why observe break' -a '(__dlock_names)'
 complete -c dlock -n 'not __dlock_in_command' -s u -l uri -x -d 'the store'
 complete -c dlock -n 'not __dlock_in_command' -l json -d 'print JSON'
 complete -c dlock -n 'not __dlock_in_command' -s q -l quiet -d 'print no messages'
 complete -c dlock -n 'not __dlock_in_command' -s v -l verbose -d 'print what happens'
 complete -c dlock -n 'not __dlock_in_command' -l version
 complete -c dlock -n 'not __dlock_in_command' -l help
-complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list why observe break' -l name-hex -d 'NAME is given in hex'
+complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list top why observe break' -l name-hex -d 'NAME is given in hex'
 complete -c dlock -n '__dlock_at 1 run acquire hold renew; or __dlock_at 2 renew' -l ttl -x -d 'the lease'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l wait -x -d 'give up after this time'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l nowait -d 'do not wait'
@@ -77,6 +77,8 @@ complete -c dlock -n '__dlock_at 1 run' -l kill-after -x -d 'from SIGTERM to SIG
 complete -c dlock -n '__dlock_at 1 run' -l max-hold -x -d 'hold for at most this time'
 complete -c dlock -n '__dlock_at 1 inspect' -l waiters -d 'show the queue'
 complete -c dlock -n '__dlock_at 1 why' -l also -x -d 'one more store'
+complete -c dlock -n '__dlock_at 1 top' -l every -x -d 'time between two tables'
+complete -c dlock -n '__dlock_at 1 top' -l once -d 'print the table once'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l label -x -d 'a text that inspect and list show'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l limit -x -d 'so many at once'
 complete -c dlock -n '__dlock_at 1 run' -l keep -x -d 'keep the name until this time after the start'

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* dlock top: the locks of a store, drawn again each second. */
+#include "args.h"
+#include "client.h"
+#include "exitcode.h"
+#include "screen.h"
+#include "signals.h"
+#include "table.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TOP_ONCE = CLI_OPTION_OWN, TOP_EVERY };
+
+static const struct option top_options[] = {
+    {"once", no_argument, NULL, TOP_ONCE},
+    {"every", required_argument, NULL, TOP_EVERY},
+    {NULL, 0, NULL, 0},
+};
+
+static const struct cli_duration every = {100, INT64_C(3600000), "100ms..1h", false};
+
+struct top {
+    struct cli *cli;
+    struct dlock_client *client;
+    struct cli_name prefix;
+    bool once;
+    int64_t every_ms;
+    struct info_list list;
+    char summary[TABLE_SUMMARY_SIZE];
+    struct dlock_error err; /* of the last query */
+};
+
+/* -1: go on; else the exit code. */
+static int top_options_read(struct top *top, int argc, char **argv)
+{
+    struct cli *cli = top->cli;
+    char why[CLI_WHY];
+    int exit_code;
+    int option;
+
+    while ((option = cli_args_next(cli, argc, argv, top_options, false, &exit_code)) != -1) {
+        if (option == -2)
+            return exit_code;
+        top->once = top->once || option == TOP_ONCE;
+        if (option == TOP_EVERY && !cli_args_duration(optarg, &every, &top->every_ms, why))
+            return cli_args_usage(cli, "--every=%s %s",
+                                  cli_output_printable(optarg, strlen(optarg)), why);
+    }
+    if (cli->json)
+        return cli_args_usage(cli, "top: has no JSON; write: dlock --json list");
+    if (argc - optind > 1)
+        return cli_args_usage(cli, "top: more than one PREFIX");
+    if (!cli_args_name(optind < argc ? argv[optind] : "", cli->name_hex, &top->prefix))
+        return cli_args_usage(cli, "top: PREFIX is not hex, or too long");
+    return -1;
+}
+
+/* After a failure the list has what was read before it. */
+static void top_query(struct top *top)
+{
+    top->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    info_list_fini(&top->list);
+    top->err.status = dlock_client_list(top->client, top->prefix.bytes, top->prefix.len,
+                                        info_list_add, &top->list, &top->err);
+    if (top->err.status == DLOCK_OK && top->list.no_memory)
+        top->err.status = DLOCK_NOMEM;
+    info_list_sort(&top->list);
+    table_summary(&top->list, top->summary);
+    table_sort(&top->list);
+}
+
+/* Without a terminal lines are as long as they have to be. */
+static int top_print_once(struct top *top)
+{
+    static const char *plain[2] = {"", ""};
+    size_t columns = 0, rows = 0;
+
+    if (isatty(STDOUT_FILENO) == 1)
+        screen_size(&columns, &rows);
+    top_query(top);
+    if (top->err.status != DLOCK_OK)
+        return cli_output_fail_status(top->cli, NULL, &top->err);
+    table_print(stdout, &top->list, columns, 0, plain, "\n");
+    return cli_output_close(top->cli, CLI_EXIT_OK);
+}
+
+/* The time, what there is in all, and where; or the error. Cut to the width. */
+static void summary_print(const struct top *top, FILE *out, size_t columns)
+{
+    const time_t now = time(NULL);
+    const char *error = top->err.message;
+    char clock[16] = "", line[512];
+    struct tm tm;
+
+    if (gmtime_r(&now, &tm) != NULL)
+        (void)strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+    if (error[0] == '\0')
+        error = dlock_status_text((int)top->err.status);
+    (void)snprintf(line, sizeof line, "%s UTC  %s  %s", clock, top->summary,
+                   top->err.status == DLOCK_OK ? dlock_client_uri(top->client) : error);
+    (void)fprintf(out, "%.*s%s", (int)columns, cli_output_printable(line, strlen(line)),
+                  SCREEN_EOL);
+}
+
+/* 0 or an errno. */
+static int top_draw(const struct top *top)
+{
+    static const char *reverse[2] = {SCREEN_REVERSE, SCREEN_PLAIN};
+    size_t columns = 0, rows = 0, len = 0;
+    char *text = NULL;
+    FILE *frame = screen_frame(&text, &len);
+
+    if (frame == NULL)
+        return ENOMEM;
+    screen_size(&columns, &rows);
+    summary_print(top, frame, columns);
+    table_print(frame, &top->list, columns, rows > 4 ? rows - 2 : 2, reverse, SCREEN_EOL);
+    return screen_frame_end(frame, &text, &len) ? 0 : errno;
+}
+
+enum event { EVENT_TIME, EVENT_SIZE, EVENT_STOP, EVENT_QUIT, EVENT_SIGNAL };
+
+/* q, or the end of the input. */
+static bool key_is_quit(void)
+{
+    char key = 'q';
+    ssize_t n = read(STDIN_FILENO, &key, 1);
+
+    return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) ||
+           (n > 0 && (key == 'q' || key == 'Q'));
+}
+
+/* *ending: the signal of EVENT_SIGNAL. */
+static enum event event_of(const struct signals *signals, int *ending)
+{
+    int n = 0;
+    enum event event = EVENT_TIME;
+
+    while ((n = signals_next(signals)) != 0) {
+        if (n == SIGTSTP)
+            return EVENT_STOP;
+        if (n != SIGWINCH && n != SIGCONT && n != SIGCHLD) {
+            *ending = n;
+            return EVENT_SIGNAL;
+        }
+        event = EVENT_SIZE;
+    }
+    return event;
+}
+
+/* Waits for the next event, EVENT_TIME at the latest when the time has passed. */
+static enum event event_wait(const struct top *top, const struct signals *signals, int *ending)
+{
+    const bool has_keys = isatty(STDIN_FILENO) == 1;
+    struct pollfd fds[2] = {
+        {.fd = signals->fd, .events = POLLIN},
+        {.fd = has_keys ? STDIN_FILENO : -1, .events = POLLIN},
+    };
+
+    if (poll(fds, 2, (int)top->every_ms) <= 0)
+        return EVENT_TIME;
+    if (fds[0].revents != 0)
+        return event_of(signals, ending);
+    return key_is_quit() ? EVENT_QUIT : EVENT_SIZE;
+}
+
+static void top_stop(struct screen *screen)
+{
+    screen_end(screen);
+    (void)signals_stop_self();
+    screen_begin(screen);
+}
+
+/* Until q or a signal, which is in *ending then. 0 or an errno. */
+static int screen_run(struct top *top, struct screen *screen, const struct signals *signals,
+                      int *ending)
+{
+    enum event event = EVENT_TIME;
+    int error = 0;
+
+    screen_begin(screen);
+    while (error == 0 && event != EVENT_QUIT && event != EVENT_SIGNAL) {
+        error = top_draw(top);
+        event = event_wait(top, signals, ending);
+        if (event == EVENT_TIME)
+            top_query(top);
+        if (event == EVENT_STOP)
+            top_stop(screen);
+    }
+    screen_end(screen);
+    return error;
+}
+
+/* The first query says whether the store can be used at all. Messages would spoil the screen. */
+static int top_run(struct top *top, const struct signals *signals, int *ending)
+{
+    const bool quiet = top->cli->quiet;
+    struct screen screen = {0};
+    int error = 0;
+
+    top_query(top);
+    if (top->err.status != DLOCK_OK)
+        return cli_output_fail_status(top->cli, NULL, &top->err);
+    top->cli->quiet = true;
+    error = screen_run(top, &screen, signals, ending);
+    top->cli->quiet = quiet;
+    if (error == 0)
+        return CLI_EXIT_OK;
+    cli_output_fail(top->cli, "standard output: %s", strerror(error));
+    return CLI_EXIT_INTERNAL;
+}
+
+/* 0 or an errno. Before any other thread starts. */
+static int signals_begin(struct signals *signals)
+{
+    int error = signals_start(signals);
+
+    return error != 0 ? error : signals_run(signals);
+}
+
+int cli_top(struct cli *cli, int argc, char **argv)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct top top = {.cli = cli, .every_ms = 1000};
+    struct signals signals;
+    int ending = 0, error = 0;
+    int exit_code = top_options_read(&top, argc, argv);
+
+    if (exit_code >= 0)
+        return exit_code;
+    top.once = top.once || !screen_is_there();
+    error = top.once ? 0 : signals_begin(&signals);
+    if (error != 0) {
+        cli_output_fail(cli, "signals: %s", strerror(error));
+        return CLI_EXIT_INTERNAL;
+    }
+    if (cli_client_open(cli, CLI_TO_INSPECT, &top.client, &err) != DLOCK_OK)
+        return cli_output_fail_status(cli, NULL, &err);
+    exit_code = top.once ? top_print_once(&top) : top_run(&top, &signals, &ending);
+    dlock_client_close(top.client);
+    info_list_fini(&top.list);
+    if (ending != 0)
+        signals_die(ending);
+    return exit_code;
+}
