@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LEAVE_MS 15000
@@ -22,13 +23,32 @@ static void note(struct crew *crew, enum dlt_event event, unsigned client)
                              });
 }
 
+/* Not every language can unblock a signal, or read the clock of the history. */
+static _Noreturn void rival_exec(const char *const *argv)
+{
+    struct timespec now = {0, 0};
+    char ahead[24];
+    sigset_t none;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)snprintf(ahead, sizeof ahead, "%" PRId64,
+                   dlt_log_now_ns() - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec));
+    (void)setenv("TORTURE_BOOT_NS", ahead, 1);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execv("/bin/sh", (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
 static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_t parent)
 {
     char uri[256], words[7][24];
     const char *argv[] = {
-        "dlock-torture", "--client", uri,      crew->directory, words[0], words[1],
-        words[2],        words[3],   words[4], words[5],        words[6], NULL,
+        "sh",     "-c",     "exec $0 \"$@\"", crew->rival, uri,      crew->directory, words[0],
+        words[1], words[2], words[3],         words[4],    words[5], words[6],        NULL,
     };
+    const char **own = argv + 2;
     const struct member *member = &crew->members[client];
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -42,7 +62,11 @@ static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_
     (void)snprintf(words[4], sizeof words[4], "%u", member->generation);
     (void)snprintf(words[5], sizeof words[5], "%u", crew->threads);
     (void)snprintf(words[6], sizeof words[6], "%u", crew->names);
-    (void)execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+    if (crew->rival != NULL)
+        rival_exec(argv);
+    own[0] = "dlock-torture";
+    own[1] = "--client";
+    (void)execv("/proc/self/exe", (char *const *)(uintptr_t)own);
     _exit(127);
 }
 
@@ -167,22 +191,32 @@ bool crew_kill(struct crew *crew, unsigned client)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
+/* A rival that is told to leave before it has a handler ends by the signal. */
+static bool well(const struct crew *crew, const struct member *member, int status)
+{
+    return status == 0 || (crew->rival != NULL && member->leaving && WIFSIGNALED(status) &&
+                           WTERMSIG(status) == SIGTERM);
+}
+
 /* 1: it has ended, and well; 0: it runs; -1: badly. */
 static int ended(struct crew *crew, unsigned client)
 {
+    struct member *member = &crew->members[client];
     int status = 0;
+    bool right;
 
-    if (waitpid(crew->members[client].pid, &status, WNOHANG) != crew->members[client].pid)
+    if (waitpid(member->pid, &status, WNOHANG) != member->pid)
         return 0;
+    right = well(crew, member, status);
     (void)fflush(stdout);
-    if (status != 0)
+    if (!right)
         (void)fprintf(stderr, "dlock-torture: client %u (pid %d) ended with %s %d\n", client,
-                      (int)crew->members[client].pid, WIFSIGNALED(status) ? "signal" : "status",
+                      (int)member->pid, WIFSIGNALED(status) ? "signal" : "status",
                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     member_over(crew, client);
-    crew->members[client].left = status == 0;
-    crew->broken += status != 0;
-    return status == 0 ? 1 : -1;
+    member->left = right;
+    crew->broken += !right;
+    return right ? 1 : -1;
 }
 
 static bool wait_for_end(struct crew *crew, unsigned client, int64_t until_ns)

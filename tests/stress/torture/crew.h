@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * crew.h - the client processes of a run, as seen by the one that starts and ends them. Each is
- * this program again, and ends with it.
+ * this program again, or that of a rival (rivals/README.md), and ends with it.
  */
 #ifndef TORTURE_CREW_H
 #define TORTURE_CREW_H
@@ -32,6 +32,7 @@ struct crew {
     struct dlt_log *log; /* of what is done to them */
     const char *directory;
     uint64_t seed;
+    const char *rival; /* the command of each process; NULL: this program */
     int64_t ttl_ms, think_us;
     unsigned clients, threads, names;
     struct member members[CLIENTS_MOST];

@@ -149,6 +149,7 @@ static const char *crew_make(struct run *run)
                               .shared = shared_open(run->directory, true),
                               .log = dlt_log_open(path, NEMESIS_RECORDS),
                               .directory = run->directory,
+                              .rival = settings->rival,
                               .seed = settings->seed,
                               .ttl_ms = settings->ttl_ms,
                               .think_us = settings->think_us,
@@ -167,7 +168,7 @@ static const char *crew_make(struct run *run)
 static bool torture(struct run *run)
 {
     struct nemesis *nemesis = &run->nemesis;
-    int64_t quiet_ms = settings_stall_ms(&run->settings) + 1000;
+    int64_t quiet_ms = (run->settings.rival != NULL ? 0 : settings_stall_ms(&run->settings)) + 1000;
     bool shows = isatty(STDERR_FILENO) == 1;
 
     run->whole_ms = run->settings.duration_ms + quiet_ms;
@@ -191,14 +192,18 @@ static void again(const struct run *run)
     const struct settings *settings = &run->settings;
 
     printf("# again: dlock-torture --backend %s --profile %s --seed %" PRIu64 " --duration %" PRId64
-           "ms --processes %u --threads %u --names %u --ttl %" PRId64 " --think %" PRId64 "\n",
+           "ms --processes %u --threads %u --names %u --ttl %" PRId64 " --think %" PRId64
+           "%s%s%s\n",
            settings->backend->name, settings->profile->name, settings->seed, settings->duration_ms,
            settings->processes, settings->threads, settings->names, settings->ttl_ms,
-           settings->think_us);
+           settings->think_us, settings->rival != NULL ? " --rival '" : "",
+           settings->rival != NULL ? settings->rival : "", settings->rival != NULL ? "'" : "");
     printf("# check again: dlock-history-check --slack %" PRId64 " --busy %" PRId64
-           " --stall %" PRId64 " --complete --told%s %s/*.log\n",
-           settings->slack_ms, settings->ttl_ms / 2, settings_stall_ms(settings),
-           verdict_kept(settings) ? " --kept" : "", run->directory);
+           " --stall %" PRId64 " --complete%s%s %s/*.log\n",
+           settings->slack_ms, settings->ttl_ms / 2,
+           settings->rival != NULL ? 0 : settings_stall_ms(settings),
+           settings->rival != NULL ? "" : " --told", verdict_kept(settings) ? " --kept" : "",
+           run->directory);
 }
 
 static int carry_out(struct run *run)

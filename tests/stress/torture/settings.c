@@ -26,6 +26,7 @@ static void usage(void)
                   "  --ttl MS         of their leases (1000)\n"
                   "  --think US       pause between two locks of a thread, on average (3000)\n"
                   "  --slack MS       how late a call may return and a loss be told (1500)\n"
+                  "  --rival CMD      clients of another library, on redis or redis-sentinel\n"
                   "  --until-seen     ends when shared memory has seen two at once\n"
                   "  --keep DIR       a new directory for logs and pictures\n"
                   "  --plan           prints what would be done, and when\n",
@@ -100,6 +101,9 @@ static bool option_set(struct settings *settings, int option, const char *text)
     case 'o':
         settings->keep = text;
         return true;
+    case 'r':
+        settings->rival = text;
+        return *text != '\0';
     case 'x':
         return settings->plan_only = true;
     case 'y':
@@ -107,6 +111,23 @@ static bool option_set(struct settings *settings, int option, const char *text)
     default:
         return false;
     }
+}
+
+/* Where a rival can be, and what it does not say. */
+static bool rival_fits(const struct settings *settings)
+{
+    const char *why = NULL;
+
+    if (settings->rival == NULL)
+        return true;
+    if (settings->backend->majority ||
+        (settings->backend->kind != STORE_REDIS && settings->backend->kind != STORE_SENTINEL))
+        why = "--rival is for redis and redis-sentinel";
+    else if (settings->until_seen)
+        why = "--until-seen needs clients that look at shared memory, and a --rival does not";
+    if (why != NULL)
+        (void)fprintf(stderr, "dlock-torture: %s\n", why);
+    return why == NULL;
 }
 
 static bool sensible(struct settings *settings)
@@ -117,7 +138,7 @@ static bool sensible(struct settings *settings)
         settings->threads *= settings->processes;
         settings->processes = 1;
     }
-    if (settings->processes * settings->threads > PLACES_MOST)
+    if (settings->processes * settings->threads > PLACES_MOST || !rival_fits(settings))
         return false;
     if (profile_faults(settings->profile, settings->backend) != 0)
         return true;
@@ -129,13 +150,21 @@ static bool sensible(struct settings *settings)
 bool settings_read(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"backend", required_argument, NULL, 'b'},   {"profile", required_argument, NULL, 'p'},
-        {"seed", required_argument, NULL, 's'},      {"duration", required_argument, NULL, 'd'},
-        {"processes", required_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'},
-        {"names", required_argument, NULL, 'n'},     {"ttl", required_argument, NULL, 'l'},
-        {"think", required_argument, NULL, 'u'},     {"slack", required_argument, NULL, 'k'},
-        {"keep", required_argument, NULL, 'o'},      {"plan", no_argument, NULL, 'x'},
-        {"until-seen", no_argument, NULL, 'y'},      {NULL, 0, NULL, 0},
+        {"backend", required_argument, NULL, 'b'},
+        {"profile", required_argument, NULL, 'p'},
+        {"seed", required_argument, NULL, 's'},
+        {"duration", required_argument, NULL, 'd'},
+        {"processes", required_argument, NULL, 'c'},
+        {"threads", required_argument, NULL, 't'},
+        {"names", required_argument, NULL, 'n'},
+        {"ttl", required_argument, NULL, 'l'},
+        {"think", required_argument, NULL, 'u'},
+        {"slack", required_argument, NULL, 'k'},
+        {"keep", required_argument, NULL, 'o'},
+        {"plan", no_argument, NULL, 'x'},
+        {"until-seen", no_argument, NULL, 'y'},
+        {"rival", required_argument, NULL, 'r'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;

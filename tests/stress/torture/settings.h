@@ -12,7 +12,8 @@ struct settings {
     int64_t duration_ms; /* with faults */
     int64_t ttl_ms, slack_ms, think_us;
     unsigned processes, threads, names;
-    const char *keep; /* a directory to leave everything in; NULL: only what went wrong */
+    const char *keep;  /* a directory to leave everything in; NULL: only what went wrong */
+    const char *rival; /* the command of clients of another library; NULL: dlock's own */
     bool plan_only;
     bool until_seen; /* two claims at once: then it is over */
 };

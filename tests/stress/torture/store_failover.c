@@ -34,7 +34,7 @@ void store_failover_uri(const struct store *store, char *uri, size_t size)
     (void)snprintf(uri, size, "redis+sentinel://%s/" DLT_SENTINELS_SERVICE "?waiter_lease=1s&%s",
                    store->sentinels.hosts,
                    store->guarded ? "ttl=1s&restart_guard=1s&failover_guard=3s"
-                                  : "restart_guard=0");
+                                  : "failover=unsafe&restart_guard=0");
 }
 
 bool store_fail(struct store *store, uint32_t variant)
