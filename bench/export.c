@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 
+#include "standing.h"
 #include "stopwatch.h"
 
 #include <dlock/dlock.h>
@@ -15,6 +16,7 @@ static json_t *json_spread(const struct bench_spread *spread)
 static json_t *json_target(const struct bench_report *report, const struct bench_target *target)
 {
     struct bench_spread spread;
+    struct bench_standing standing;
     json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:f}", "id", target->id, "text", target->text,
                                "unit", target->unit, "bound", target->at_least ? "least" : "most",
                                "target", target->bound);
@@ -26,6 +28,12 @@ static json_t *json_target(const struct bench_report *report, const struct bench
         (void)json_object_set_new(object, "measured", json_null());
         (void)json_object_set_new(object, "met", json_null());
     }
+    (void)json_object_set_new(object, "rival",
+                              bench_standing_of(target, report->plan, &standing)
+                                  ? json_pack("{s:s, s:o, s:b}", "subject", standing.rival->label,
+                                              "ratio", json_spread(&standing.ratio), "ahead",
+                                              standing.ahead)
+                                  : json_null());
     return object;
 }
 

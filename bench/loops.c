@@ -33,30 +33,6 @@ static int give(struct bench_worker *worker)
     return taken(worker, worker->work->unlock);
 }
 
-static int64_t deadline(const struct bench_shared *shared)
-{
-    return atomic_load(&shared->start_ns) + shared->duration_ns;
-}
-
-/* Non-zero: no worker failed, and the time is not over or no pair was done in it. */
-static int goes_on(const struct bench_worker *worker)
-{
-    const struct bench_shared *shared = worker->shared;
-
-    return !atomic_load(&shared->failed) &&
-           (bench_now_ns() < deadline(shared) || !atomic_load(&shared->done));
-}
-
-static void count(struct bench_worker *worker, int64_t ns)
-{
-    struct bench_worker_slot *slot = &worker->shared->slots[worker->index];
-
-    slot->pairs += worker->work->weight > 1 ? (uint64_t)worker->work->weight : 1;
-    bench_histogram_add(&slot->times, (uint64_t)ns);
-    if (!atomic_load(&worker->shared->done))
-        atomic_store(&worker->shared->done, 1);
-}
-
 /* The choice of shared locks is the same in each run. */
 static int reads(const struct bench_worker *worker, uint32_t *chance)
 {
@@ -68,7 +44,7 @@ static void loop_pairs(struct bench_worker *worker)
 {
     uint32_t chance = (uint32_t)worker->index;
 
-    while (goes_on(worker)) {
+    while (bench_worker_goes_on(worker)) {
         int64_t asked_ns = bench_now_ns(), held_ns = 0, before_ns = 0;
 
         if (taken(worker, reads(worker, &chance) ? worker->work->rdlock : worker->work->lock) != 0)
@@ -80,7 +56,7 @@ static void loop_pairs(struct bench_worker *worker)
         }
         if (give(worker) != 0)
             return;
-        count(worker, bench_now_ns() - asked_ns - held_ns);
+        bench_worker_count(worker, bench_now_ns() - asked_ns - held_ns);
         bench_sleep_exactly_ns(worker->load->pause_ns);
     }
 }
@@ -89,7 +65,7 @@ static void loop_handoff(struct bench_worker *worker)
 {
     struct bench_shared *shared = worker->shared;
 
-    while (goes_on(worker)) {
+    while (bench_worker_goes_on(worker)) {
         int64_t now_ns = 0;
 
         if (take(worker) != 0)
@@ -97,13 +73,13 @@ static void loop_handoff(struct bench_worker *worker)
         now_ns = bench_now_ns();
         if (atomic_load(&shared->last) != BENCH_NOBODY &&
             atomic_load(&shared->last) != worker->index)
-            count(worker, now_ns - atomic_load(&shared->released_ns));
+            bench_worker_count(worker, now_ns - atomic_load(&shared->released_ns));
         atomic_store(&shared->last, worker->index);
         bench_sleep_exactly_ns(worker->load->held_ns);
         atomic_store(&shared->released_ns, bench_now_ns());
         if (give(worker) != 0)
             return;
-        while (goes_on(worker) && atomic_load(&shared->last) == worker->index)
+        while (bench_worker_goes_on(worker) && atomic_load(&shared->last) == worker->index)
             bench_sleep_ns(GLANCE_NS);
     }
 }
@@ -120,31 +96,13 @@ static void loop(struct bench_worker *worker)
         atomic_store(&worker->shared->allocations, bench_allocations() - before);
 }
 
-static void finished(struct bench_shared *shared)
-{
-    int64_t ended_ns = bench_now_ns(), last_ns = atomic_load(&shared->ended_ns);
-
-    while (ended_ns > last_ns &&
-           !atomic_compare_exchange_weak(&shared->ended_ns, &last_ns, ended_ns))
-        continue;
-    (void)atomic_fetch_add(&shared->finished, 1);
-    bench_gate_wait(&shared->end_gate, shared);
-}
-
-static void ready(struct bench_shared *shared)
-{
-    (void)atomic_fetch_add(&shared->ready, 1);
-    bench_gate_wait(&shared->start_gate, shared);
-    bench_sleep_ns(atomic_load(&shared->start_ns) - bench_now_ns());
-}
-
 static void run_pairs(struct bench_worker *worker)
 {
     if (take(worker) != 0 || give(worker) != 0)
         return;
-    ready(worker->shared);
+    bench_worker_ready(worker->shared, 1);
     loop(worker);
-    finished(worker->shared);
+    bench_worker_finished(worker->shared, 1);
 }
 
 static void run_waiting(struct bench_worker *worker)
@@ -155,9 +113,9 @@ static void run_waiting(struct bench_worker *worker)
         if (take(worker) != 0)
             return;
         atomic_store(&shared->last, 0);
-        ready(shared);
-        bench_sleep_ns(deadline(shared) - bench_now_ns());
-        finished(shared);
+        bench_worker_ready(shared, 1);
+        bench_sleep_ns(bench_worker_deadline_ns(shared) - bench_now_ns());
+        bench_worker_finished(shared, 1);
     } else {
         while (atomic_load(&shared->last) == BENCH_NOBODY && !atomic_load(&shared->failed))
             bench_sleep_ns(GLANCE_NS);
@@ -184,7 +142,7 @@ static int leases_take(struct bench_worker *worker, void **leases, int wanted)
         }
         if (take(worker) != 0)
             return got + 1;
-        count(worker, bench_now_ns() - before_ns);
+        bench_worker_count(worker, bench_now_ns() - before_ns);
     }
     worker->self = NULL;
     return got;
@@ -227,12 +185,12 @@ static void run_leases(struct bench_worker *worker)
     }
     got = leases_take(worker, leases, wanted);
     if (got == wanted) {
-        ready(shared);
+        bench_worker_ready(shared, 1);
         if (worker->index == 0)
             atomic_store(&shared->lease_bytes, bench_gauge_resident() - resident);
-        bench_sleep_ns(deadline(shared) - bench_now_ns());
+        bench_sleep_ns(bench_worker_deadline_ns(shared) - bench_now_ns());
         (void)atomic_fetch_add(&shared->lost, leases_lost(worker, leases, got));
-        finished(shared);
+        bench_worker_finished(shared, 1);
     }
     leases_end(worker, leases, got);
     free(leases);
@@ -255,69 +213,4 @@ void bench_worker_run(struct bench_worker *worker)
     else
         run_pairs(worker);
     worker->work->end(worker->self);
-}
-
-static int open_and_close(struct bench_worker *worker)
-{
-    const struct bench_work *work = worker->work;
-    int rc = -1;
-
-    worker->process = work->open(&worker->config, worker->why);
-    if (worker->process == NULL)
-        return -1;
-    worker->self = work->begin(worker->process, &worker->config, worker->index, worker->why);
-    if (worker->self != NULL) {
-        rc = work->lock(worker->self, worker->why);
-        if (rc == 0)
-            rc = work->unlock(worker->self, worker->why);
-        work->end(worker->self);
-    }
-    work->close(worker->process);
-    return rc;
-}
-
-/* Runs one pair in a process that has loaded nothing yet. */
-static int once_in_a_child(struct bench_worker *worker)
-{
-    int status = -1;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        int64_t before_ns = bench_now_ns();
-
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (open_and_close(worker) != 0)
-            bench_worker_give_up(worker);
-        else
-            count(worker, bench_now_ns() - before_ns);
-        _exit(0);
-    }
-    if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
-        return 0;
-    (void)snprintf(worker->why, sizeof worker->why, "a process died");
-    bench_worker_give_up(worker);
-    return -1;
-}
-
-void bench_worker_open_and_close(struct bench_worker *worker)
-{
-    if (once_in_a_child(worker) != 0)
-        return;
-    memset(&worker->shared->slots[worker->index], 0, sizeof worker->shared->slots[0]);
-    atomic_store(&worker->shared->done, 0);
-    ready(worker->shared);
-    while (goes_on(worker))
-        if (once_in_a_child(worker) != 0)
-            return;
-    finished(worker->shared);
-}
-
-int bench_load_ready(const struct bench_load *load)
-{
-    return load->processes * load->threads;
-}
-
-int bench_load_finished(const struct bench_load *load)
-{
-    return load->loop == BENCH_WAITING ? 1 : load->processes * load->threads;
 }

@@ -24,12 +24,13 @@ struct arguments {
     const char *workload_names[WORKLOADS_MAX];
     int workload_count;
     int64_t case_ns; /* of one case, all rounds together */
-    int limits, targets, rivals, quiet;
+    int limits, async, targets, rivals, quiet;
     const char *directory, *json, *csv;
 };
 
 enum {
     OPTION_LIMITS = 256,
+    OPTION_ASYNC,
     OPTION_PEERS,
     OPTION_TARGETS,
     OPTION_HOLD,
@@ -46,6 +47,7 @@ static const struct argp_option argp_options[] = {
     {"uri", 'u', "[LABEL=]URI", 0, "a store; more than once: side by side (memory and sqlite)", 1},
     {"workload", 'w', "NAME", 0, "more than once: several (all of those below)", 1},
     {"limits", OPTION_LIMITS, NULL, 0, "also what the stores are made of, with ratios", 1},
+    {"async", OPTION_ASYNC, NULL, 0, "also each store by dlock_start, from one thread", 1},
     {"peers", OPTION_PEERS, "DIR", OPTION_ARG_OPTIONAL, "also other libraries, where installed", 1},
     {"targets", OPTION_TARGETS, NULL, 0, "the workloads of docs/benchmarks.md, and its targets", 1},
     {"threads", 't', "N", 0, "(8)", 2},
@@ -183,6 +185,9 @@ static error_t argument_take(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_LIMITS:
         arguments->limits = 1;
+        return 0;
+    case OPTION_ASYNC:
+        arguments->async = 1;
         return 0;
     case OPTION_PEERS:
         arguments->rivals = 1;
@@ -358,6 +363,8 @@ int main(int argc, char **argv)
     }
     if (arguments.subjects.count == 0)
         stores_default(&arguments.subjects, directory);
+    if (arguments.async)
+        bench_subjects_add_async(&arguments.subjects);
     if (arguments.limits)
         bench_subjects_add_limits(&arguments.subjects);
     if (arguments.rivals)

@@ -49,6 +49,11 @@ static unsigned needed(const struct bench_load *load)
     return load->processes == 1 ? BENCH_FITS_THREADS | BENCH_FITS_ONE : BENCH_FITS_ONE;
 }
 
+static int is_async(const struct bench_subject *subject)
+{
+    return subject->work != NULL && subject->work->start != NULL;
+}
+
 static int fits(const struct bench_plan *plan, const struct bench_subject *subject,
                 const struct bench_workload *workload)
 {
@@ -60,6 +65,9 @@ static int fits(const struct bench_plan *plan, const struct bench_subject *subje
         return 0; /* each of them would be a connection */
     if (workload->kinds != 0 && !(workload->kinds & 1u << subject->kind))
         return 0;
+    if (is_async(subject))
+        return workload->async && load->loop == BENCH_PAIRS && load->held_ns == 0 &&
+               load->pause_ns == 0 && (subject->fits & needed(load)) != 0;
     if (subject->role == BENCH_DLOCK)
         return (first || workload->variants) &&
                (subject->kind != BENCH_MEMORY || load->processes == 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 
+#include "standing.h"
 #include "stopwatch.h"
 
 #include <dlock/dlock.h>
@@ -44,6 +45,7 @@ static void print_target(const struct bench_report *report, const struct bench_t
                          FILE *out)
 {
     struct bench_spread spread;
+    struct bench_standing standing;
     char bound[TEXT_SIZE], median[TEXT_SIZE] = "-", between[2 * TEXT_SIZE + 4] = "";
     int measured = bench_target_spread(target, report->plan, &spread);
 
@@ -51,17 +53,22 @@ static void print_target(const struct bench_report *report, const struct bench_t
         (void)number(median, spread.median);
         (void)range(between, sizeof between, &spread);
     }
-    (void)fprintf(out, "%-4s %-47s %2s %7s %-3s %9s  %-16s %s\n", target->id, target->text,
+    (void)fprintf(out, "%-4s %-57s %2s %7s %-3s %9s  %-16s %-12s", target->id, target->text,
                   target->at_least ? ">=" : "<=", number(bound, target->bound), target->unit,
                   median, between,
                   !measured                           ? "not measured"
                   : bench_target_met(target, &spread) ? "met"
                                                       : "NOT MET");
+    if (bench_standing_of(target, report->plan, &standing))
+        (void)fprintf(out, " %s: %s x %s", standing.ahead ? "ahead" : "BEHIND",
+                      number(median, standing.ratio.median), standing.rival->label);
+    (void)fputc('\n', out);
 }
 
 static void print_targets(const struct bench_report *report, FILE *out)
 {
-    (void)fprintf(out, "\n%-52s %14s %9s  %-16s\n", "", "target    ", "median", "range");
+    (void)fprintf(out, "\n%-62s %14s %9s  %-16s %-12s %s\n", "", "target    ", "median", "range",
+                  "", "against the best other library");
     for (int i = 0; i < bench_target_count; i++)
         print_target(report, &bench_targets[i], out);
 }

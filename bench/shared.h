@@ -54,8 +54,26 @@ void bench_gate_wait(struct bench_gate *gate, const struct bench_shared *shared)
 /* The first worker that fails sets shared->why. */
 void bench_worker_give_up(struct bench_worker *worker);
 
+/* The end of the measured time. */
+int64_t bench_worker_deadline_ns(const struct bench_shared *shared);
+
+/* Non-zero: no worker failed, and the time is not over or no pair was done in it. */
+int bench_worker_goes_on(const struct bench_worker *worker);
+
+/* One pair that took so long; forget: all that were counted so far. */
+void bench_worker_count(struct bench_worker *worker, int64_t ns);
+void bench_worker_forget(struct bench_worker *worker);
+
+/* Says that so many workers are ready, and waits until the clock starts; that they have finished,
+ * and waits until they may end. */
+void bench_worker_ready(struct bench_shared *shared, int workers);
+void bench_worker_finished(struct bench_shared *shared, int workers);
+
 /* The whole life of a worker. */
 void bench_worker_run(struct bench_worker *worker);
+
+/* The same of `count` workers that one thread serves by the functions start and next. */
+void bench_worker_run_all(struct bench_worker *workers, int count);
 
 /* The same for BENCH_OPENING, which has a new process for each pair. */
 void bench_worker_open_and_close(struct bench_worker *worker);

@@ -18,15 +18,19 @@ static const struct {
 } limits[] = {
     {BENCH_MEMORY, "condition variables", &bench_work_fifo, BENCH_FITS_THREADS},
     {BENCH_SQLITE, "bare SQLite", &bench_work_sqlite, MANY | BENCH_FITS_OPEN},
-    {BENCH_REDIS, "bare hiredis", &bench_work_redis, MANY},
     {BENCH_REDIS, "bare hiredis, with a fence", &bench_work_redis_fence, MANY},
+    {BENCH_REDIS, "bare hiredis", &bench_work_redis, MANY},
     {BENCH_REDIS, "bare hiredis, opened", &bench_work_redis_once, BENCH_FITS_OPEN},
     {BENCH_REDIS, "bare hiredis, spinning", &bench_work_redis_spin, BENCH_FITS_ALONE},
+    {BENCH_REDIS, "bare hiredis, spinning with a fence", &bench_work_redis_fence_spin,
+     BENCH_FITS_ALONE},
     {BENCH_REDIS, "bare hiredis, 64 at once", &bench_work_redis_pipe, BENCH_FITS_ALONE},
+    {BENCH_REDIS, "bare queue, fence and grant", &bench_work_grant_fence, ONE},
     {BENCH_REDIS, "bare queue and grant", &bench_work_grant, ONE},
     {BENCH_REDLOCK, "%d bare nodes, all answers", &bench_work_nodes, BENCH_FITS_ALONE},
     {BENCH_MYSQL, "bare UPDATE", &bench_work_maria_update, MANY},
     {BENCH_MYSQL, "bare UPDATE, opened", &bench_work_maria_text, BENCH_FITS_OPEN},
+    {BENCH_MYSQL, "bare UPDATEs under GET_LOCK", &bench_work_maria_queue, ONE},
     {BENCH_MYSQL, "bare GET_LOCK", &bench_work_maria_getlock, ONE | BENCH_FITS_ALONE},
     {BENCH_MYSQL_SESSION, "bare FOR UPDATE and fence", &bench_work_maria_session,
      BENCH_FITS_ALONE | ONE},
@@ -45,12 +49,12 @@ static const struct {
     {BENCH_ZOOKEEPER, "bare nodes and watch", &bench_work_zookeeper, ONE},
 };
 
-static int same_address(const struct bench_subject *one, const struct bench_subject *other)
+int bench_subjects_same_store(const struct bench_subject *one, const struct bench_subject *other)
 {
     struct bench_address a, b;
 
-    if (one->kind != other->kind || bench_address_parse(one->uri, &a) != 0 ||
-        bench_address_parse(other->uri, &b) != 0 || a.nodes != b.nodes)
+    if (bench_address_parse(one->uri, &a) != 0 || bench_address_parse(other->uri, &b) != 0 ||
+        a.nodes != b.nodes)
         return 0;
     for (int i = 0; i < a.hosts; i++)
         if (strcmp(a.host[i].name, b.host[i].name) != 0 || a.host[i].port != b.host[i].port)
@@ -93,7 +97,8 @@ int bench_subjects_add(struct bench_subjects *subjects, const char *text, char *
         return -1;
     }
     for (int i = subjects->count - 1; i >= 0; i--)
-        if (same_address(&subjects->all[i], subject))
+        if (subjects->all[i].kind == subject->kind &&
+            bench_subjects_same_store(&subjects->all[i], subject))
             subject->group = subjects->all[i].group;
     subjects->count++;
     return 0;
@@ -116,6 +121,26 @@ static struct bench_subject *beside(struct bench_subjects *subjects,
         (void)snprintf(subject->label, sizeof subject->label, "%.70s (%d)", label, store->group);
     subjects->count++;
     return subject;
+}
+
+void bench_subjects_add_async(struct bench_subjects *subjects)
+{
+    int stores = subjects->count;
+
+    for (int i = 0; i < stores; i++) {
+        const struct bench_subject *store = &subjects->all[i];
+        struct bench_subject *subject = NULL;
+        char label[BENCH_LABEL_SIZE + 16];
+
+        if (store->role != BENCH_DLOCK || store->group != i)
+            continue;
+        (void)snprintf(label, sizeof label, "%s, dlock_start", store->label);
+        subject = beside(subjects, store, BENCH_DLOCK, label);
+        if (subject == NULL)
+            return;
+        subject->work = &bench_work_async;
+        subject->fits = BENCH_FITS_OWN;
+    }
 }
 
 /* True for the first store at an address, if a bare connection can use it. */

@@ -87,6 +87,7 @@ int bench_workload_named(const char *name, const struct bench_size *size,
         *workload = (struct bench_workload){.name = shapes[i].name,
                                             .load = load_of((enum shape)i, size),
                                             .rivals = 1,
+                                            .async = 1,
                                             .variants = 1};
         return 0;
     }

@@ -33,11 +33,19 @@ struct bench_work {
     int (*unlock)(void *worker, char *why);
     /* NULL, or non-zero: the lock is still held. */
     int (*holds)(const void *worker);
+    /* NULL, or one thread of a process serves all its workers, each with one operation under way,
+     * and lock and unlock are not used. start begins one: 0, or failed. next waits until one has
+     * ended: the index of its worker, or -1: failed. */
+    int (*start)(void *worker, int unlock, char *why);
+    int (*next)(void *process, char *why);
     int weight; /* pairs for which one lock and unlock count; 0: one */
 };
 
 /* Any store, through dlock.h. */
 extern const struct bench_work bench_work_dlock;
+
+/* The same by dlock_start. */
+extern const struct bench_work bench_work_async;
 
 /* The bare statements of a lock in a SQLite table. */
 extern const struct bench_work bench_work_sqlite;
@@ -48,26 +56,31 @@ extern const struct bench_work bench_work_fifo;
 
 /* SET NX PX and a script that deletes our key, over one blocking hiredis connection a worker.
  * fence: with a counter. once: one pair a connection, with the script in the request. spin: polls
- * for the answer for up to 50 us before it sleeps. pipe: 64 pairs at once. */
+ * for the answer for up to 50 us before it sleeps; fence_spin: with a counter, too. pipe: 64 pairs
+ * at once. */
 extern const struct bench_work bench_work_redis;
 extern const struct bench_work bench_work_redis_fence;
 extern const struct bench_work bench_work_redis_once;
 extern const struct bench_work bench_work_redis_spin;
+extern const struct bench_work bench_work_redis_fence_spin;
 extern const struct bench_work bench_work_redis_pipe;
 
-/* A queue in Redis: the script that unlocks gives the lock to the head and sends it a message. */
+/* A queue in Redis: the script that unlocks gives the lock to the head and sends it a message.
+ * fence: the message has a counter, and an entry of the queue ends by itself. */
 extern const struct bench_work bench_work_grant;
+extern const struct bench_work bench_work_grant_fence;
 
 /* SET NX PX and the script on all nodes of the URI at once; it waits for all answers. */
 extern const struct bench_work bench_work_nodes;
 
 /* Prepared statements over one libmariadb connection a worker. update: a conditional UPDATE, and
- * one back. getlock: GET_LOCK. session: a transaction with FOR UPDATE, and a fence that a second
- * connection commits. text: connects and sends the two UPDATEs as text, to compare the cost of
- * opening. */
+ * one back. getlock: GET_LOCK. queue: the two UPDATEs under GET_LOCK. session: a transaction with
+ * FOR UPDATE, and a fence that a second connection commits. text: connects and sends the two
+ * UPDATEs as text, to compare the cost of opening. */
 extern const struct bench_work bench_work_maria_update;
 extern const struct bench_work bench_work_maria_text;
 extern const struct bench_work bench_work_maria_getlock;
+extern const struct bench_work bench_work_maria_queue;
 extern const struct bench_work bench_work_maria_session;
 
 /* Prepared statements over one libpq connection a worker: a conditional UPDATE and one back; the

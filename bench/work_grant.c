@@ -17,6 +17,21 @@ static const char release_script[] =
     "if next then redis.call('set', KEYS[1], next, 'px', 30000) redis.call('publish', next, '1') "
     "else redis.call('del', KEYS[1]) end return 1";
 
+/* Keys: the lock, its queue, its fence. An entry of the queue is alive while its own key is. The
+ * answer is the fence, or 0. */
+static const char fence_acquire_script[] =
+    "if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 30000) then"
+    " return redis.call('incr', KEYS[3]) end "
+    "redis.call('rpush', KEYS[2], ARGV[1]) redis.call('set', ARGV[1], '', 'px', 30000) return 0";
+
+static const char fence_release_script[] =
+    "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end "
+    "local next repeat next = redis.call('lpop', KEYS[2])"
+    " until not next or redis.call('del', next) == 1 "
+    "if next then redis.call('set', KEYS[1], next, 'px', 30000)"
+    " redis.call('publish', next, redis.call('incr', KEYS[3])) "
+    "else redis.call('del', KEYS[1]) end return 1";
+
 struct worker {
     redisContext *context, *subscriber;
     char key[48], queue[48], channel[48]; /* the channel is the owner's name, too */
@@ -34,7 +49,8 @@ static void grant_end(void *arg)
     free(worker);
 }
 
-static void *grant_begin(void *process, const struct bench_config *config, int index, char *why)
+static void *scripts_begin(const char *take, const char *give, void *process,
+                           const struct bench_config *config, int index, char *why)
 {
     struct worker *worker = calloc(1, sizeof *worker);
     int name = config->one_name ? 0 : index;
@@ -51,8 +67,8 @@ static void *grant_begin(void *process, const struct bench_config *config, int i
     if (worker->context != NULL)
         worker->subscriber = bench_bare_connect(process, 0, why);
     if (worker->subscriber != NULL &&
-        bench_bare_load(worker->context, acquire_script, worker->acquire, why) &&
-        bench_bare_load(worker->context, release_script, worker->release, why) &&
+        bench_bare_load(worker->context, take, worker->acquire, why) &&
+        bench_bare_load(worker->context, give, worker->release, why) &&
         bench_bare_reply(worker->subscriber,
                          redisCommand(worker->subscriber, "SUBSCRIBE %s", worker->channel),
                          REDIS_REPLY_ARRAY, NULL, why))
@@ -61,10 +77,20 @@ static void *grant_begin(void *process, const struct bench_config *config, int i
     return NULL;
 }
 
+static void *grant_begin(void *process, const struct bench_config *config, int index, char *why)
+{
+    return scripts_begin(acquire_script, release_script, process, config, index, why);
+}
+
+static void *fence_begin(void *process, const struct bench_config *config, int index, char *why)
+{
+    return scripts_begin(fence_acquire_script, fence_release_script, process, config, index, why);
+}
+
 static int call(struct worker *worker, const char *sha, long long *answer, char *why)
 {
-    redisReply *reply = redisCommand(worker->context, "EVALSHA %s 2 %s %s %s", sha, worker->key,
-                                     worker->queue, worker->channel);
+    redisReply *reply = redisCommand(worker->context, "EVALSHA %s 3 %s %s %s-fence %s", sha,
+                                     worker->key, worker->queue, worker->key, worker->channel);
 
     return bench_bare_reply(worker->context, reply, REDIS_REPLY_INTEGER, answer, why) ? 0 : -1;
 }
@@ -99,6 +125,15 @@ const struct bench_work bench_work_grant = {
     .open = bench_address_open,
     .close = free,
     .begin = grant_begin,
+    .end = grant_end,
+    .lock = grant_lock,
+    .unlock = grant_unlock,
+};
+
+const struct bench_work bench_work_grant_fence = {
+    .open = bench_address_open,
+    .close = free,
+    .begin = fence_begin,
     .end = grant_end,
     .lock = grant_lock,
     .unlock = grant_unlock,

@@ -21,11 +21,20 @@ struct recipe {
     int second; /* the index of the statement of lock for the second connection; 0: none */
 };
 
+#define TAKE                                                                          \
+    "UPDATE " TABLE " SET token = '" TOKEN "', fence = fence + 1, until_us = " NOW_US \
+    " + 30000000 WHERE " ANY
+#define RETURN \
+    "UPDATE " TABLE " SET token = '', until_us = 0 WHERE name = ? AND token = '" TOKEN "'"
+
 static const struct recipe update_recipe = {
-    .lock = {"UPDATE " TABLE " SET token = '" TOKEN "', fence = fence + 1, until_us = " NOW_US
-             " + 30000000 WHERE " ANY},
-    .unlock = {"UPDATE " TABLE " SET token = '', until_us = 0 WHERE name = ? AND token = '" TOKEN
-               "'"},
+    .lock = {TAKE},
+    .unlock = {RETURN},
+};
+
+static const struct recipe queue_recipe = {
+    .lock = {"SELECT GET_LOCK(?, 30)", TAKE},
+    .unlock = {RETURN, "SELECT RELEASE_LOCK(?)"},
 };
 
 static const struct recipe getlock_recipe = {
@@ -157,6 +166,11 @@ static void *getlock_begin(void *process, const struct bench_config *config, int
     return recipe_begin(&getlock_recipe, process, config, index, why);
 }
 
+static void *queue_begin(void *process, const struct bench_config *config, int index, char *why)
+{
+    return recipe_begin(&queue_recipe, process, config, index, why);
+}
+
 static void *session_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     return recipe_begin(&session_recipe, process, config, index, why);
@@ -217,5 +231,6 @@ static int text_unlock(void *arg, char *why)
 
 const struct bench_work bench_work_maria_update = MARIA(update_begin, maria_lock, maria_unlock);
 const struct bench_work bench_work_maria_getlock = MARIA(getlock_begin, maria_lock, maria_unlock);
+const struct bench_work bench_work_maria_queue = MARIA(queue_begin, maria_lock, maria_unlock);
 const struct bench_work bench_work_maria_session = MARIA(session_begin, maria_lock, maria_unlock);
 const struct bench_work bench_work_maria_text = MARIA(text_begin, text_lock, text_unlock);

@@ -109,18 +109,25 @@ static void *fence_begin(void *process, const struct bench_config *config, int i
     return NULL;
 }
 
-static int fence_lock(void *arg, char *why)
+static int fence_taken(struct worker *worker, redisReply *reply, char *why)
 {
-    struct worker *worker = arg;
     long long fence = 0;
-    redisReply *reply = redisCommand(worker->context, "EVALSHA %s 2 %s %s:fence " TOKEN,
-                                     worker->take, worker->key, worker->key);
 
     if (!bench_bare_reply(worker->context, reply, REDIS_REPLY_INTEGER, &fence, why))
         return -1;
     if (fence == 0)
         (void)snprintf(why, BENCH_WHY_SIZE, "Redis: it was not free");
     return fence > 0 ? 0 : -1;
+}
+
+static int fence_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    return fence_taken(worker,
+                       redisCommand(worker->context, "EVALSHA %s 2 %s %s:fence " TOKEN,
+                                    worker->take, worker->key, worker->key),
+                       why);
 }
 
 /* Sends the appended commands and polls for the answer, with sched_yield, before it blocks. */
@@ -155,6 +162,15 @@ static int spin_lock(void *arg, char *why)
     return bench_bare_reply(worker->context, spin(worker->context), REDIS_REPLY_STATUS, NULL, why)
                ? 0
                : -1;
+}
+
+static int fence_spin_lock(void *arg, char *why)
+{
+    struct worker *worker = arg;
+
+    (void)redisAppendCommand(worker->context, "EVALSHA %s 2 %s %s:fence " TOKEN, worker->take,
+                             worker->key, worker->key);
+    return fence_taken(worker, spin(worker->context), why);
 }
 
 static int spin_unlock(void *arg, char *why)
@@ -230,6 +246,15 @@ const struct bench_work bench_work_redis_spin = {
     .begin = loaded_begin,
     .end = redis_end,
     .lock = spin_lock,
+    .unlock = spin_unlock,
+};
+
+const struct bench_work bench_work_redis_fence_spin = {
+    .open = bench_address_open,
+    .close = free,
+    .begin = fence_begin,
+    .end = redis_end,
+    .lock = fence_spin_lock,
     .unlock = spin_unlock,
 };
 

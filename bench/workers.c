@@ -4,41 +4,18 @@
 #include "shared.h"
 #include "stopwatch.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define GLANCE_NS BENCH_NS_PER_MS
-#define GATE_NS   (100 * BENCH_NS_PER_MS)
 #define ALARM_S   300                     /* for a process that hangs */
 #define SETTLE_NS (500 * BENCH_NS_PER_MS) /* until the waiting workers sleep */
-
-void bench_gate_open(struct bench_gate *gate)
-{
-    atomic_store(&gate->open, 1);
-    (void)syscall(SYS_futex, &gate->open, FUTEX_WAKE, BENCH_WORKERS_MAX, NULL, NULL, 0);
-}
-
-void bench_gate_wait(struct bench_gate *gate, const struct bench_shared *shared)
-{
-    struct timespec wait = {.tv_nsec = GATE_NS};
-
-    while (!atomic_load(&gate->open) && !atomic_load(&shared->failed))
-        (void)syscall(SYS_futex, &gate->open, FUTEX_WAIT, 0, &wait, NULL, 0);
-}
-
-void bench_worker_give_up(struct bench_worker *worker)
-{
-    if (atomic_exchange(&worker->shared->failed, 1) == 0)
-        memcpy(worker->shared->why, worker->why, sizeof worker->shared->why);
-}
 
 static void *worker_main(void *arg)
 {
@@ -83,7 +60,10 @@ static void process_run(const struct bench_worker *model, int number)
     }
     for (int i = 1; i < threads; i++)
         workers[i].process = workers[0].process;
-    threads_run(workers, threads);
+    if (model->work->start != NULL)
+        bench_worker_run_all(workers, threads);
+    else
+        threads_run(workers, threads);
     model->work->close(workers[0].process);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a plan run what it is told to, tell of failures, and compare rounds with each other? Do its
  * exact sleeps leave those of a store alone? */
+#include "standing.h"
 #include "stopwatch.h"
-#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -71,6 +71,48 @@ static int deadly(void *arg, char *text)
     abort();
 }
 
+/* A lock by operations: each worker has at most one under way, and a pair is two of them. */
+#define MANY 3
+
+static struct {
+    int under_way[MANY], queue[MANY], first, count;
+} operations;
+
+static void *numbered_begin(void *process, const struct bench_config *config, int index, char *text)
+{
+    (void)process;
+    (void)config;
+    (void)text;
+    return &operations.under_way[index % MANY];
+}
+
+static int operation_start(void *arg, int unlock, char *text)
+{
+    int *under_way = arg;
+
+    cr_assert_eq(*under_way, 0, "one at a time");
+    *under_way = unlock ? 2 : 1;
+    operations.queue[(operations.first + operations.count++) % MANY] =
+        (int)(under_way - operations.under_way);
+    return fine(arg, text);
+}
+
+static int operation_next(void *process, char *text)
+{
+    int index = operations.queue[operations.first % MANY];
+
+    (void)fine(process, text);
+    operations.first = (operations.first + 1) % MANY;
+    operations.count--;
+    operations.under_way[index] = 0;
+    return index;
+}
+
+static int operation_none(void *process, char *text)
+{
+    return broken(process, text);
+}
+
 static const struct bench_workload workloads[] = {
     {.name = "one", .load = {.processes = 1, .threads = 1}},
     {.name = "two", .load = {.processes = 2, .threads = 2}},
@@ -78,6 +120,11 @@ static const struct bench_workload workloads[] = {
      .load = {.processes = 1, .threads = 1, .one_name = 1},
      .once = 1,
      .variants = 1},
+};
+
+static const struct bench_workload many[] = {
+    {.name = "many", .load = {.processes = 1, .threads = MANY}, .async = 1},
+    {.name = "not by operations", .load = {.processes = 1, .threads = MANY}},
 };
 
 static struct bench_plan plan;
@@ -156,6 +203,47 @@ Test(plan, allocations_are_counted)
     cr_assert_float_eq(figures[0]->values[BENCH_ALLOCATIONS][0], 0, 0.01);
 }
 
+static struct bench_work by_operations = {.open = fine_open,
+                                          .close = nothing,
+                                          .begin = numbered_begin,
+                                          .end = nothing,
+                                          .start = operation_start};
+
+static int many_run(int (*next)(void *, char *))
+{
+    static const struct bench_subject subject = {
+        .label = "store", .work = &by_operations, .fits = BENCH_FITS_OWN};
+    struct bench_options options = {.rounds = 2, .duration_ns = 20 * BENCH_NS_PER_MS};
+
+    by_operations.next = next;
+    plan = (struct bench_plan){
+        .subjects = &subject, .subject_count = 1, .workloads = many, .workload_count = 2};
+    cr_assert_eq(bench_plan_init(&plan, NULL), 0);
+    cr_assert_eq(plan.case_count, 1, "where the workload is for it");
+    return bench_plan_run(&plan, &options);
+}
+
+Test(plan, one_thread_serves_all_workers_by_operations)
+{
+    const struct bench_figures *found;
+
+    cr_assert_eq(many_run(operation_next), 0);
+    found = bench_plan_find(&plan, "store", "many");
+    cr_assert_not_null(found);
+    for (int i = 0; i < found->rounds; i++) {
+        cr_assert_gt(found->values[BENCH_RATE][i], 0);
+        cr_assert_gt(found->values[BENCH_SHARE][i], 0.9, "in turn");
+        cr_assert_gt(found->values[BENCH_P50_US][i], 0);
+    }
+    bench_plan_fini(&plan);
+}
+
+Test(plan, an_operation_that_does_not_end_is_a_failure)
+{
+    cr_assert_eq(many_run(operation_none), 1);
+    cr_assert_str_eq(plan.cases[0].figures.why, "it is broken");
+}
+
 Test(plan, a_failure_says_why_and_is_not_tried_again)
 {
     cr_assert_eq(plan_run(broken, 3), 6, "each case");
@@ -210,6 +298,44 @@ Test(plan, ratios_are_those_of_the_same_round)
     cr_assert_eq(spread.median, 1);
     some[1].figures.rounds = 0;
     cr_assert_not(bench_target_spread(&target, &plan, &spread), "there is nothing to divide by");
+}
+
+/* Two other libraries on the store, one on another store, and one under another workload. */
+Test(plan, a_target_says_which_other_library_is_ahead)
+{
+    static const char *const uris[] = {"redis://a", "redis://a", "redis://a", "redis://b",
+                                       "redis://a"};
+    static const char *const labels[] = {"store", "slow", "fast", "elsewhere", "idle"};
+    static struct bench_subject some[5];
+    static struct bench_case cases[5];
+    static const double rates[] = {100, 50, 80, 900, 700};
+    struct bench_target target = {
+        .at_least = 1, .of = {"store", "one", BENCH_RATE}, .over = {"slow", "one", BENCH_RATE}};
+    struct bench_standing standing;
+
+    plan = (struct bench_plan){.cases = cases, .case_count = 5};
+    for (int i = 0; i < 5; i++) {
+        some[i] = (struct bench_subject){.role = i == 0 ? BENCH_DLOCK : BENCH_RIVAL};
+        (void)snprintf(some[i].label, sizeof some[i].label, "%s", labels[i]);
+        (void)snprintf(some[i].uri, sizeof some[i].uri, "%s", uris[i]);
+        cases[i] = (struct bench_case){
+            .subject = &some[i], .workload = &workloads[i == 4 ? 1 : 0], .figures = {.rounds = 1}};
+        cases[i].figures.values[BENCH_RATE][0] = cases[i].figures.values[BENCH_P50_US][0] =
+            cases[i].figures.values[BENCH_SERVER_US][0] = rates[i];
+    }
+    cr_assert(bench_standing_of(&target, &plan, &standing));
+    cr_assert_str_eq(standing.rival->label, "fast");
+    cr_assert(standing.ahead && standing.ratio.median == 1.25);
+    target.of.metric = BENCH_P50_US;
+    cr_assert(bench_standing_of(&target, &plan, &standing));
+    cr_assert_str_eq(standing.rival->label, "slow", "its time is the shorter one");
+    cr_assert_not(standing.ahead);
+    target.of.metric = BENCH_SERVER_US;
+    cr_assert_not(bench_standing_of(&target, &plan, &standing),
+                  "rivals' programs count their start");
+    target.of.metric = BENCH_RATE;
+    cases[1].figures.rounds = cases[2].figures.rounds = 0;
+    cr_assert_not(bench_standing_of(&target, &plan, &standing), "nothing was measured there");
 }
 
 Test(stopwatch, who_sleeps_exactly_does_so_alone)

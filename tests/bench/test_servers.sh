@@ -24,7 +24,7 @@ run() {
         --uri "pg=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks" \
         --uri "pgs=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?strategy=session&table_prefix=s_" \
         --uri "etcd=etcd://127.0.0.1:$DLT_ETCD_PORT" --uri "zookeeper=zk://127.0.0.1:$DLT_ZK_PORTS" \
-        --limits --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
+        --limits --async --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \
         --workload waiters --workload leases
 }
@@ -39,6 +39,11 @@ check "commands and processor time of servers, but PostgreSQL, etcd and ZooKeepe
 check "two calls of scripts are a pair on Redis" says \
     '.cases[] | select(.workload == "alone" and .subject == "redis") |
      .script_calls.median >= 1.9 and .script_calls.median < 2.5'
+check "operations of one thread, on all eight" says \
+    '[.cases[] | select(.workload == "names" and (.subject | test(", dlock_start")) and .pairs_per_s.min > 0)] | length == 8'
+check "a queue that gives fences: 11 commands a turn" says \
+    '.cases[] | select(.workload == "processes" and .subject == "bare queue, fence and grant") |
+     .commands.median > 10 and .commands.median < 12'
 check "64 pairs at once count as such" says \
     '.cases[] | select(.subject == "bare hiredis, 64 at once") | .commands.median < 5'
 check "sockets are seen" says \

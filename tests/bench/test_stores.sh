@@ -36,7 +36,7 @@ rounds_are_lines() {
     same 3 "$(wc -l <"$tap_tmp/csv")"
 }
 
-check "it runs all workloads" "$program" --limits --rounds 2 --duration 300ms --threads 3 --processes 3 \
+check "it runs all workloads" "$program" --limits --async --rounds 2 --duration 300ms --threads 3 --processes 3 \
     --leases 40 --json "$json"
 check "ten workloads, those of processes on sqlite only" says \
     '([.cases[] | select(.subject == "sqlite")] | length) == 10 and
@@ -55,6 +55,11 @@ check "processor time and memory, where processes stay" says \
     'all(.cases[] | select(.load.loop != "opening"); .own_cpu_us.min > 0 and .memory_mb.min > 0.1)'
 check "a limit gives a ratio" says \
     '.cases[] | select(.workload == "alone" and .subject == "sqlite") | .rate_over_limit.median > 0'
+check "operations of one thread, where each has a name of its own" says \
+    '[.cases[] | select(.subject == "sqlite, dlock_start" or .subject == "memory, dlock_start") |
+      select(.workload == "names" and .least_over_most.min > 0)] | length == 2'
+check "and nowhere else" says \
+    'all(.cases[] | select(.subject | test("dlock_start")); .workload == "names")'
 check "leases are counted, and none is lost" says \
     'all(.cases[] | select(.workload == "leases"); .leases_lost.max == 0)'
 check "no lock is shared where nobody reads, and a store is fair to its one user" says \
