@@ -15,6 +15,9 @@
 #define FEW      "10,000 leases, renewed"
 #define LEASES   "100,000 leases, renewed"
 #define OPENING  "open, lock, unlock, close"
+#define RUNNING  "dlock run NAME -- true"
+#define KILLED   "kill -9 of a holder, to the next lock"
+#define CLOSING  "close with 1,000 locks held"
 #define MIX      "8 threads, 1 name, 90 of 100 shared"
 #define WAIT(n)  #n " processes, 1 name, 1 ms held"
 

@@ -55,7 +55,8 @@ static json_t *json_load(const struct bench_load *load)
 {
     static const char *const loops[] = {
         [BENCH_PAIRS] = "pairs",   [BENCH_HANDOFF] = "hand-off", [BENCH_WAITING] = "waiting",
-        [BENCH_LEASES] = "leases", [BENCH_OPENING] = "opening",
+        [BENCH_LEASES] = "leases", [BENCH_OPENING] = "opening",  [BENCH_RUNNING] = "running",
+        [BENCH_KILLED] = "killed", [BENCH_CLOSING] = "closing",
     };
 
     return json_pack("{s:s, s:i, s:i, s:b, s:I, s:I, s:i, s:i}", "loop", loops[load->loop],
@@ -71,10 +72,11 @@ static json_t *json_case(const struct bench_report *report, const struct bench_c
         [BENCH_DLOCK] = "dlock", [BENCH_LIMIT] = "limit", [BENCH_RIVAL] = "rival"};
     const struct bench_figures *figures = &which->figures;
     const struct bench_case *limit = bench_plan_limit_of(report->plan, which);
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:i, s:o}", "workload", which->workload->name, "subject",
-                  which->subject->label, "role", roles[which->subject->role], "rounds",
-                  figures->rounds, "load", json_load(&which->workload->load));
+    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "workload", which->workload->name,
+                               "subject", which->subject->label, "store",
+                               report->plan->subjects[which->subject->group].label, "role",
+                               roles[which->subject->role], "rounds", figures->rounds, "load",
+                               json_load(&which->workload->load));
 
     if (figures->why[0] != '\0')
         (void)json_object_set_new(object, figures->absent ? "absent" : "failed",

@@ -40,7 +40,9 @@ static unsigned needed(const struct bench_load *load)
 
     if (load->loop == BENCH_OPENING)
         return BENCH_FITS_OPEN;
-    if (load->loop == BENCH_WAITING || load->loop == BENCH_LEASES || load->readers > 0)
+    if (load->loop == BENCH_RUNNING)
+        return BENCH_FITS_RUN;
+    if ((load->loop != BENCH_PAIRS && load->loop != BENCH_HANDOFF) || load->readers > 0)
         return 0;
     if (workers == 1)
         return BENCH_FITS_ALONE;
@@ -61,7 +63,7 @@ static int fits(const struct bench_plan *plan, const struct bench_subject *subje
     int first = subject == &plan->subjects[subject->group];
 
     if ((subject->kind == BENCH_MYSQL_SESSION || subject->kind == BENCH_POSTGRESQL_SESSION) &&
-        load->loop == BENCH_LEASES)
+        (load->loop == BENCH_LEASES || load->loop == BENCH_CLOSING))
         return 0; /* each of them would be a connection */
     if (workload->kinds != 0 && !(workload->kinds & 1u << subject->kind))
         return 0;
@@ -70,7 +72,8 @@ static int fits(const struct bench_plan *plan, const struct bench_subject *subje
                load->pause_ns == 0 && (subject->fits & needed(load)) != 0;
     if (subject->role == BENCH_DLOCK)
         return (first || workload->variants) &&
-               (subject->kind != BENCH_MEMORY || load->processes == 1);
+               (subject->kind != BENCH_MEMORY ||
+                (load->processes == 1 && load->loop != BENCH_RUNNING));
     return (subject->role == BENCH_LIMIT || workload->rivals) &&
            (subject->fits & needed(load)) != 0;
 }

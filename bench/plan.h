@@ -39,6 +39,7 @@ enum {
     BENCH_FITS_ONE = 4,     /* many workers, on one name, in any processes */
     BENCH_FITS_THREADS = 8, /* threads of one process, on one name */
     BENCH_FITS_OPEN = 16,
+    BENCH_FITS_RUN = 32, /* a program each time */
     BENCH_FITS_ALL = 0xff
 };
 

@@ -157,6 +157,12 @@ static const char *meaning(const struct bench_load *load)
         return "times are of a lock; costs are a lease's and second's";
     case BENCH_OPENING:
         return "times are from open to close; ratio: of p50";
+    case BENCH_RUNNING:
+        return "times are of a whole process; ratio: of p50";
+    case BENCH_KILLED:
+        return "times are from the end of the holder";
+    case BENCH_CLOSING:
+        return "times are of a close";
     default:
         return "times and costs are of a pair";
     }

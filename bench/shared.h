@@ -11,6 +11,7 @@
 #include "workers.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct bench_worker_slot {
     uint64_t pairs;
@@ -75,8 +76,15 @@ void bench_worker_run(struct bench_worker *worker);
 /* The same of `count` workers that one thread serves by the functions start and next. */
 void bench_worker_run_all(struct bench_worker *workers, int count);
 
-/* The same for BENCH_OPENING, which has a new process for each pair. */
-void bench_worker_open_and_close(struct bench_worker *worker);
+/* The same of BENCH_OPENING, BENCH_RUNNING and the worker of BENCH_KILLED that starts holders: each
+ * pair has a process of its own. false: the worker is another one. */
+bool bench_worker_run_processes(struct bench_worker *worker);
+
+/* The same of the worker that waits for those holders to die. */
+void bench_worker_run_after_death(struct bench_worker *worker);
+
+/* The same of BENCH_CLOSING, in a process that has no store open. */
+void bench_worker_run_closing(struct bench_worker *worker);
 
 /* The number of workers that get ready, and that finish. */
 int bench_load_ready(const struct bench_load *load);

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define MS BENCH_NS_PER_MS
+#define MS           BENCH_NS_PER_MS
+#define CLOSING_MOST 1000
 
 const struct bench_size bench_size_default = {
     .threads = 8,
@@ -16,7 +17,21 @@ const struct bench_size bench_size_default = {
     .pause_ns = MS,
 };
 
-enum shape { ALONE, NAMES, THREADS, EMPTY, PROCESSES, HANDOFF, READERS, LEASES, OPENING, WAITING };
+enum shape {
+    ALONE,
+    NAMES,
+    THREADS,
+    EMPTY,
+    PROCESSES,
+    HANDOFF,
+    READERS,
+    LEASES,
+    OPENING,
+    RUNNING,
+    KILLED,
+    CLOSING,
+    WAITING
+};
 
 static const struct {
     const char *name, *meaning;
@@ -30,6 +45,9 @@ static const struct {
     [READERS] = {"readers", "--threads on one name, --readers of 100 locks shared"},
     [LEASES] = {"leases", "--leases of one client, kept and renewed"},
     [OPENING] = {"open", "a new process each time: open, lock, unlock, close"},
+    [RUNNING] = {"run", "`dlock run NAME -- true`, a whole process each time"},
+    [KILLED] = {"killed", "sqlite: from the SIGKILL of a holder to the lock of another process"},
+    [CLOSING] = {"closing", "the close of a client that holds --leases, 1,000 at most"},
     [WAITING] = {"waiters", "--processes times --threads, one holds, the others wait"},
 };
 
@@ -54,7 +72,7 @@ static struct bench_load load_of(enum shape shape, const struct bench_size *size
         load.processes = size->processes;
     if (load.threads > BENCH_WORKERS_MAX / load.processes)
         load.threads = BENCH_WORKERS_MAX / load.processes;
-    load.one_name = shape != NAMES && shape != LEASES;
+    load.one_name = shape != NAMES && shape != LEASES && shape != CLOSING;
     if (shape == THREADS || shape == PROCESSES) {
         load.held_ns = size->held_ns;
         load.pause_ns = size->pause_ns;
@@ -73,6 +91,17 @@ static struct bench_load load_of(enum shape shape, const struct bench_size *size
     }
     if (shape == OPENING)
         load.loop = BENCH_OPENING;
+    if (shape == RUNNING)
+        load.loop = BENCH_RUNNING;
+    if (shape == KILLED) {
+        load.processes = 2;
+        load.held_ns = 5 * MS;
+        load.loop = BENCH_KILLED;
+    }
+    if (shape == CLOSING) {
+        load.leases = size->leases < CLOSING_MOST ? size->leases : CLOSING_MOST;
+        load.loop = BENCH_CLOSING;
+    }
     if (shape == WAITING)
         load.loop = BENCH_WAITING;
     return load;
@@ -88,6 +117,7 @@ int bench_workload_named(const char *name, const struct bench_size *size,
                                             .load = load_of((enum shape)i, size),
                                             .rivals = 1,
                                             .async = 1,
+                                            .kinds = i == KILLED ? 1u << BENCH_SQLITE : 0,
                                             .variants = 1};
         return 0;
     }

@@ -40,7 +40,8 @@ struct bench_target {
     const char *id, *text, *unit;
     int at_least; /* non-zero: a lower bound, else an upper one */
     double bound;
-    struct bench_side of, over, plus; /* of / (over + plus) */
+    /* (of - less) / (over + plus - less) */
+    struct bench_side of, over, plus, less;
 };
 
 extern const struct bench_target bench_targets[];

@@ -15,22 +15,34 @@
     {                 \
         NULL, NULL, 0 \
     }
-#define LEAST(id, text, unit, bound, subject, workload, metric)                 \
-    {                                                                           \
-        id, text, unit, 1, bound, {subject, workload, metric}, NOTHING, NOTHING \
+#define LEAST(id, text, unit, bound, subject, workload, metric)                          \
+    {                                                                                    \
+        id, text, unit, 1, bound, {subject, workload, metric}, NOTHING, NOTHING, NOTHING \
     }
-#define MOST(id, text, unit, bound, subject, workload, metric)                  \
-    {                                                                           \
-        id, text, unit, 0, bound, {subject, workload, metric}, NOTHING, NOTHING \
+#define MOST(id, text, unit, bound, subject, workload, metric)                           \
+    {                                                                                    \
+        id, text, unit, 0, bound, {subject, workload, metric}, NOTHING, NOTHING, NOTHING \
     }
 /* The bound is a part of a limit under the same workload. */
-#define LEAST_OF(id, text, bound, subject, limit, workload, metric)                              \
-    {                                                                                            \
-        id, text, "x", 1, bound, {subject, workload, metric}, {limit, workload, metric}, NOTHING \
+#define LEAST_OF(id, text, bound, subject, limit, workload, metric)                               \
+    {                                                                                             \
+        id, text, "x", 1, bound, {subject, workload, metric}, {limit, workload, metric}, NOTHING, \
+            NOTHING                                                                               \
     }
-#define MOST_OF(id, text, bound, subject, limit, workload, metric)                               \
-    {                                                                                            \
-        id, text, "x", 0, bound, {subject, workload, metric}, {limit, workload, metric}, NOTHING \
+#define MOST_OF(id, text, bound, subject, limit, workload, metric)                                \
+    {                                                                                             \
+        id, text, "x", 0, bound, {subject, workload, metric}, {limit, workload, metric}, NOTHING, \
+            NOTHING                                                                               \
+    }
+
+/* The same of whole processes that run `true`, which is taken off on both sides. */
+#define MOST_OF_RUN(text, bound, subject, limit, command)             \
+    {                                                                 \
+        "P13", text, "x", 0, bound, {subject, RUNNING, BENCH_P50_US}, \
+            {limit, RUNNING, BENCH_P50_US}, NOTHING,                  \
+        {                                                             \
+            command, RUNNING, BENCH_P50_US                            \
+        }                                                             \
     }
 
 const struct bench_target bench_targets[] = {
@@ -88,6 +100,7 @@ const struct bench_target bench_targets[] = {
      0.8,
      {"sqlite", NAMES(16), BENCH_RATE},
      {"sqlite", APART, BENCH_RATE},
+     NOTHING,
      NOTHING},
     {"P11",
      "64 threads over 8 processes",
@@ -96,6 +109,7 @@ const struct bench_target bench_targets[] = {
      0.8,
      {"sqlite", NAMES(64), BENCH_RATE},
      {"sqlite", APART, BENCH_RATE},
+     NOTHING,
      NOTHING},
     LEAST("P11", "8 processes: least over most", "", 0.8, "sqlite", APART, BENCH_SHARE),
     MOST("P11", "its worst pair", "ms", 150, "sqlite", APART, BENCH_WORST_MS),
@@ -109,6 +123,7 @@ const struct bench_target bench_targets[] = {
      1.5,
      {"redis", LEASES, BENCH_OWN_US},
      {"redis", FEW, BENCH_OWN_US},
+     NOTHING,
      NOTHING},
     MOST_OF("P13", "Redis: open to close, over bare hiredis", 2.0, "redis", "bare hiredis, opened",
             OPENING, BENCH_P50_US),
@@ -116,6 +131,11 @@ const struct bench_target bench_targets[] = {
             BENCH_P50_US),
     MOST_OF("P13", "SQLite: the same, over bare", 2.0, "sqlite", "bare SQLite", OPENING,
             BENCH_P50_US),
+    MOST_OF_RUN("Redis: dlock run less true, over a bare program less true", 2.0, "redis",
+                "a program with hiredis", "true, beside Redis"),
+    MOST_OF_RUN("MariaDB: the same", 2.0, "mysql", "a program with libmariadb",
+                "true, beside MariaDB"),
+    MOST_OF_RUN("SQLite: the same", 2.0, "sqlite", "a program with SQLite", "true, beside SQLite"),
     LEAST_OF("P14", "Redis, one thread, 64 operations, over 64 bare threads", 2.0,
              "redis, dlock_start", "bare hiredis", NAMES(64), BENCH_RATE),
     LEAST_OF("P14", "MariaDB rows, the same", 2.0, "mysql, dlock_start", "bare UPDATE", NAMES(64),
@@ -127,6 +147,7 @@ const struct bench_target bench_targets[] = {
      1.5,
      {"sqlite, dlock_start", NAMES(64), BENCH_RATE},
      {"bare SQLite", ALONE, BENCH_RATE},
+     NOTHING,
      NOTHING},
     LEAST_OF("P15", "PostgreSQL rows over bare plpgsql, 1 thread", 0.95, "postgresql",
              "bare plpgsql", ALONE, BENCH_RATE),
@@ -156,6 +177,12 @@ const struct bench_target bench_targets[] = {
     LEAST("P15", "their least over most", "", 0.95, "zookeeper", PUSHING, BENCH_SHARE),
     LEAST_OF("P15", "its rate of 100 waiters, over the same queue", 0.95, "zookeeper",
              "bare nodes and watch", HUNDRED, BENCH_RATE),
+    MOST("P16", "SQLite, kill -9 of a holder to the next lock: p99", "us", 50000, "sqlite", KILLED,
+         BENCH_P99_US),
+    MOST("P17", "Redis, close with 1,000 locks held: the longest", "ms", 300, "redis", CLOSING,
+         BENCH_WORST_MS),
+    MOST("P17", "MariaDB rows, the same", "ms", 300, "mysql", CLOSING, BENCH_WORST_MS),
+    MOST("P17", "SQLite, the same", "ms", 300, "sqlite", CLOSING, BENCH_WORST_MS),
     MOST("P18", "the library's size", "KB", 200, BENCH_LIBRARY, NULL, 0),
 };
 const int bench_target_count = (int)(sizeof bench_targets / sizeof bench_targets[0]);
@@ -192,7 +219,7 @@ int bench_target_spread(const struct bench_target *target, const struct bench_pl
                         struct bench_spread *spread)
 {
     double values[BENCH_ROUNDS_MAX] = {0}, over[BENCH_ROUNDS_MAX] = {0};
-    double plus[BENCH_ROUNDS_MAX] = {0};
+    double plus[BENCH_ROUNDS_MAX] = {0}, less[BENCH_ROUNDS_MAX] = {0};
     int rounds = side_values(&target->of, plan, values), known = rounds;
 
     if (target->over.subject != NULL)
@@ -201,9 +228,14 @@ int bench_target_spread(const struct bench_target *target, const struct bench_pl
     if (target->plus.subject != NULL)
         known = side_values(&target->plus, plan, plus);
     rounds = known < rounds ? known : rounds;
+    if (target->less.subject != NULL)
+        known = side_values(&target->less, plan, less);
+    rounds = known < rounds ? known : rounds;
     for (int i = 0; i < rounds; i++) {
-        if (values[i] < 0 || plus[i] < 0)
+        if (values[i] < 0 || plus[i] < 0 || less[i] < 0)
             return 0;
+        values[i] -= less[i];
+        over[i] -= less[i];
         if (target->over.subject == NULL)
             continue;
         if (over[i] <= 0)

@@ -10,6 +10,14 @@
 
 #define BENCH_WHY_SIZE 256
 
+/* The words of a program; the last one is NULL. */
+#define BENCH_COMMAND_WORDS 12
+
+struct bench_command {
+    const char *words[BENCH_COMMAND_WORDS];
+    char program[512], uri[600], name[48];
+};
+
 /* The store and the names; the same in all processes. */
 struct bench_config {
     const char *uri; /* of the store; for a bare database in a file, its path */
@@ -38,10 +46,13 @@ struct bench_work {
      * ended: the index of its worker, or -1: failed. */
     int (*start)(void *worker, int unlock, char *why);
     int (*next)(void *process, char *why);
+    /* For BENCH_RUNNING: fills the words of a program that takes a lock, runs `true` under it and
+     * gives it back. */
+    void (*command)(const struct bench_config *config, struct bench_command *command);
     int weight; /* pairs for which one lock and unlock count; 0: one */
 };
 
-/* Any store, through dlock.h. */
+/* Any store, through dlock.h; its command is `dlock run`. */
 extern const struct bench_work bench_work_dlock;
 
 /* The same by dlock_start. */
@@ -72,6 +83,12 @@ extern const struct bench_work bench_work_grant_fence;
 
 /* SET NX PX and the script on all nodes of the URI at once; it waits for all answers. */
 extern const struct bench_work bench_work_nodes;
+
+/* Programs: `true` by itself, and `true` under a bare lock, by the least program that does it. */
+extern const struct bench_work bench_work_true;
+extern const struct bench_work bench_work_run_redis;
+extern const struct bench_work bench_work_run_maria;
+extern const struct bench_work bench_work_run_sqlite;
 
 /* Prepared statements over one libmariadb connection a worker. update: a conditional UPDATE, and
  * one back. getlock: GET_LOCK. queue: the two UPDATEs under GET_LOCK. session: a transaction with

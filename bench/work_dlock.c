@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "work.h"
+#include "work_command.h"
 
 #include <dlock/dlock.h>
 #include <stdio.h>
@@ -90,4 +90,5 @@ const struct bench_work bench_work_dlock = {
     .rdlock = dlock_take_shared,
     .unlock = dlock_give,
     .holds = dlock_holds,
+    .command = bench_work_command_dlock,
 };

@@ -49,8 +49,10 @@ static void process_run(const struct bench_worker *model, int number)
         workers[i] = *model;
         workers[i].index = number * threads + i;
     }
-    if (model->load->loop == BENCH_OPENING) {
-        bench_worker_open_and_close(&workers[0]);
+    if (bench_worker_run_processes(&workers[0]))
+        return;
+    if (model->load->loop == BENCH_CLOSING) {
+        bench_worker_run_closing(&workers[0]);
         return;
     }
     workers[0].process = model->work->open(&model->config, workers[0].why);
@@ -192,8 +194,11 @@ static void result_fill(struct bench_result *result, const struct bench_shared *
         result->operations = still * result->seconds;
         result->rate = result->share = result->jain = -1;
     }
-    if (load->loop == BENCH_OPENING) /* its processes are gone */
+    if (load->loop == BENCH_OPENING || load->loop == BENCH_RUNNING ||
+        load->loop == BENCH_KILLED) /* its processes are gone */
         result->own = (struct bench_gauge){-1, -1, -1};
+    if (load->loop == BENCH_KILLED)
+        result->rate = result->share = result->jain = -1;
     if (load->loop == BENCH_LEASES) {
         result->lease_bytes = or_unknown(shared->lease_bytes, (double)first);
         result->lost = (double)shared->lost;

@@ -22,7 +22,11 @@ enum bench_loop {
                     * the other, which sleeps while it waits; held_ns must be long enough */
     BENCH_WAITING, /* the first worker holds the lock all the time, the others wait */
     BENCH_LEASES,  /* takes many locks, each of a name of its own; a time is of one lock */
-    BENCH_OPENING  /* a new process each time: open, lock, unlock, close */
+    BENCH_OPENING, /* a new process each time: open, lock, unlock, close */
+    BENCH_RUNNING, /* a program each time, as from a shell; a time is of its whole process */
+    BENCH_KILLED,  /* two processes; one starts holders, which SIGKILL ends; a time is from its end
+                    * to the lock of the other one, which waits */
+    BENCH_CLOSING  /* takes many locks and closes; a time is of the close */
 };
 
 struct bench_load {
@@ -31,7 +35,7 @@ struct bench_load {
     enum bench_loop loop;
     int64_t held_ns, pause_ns;
     int readers;         /* the number of shared locks of 100 */
-    int leases;          /* of all workers, for BENCH_LEASES */
+    int leases;          /* of all workers, for BENCH_LEASES and BENCH_CLOSING */
     int64_t duration_ns; /* 0: as long as the other loads */
 };
 

@@ -32,6 +32,8 @@ def write_docs(report, directory):
     text = file.read_text(encoding="utf-8")
     for marker, inside in (
             ("machine", tables.machine(report)),
+            ("summary", tables.summary(report)),
+            ("behind", tables.behind(report)),
             ("targets", tables.targets(report)),
             ("cases", tables.cases(report)),
             ("rivals", tables.rivals(report))):

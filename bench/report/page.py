@@ -4,6 +4,7 @@ import html
 import re
 
 import figures
+import tables
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1400px; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -37,8 +38,9 @@ def targets(report):
         rows.append("<tr>%s</tr>" % "".join((
             cell(target["id"] + " " + target["text"]), cell(figures.bound(target)),
             cell(figures.spread(target["measured"])),
-            cell(figures.verdict(target), attributes=' class="%s"' % kind))))
-    head = "".join(cell(text, "th") for text in ("", "target", "median (range)", ""))
+            cell(figures.verdict(target), attributes=' class="%s"' % kind),
+            cell(tables.against(target).replace("*", "")))))
+    head = "".join(cell(text, "th") for text in ("", "target", "median (range)", "", "the best other library"))
     return "<table><tr>%s</tr>%s</table>" % (head, "".join(rows))
 
 

@@ -88,6 +88,24 @@ def threads(report, directory):
                    "threads", "pairs a second", [c for c in curves if len(c[1]) > 1], LOG_X + LOG_Y)
 
 
+def against_rivals(report, directory):
+    """Redis, for which there are most other libraries."""
+    names = ("1 thread", "8 threads, 8 names", "64 threads, 64 names")
+    subjects = dict.fromkeys(
+        case["subject"] for case in report["cases"] if case["store"] == "redis" and case["workload"] in names and
+        (case["role"] == "rival" or case["subject"] in ("redis", "redis, dlock_start")))
+    curves = [("dlock" + subject[len("redis"):] if case_is_own(report, subject) else subject,
+               against(report, names, subject, "pairs_per_s"), not case_is_own(report, subject))
+              for subject in subjects]
+    return gnuplot(directory, "rivals", "Redis: dlock and other libraries (dashed), a name each",
+                   "threads, coroutines or operations at once", "pairs a second",
+                   [curve for curve in curves if curve[1]], LOG_X + "set yrange [0:*]\nset format y '%.0s%c'\n")
+
+
+def case_is_own(report, subject):
+    return any(case["role"] == "dlock" for case in report["cases"] if case["subject"] == subject)
+
+
 def waiters(report, directory):
     names = ["%d processes, 1 name, 1 ms held" % n for n in (2, 4, 8, 16, 32)]
     stores = ("redis", "mysql", "redlock of 3", "bare queue and grant")
@@ -129,6 +147,7 @@ def rates(report, directory):
 def draw_all(report, directory):
     """Pairs of a caption and a file."""
     drawn = [
+        ("How many pairs other libraries make on Redis", against_rivals(report, directory)),
         ("How much more threads get done", threads(report, directory)),
         ("What waiting costs the server", waiters(report, directory)),
         ("How long a pair takes, one thread", percentiles(

@@ -3,12 +3,15 @@
 import pathlib
 
 import figures
+import rivals as standing
 
 COLUMNS = (
     ("p50 µs", "p50_us"), ("p99 µs", "p99_us"), ("p99.9 µs", "p99_9_us"), ("max ms", "worst_ms"),
     ("fair", "least_over_most"), ("commands", "commands"), ("script µs", "script_us"), ("server µs", "server_cpu_us"),
     ("own µs", "own_cpu_us"),
 )
+
+NO_RIVAL = "No other library was measured.\n"
 
 
 def table(head, rows):
@@ -27,13 +30,38 @@ def machine(report):
         report["duration_ms"], report.get("load_average", -1))
 
 
+def summary(report):
+    rows = [[line["case"], line["store"], figures.number(line["own"]),
+             "%s (%s)" % (figures.number(line["other"]), line["rival"]),
+             "%s %s x" % ("ahead" if line["ahead"] else "**behind**", figures.number(line["times"]))]
+            for line in standing.lines(report)]
+    return table(["", "store", "dlock", "the best other library", ""], rows) if rows else NO_RIVAL
+
+
+def behind(report):
+    """Where another library wins."""
+    found = [line for line in standing.lines(report) if not line["ahead"]]
+    text = "".join("- %s, %s: %s has %s, dlock %s (%s x).\n" % (
+        line["store"], line["case"], line["rival"], figures.number(line["other"]),
+        figures.number(line["own"]), figures.number(line["times"])) for line in found)
+    return text or "In no case of the table.\n"
+
+
+def against(target):
+    rival = target.get("rival")
+    if not rival:
+        return ""
+    return "%s %s x %s" % ("ahead" if rival["ahead"] else "**behind**",
+                           figures.number(rival["ratio"]["median"]), rival["subject"])
+
+
 def targets(report):
     rows = [[target["id"] + " " + target["text"], figures.bound(target),
              figures.number(target["measured"]["median"]) if target["measured"] else "",
              "%s..%s" % (figures.number(target["measured"]["min"]),
                          figures.number(target["measured"]["max"])) if target["measured"] else "",
-             figures.verdict(target)] for target in report["targets"]]
-    return table(["", "target", "median", "range", ""], rows)
+             figures.verdict(target), against(target)] for target in report["targets"]]
+    return table(["", "target", "median", "range", "", "the best other library"], rows)
 
 
 def row(case):
@@ -67,4 +95,4 @@ def rivals(report):
             text += workload(name, [case for case in some if case["role"] != "limit"])
     for subject, why in absent.items():
         text += "%s: %s.\n" % (subject, why)
-    return (text.rstrip("\n") or "No other library was measured.") + "\n"
+    return text.rstrip("\n") + "\n" if text else NO_RIVAL

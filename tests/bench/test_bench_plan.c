@@ -277,6 +277,7 @@ Test(plan, ratios_are_those_of_the_same_round)
                                   2,
                                   {"store", "one", BENCH_RATE},
                                   {"bare", "one", BENCH_RATE},
+                                  {NULL, NULL, 0},
                                   {NULL, NULL, 0}};
     struct bench_spread spread;
 
@@ -296,6 +297,14 @@ Test(plan, ratios_are_those_of_the_same_round)
     target.plus = target.over;
     cr_assert(bench_target_spread(&target, &plan, &spread));
     cr_assert_eq(spread.median, 1);
+    target.plus.subject = NULL;
+    target.less = target.over;
+    cr_assert_not(bench_target_spread(&target, &plan, &spread), "nothing is left to divide by");
+    target.over = (struct bench_side){NULL, NULL, 0};
+    cr_assert(bench_target_spread(&target, &plan, &spread));
+    cr_assert(spread.min == 0 && spread.median == 5 && spread.max == 150);
+    target.over = target.less;
+    target.less.subject = NULL;
     some[1].figures.rounds = 0;
     cr_assert_not(bench_target_spread(&target, &plan, &spread), "there is nothing to divide by");
 }

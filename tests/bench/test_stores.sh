@@ -38,9 +38,9 @@ rounds_are_lines() {
 
 check "it runs all workloads" "$program" --limits --async --rounds 2 --duration 300ms --threads 3 --processes 3 \
     --leases 40 --json "$json"
-check "ten workloads, those of processes on sqlite only" says \
-    '([.cases[] | select(.subject == "sqlite")] | length) == 10 and
-     ([.cases[] | select(.subject == "memory")] | length) == 7'
+check "thirteen workloads, those of processes on sqlite only" says \
+    '([.cases[] | select(.subject == "sqlite")] | length) == 13 and
+     ([.cases[] | select(.subject == "memory")] | length) == 8'
 check "every case ran in both rounds" says 'all(.cases[]; .rounds == 2)'
 check "a rate, where there are pairs" says \
     'all(.cases[] | select(.load.loop == "pairs"); .pairs_per_s.min > 0)'
@@ -52,7 +52,13 @@ check "percentiles are in order" says \
 check "medians are between the extremes" says \
     '[.cases[][] | objects | select(has("median"))] | all(.[]; .min <= .median and .median <= .max)'
 check "processor time and memory, where processes stay" says \
-    'all(.cases[] | select(.load.loop != "opening"); .own_cpu_us.min > 0 and .memory_mb.min > 0.1)'
+    'all(.cases[] | select(.load.loop | IN("opening", "running", "killed") | not); .own_cpu_us.min > 0 and .memory_mb.min > 0.1)'
+check "a program under a lock takes longer than the command alone" says \
+    '[.cases[] | select(.workload == "run")] | INDEX(.subject) |
+     .sqlite.p50_us.min > .["true, beside SQLite"].p50_us.max and
+     .["a program with SQLite"].p50_us.min > .["true, beside SQLite"].p50_us.max'
+check "the end of a holder by SIGKILL and a close have times" says \
+    'all(.cases[] | select(.workload == "killed" or .workload == "closing"); .p50_us.min > 0)'
 check "a limit gives a ratio" says \
     '.cases[] | select(.workload == "alone" and .subject == "sqlite") | .rate_over_limit.median > 0'
 check "operations of one thread, where each has a name of its own" says \
