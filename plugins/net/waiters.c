@@ -66,7 +66,7 @@ struct waiter *waiters_find_locked(const struct waiters *waiters, const unsigned
     return waiter;
 }
 
-static void news_add_locked(struct waiter *waiter)
+static void news_add_locked(struct waiter *waiter, bool leader)
 {
     struct waiters *waiters = waiter->list;
 
@@ -75,7 +75,7 @@ static void news_add_locked(struct waiter *waiter)
         waiter->next_news = waiters->news;
         waiters->news = waiter;
     }
-    waiters_wake_locked(&waiters->any, false);
+    waiters_wake_locked(&waiters->any, leader);
 }
 
 void waiters_wake_locked(struct waiter *waiter, bool leader)
@@ -83,7 +83,7 @@ void waiters_wake_locked(struct waiter *waiter, bool leader)
     static const uint64_t one = 1;
 
     if (waiter->number != 0)
-        news_add_locked(waiter);
+        news_add_locked(waiter, leader);
     if (waiter->leading && leader)
         (void)!write(waiter->list->wake_fd, &one, sizeof one);
     if (waiter->watching && !waiter->leading)
@@ -124,11 +124,16 @@ void waiters_news_clear_locked(struct waiter *waiter)
     waiter->is_news = false;
 }
 
+void waiters_interrupt_any_locked(struct waiters *waiters)
+{
+    waiters->any.interrupted = true;
+    waiters_wake_locked(&waiters->any, true);
+}
+
 void waiters_interrupt_any(struct waiters *waiters)
 {
     (void)pthread_mutex_lock(&waiters->mutex);
-    waiters->any.interrupted = true;
-    waiters_wake_locked(&waiters->any, true);
+    waiters_interrupt_any_locked(waiters);
     (void)pthread_mutex_unlock(&waiters->mutex);
 }
 

@@ -55,8 +55,8 @@ void waiters_add_locked(struct waiters *waiters, struct waiter *waiter, const un
 void waiters_remove_locked(struct waiter *waiter);
 struct waiter *waiters_find_locked(const struct waiters *waiters, const unsigned char *token);
 
-/* Ends a sleep, of the leader only with `leader`, which needs that for an interrupt: it has read
- * the messages itself. */
+/* Ends a sleep, of the leader only with `leader`, which needs that for an interrupt, and for what
+ * another thread found out: it has read the messages itself. */
 void waiters_wake_locked(struct waiter *waiter, bool leader);
 
 /* The waiter is watching, and has left_ns. True: the caller is the leader now; it gives the mutex
@@ -76,6 +76,7 @@ size_t waiters_news_take_locked(struct waiters *waiters, uint32_t *numbers, size
 void waiters_news_clear_locked(struct waiter *waiter);
 /* Ends the wait_any that runs, or else the next one [INT-4]. */
 void waiters_interrupt_any(struct waiters *waiters);
+void waiters_interrupt_any_locked(struct waiters *waiters);
 
 /* The end of a watch, or of a lead without a wait: another waiter leads. */
 void waiters_hand_over_locked(struct waiters *waiters);

@@ -10,6 +10,14 @@
 #define PAGE_NAMES     500
 
 enum { SHARED, FENCE, REMAINING, HELD, WAITERS, NAME, TOKEN, LABEL };
+enum { WAITER_SHARED, WAITER_TOKEN, WAITER_LABEL };
+
+#define OWNER_SIZE (2 * DLOCK_TOKEN_SIZE + 1)
+
+static void owner_write(char owner[OWNER_SIZE], const unsigned char *token, size_t len)
+{
+    dl_hex_encode(owner, token, token != NULL && len <= DLOCK_TOKEN_SIZE ? len : 0);
+}
 
 /* true: the caller wants no more. */
 static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *arg)
@@ -18,7 +26,7 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
     const unsigned char *name = pg_query_bytes(result, row, NAME, &name_len);
     const unsigned char *token = pg_query_bytes(result, row, TOKEN, &token_len);
     const unsigned char *label = pg_query_bytes(result, row, LABEL, &label_len);
-    char owner[2 * DLOCK_TOKEN_SIZE + 1];
+    char owner[OWNER_SIZE];
     const struct dlock_holder info = {
         .struct_size = sizeof info,
         .name = name,
@@ -33,26 +41,71 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
         .label = label != NULL ? (const char *)label : "",
     };
 
-    dl_hex_encode(owner, token, token != NULL && token_len <= DLOCK_TOKEN_SIZE ? token_len : 0);
+    owner_write(owner, token, token_len);
     return name != NULL && fn(arg, &info);
+}
+
+/* The rows of a statement about one name. */
+static enum dlock_status name_read(struct pg_session *session, enum pg_statement which,
+                                   const unsigned char *name, uint32_t name_len,
+                                   int64_t deadline_ns, PGresult **result, struct dlock_error *err)
+{
+    struct pg_params params = {0};
+    enum dlock_status status = pg_connection_enter(&session->conn, deadline_ns, err);
+
+    *result = NULL;
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, name, name_len);
+    return pg_statements_run(&session->conn, which, &params, 0, result, err);
 }
 
 enum dlock_status pg_inspect_name(struct pg_session *session, const unsigned char *name,
                                   uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
                                   void *arg, struct dlock_error *err)
 {
-    struct pg_connection *conn = &session->conn;
-    struct pg_params params = {0};
     PGresult *result = NULL;
     bool stop = false;
-    enum dlock_status status = pg_connection_enter(conn, deadline_ns, err);
+    enum dlock_status status =
+        name_read(session, PG_INSPECT, name, name_len, deadline_ns, &result, err);
 
-    if (status != DLOCK_OK)
-        return status;
-    pg_params_bytes(&params, name, name_len);
-    status = pg_statements_run(conn, PG_INSPECT, &params, 0, &result, err);
     for (int row = 0; status == DLOCK_OK && !stop && row < PQntuples(result); row++)
         stop = report(result, row, fn, arg);
+    PQclear(result);
+    return status;
+}
+
+/* true: the caller wants no more. */
+static bool waiter_report(const PGresult *result, int row, dlock_waiter_fn *fn, void *arg)
+{
+    size_t token_len = 0, label_len = 0;
+    const unsigned char *token = pg_query_bytes(result, row, WAITER_TOKEN, &token_len);
+    const unsigned char *label = pg_query_bytes(result, row, WAITER_LABEL, &label_len);
+    char owner[OWNER_SIZE];
+    const struct dlock_waiter waiter = {
+        .struct_size = sizeof waiter,
+        .mode = pg_query_number(result, row, WAITER_SHARED) != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .position = (uint32_t)row,
+        .waited_ms = -1, /* a row says when it ends */
+        .owner = owner,
+        .label = label != NULL ? (const char *)label : "",
+    };
+
+    owner_write(owner, token, token_len);
+    return fn(arg, &waiter);
+}
+
+enum dlock_status pg_inspect_waiters(struct pg_session *session, const unsigned char *name,
+                                     uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
+                                     void *arg, struct dlock_error *err)
+{
+    PGresult *result = NULL;
+    bool stop = false;
+    enum dlock_status status =
+        name_read(session, PG_WAITERS, name, name_len, deadline_ns, &result, err);
+
+    for (int row = 0; status == DLOCK_OK && !stop && row < PQntuples(result); row++)
+        stop = waiter_report(result, row, fn, arg);
     PQclear(result);
     return status;
 }

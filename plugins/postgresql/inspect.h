@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect.h - strategy row: the holders of a name, or of many. */
+/* inspect.h - strategy row: the holders of a name, or of many, and the queue of a name. */
 #ifndef PG_INSPECT_H
 #define PG_INSPECT_H
 
@@ -13,5 +13,8 @@ enum dlock_status pg_inspect_name(struct pg_session *session, const unsigned cha
 enum dlock_status pg_inspect_list(struct pg_session *session, const unsigned char *prefix,
                                   uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
                                   void *arg, struct dlock_error *err);
+enum dlock_status pg_inspect_waiters(struct pg_session *session, const unsigned char *name,
+                                     uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
+                                     void *arg, struct dlock_error *err);
 
 #endif

@@ -266,13 +266,13 @@ static void read_and_lock(struct pg_listener *listener, int64_t until_ns)
     (void)pthread_mutex_lock(&listener->waiters.mutex);
 }
 
-void pg_listener_sleep_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
                               struct pg_connection *own, const atomic_int *stop, int64_t until_ns)
 {
     const int64_t now_ns = now(listener);
     const bool may_connect = now_ns >= listener->retry_ns;
 
-    if (!waiters_lead_or_sleep_locked(&waiter->base, until_ns - now_ns))
+    if (!waiters_lead_or_sleep_locked(waiter, until_ns - now_ns))
         return;
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
     if (listener->conn.pq != NULL) {
@@ -284,7 +284,7 @@ void pg_listener_sleep_locked(struct pg_listener *listener, struct pg_waiter *wa
         (void)pthread_mutex_lock(&listener->waiters.mutex);
     }
     publish_locked(listener);
-    waiters_led_locked(&waiter->base);
+    waiters_led_locked(waiter);
 }
 
 void pg_listener_catch_up_locked(struct pg_listener *listener)
@@ -324,9 +324,14 @@ void pg_listener_tidy(struct pg_listener *listener)
 
 /* ---- waiters ---- */
 
+bool pg_listener_hears_locked(const struct pg_listener *listener)
+{
+    return listener->listening || now(listener) >= listener->retry_ns;
+}
+
 const char *pg_listener_inbox_locked(const struct pg_listener *listener)
 {
-    return listener->listening || now(listener) >= listener->retry_ns ? listener->channel : NULL;
+    return pg_listener_hears_locked(listener) ? listener->channel : NULL;
 }
 
 void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,

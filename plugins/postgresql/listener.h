@@ -45,6 +45,7 @@ struct pg_listener {
     unsigned failures;       /* to connect, in a row */
     int64_t retry_ns;        /* not connecting before */
     bool reported;           /* the log says that waiters have to ask */
+    atomic_int any_stop;     /* the thread in wait_any is interrupted: it must not connect */
     _Atomic int64_t idle_ns; /* nobody waits since then, and there is a connection; 0: no; -1: since
                                 a moment ago, when the host could not be asked */
 };
@@ -69,8 +70,11 @@ void pg_listener_catch_up_locked(struct pg_listener *listener);
  * Gives the mutex up meanwhile. The leader connects if there is no connection; `own` is the
  * connection of its session, for the target and for the test of a pooler, and *stop ends that.
  */
-void pg_listener_sleep_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
                               struct pg_connection *own, const atomic_int *stop, int64_t until_ns);
+
+/* Whether messages arrive, or the next sleep tries to make a connection for them. */
+bool pg_listener_hears_locked(const struct pg_listener *listener);
 
 /* A message "<token> <fence> <lease_ms>". */
 void pg_listener_deliver(struct pg_listener *listener, const char *text);

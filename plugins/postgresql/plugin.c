@@ -212,6 +212,23 @@ static void session_interrupt(void *self, const struct dlock_request *req)
     pg_watch_interrupt(self, req);
 }
 
+static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
+                                              uint32_t name_len, int64_t deadline_ns,
+                                              dlock_waiter_fn *fn, void *arg,
+                                              struct dlock_error *err)
+{
+    if (is_session_lock(self))
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0,
+                          "strategy=session: the server's queue shows processes, not waiters");
+    return pg_inspect_waiters(self, name, name_len, deadline_ns, fn, arg, err);
+}
+
+static enum dlock_status session_wait_any(void *self, uint32_t *waiters, size_t *count,
+                                          int64_t deadline_ns, struct dlock_error *err)
+{
+    return pg_watch_any(self, waiters, count, deadline_ns, err);
+}
+
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct pg_session),
@@ -230,6 +247,8 @@ static const struct dlock_backend_ops ops = {
     .dequeue = session_dequeue,
     .interrupt = session_interrupt,
     .probe = session_probe,
+    .list_waiters = session_list_waiters,
+    .wait_any = session_wait_any,
 };
 
 static const struct dlock_plugin plugin = {

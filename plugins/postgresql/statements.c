@@ -54,6 +54,12 @@ static const struct {
                                 " ORDER BY name LIMIT $4) n CROSS JOIN LATERAL" HOLDERS_OF(
                                     "n.name") " ORDER BY h.name",
                  8, READS},
+    /* The row of the name knows the last entry that left the head: the index leads to the rest. */
+    [PG_WAITERS] = {"SELECT q.shared, q.token, q.label FROM public.dlock_queue q"
+                    " WHERE q.name = $1 AND q.until > clock_timestamp() AND q.seq > coalesce("
+                    "(SELECT l.head FROM public.dlock_lease l WHERE l.name = $1), 0)"
+                    " ORDER BY q.seq",
+                    3, READS},
     [PG_POLL] = {"SELECT CASE WHEN m.until > clock_timestamp() THEN"
                  " (SELECT count(*) FROM public.dlock_queue q WHERE q.name = $1"
                  " AND q.seq < m.seq AND q.until > clock_timestamp()) END,"

@@ -22,6 +22,7 @@ enum pg_statement {
     PG_LIST,    /* prefix, the first name after all that begin with it, the last name that was
                    listed, how many: shared, fence, remaining ms, held ms, waiters, name, token,
                    label */
+    PG_WAITERS, /* name: shared, token, label of each live queue entry, in their order */
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
     PG_NOTIFY,  /* channel, message: nothing */

@@ -21,26 +21,31 @@ enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_
         pg_shared_ref(shared);
         pg_listener_add_locked(listener, waiter, req->token);
         waiter->base.interrupted = atomic_load(&slot->stop) != 0;
+        waiter->base.number = dlock_request_waiter(req);
         slot->waiter = waiter;
     }
     pg_listener_catch_up_locked(listener);
     waiter->unheard = !listener->listening;
     waiter->recheck = false;
+    waiters_news_clear_locked(&waiter->base);
     *to = pg_listener_inbox_locked(listener);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
     return DLOCK_OK;
 }
 
-void pg_waiter_queued(struct pg_slot *slot, uint64_t counter)
+bool pg_waiter_queued(struct pg_slot *slot, uint64_t counter)
 {
     struct pg_waiter *waiter = slot->waiter;
     struct pg_listener *listener = waiter != NULL ? waiter->listener : NULL;
+    bool hears = false;
 
     if (listener == NULL)
-        return;
+        return false;
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter->counter = counter;
+    hears = pg_listener_hears_locked(listener);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
+    return hears;
 }
 
 void pg_waiter_free(struct pg_slot *slot)

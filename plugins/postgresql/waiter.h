@@ -20,8 +20,8 @@ enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_
                                    const char **to, struct dlock_error *err);
 
 /* The store answered "queued" and showed its counter: grants up to that have run out. Harmless for
- * an attempt that did not expect it. */
-void pg_waiter_queued(struct pg_slot *slot, uint64_t counter);
+ * an attempt that did not expect it. Returns whether a message can tell of the grant [ANY-4]. */
+bool pg_waiter_queued(struct pg_slot *slot, uint64_t counter);
 
 /* The attempt waits no more: OK of trylock, unlock, dequeue, forget. Harmless when nothing was set
  * up. */

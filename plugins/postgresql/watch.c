@@ -98,7 +98,7 @@ static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_se
         }
         if (must_poll_locked(listener, now_ns) && poll_ns < until_ns)
             until_ns = poll_ns;
-        pg_listener_sleep_locked(listener, waiter, conn, &slot->stop, until_ns);
+        pg_listener_sleep_locked(listener, &waiter->base, conn, &slot->stop, until_ns);
     }
     return status;
 }
@@ -137,12 +137,80 @@ enum dlock_status pg_watch(struct pg_session *session, const struct dlock_reques
     return status;
 }
 
+/* Takes the interrupt that ends this call, if there is one. */
+static bool any_interrupted_locked(struct pg_listener *listener)
+{
+    struct waiter *any = &listener->waiters.any;
+    const bool interrupted = any->interrupted;
+
+    any->interrupted = false;
+    atomic_store(&listener->any_stop, 0);
+    return interrupted;
+}
+
+static enum dlock_status any_locked(struct pg_listener *listener, struct pg_connection *conn,
+                                    uint32_t *numbers, size_t *count, int64_t deadline_ns)
+{
+    struct waiters *waiters = &listener->waiters;
+    const size_t room = *count;
+
+    pg_listener_catch_up_locked(listener);
+    for (;;) {
+        const bool interrupted = any_interrupted_locked(listener);
+
+        *count = waiters_news_take_locked(waiters, numbers, room);
+        if (*count > 0)
+            return DLOCK_OK;
+        if (interrupted)
+            return DLOCK_CANCELED;
+        if (pg_connection_now(conn) >= deadline_ns)
+            return DLOCK_TIMEOUT;
+        pg_listener_sleep_locked(listener, &waiters->any, conn, &listener->any_stop, deadline_ns);
+    }
+}
+
+enum dlock_status pg_watch_any(struct pg_session *session, uint32_t *numbers, size_t *count,
+                               int64_t deadline_ns, struct dlock_error *err)
+{
+    struct pg_listener *listener = pg_listener_get(session->shared);
+    struct waiters *waiters = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (listener == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0,
+                          "no memory, no descriptor for an event, or no random bytes");
+    waiters = &listener->waiters;
+    (void)pthread_mutex_lock(&waiters->mutex);
+    waiters->any.watching = true;
+    status = any_locked(listener, &session->conn, numbers, count, deadline_ns);
+    waiters->any.watching = false;
+    waiters_hand_over_locked(waiters);
+    (void)pthread_mutex_unlock(&waiters->mutex);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    return dlock_fail(err, PG_ORIGIN, status, 0, "the wait ended before a name was granted");
+}
+
+static void interrupt_any(struct pg_listener *listener)
+{
+    (void)pthread_mutex_lock(&listener->waiters.mutex);
+    atomic_store(&listener->any_stop, 1);
+    waiters_interrupt_any_locked(&listener->waiters);
+    (void)pthread_mutex_unlock(&listener->waiters.mutex);
+}
+
 void pg_watch_interrupt(struct pg_session *session, const struct dlock_request *req)
 {
     static const uint64_t one = 1;
-    struct pg_listener *listener = atomic_load(&session->shared->listener);
-    struct pg_slot *slot = req->attempt;
+    struct pg_listener *listener =
+        req != NULL ? atomic_load(&session->shared->listener) : pg_listener_get(session->shared);
+    struct pg_slot *slot = req != NULL ? req->attempt : NULL;
 
+    if (slot == NULL) {
+        if (listener != NULL)
+            interrupt_any(listener);
+        return;
+    }
     atomic_store(&slot->stop, 1);
     (void)!write(session->conn.wake_fd, &one, sizeof one);
     if (listener == NULL)

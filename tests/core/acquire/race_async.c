@@ -27,9 +27,14 @@ static void expect(bool good, const char *what, int got)
     printf("# %s: %d\n", what, got);
 }
 
+static uint32_t without; /* capabilities that the store does not have */
+
 static void begin(const char *options)
 {
     struct dlt_setup setup = {.runs = 1, .options = options};
+
+    if (without != 0)
+        setup.plugin = dlock_plugin_memory_limited("async", without);
 
     bad = 0;
     dlt_engine_open(&engine, "async", &setup);
@@ -260,6 +265,12 @@ static void waits_in_the_store(void)
     (void)dlt_ok(bad == 0, "wait_any: a waiting operation does not poll, and is told");
     told_by_the_store("poll_max=100ms&waiter_lease=60s", &refused, 1000);
     (void)dlt_ok(bad == 0, "wait_any: while the store cannot tell, an operation polls");
+    without = DLOCK_CAP_CONCURRENT;
+    told_by_the_store("poll_max=30s&waiter_lease=60s", NULL, 1);
+    (void)dlt_ok(bad == 0, "wait_any: in a session that is lent, too");
+    told_by_the_store("connections=2&poll_max=30s&waiter_lease=60s", NULL, 1);
+    (void)dlt_ok(bad == 0, "wait_any: two connections are enough");
+    without = 0;
 }
 
 int main(void)

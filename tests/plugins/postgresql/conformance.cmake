@@ -54,6 +54,13 @@ if(DLOCK_LONG_TESTS)
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()
 
+# Operations of dlock_start wait in the server: under the sanitizers, too.
+add_executable(test_pg_told test_pg_told.c)
+target_include_directories(test_pg_told PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
+target_link_libraries(test_pg_told PRIVATE dlock_flags dlock_rotation dlock dlock_servers)
+add_test(NAME test_pg_told COMMAND test_pg_told)
+set_tests_properties(test_pg_told PROPERTIES TIMEOUT 600 LABELS "postgresql;faults")
+
 # Each n-th call of the system fails.
 if(DLT_EVERYTHING)
   set(DLT_POSTGRES_STEP 9973)

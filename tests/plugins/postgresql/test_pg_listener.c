@@ -65,7 +65,8 @@ static void hear(struct dlt_session *session, struct dlt_request *request, int64
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter->base.watching = true;
     while (waiter->fence == before && !waiter->recheck && dlt_host_now(session->shared) < until_ns)
-        pg_listener_sleep_locked(listener, waiter, &session_of(session)->conn, NULL, until_ns);
+        pg_listener_sleep_locked(listener, &waiter->base, &session_of(session)->conn, NULL,
+                                 until_ns);
     waiter->base.watching = false;
     waiters_hand_over_locked(&listener->waiters);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);

@@ -72,6 +72,55 @@ Test(queue, WAT_1_an_unlock_grants_in_the_order_of_arrival)
     close_all();
 }
 
+struct listed {
+    char owners[4]; /* the first byte of each token */
+    unsigned count, most;
+};
+
+static bool listed_add(void *arg, const struct dlock_waiter *waiter)
+{
+    struct listed *listed = arg;
+
+    cr_assert_eq(waiter->position, listed->count);
+    cr_assert_eq(waiter->waited_ms, -1);
+    cr_assert_eq(waiter->mode, waiter->position == 1 ? DLOCK_SHARED : DLOCK_EXCLUSIVE);
+    cr_assert_eq(strlen(waiter->owner), 2 * DLOCK_TOKEN_SIZE);
+    cr_assert_str_eq(waiter->label, waiter->position == 0 ? "first" : "host:1:test");
+    listed->owners[listed->count++] =
+        (char)strtol((char[3]){waiter->owner[0], waiter->owner[1]}, NULL, 16);
+    return listed->count == listed->most;
+}
+
+static const char *waiters_of(const char *name, unsigned most)
+{
+    static struct listed listed;
+
+    listed = (struct listed){.most = most};
+    cr_assert_eq(s.ops->list_waiters(s.self, (const unsigned char *)name, (uint32_t)strlen(name),
+                                     dlt_host_in(s.shared, s.call_ms), listed_add, &listed, &s.err),
+                 DLOCK_OK, "%s", s.err.message);
+    return listed.owners;
+}
+
+Test(queue, waiters_are_listed_in_their_order_and_only_live_ones)
+{
+    open_queue("listed");
+    cr_assert_str_eq(waiters_of("job", 9), "", "no such name");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    b.req.label = "first";
+    shared(&c);
+    queue(&t, &b);
+    queue(&u, &c);
+    queue(&s, &d);
+    cr_assert_str_eq(waiters_of("job", 9), "bcd");
+    cr_assert_str_eq(waiters_of("job", 2), "bc", "until the caller has enough");
+    cr_assert_str_eq(waiters_of("jo", 9), "");
+    administer("UPDATE row_listed_queue SET until = clock_timestamp() - interval '1 s'"
+               " WHERE seq = 3");
+    cr_assert_str_eq(waiters_of("job", 9), "bc");
+    close_all();
+}
+
 Test(queue, REFRESH_never_enqueues_and_takes_nothing)
 {
     open_queue("refresh");
