@@ -65,6 +65,19 @@ static int64_t now_ms(void)
     return tick_ms > 0 ? ticked_ms : clock_ms();
 }
 
+/* Greater than all before, also than those before a restart: the time in us, or the last one and
+ * one. */
+static uint64_t fence_next(void)
+{
+    struct timespec ts;
+    uint64_t now_us;
+
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    now_us = (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+    last_fence = now_us > last_fence ? now_us : last_fence + 1;
+    return last_fence;
+}
+
 /* The lease of a name that has not ended; ended ones go. */
 static struct lease *lease_find(const char *name)
 {
@@ -116,7 +129,7 @@ static void take(const char *name, const char *token, int64_t ttl_ms, const char
         (void)snprintf(lease->name, sizeof lease->name, "%s", name);
         (void)snprintf(lease->token, sizeof lease->token, "%s", token);
         (void)snprintf(lease->label, sizeof lease->label, "%s", label);
-        lease->fence = ++last_fence;
+        lease->fence = fence_next();
         lease->begin_ms = now_ms();
         lease->next = leases;
         leases = lease;
@@ -264,7 +277,6 @@ int main(int argc, char **argv)
             tick_ms = strtoll(argv[i + 1], NULL, 10);
     }
     ticked_ms = clock_ms();
-    last_fence = (uint64_t)time(NULL) << 20; /* greater than those before a restart */
     listener = listen_at(port);
     for (;;)
         serve(listener);
