@@ -20,6 +20,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     call->number = 0;
     call->grants = call->keeps = call->foreign = call->asking = false;
     call->guard_left_ms = call->ttl_ms = 0;
+    call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
     memcpy(call->guarded, "0", sizeof call->guarded);
     call->shown = 0;
@@ -147,9 +148,13 @@ static enum dlock_status failover_check(const struct redis_pool *pool,
                                         struct redis_pipeline *pipeline, struct redis_call *call,
                                         struct dlock_error *err)
 {
-    int64_t age_ms = 0, left_ms = redis_guard_left_ms(&pipeline->guard, now(pool), &age_ms);
+    int64_t age_ms = 0,
+            left_ms = redis_view_left_ms(&pipeline->guard, call->slot, now(pool), &age_ms);
 
-    call->guarded[0] = '0'; /* the script looks itself */
+    call->guarded[0] = '0';                            /* the script looks itself */
+    if (call->asking && (call->grants || call->keeps)) /* [FO-12] as if a look had not seen it */
+        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
+                               "not sent: the slot of the name moves to this server");
     if (!call->grants)
         return DLOCK_OK;
     if (call->ttl_ms > pool->config->restart_guard_ms) /* [FO-4], of a connection that is new */
@@ -228,7 +233,7 @@ static enum dlock_status role_check(struct redis_pool *pool, struct redis_pipeli
         !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns))
         return DLOCK_OK;
     if (pipeline->guard.on)
-        return redis_guard_view(pool, pipeline, redis_guard_unsettled(&pipeline->guard, now_ns),
+        return redis_guard_view(pool, pipeline, redis_view_unsettled(&pipeline->guard, now_ns),
                                 deadline_ns, err);
     if (!redis_pipeline_exchange(pipeline, &exchange))
         return DLOCK_OK;
@@ -292,7 +297,7 @@ static void script_choose(const struct redis_pool *pool, struct redis_pipeline *
     call->seen[0] = '\0';
     if (!guarded)
         return;
-    redis_guard_word(&pipeline->guard, now(pool), call->seen);
+    redis_view_word(&pipeline->guard, call->slot, now(pool), call->seen);
     resp_command_text(command, call->seen);
 }
 

@@ -10,6 +10,7 @@
 #include "resp/keys.h"
 #include "resp/reader.h"
 #include "script.h"
+#include "view.h"
 
 struct redis_call;
 typedef bool redis_validate_fn(const struct redis_call *call, const redisReply *reply);
@@ -31,7 +32,7 @@ struct redis_call {
     uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
     char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
     char guarded[2];
-    char seen[REDIS_GUARD_WORD_SIZE]; /* with the failover guard the last argument */
+    char seen[REDIS_VIEW_WORD_SIZE]; /* with the failover guard the last argument */
     bool grants;
     int64_t ttl_ms;        /* if it grants */
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
@@ -44,6 +45,7 @@ struct redis_call {
     redis_validate_fn *validate;
     size_t expects;                 /* for validate */
     bool foreign;                   /* set by redis_call_run: a key has another type */
+    int slot;                       /* of its name in a cluster, set by the caller; else NO_SLOT */
     bool asking;                    /* for a slot that this server is about to get */
     struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */
     char others[RESP_OTHERS_COUNT][RESP_KEY_MAX]; /* with config.all_keys */

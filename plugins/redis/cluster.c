@@ -22,6 +22,7 @@ struct redis_cluster {
     unsigned count;
     unsigned char owners[REDIS_SLOTS]; /* an index of shards, or REDIS_NOBODY */
     bool has_slots[REDIS_MASTERS_MOST];
+    uint32_t caps; /* announced; 0: nothing yet */
     bool suspect, reading;
     int64_t next_ns;    /* the next reading, not before */
     unsigned next_host; /* where the next reading begins */
@@ -118,7 +119,18 @@ static unsigned shard_add_locked(struct redis_cluster *cluster, const struct add
     config_at(&shard->config, cluster, address);
     redis_pool_init(&shard->pool, cluster->session, cluster->host, &shard->config, cluster->tls,
                     cluster->sockets);
+    if (cluster->caps != 0)
+        atomic_store(&shard->pool.caps, cluster->caps);
     return index;
+}
+
+void redis_cluster_announce(struct redis_cluster *cluster, uint32_t caps)
+{
+    (void)pthread_mutex_lock(&cluster->mutex);
+    cluster->caps = caps;
+    for (unsigned i = 0; i < cluster->count; i++)
+        atomic_store(&cluster->shards[i]->pool.caps, caps);
+    (void)pthread_mutex_unlock(&cluster->mutex);
 }
 
 static struct redis_shard *shard_use_locked(struct redis_cluster *cluster, unsigned index)

@@ -132,10 +132,6 @@ static enum dlock_status failover_init(struct resp_config *config,
         config->failover = RESP_FAILOVER_UNSAFE;
     if (failover != NULL && strcmp(failover, "guard") == 0)
         config->failover = RESP_FAILOVER_ALWAYS;
-    if (config->all_keys && failover != NULL && strcmp(failover, "guard") == 0)
-        return refuse(err, "failover=guard: not available on a cluster");
-    if (config->all_keys) /* the mark of a promotion would need a key in a slot of each master */
-        config->failover = RESP_FAILOVER_UNSAFE;
     config->failover_guard_ms = target->number(target, "failover_guard");
     if (config->raw && config->failover == RESP_FAILOVER_ALWAYS)
         return refuse(err, "failover=guard: not with key=raw, other programs have no guard");

@@ -8,6 +8,7 @@
 #include "resp/keys.h"
 #include "resp/reply.h"
 #include "script.h"
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,7 @@
 #define CLOCKS_DIFFER_MS 1000 /* S */
 #define MARGIN_MS        1000 /* of D, beyond what the server's settings say */
 #define SETTLE_MS        100  /* the longest wait for replicas: other requests wait, too */
-#define VIEWS_EVERY_MS   1000 /* see call.c */
-#define ANSWER_MAX       ((size_t)64 * 1024)
+#define ANSWER_MAX       ((size_t)4 * 1024 * 1024) /* a cluster has many slots */
 #define US_PER_MS        INT64_C(1000)
 
 static int64_t now(const struct redis_pool *pool)
@@ -59,13 +59,6 @@ static enum dlock_status ask(const struct redis_pool *pool, struct redis_pipelin
 
 /* ---- how long an old master goes on ---- */
 
-/* The master and its followers have to be half of the servers at least: two masters with so many
- * followers each would have one in common. */
-static int64_t followers_least(int64_t replicas)
-{
-    return replicas > 1 ? (replicas + 1) / 2 : 1;
-}
-
 static enum dlock_status unbounded(const struct resp_config *config, const struct resp_info *info,
                                    struct dlock_error *err)
 {
@@ -73,14 +66,24 @@ static enum dlock_status unbounded(const struct resp_config *config, const struc
         return resp_error_fail(
             config, err, DLOCK_CONFIG,
             "a replica may become the master, and how long this one goes on then "
-            "is not known: the user may not read min-replicas-to-write (grant "
-            "+config|get, or set failover_guard=41s, or failover=unsafe)");
+            "is not known: the user may not read min-replicas-to-write%s (grant "
+            "+config|get, or set failover_guard=%s, or failover=unsafe)",
+            info->cluster ? " and cluster-node-timeout" : "", info->cluster ? "46s" : "41s");
+    if (info->cluster)
+        return resp_error_fail(
+            config, err, DLOCK_CONFIG,
+            "a replica may become the master, and nothing ends this one then: set "
+            "min-replicas-to-write %lld (now %lld) in all servers of the cluster, which has "
+            "%lld replicas of this one, or failover=unsafe in the URI: a failover may make two "
+            "holders",
+            (long long)redis_view_followers_least(info->replicas), (long long)info->min_replicas,
+            (long long)info->replicas);
     return resp_error_fail(
         config, err, DLOCK_CONFIG,
         "a replica may become the master, and nothing ends this one then: set "
         "min-replicas-to-write %lld (now %lld) and min-replicas-max-lag 10 in all "
         "servers, or failover=unsafe in the URI: a failover may make two holders",
-        (long long)followers_least(info->replicas), (long long)info->min_replicas);
+        (long long)redis_view_followers_least(info->replicas), (long long)info->min_replicas);
 }
 
 /* D, as the server's settings say; 0: they do not. */
@@ -96,7 +99,7 @@ static enum dlock_status lasts_judge(const struct resp_config *config, const str
                                      struct redis_guard *guard, struct dlock_error *err)
 {
     int64_t longest_ms = config->restart_guard_ms, lasts_ms = settings_last_ms(info);
-    int64_t least = followers_least(info->replicas);
+    int64_t least = redis_view_followers_least(info->replicas);
 
     if (longest_ms <= 0)
         return resp_error_fail(config, err, DLOCK_CONFIG,
@@ -126,17 +129,49 @@ static bool is_needed(const struct redis_pool *pool, const struct resp_config *c
            atomic_load(&pool->guarded);
 }
 
+/* Chooses where the record is. *replicas: how many the cluster knows. */
+static enum dlock_status mark_choose(const struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                     int64_t *replicas, int64_t deadline_ns,
+                                     struct dlock_error *err)
+{
+    struct redis_guard *guard = &pipeline->guard;
+    struct resp_command command;
+    redisReply *reply = NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    resp_command_begin(&command);
+    resp_command_text(&command, "CLUSTER");
+    resp_command_text(&command, "NODES");
+    status = ask(pool, pipeline, &command, deadline_ns, &reply, err);
+    if (status != DLOCK_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ERROR)
+        status = resp_error_take(pool->config, reply, err);
+    else if (reply->type != REDIS_REPLY_STRING ||
+             !redis_mark_choose(reply->str, guard->tag, replicas))
+        status = resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
+                                 "no longer a master with slots of its own");
+    freeReplyObject(reply);
+    return status == DLOCK_UNKNOWN ? (err->status = DLOCK_CONFIG) : status;
+}
+
 enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     const struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
     const struct resp_config *config = pipeline->connection.config;
     struct redis_guard *guard = &pipeline->guard;
+    struct resp_info seen = *info;
+    int64_t known = 0;
     enum dlock_status status = DLOCK_OK;
 
     if (!is_needed(pool, config, info))
         return DLOCK_OK;
-    status = lasts_judge(config, info, guard, err);
+    if (config->all_keys)
+        status = mark_choose(pool, pipeline, &known, deadline_ns, err);
+    seen.replicas = known > info->replicas ? known : info->replicas;
+    if (status == DLOCK_OK)
+        status = lasts_judge(config, &seen, guard, err);
     if (status != DLOCK_OK)
         return status;
     (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);
@@ -149,63 +184,36 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
 
 /* Texts of a view's command. */
 struct view_words {
-    char key[RESP_KEY_MAX], needed[RESP_DIGITS], lasts[RESP_DIGITS];
+    char keys[2][RESP_KEY_MAX], needed[RESP_DIGITS], lasts[RESP_DIGITS], matters[RESP_DIGITS];
 };
 
 static void view_command(struct resp_command *command, struct view_words *words,
                          const struct redis_pipeline *pipeline, bool body)
 {
-    const struct resp_script *script = &redis_scripts[REDIS_SCRIPT_VIEW];
     const struct resp_config *config = pipeline->connection.config;
     const struct redis_guard *guard = &pipeline->guard;
+    bool clustered = config->all_keys;
+    const struct resp_script *script =
+        &redis_scripts[clustered ? REDIS_SCRIPT_CLUSTER_VIEW : REDIS_SCRIPT_VIEW];
 
-    (void)snprintf(words->key, sizeof words->key, "%s!%s", config->prefix,
-                   config->mark_tag != NULL ? config->mark_tag : "");
+    (void)snprintf(words->keys[0], sizeof words->keys[0], "%s!%s", config->prefix, guard->tag);
+    (void)snprintf(words->keys[1], sizeof words->keys[1], "%s!%s:s", config->prefix, guard->tag);
     resp_command_begin(command);
     resp_command_text(command, body ? "EVAL" : "EVALSHA");
     if (body)
         resp_command_add(command, script->body, script->len);
     else
         resp_command_text(command, script->sha);
-    resp_command_text(command, "1");
-    resp_command_text(command, words->key);
+    resp_command_text(command, clustered ? "2" : "1");
+    for (int i = 0; i < (clustered ? 2 : 1); i++)
+        resp_command_text(command, words->keys[i]);
     resp_command_text(command, guard->id);
     resp_command_text(command, resp_command_number(words->needed, guard->needed));
     resp_command_text(command, resp_command_number(words->lasts, guard->lasts_ms * US_PER_MS));
+    if (clustered)
+        resp_command_text(command,
+                          resp_command_number(words->matters, guard->grants_ms * US_PER_MS));
     resp_command_text(command, "0"); /* no number: one answer at a time is outstanding here */
-}
-
-static bool number_read(const redisReply *reply, size_t i, int64_t *out)
-{
-    const redisReply *text = resp_reply_text(reply, i);
-
-    if (text == NULL || text->len == 0 || text->len > 18)
-        return false;
-    *out = strtoll(text->str, NULL, 10);
-    return *out >= 0;
-}
-
-/* NULL: fine. Else why the next connection has to judge the server again. */
-static const char *view_keep(struct redis_guard *guard, const redisReply *reply, int64_t seen_ns)
-{
-    struct redis_view view = {.seen_ns = seen_ns};
-    int64_t since_us = 0, replicas = 0;
-
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5 ||
-        !number_read(reply, 0, &view.server_us) || !number_read(reply, 1, &view.offset) ||
-        !number_read(reply, 2, &since_us) || !number_read(reply, 3, &replicas) ||
-        view.server_us == 0)
-        return "no longer the master that it was";
-    if (followers_least(replicas) > guard->needed)
-        return "the server has more replicas now";
-    (void)pthread_mutex_lock(&guard->mutex);
-    if (guard->views[0].server_us == 0 || view.offset >= guard->views[0].offset) {
-        guard->views[1] = guard->views[0];
-        guard->views[0] = view;
-        guard->since_us = since_us;
-    } /* else another thread has stored a later look already */
-    (void)pthread_mutex_unlock(&guard->mutex);
-    return NULL;
 }
 
 static enum dlock_status view_ask(const struct redis_pool *pool, struct redis_pipeline *pipeline,
@@ -236,7 +244,7 @@ static enum dlock_status view_once(const struct redis_pool *pool, struct redis_p
     if (status != DLOCK_OK)
         return status;
     if (reply->type != REDIS_REPLY_ERROR) {
-        over = view_keep(&pipeline->guard, reply, seen_ns);
+        over = redis_view_keep(&pipeline->guard, reply, seen_ns);
         *looked = over == NULL;
         if (over != NULL)
             status = resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "%s", over);
@@ -290,56 +298,4 @@ enum dlock_status redis_guard_view(struct redis_pool *pool, struct redis_pipelin
         err->status = status = status == DLOCK_AUTH ? status : DLOCK_UNAVAILABLE;
     }
     return status;
-}
-
-/* ---- what was seen ---- */
-
-static bool counts(const struct redis_guard *guard, const struct redis_view *view, int64_t now_ns)
-{
-    return view->server_us != 0 && now_ns - view->seen_ns <= guard->lasts_ms * DL_NS_PER_MS;
-}
-
-bool redis_guard_unsettled(struct redis_guard *guard, int64_t now_ns)
-{
-    int64_t most_ms = guard->lasts_ms - VIEWS_EVERY_MS / 2;
-    bool unsettled = false;
-
-    (void)pthread_mutex_lock(&guard->mutex);
-    unsettled =
-        guard->views[1].server_us == 0 || now_ns - guard->views[1].seen_ns > most_ms * DL_NS_PER_MS;
-    (void)pthread_mutex_unlock(&guard->mutex);
-    return unsettled;
-}
-
-void redis_guard_word(struct redis_guard *guard, int64_t now_ns, char out[REDIS_GUARD_WORD_SIZE])
-{
-    struct redis_view views[2];
-    int64_t since_us = 0;
-
-    (void)pthread_mutex_lock(&guard->mutex);
-    memcpy(views, guard->views, sizeof views);
-    since_us = guard->since_us;
-    (void)pthread_mutex_unlock(&guard->mutex);
-    for (size_t i = 0; i < 2; i++)
-        if (!counts(guard, &views[i], now_ns))
-            views[i] = (struct redis_view){.offset = -1};
-    (void)snprintf(
-        out, REDIS_GUARD_WORD_SIZE, "%s %lld %lld %lld %lld %lld %lld %lld %lld %lld", guard->id,
-        (long long)since_us, (long long)views[0].server_us, (long long)views[0].offset,
-        (long long)views[1].server_us, (long long)views[1].offset, (long long)guard->needed,
-        (long long)(guard->lasts_ms * US_PER_MS), (long long)(guard->yours_ms * US_PER_MS),
-        (long long)(guard->grants_ms * US_PER_MS));
-}
-
-int64_t redis_guard_left_ms(struct redis_guard *guard, int64_t now_ns, int64_t *age_ms)
-{
-    int64_t age_us = guard->grants_ms * US_PER_MS; /* not known yet: the script refuses */
-
-    (void)pthread_mutex_lock(&guard->mutex);
-    if (guard->since_us != 0)
-        age_us = guard->views[0].server_us - guard->since_us +
-                 (now_ns - guard->views[0].seen_ns) / (DL_NS_PER_MS / US_PER_MS);
-    (void)pthread_mutex_unlock(&guard->mutex);
-    *age_ms = age_us / US_PER_MS;
-    return *age_ms < guard->grants_ms ? guard->grants_ms - *age_ms : 0;
 }

@@ -10,21 +10,25 @@
  *
  *   T  restart_guard, which no lease exceeds
  *   D  an old master answers "yours" and grants for D at most when its replicas have left it. A
- * look counts for D / 2, and the term of a master bridges D / 2 as well S  the servers' clocks
- * differ by less
+ *      look counts for D / 2, and the term of a master bridges D / 2 as well
+ *   S  the servers' clocks differ by less
  *
  * From the moment when enough replicas follow a server on, which is after its promotion or its
- * start, nothing is "yours" for D + S, and nothing is granted for T + D.
+ * start, nothing is "yours" for D + S, and nothing is granted for T + D. In a cluster the same
+ * holds for the names of a slot from the moment when a look saw the slot at this server first
+ * (owned.lua): the server that had the slot before may have been promoted a moment ago. A slot
+ * that no look saw there counts as one whose term has not begun.
  */
 #ifndef REDIS_GUARD_H
 #define REDIS_GUARD_H
 
+#include "mark.h"
+#include "owned.h"
 #include "resp/info.h"
 
 #include <pthread.h>
 
-#define REDIS_REPLID_SIZE     41
-#define REDIS_GUARD_WORD_SIZE 256
+#define REDIS_REPLID_SIZE 41
 
 struct redis_pipeline;
 struct redis_pool;
@@ -39,12 +43,14 @@ struct redis_guard {
     bool on;
     bool is_proven; /* the server's settings say how many replicas have to follow, and D */
     char id[REDIS_REPLID_SIZE];
-    int64_t needed; /* replicas */
+    char tag[REDIS_MARK_SIZE]; /* in a cluster, of the record's keys */
+    int64_t needed;            /* replicas */
     int64_t lasts_ms, yours_ms, grants_ms;
 
     pthread_mutex_t mutex; /* a leaf; guards the rest */
     int64_t since_us;      /* server's clock; 0: not yet */
     struct redis_view views[2];
+    struct redis_owned owned; /* in a cluster, of views[0] */
 };
 
 /* Decides whether the connection needs the guard, and takes its first view. OK; CONFIG: how long an
@@ -57,14 +63,5 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
  * if the server cannot be written: then scripts refuse. */
 enum dlock_status redis_guard_view(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                    bool settle, int64_t deadline_ns, struct dlock_error *err);
-
-/* True: no look will be confirmed in time by what replicas say on their own. */
-bool redis_guard_unsettled(struct redis_guard *guard, int64_t now_ns);
-
-/* The last word of a guarded script. */
-void redis_guard_word(struct redis_guard *guard, int64_t now_ns, char out[REDIS_GUARD_WORD_SIZE]);
-
-/* How long nothing is granted; *age_ms: since enough replicas follow the server. */
-int64_t redis_guard_left_ms(struct redis_guard *guard, int64_t now_ns, int64_t *age_ms);
 
 #endif

@@ -40,6 +40,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline)
     redis_connection_close(&pipeline->connection);
     if (pipeline->wake_fd >= 0)
         (void)close(pipeline->wake_fd);
+    redis_owned_free(&pipeline->guard.owned);
     (void)pthread_mutex_destroy(&pipeline->guard.mutex);
     (void)pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->out);

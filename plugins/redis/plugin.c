@@ -3,8 +3,8 @@
  * redis://host[:port][/db], rediss: with TLS, redis+unix:///path - one Redis or Valkey server,
  * which keeps a lease for each name and ends it by its own clock; redis+sentinel://hosts/service -
  * the master that sentinels name; redis+cluster://hosts - a cluster, where the master of a name's
- * slot has its lock. README.md says how the server has
- * to be set up, and what an application can rely on.
+ * slot has its lock. README.md says how the server has to be set up, and what an application can
+ * rely on.
  */
 #include "cluster.h"
 #include "config.h"
@@ -118,8 +118,10 @@ static enum dlock_status cluster_connect(struct redis_session *session, bool kee
         if (status == DLOCK_OK)
             break;
     }
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && keep) {
         atomic_store(&session->pool.caps, *caps); /* for redis_pool_guard_ms */
+        redis_cluster_announce(session->cluster, *caps);
+    }
     return status;
 }
 

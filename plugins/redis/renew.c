@@ -134,7 +134,7 @@ static void shard_renew(struct redis_session *session, struct batch *batch,
         members[i].done = true;
         if (answers)
             answers = batch_run(session, batch, ops + i, 1, deadline_ns, err) == DLOCK_OK ||
-                      batch->call.redirect.kind != REDIS_REDIRECT_NONE;
+                      batch->call.redirect.kind != REDIS_REDIRECT_NONE || batch->call.asking;
         else
             ops[i]->status = DLOCK_UNAVAILABLE;
     }

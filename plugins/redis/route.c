@@ -65,6 +65,7 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
     redis_cluster_refresh(cluster, deadline_ns);
     slot = redis_slot(key->bytes[0], key->lens[0]);
     shard = redis_cluster_shard(cluster, slot);
+    call->slot = (int)slot;
     *out = NULL;
     for (int hops = 0; shard != NULL && hops < HOPS_MOST; hops++) {
         status = redis_call_run(&shard->pool, call, deadline_ns, out, err);

@@ -24,9 +24,10 @@ enum redis_script_id {
     REDIS_SCRIPT_GUARDED_RENEW,
     REDIS_SCRIPT_GUARDED_KEEP,
     REDIS_SCRIPT_VIEW,
+    REDIS_SCRIPT_CLUSTER_VIEW, /* looks at the slots, too */
     REDIS_SCRIPT_WAITERS /* also with key=raw: other programs have no queue */
 };
-#define REDIS_SCRIPT_COUNT 15
+#define REDIS_SCRIPT_COUNT 16
 
 extern const struct resp_script redis_scripts[REDIS_SCRIPT_COUNT];
 

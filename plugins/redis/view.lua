@@ -10,16 +10,18 @@
 --          written  the bytes that were written for replicas before it
 --          needed   how many replicas make the term
 --          asked    the moment of the last look by a client that needs this number
+--          seen     the moment of the last look
 -- ARGV   replication id, needed, microseconds that a look counts, number of the request
 -- Returns the moment of this look, the bytes written for replicas until then, since ('0': not yet), the replicas
--- online, number. '0' as the first: this server is no master with that id
+-- online (in a cluster: known), in a cluster the slots and since when they are here (owned.lua), number. '0' as the
+-- first: this server is no master with that id
 local call = redis.call
 local RECORD_TTL = 2592000000 -- ms
 local id, needed, lasts, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local replication = call('INFO', 'replication')
 if not string.find(replication, 'role:master', 1, true) or
         not string.find(replication, 'master_replid:' .. id, 1, true) then
-    return { '0', '0', '0', '0', number }
+    return { '0', '0', '0', '0', '', number }
 end
 local clock = call('TIME')
 local moment = clock[1] * 1000000 + clock[2]
@@ -27,10 +29,11 @@ local offset = tonumber(string.match(replication, 'master_repl_offset:(%d+)'))
 local stats = call('INFO', 'stats')
 local joins = string.match(stats, 'sync_full:(%d+)') + string.match(stats, 'sync_partial_ok:(%d+)')
 
-local known, since, last, joined, looked, written, before, asked =
-    string.match(call('GET', KEYS[1]) or '', '^(%w+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local known, since, last, joined, looked, written, before, asked, seen =
+    string.match(call('GET', KEYS[1]) or '', '^(%w+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 since, last, joined = tonumber(since), tonumber(last), tonumber(joined)
 looked, written, before, asked = tonumber(looked), tonumber(written), tonumber(before), tonumber(asked)
+seen = known == id and tonumber(seen) or 0
 
 if known ~= id then
     since, last, joined, looked, written, before, asked = 0, 0, joins, moment, offset, needed, moment
@@ -73,11 +76,15 @@ elseif since > 0 then
 end
 -- A server without memory refuses SET, but not after a write that needs none: what is held is still renewed.
 call('DEL', KEYS[1])
-call('SET', KEYS[1], string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f', id, since, last, joined, looked, written,
-                                   needed, asked), 'PX', RECORD_TTL)
+call('SET', KEYS[1], string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', id, since, last, joined, looked,
+                                   written, needed, asked, moment), 'PX', RECORD_TTL)
+local slots = ''
+if owned then
+    slots, online = owned.update(id, moment, seen, lasts), math.max(online, owned.replicas())
+end
 
 -- A term that nobody confirmed for a while may have ended unseen: a replica that joins after this look may come
 -- from another master.
 local reported = moment - last <= lasts and since or 0
 return { string.format('%.0f', moment), string.format('%.0f', offset), string.format('%.0f', reported),
-         tostring(online), number }
+         tostring(online), slots, number }

@@ -45,7 +45,6 @@ struct resp_config {
     bool all_keys; /* declare every key that a script may use, as a cluster wants: more bytes */
     enum resp_failover failover;
     int64_t failover_guard_ms; /* T + D of plugins/redis/guard.h; 0: the server's settings say D */
-    const char *mark_tag;      /* on a cluster "{...}", in a slot of this server; NULL: none */
 };
 
 /* Reads the options of TLS for these configs; `secure` of each is set already. INVALID: there are

@@ -45,7 +45,8 @@ void resp_guard_failover_text(char *out, size_t size, int64_t age_ms, int64_t le
     char text[RESP_GUARD_TEXT_SIZE];
 
     rest(text, sizeof text, left_ms, "failover_guard");
-    (void)snprintf(out, size, "the server became the master, or was started, %lld s ago; %s",
+    (void)snprintf(out, size,
+                   "the server became the master of the name, or was started, %lld s ago; %s",
                    (long long)(age_ms > 0 ? age_ms / 1000 : 0), text);
 }
 

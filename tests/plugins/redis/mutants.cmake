@@ -61,8 +61,9 @@ dlt_add_redis_mutant(sends_after_the_deadline
 # rule (docs/adr/0034-redis-failover-guard.md); they wait most of the time, so one test runs all at once.
 set(DLT_GUARD_MUTANTS)
 
-# dlt_add_guard_mutant(<name> <test> <file> <original> <mutated>): a C file, or a script.
-function(dlt_add_guard_mutant name test file original mutated)
+# dlt_guard_mutant(<name> <test program> <file> <original> <mutated>): the program with a C file, or a
+# script, that has a defect.
+function(dlt_guard_mutant name whole file original mutated)
   set(program redis_mutant_${name})
   dlt_mutate(copy ${name} plugins/redis/${file} "${original}" "${mutated}")
   if(file MATCHES "\\.lua$")
@@ -79,13 +80,18 @@ function(dlt_add_guard_mutant name test file original mutated)
       DEPENDS ${copy} ${all} ${embed} VERBATIM)
     set(copy ${out})
   endif()
-  add_executable(${program} $<TARGET_OBJECTS:test_redis_promoted> ${copy})
+  add_executable(${program} $<TARGET_OBJECTS:${whole}> ${copy})
   target_compile_definitions(${program} PRIVATE DLOCK_STATIC)
   target_compile_options(${program} PRIVATE -Wno-unused -Wno-unused-parameter)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/plugins/redis)
   target_link_libraries(${program} PRIVATE dlock_flags dlock_criterion dlock_redis_kit dlock_faults)
   set_target_properties(${program} PROPERTIES EXPORT_COMPILE_COMMANDS OFF) # not to be linted
-  set(DLT_GUARD_MUTANTS ${DLT_GUARD_MUTANTS} $<TARGET_FILE:${program}>=${test} PARENT_SCOPE)
+endfunction()
+
+# dlt_add_guard_mutant(<name> <test> <file> <original> <mutated>)
+function(dlt_add_guard_mutant name test file original mutated)
+  dlt_guard_mutant(${name} test_redis_promoted ${file} "${original}" "${mutated}")
+  set(DLT_GUARD_MUTANTS ${DLT_GUARD_MUTANTS} $<TARGET_FILE:redis_mutant_${name}>=${test} PARENT_SCOPE)
 endfunction()
 
 dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
@@ -125,3 +131,30 @@ dlt_add_guard_mutant(F9_believes_any_message F9_a_message_of_another_promotion_i
 add_test(NAME redis_guard_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh
   ${PROJECT_SOURCE_DIR} failover ${DLT_GUARD_MUTANTS})
 set_tests_properties(redis_guard_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
+
+# The same for the rules of a cluster (docs/adr/0040-the-failover-guard-in-a-cluster.md). ASK has none:
+# the look and the call both refuse.
+set(DLT_CLUSTER_MUTANTS)
+
+# dlt_add_cluster_mutant(<name> <case of test_redis_cluster_guard> <clause> <file> <original> <mutated>)
+function(dlt_add_cluster_mutant name case clause file original mutated)
+  dlt_guard_mutant(${name} test_redis_cluster_guard ${file} "${original}" "${mutated}")
+  set(DLT_CLUSTER_MUTANTS ${DLT_CLUSTER_MUTANTS} $<TARGET_FILE:redis_mutant_${name}>=${case}=${clause} PARENT_SCOPE)
+endfunction()
+
+dlt_add_cluster_mutant(cluster_F2_answers_yours_at_once
+  F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D F2
+  guard.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+dlt_add_cluster_mutant(cluster_F3_a_look_counts_for_ever
+  F3_a_master_that_stood_still_executes_nothing_of_what_waited F3
+  guard.lua "or age > tonumber(lasts) then" "then")
+dlt_add_cluster_mutant(FO_12_forgets_when_a_slot_came FO_12_a_slot_that_moves_has_a_guard_of_its_own FO-12
+  owned.lua "was_here and range[3] or moment" "was_here and range[3] or 0")
+dlt_add_cluster_mutant(FO_12_believes_a_look_of_before FO_12_a_look_of_before_knows_nothing_of_the_slot FO-12
+  view.c "if (there_us < 0 || guard->since_us == 0)" "if (guard->since_us == 0)")
+dlt_add_cluster_mutant(FO_12_forgets_the_epoch FO_12_a_slot_that_went_away_and_came_back_unseen FO-12
+  owned.lua "whose == id and (is_recent or before == epoch)" "whose == id")
+
+add_test(NAME redis_cluster_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cluster_mutants.sh
+  ${PROJECT_SOURCE_DIR} ${DLT_CLUSTER_MUTANTS})
+set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")

@@ -1,0 +1,3 @@
+-- SPDX-License-Identifier: MIT
+-- Before view.lua where there is no cluster; owned.lua otherwise.
+local owned = nil
