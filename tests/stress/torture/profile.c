@@ -78,6 +78,7 @@ static uint32_t faults_of(const struct backend *backend)
     case STORE_REDIS:
         return faults | SLOW_FAULTS | ENDING_FAULTS | FAULT_BIT(SCRIPT_FLUSH);
     case STORE_SENTINEL:
+    case STORE_CLUSTER:
         return faults;
     case STORE_MYSQL:
     case STORE_POSTGRESQL:

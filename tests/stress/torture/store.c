@@ -22,6 +22,7 @@ static const struct backend backends[] = {
      .nodes = 1,
      .fences = true,
      .place_ms = 1000},
+    {.name = "redis-cluster", .kind = STORE_CLUSTER, .nodes = 1, .fences = true, .place_ms = 1000},
     {.name = "mysql-row",
      .kind = STORE_MYSQL,
      .strategy = "row",
@@ -269,6 +270,7 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
             (void)snprintf(uri, size, "redis://%s?waiter_lease=1s&restart_guard=0", way->address);
         break;
     case STORE_SENTINEL:
+    case STORE_CLUSTER:
         store_failover_uri(store, uri, size);
         break;
     case STORE_MYSQL:

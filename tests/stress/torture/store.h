@@ -6,6 +6,7 @@
 #ifndef TORTURE_STORE_H
 #define TORTURE_STORE_H
 
+#include <cluster_server.h>
 #include <etcd_server.h>
 #include <maria_server.h>
 #include <postgres_server.h>
@@ -23,6 +24,7 @@ enum store_kind {
     STORE_SQLITE,
     STORE_REDIS,
     STORE_SENTINEL,
+    STORE_CLUSTER,
     STORE_MYSQL,
     STORE_POSTGRESQL,
     STORE_ETCD,
@@ -56,9 +58,11 @@ struct store {
     struct dlt_etcd etcd;
     struct dlt_zk zk;
     struct dlt_sentinels sentinels;
-    int failed_node; /* the master that store_fail hit; -1: none */
-    unsigned failed_way;
-    int64_t swallowed; /* between servers, since store_part */
+    struct dlt_cluster cluster;
+    int failed_node;                  /* the master that store_fail hit; -1: none */
+    unsigned failed_way, failed_slot; /* the slot: of a cluster */
+    int failed_to;                    /* where the slot moves; -1: nowhere */
+    int64_t swallowed;                /* between servers, since store_part */
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };
@@ -96,8 +100,8 @@ bool store_again(struct store *store, unsigned node);
  * at the end, something had been lost. */
 bool store_part(struct store *store, unsigned node, bool part);
 
-/* Stores whose master is replaced when it fails. Their clients have no ways of their own: servers
- * tell them where to go. */
+/* Stores whose masters are replaced when they fail. Their clients have no ways of their own:
+ * servers tell them where to go. */
 bool store_fails_over(const struct backend *backend);
 bool store_failover_start(struct store *store);
 void store_failover_stop(struct store *store);

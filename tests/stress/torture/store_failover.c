@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* store_failover.c - stores whose master is replaced: servers that sentinels watch. */
-#include "store.h"
+/* store_failover.c - stores whose masters are replaced: servers that sentinels watch, and a
+ * cluster. */
+#include "store_cluster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +10,15 @@ enum { BY_DEATH, BY_STANDSTILL, BY_PARTITION, BY_HAND, WAYS_TO_FAIL };
 
 bool store_fails_over(const struct backend *backend)
 {
-    return backend->kind == STORE_SENTINEL;
+    return backend->kind == STORE_SENTINEL || backend->kind == STORE_CLUSTER;
 }
 
-bool store_failover_start(struct store *store)
+static bool is_cluster(const struct store *store)
+{
+    return store->backend->kind == STORE_CLUSTER;
+}
+
+static bool sentinels_start(struct store *store)
 {
     static const char *const alone[] = {"--min-replicas-to-write", "0", NULL};
     /* Where no guard is on, nothing ends an old master. */
@@ -23,21 +29,31 @@ bool store_failover_start(struct store *store)
     return right;
 }
 
+bool store_failover_start(struct store *store)
+{
+    return is_cluster(store) ? store_cluster_start(store) : sentinels_start(store);
+}
+
 void store_failover_stop(struct store *store)
 {
     dlt_sentinels_stop(&store->sentinels);
+    dlt_cluster_stop(&store->cluster);
 }
 
 /* The guard is T + D, as short as it may be: no lease is longer than a second. */
 void store_failover_uri(const struct store *store, char *uri, size_t size)
 {
+    if (is_cluster(store)) {
+        store_cluster_uri(store, uri, size);
+        return;
+    }
     (void)snprintf(uri, size, "redis+sentinel://%s/" DLT_SENTINELS_SERVICE "?waiter_lease=1s&%s",
                    store->sentinels.hosts,
                    store->guarded ? "ttl=1s&restart_guard=1s&failover_guard=3s"
                                   : "failover=unsafe&restart_guard=0");
 }
 
-bool store_fail(struct store *store, uint32_t variant)
+static bool sentinels_fail(struct store *store, uint32_t variant)
 {
     int master = dlt_sentinels_master(&store->sentinels);
 
@@ -56,7 +72,7 @@ bool store_fail(struct store *store, uint32_t variant)
     return true;
 }
 
-bool store_failed(struct store *store)
+static bool sentinels_failed(struct store *store)
 {
     int master = dlt_sentinels_master(&store->sentinels), before = store->failed_node;
 
@@ -69,4 +85,14 @@ bool store_failed(struct store *store)
     else if (store->failed_way == BY_PARTITION)
         dlt_sentinels_part(&store->sentinels, (unsigned)before, false);
     return master >= 0 && master != before;
+}
+
+bool store_fail(struct store *store, uint32_t variant)
+{
+    return is_cluster(store) ? store_cluster_fail(store, variant) : sentinels_fail(store, variant);
+}
+
+bool store_failed(struct store *store)
+{
+    return is_cluster(store) ? store_cluster_failed(store) : sentinels_failed(store);
 }

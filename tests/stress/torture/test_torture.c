@@ -127,6 +127,22 @@ Test(profile, P_does_to_clusters_what_there_is_to_do)
     }
 }
 
+Test(profile, F_replaces_masters_where_there_are_others)
+{
+    static const char *const moving[] = {"redis-sentinel", "redis-cluster"};
+
+    for (size_t i = 0; i < sizeof moving / sizeof moving[0]; i++) {
+        const struct backend *backend = backend_find(moving[i]);
+
+        cr_assert(profile_find("F")->guarded && !profile_find("C-failover")->guarded);
+        cr_assert(profile_faults(profile_find("F"), backend) & FAULT_BIT(FAILOVER));
+        cr_assert(profile_often(profile_find("F"), backend) & FAULT_BIT(FAILOVER));
+        cr_assert(profile_faults(profile_find("C-failover"), backend) & FAULT_BIT(FAILOVER));
+        cr_assert_eq(profile_faults(profile_find("C-clock"), backend), 0);
+    }
+    cr_assert_eq(profile_faults(profile_find("F"), backend_find("redis")), 0);
+}
+
 /* ---- what processes share ---- */
 
 static char directory[] = "/tmp/dlock-torture-XXXXXX";

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_cluster.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NAMES       3   /* the default of --names */
+#define LAG_MS      200 /* a replica whose connection was cut looks for its master after a second */
+#define PROMOTED_MS 3000
+#define TRIES       20
+
+enum { BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE, BY_SLOT, BY_BOTH, WAYS_TO_FAIL };
+
+bool store_cluster_start(struct store *store)
+{
+    const char *const args[] = {"--cluster-require-full-coverage",
+                                "no",
+                                "--enable-debug-command",
+                                "yes",
+                                "--min-replicas-to-write",
+                                store->guarded ? "1" : "0",
+                                NULL};
+    bool right = dlt_cluster_start(&store->cluster, args);
+
+    if (!right)
+        (void)snprintf(store->why, sizeof store->why, "%s", store->cluster.why);
+    return right;
+}
+
+void store_cluster_uri(const struct store *store, char *uri, size_t size)
+{
+    (void)snprintf(uri, size, "redis+cluster://%s?waiter_lease=1s&%s", store->cluster.hosts,
+                   store->guarded ? "ttl=1s&restart_guard=1s" : "restart_guard=0");
+}
+
+/* The other server of the shard: see cluster_server.h. */
+static unsigned partner(unsigned node)
+{
+    return (node + DLT_CLUSTER_MASTERS) % DLT_CLUSTER_COUNT;
+}
+
+/* Of those that run. */
+static unsigned name_slot(struct dlt_cluster *cluster, unsigned name)
+{
+    for (unsigned node = 0; node < DLT_CLUSTER_COUNT; node++)
+        if (cluster->redis[node].pid > 0 && !cluster->redis[node].paused)
+            return (unsigned)strtoul(
+                dlt_redis_ask(&cluster->redis[node], "CLUSTER KEYSLOT {torture-%u}", name), NULL,
+                10);
+    return 0;
+}
+
+/* The master of the shard that has this server, or of another shard; -1: none is known. */
+static int shard_master(struct dlt_cluster *cluster, int node, bool same)
+{
+    for (unsigned slot = 0; slot < DLT_CLUSTER_SLOTS; slot += DLT_CLUSTER_SLOTS / 8) {
+        int master = dlt_cluster_master(cluster, slot);
+
+        if (master >= 0 && (master % DLT_CLUSTER_MASTERS == node % DLT_CLUSTER_MASTERS) == same)
+            return master;
+    }
+    return -1;
+}
+
+static bool slot_move(struct store *store, int from, int to)
+{
+    return from >= 0 && to >= 0 &&
+           dlt_cluster_slot_keys(&store->cluster, store->failed_slot, (unsigned)from,
+                                 (unsigned)to) &&
+           dlt_cluster_slot_give(&store->cluster, store->failed_slot, (unsigned)from, (unsigned)to);
+}
+
+static bool slot_open(struct store *store, int from, int to)
+{
+    return from >= 0 && to >= 0 &&
+           dlt_cluster_slot_open(&store->cluster, store->failed_slot, (unsigned)from, (unsigned)to);
+}
+
+/* The replica is cut off, lacks what is granted in between, and takes over. */
+static bool force(struct dlt_cluster *cluster, unsigned master)
+{
+    (void)dlt_redis_ask(&cluster->redis[master], "CLIENT KILL TYPE replica");
+    (void)poll(NULL, 0, LAG_MS);
+    return dlt_cluster_failover(cluster, partner(master), "FORCE");
+}
+
+/* The slot leaves the new master as soon as there is one. */
+static bool force_and_move(struct store *store, unsigned master)
+{
+    int to = shard_master(&store->cluster, (int)master, false), promoted = (int)master;
+    bool good = force(&store->cluster, master);
+
+    store->failed_to = to;
+    for (int ms = 0; good && promoted == (int)master && ms < PROMOTED_MS; ms += 10) {
+        (void)poll(NULL, 0, 10);
+        promoted = dlt_cluster_master(&store->cluster, store->failed_slot);
+        promoted = promoted < 0 ? (int)master : promoted;
+    }
+    return good && slot_open(store, promoted, to) && slot_move(store, promoted, to);
+}
+
+/* Every second time the slot stays between the two for as long as the fault lasts. */
+static bool slot_begin(struct store *store, uint32_t variant)
+{
+    int master = store->failed_node, to = shard_master(&store->cluster, master, false);
+
+    store->failed_to = to;
+    return slot_open(store, master, to) &&
+           ((variant >> 20 & 1) != 0 || slot_move(store, master, to));
+}
+
+bool store_cluster_fail(struct store *store, uint32_t variant)
+{
+    struct dlt_cluster *cluster = &store->cluster;
+    unsigned master = 0;
+
+    store->failed_way = (variant >> 8) % WAYS_TO_FAIL;
+    store->failed_slot = name_slot(cluster, (variant >> 16) % NAMES);
+    store->failed_node = dlt_cluster_master(cluster, store->failed_slot);
+    store->failed_to = -1;
+    if (store->failed_node < 0)
+        return false;
+    master = (unsigned)store->failed_node;
+    switch (store->failed_way) {
+    case BY_DEATH:
+        dlt_redis_kill(&cluster->redis[master]);
+        return true;
+    case BY_STANDSTILL:
+        dlt_redis_pause(&cluster->redis[master], true);
+        return true;
+    case BY_DEAFNESS: /* for pings: the others miss it, and it does not miss them */
+        (void)dlt_redis_ask(&cluster->redis[master], "DEBUG DROP-CLUSTER-PACKET-FILTER 0");
+        return true;
+    case BY_HAND:
+        return dlt_cluster_failover(cluster, partner(master), "");
+    case BY_FORCE:
+        return force(cluster, master);
+    case BY_SLOT:
+        return slot_begin(store, variant);
+    default:
+        return force_and_move(store, master);
+    }
+}
+
+/* A move that has begun is carried on: what has moved would be lost. Masters may be others by now.
+ */
+static void slot_end(struct store *store)
+{
+    struct dlt_cluster *cluster = &store->cluster;
+
+    for (int tries = 0; tries < TRIES && store->failed_to >= 0; tries++) {
+        int master = dlt_cluster_master(cluster, store->failed_slot);
+        int to = shard_master(cluster, store->failed_to, true);
+
+        if (master >= 0 && master == to)
+            return;
+        (void)(slot_open(store, master, to) && slot_move(store, master, to));
+        (void)poll(NULL, 0, LAG_MS);
+    }
+}
+
+bool store_cluster_failed(struct store *store)
+{
+    struct dlt_cluster *cluster = &store->cluster;
+    int before = store->failed_node, master = -1;
+
+    if (before < 0)
+        return false;
+    slot_end(store);
+    master = dlt_cluster_master(cluster, store->failed_slot);
+    if (store->failed_way == BY_DEATH)
+        (void)dlt_redis_again(&cluster->redis[before]);
+    else if (store->failed_way == BY_STANDSTILL)
+        dlt_redis_pause(&cluster->redis[before], false);
+    else if (store->failed_way == BY_DEAFNESS)
+        (void)dlt_redis_ask(&cluster->redis[before], "DEBUG DROP-CLUSTER-PACKET-FILTER -1");
+    return master >= 0 && master != before;
+}
