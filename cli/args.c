@@ -57,6 +57,7 @@ static const char help[] =
     "  backends               the plugins that are installed\n"
     "  doctor [--strict]      check how the store is configured; prints advice\n"
     "                         --strict: exit 1 if there is advice\n"
+    "  doctor --watch D [--metrics FILE]   every D, take and release a lock, and check the store\n"
     "\n"
     "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
     "      --json             print JSON\n"

@@ -32,12 +32,12 @@ enum dlock_status cli_client_open_uri(struct cli *cli, const char *uri, enum cli
         .struct_size = sizeof options,
         .log = log_line,
         .log_arg = cli,
-        .create = purpose == CLI_TO_INSPECT ? DLOCK_OFF : DLOCK_DEFAULT,
+        .create = purpose == CLI_TO_LOCK ? DLOCK_DEFAULT : DLOCK_OFF,
     };
     enum dlock_status status;
     const char *server;
 
-    if (purpose == CLI_TO_LOCK) /* also waits for a store that does not exist yet */
+    if (purpose != CLI_TO_INSPECT) /* also waits for a store that does not exist yet */
         options.defaults = "open=lazy";
     status = dlock_client_open(uri, &options, out, err);
     if (status != DLOCK_OK)

@@ -6,8 +6,9 @@
 #include "cli.h"
 
 enum cli_purpose {
-    CLI_TO_LOCK,   /* makes a store that does not exist; connects at the first call (open=lazy) */
-    CLI_TO_INSPECT /* NO_STORE if the store does not exist */
+    CLI_TO_LOCK,    /* makes a store that does not exist; connects at the first call (open=lazy) */
+    CLI_TO_INSPECT, /* NO_STORE if the store does not exist */
+    CLI_TO_WATCH    /* connects at the first call; then as to inspect */
 };
 
 /* As dlock_client_open, with the library's log on standard error: warnings until run has

@@ -2,47 +2,23 @@
 /* dlock doctor: the capabilities of a store as it is configured now, and advice. */
 #include "args.h"
 #include "caps.h"
+#include "checks.h"
 #include "client.h"
+#include "doctor_watch.h"
 #include "exitcode.h"
 #include "output.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { DOCTOR_STRICT = CLI_OPTION_OWN };
+enum doctor_option { DOCTOR_STRICT = CLI_OPTION_OWN, DOCTOR_WATCH, DOCTOR_METRICS };
 
 static const struct option doctor_options[] = {
     {"strict", no_argument, NULL, DOCTOR_STRICT},
+    {"watch", required_argument, NULL, DOCTOR_WATCH},
+    {"metrics", required_argument, NULL, DOCTOR_METRICS},
     {NULL, 0, NULL, 0},
 };
-
-static json_t *text_json(const char *text)
-{
-    return text == NULL ? json_null() : json_string(cli_output_printable(text, strlen(text)));
-}
-
-static void check_take(void *arg, const struct dlock_check *check)
-{
-    json_t *array = arg;
-
-    (void)json_array_append_new(
-        array, json_pack("{s:o, s:o, s:o, s:o}", "name", text_json(check->name), "found",
-                         text_json(check->found), "advice", text_json(check->advice), "clears",
-                         caps_json(check->clears)));
-}
-
-static bool has_advice(json_t *checks)
-{
-    size_t i;
-    json_t *check;
-
-    json_array_foreach(checks, i, check)
-    {
-        if (json_is_string(json_object_get(check, "advice")))
-            return true;
-    }
-    return false;
-}
 
 static int doctor_print(const struct cli *cli, struct dlock_client *client, json_t *checks,
                         int exit_code)
@@ -76,40 +52,82 @@ static int doctor_report(const struct cli *cli, struct dlock_client *client, jso
         return doctor_print(cli, client, checks, exit_code);
     return cli_output_json_print(cli,
                                  json_pack("{s:s, s:o, s:o, s:O}", "store",
-                                           dlock_client_uri(client), "server", text_json(server),
+                                           dlock_client_uri(client), "server", checks_text(server),
                                            "caps", caps_json(dlock_client_caps(client)), "checks",
                                            checks),
                                  exit_code);
 }
 
-int cli_doctor(struct cli *cli, int argc, char **argv)
+struct doctor {
+    bool strict;
+    int64_t every_ms; /* of --watch; 0: not given */
+    const char *metrics_path;
+};
+
+/* -1: go on; else the exit code. */
+static int doctor_options_read(struct cli *cli, int argc, char **argv, struct doctor *doctor)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock_client *client = NULL;
-    json_t *checks;
-    enum dlock_status status;
-    bool strict = false;
-    int exit_code;
-    int option;
+    static const struct cli_duration every = {1000, INT64_C(86400000), "1s..1d", false};
+    char why[CLI_WHY];
+    int exit_code, option;
 
     while ((option = cli_args_next(cli, argc, argv, doctor_options, false, &exit_code)) != -1) {
         if (option == -2)
             return exit_code;
-        strict = true;
+        if (option == DOCTOR_STRICT)
+            doctor->strict = true;
+        else if (option == DOCTOR_METRICS)
+            doctor->metrics_path = optarg;
+        else if (!cli_args_duration(optarg, &every, &doctor->every_ms, why))
+            return cli_args_usage(cli, "--watch=%s %s",
+                                  cli_output_printable(optarg, strlen(optarg)), why);
     }
     if (optind < argc)
         return cli_args_usage(cli, "doctor takes no operand; -u names the store");
-    checks = json_array();
-    status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);
+    if (doctor->strict && doctor->every_ms > 0)
+        return cli_args_usage(cli, "--strict and --watch exclude each other");
+    if (doctor->metrics_path != NULL && doctor->every_ms == 0)
+        return cli_args_usage(cli, "--metrics is for --watch");
+    return -1;
+}
+
+static int doctor_once(struct cli *cli, bool strict)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_client *client = NULL;
+    json_t *checks = json_array();
+    enum dlock_status status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);
+    int exit_code;
+
     if (status == DLOCK_OK)
-        status = dlock_client_probe(client, check_take, checks, &err);
+        status = checks_read(client, checks, &err);
     err.status = status;
     if (status == DLOCK_OK || (status == DLOCK_UNSUPPORTED && client != NULL))
         exit_code = doctor_report(cli, client, checks,
-                                  strict && has_advice(checks) ? CLI_EXIT_NO : CLI_EXIT_OK);
+                                  strict && checks_advice(checks) > 0 ? CLI_EXIT_NO : CLI_EXIT_OK);
     else
         exit_code = cli_output_fail_status(cli, NULL, &err);
     dlock_client_close(client);
     json_decref(checks);
     return exit_code;
+}
+
+static int doctor_watch_start(struct cli *cli, const struct doctor *doctor)
+{
+    struct metrics_file metrics = {.path = NULL};
+
+    if (doctor->metrics_path != NULL)
+        metrics.error = metrics_file_init(&metrics, doctor->metrics_path);
+    metrics_file_report(&metrics, cli);
+    return metrics.error != 0 ? CLI_EXIT_INTERNAL : doctor_watch(cli, doctor->every_ms, &metrics);
+}
+
+int cli_doctor(struct cli *cli, int argc, char **argv)
+{
+    struct doctor doctor = {.strict = false};
+    int exit_code = doctor_options_read(cli, argc, argv, &doctor);
+
+    if (exit_code >= 0)
+        return exit_code;
+    return doctor.every_ms > 0 ? doctor_watch_start(cli, &doctor) : doctor_once(cli, doctor.strict);
 }

@@ -44,7 +44,7 @@ static int64_t clock_ns(clockid_t clock)
 }
 
 /* Once more if the thread lost the processor meanwhile: the name would be kept longer. */
-static void clocks_read(struct keep_clocks *clocks)
+void keep_clocks_read(struct keep_clocks *clocks)
 {
     for (int i = 0; i < READINGS; i++) {
         clocks->before_ns = clock_ns(CLOCK_BOOTTIME);
@@ -63,6 +63,6 @@ void keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded)
     if ((keep->keep_ms == 0 && keep->period_ms == 0) || since_ns == 0 || !keep->started ||
         !(succeeded || keep->always))
         return;
-    clocks_read(&clocks);
+    keep_clocks_read(&clocks);
     (void)!dlock_keep(lock, keep_ms_since(keep, since_ns, &clocks), NULL);
 }

@@ -19,6 +19,9 @@ struct keep_clocks {
     int64_t after_ns;  /* CLOCK_BOOTTIME */
 };
 
+/* Reads them. */
+void keep_clocks_read(struct keep_clocks *clocks);
+
 /* Options that exclude each other. -1: go on, with the longest time that may be kept in options;
  * else the exit code. names: how many the run has. */
 int keep_check(const struct keep *keep, const struct cli *cli, struct dlock_options *options,

@@ -6,12 +6,13 @@
 #include "lib/time.h"
 
 #define EVERY_NS (10 * DL_NS_PER_S)
+#define FIRST_NS DL_NS_PER_S          /* after the first writing: a wait has begun by then */
 #define SOON_NS  (100 * DL_NS_PER_MS) /* the store is not open yet */
 
 static void *thread_main(void *arg)
 {
     struct metrics_thread *thread = arg;
-    int64_t at_ns = 0;
+    int64_t at_ns = 0, pause_ns = FIRST_NS;
 
     (void)pthread_mutex_lock(&thread->mutex);
     while (!thread->stop) {
@@ -25,7 +26,8 @@ static void *thread_main(void *arg)
             (void)pthread_mutex_unlock(&thread->mutex);
             metrics_file_write(thread->file, thread->acquire->client, NULL, NULL);
             (void)pthread_mutex_lock(&thread->mutex);
-            at_ns = now_ns + EVERY_NS;
+            at_ns = now_ns + pause_ns;
+            pause_ns = EVERY_NS;
         }
     }
     (void)pthread_mutex_unlock(&thread->mutex);

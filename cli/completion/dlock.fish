@@ -12,7 +12,7 @@ function __dlock_operands
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
                     --conflict-exit-code --status-fd --outcome -n --name --owner --token \
-                    --limit --keep --once-per --metrics --also --every
+                    --limit --keep --once-per --metrics --also --every --watch
                 set skip 1
             case '-*'
             case '*'
@@ -95,3 +95,5 @@ complete -c dlock -n '__dlock_at 1 renew release; or __dlock_at 2 renew release'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l owner -x -d 'only the lease with this token'
 complete -c dlock -n '__dlock_at 1 break; or __dlock_at 2 break' -l yes -d 'do not ask'
 complete -c dlock -n '__dlock_at 1 doctor' -l strict -d 'exit 1 if there is advice'
+complete -c dlock -n '__dlock_at 1 doctor' -l watch -x -d 'take a lock and check the store again and again'
+complete -c dlock -n '__dlock_at 1 doctor' -l metrics -r -F -d 'the results, to a file for Prometheus'

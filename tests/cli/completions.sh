@@ -37,6 +37,7 @@ completes_in() {
     offers "$1" 'dlock release x --to' '--token '
     offers "$1" 'dlock rel' 'release '
     offers "$1" 'dlock doctor --s' '--strict '
+    offers "$1" 'dlock doctor --w' "$4"
     offers "$1" 'dlock run --on-lost=' "$2"
     offers "$1" 'dlock inspect n' "$3"
     offers "$1" "dlock -u $store run --ttl=3s n" "$3"
@@ -45,11 +46,11 @@ completes_in() {
 }
 
 in_fish_all() {
-    completes_in fish '--on-lost=kill --on-lost=warn ' 'night shift '
+    completes_in fish '--on-lost=kill --on-lost=warn ' 'night shift ' '--watch '
 }
 
 in_zsh_all() {
-    completes_in zsh 'kill warn ' 'night\ shift '
+    completes_in zsh 'kill warn ' 'night\ shift ' '--watch '
 }
 
 shows "fish completion offers commands, options and held names" in_fish_all

@@ -41,8 +41,7 @@ a_run_that_waits() {
     within 20 held order:1
     "$dlock" run --metrics wait.prom order:1 -- true &
     waiter=$!
-    within 30 test -s wait.prom
-    series wait.prom 'dlock_waiting{file="wait",class="order"}' 1
+    within 30 grep -F 'dlock_waiting{file="wait",class="order"} 1' wait.prom
     equal none "$(value wait.prom 'dlock_run_exit_code{file="wait"}')"
     kill "$waiter"
     exit_of "$waiter"
