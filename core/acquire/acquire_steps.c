@@ -42,6 +42,7 @@ enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock
     lock->repeatable = false;
     a->begun_ns = a->now_ns;
     dl_stats_count_locked(&lock->name->stats->waiting);
+    DL_PROBE(acquire_start, lock, mode, 0);
     return DLOCK_OK;
 }
 
@@ -99,6 +100,7 @@ static void entry_note(struct dl_acquire *a)
     dl_acquire_steps_entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
     if (!a->has_entry)
         return;
+    DL_PROBE(queued, a->lock, a->grant.queue_position, a->grant.waiters);
     (void)pthread_mutex_lock(&a->client->mutex);
     dl_name_state_note_waiters(name, a->grant.waiters, name->queue_entries - 1, a->now_ns);
     (void)pthread_mutex_unlock(&a->client->mutex);
@@ -238,7 +240,7 @@ static void step_try(struct dl_acquire *a)
     }
     sent_ns = dl_acquire_steps_now(a);
     status = try_call(a, session, sent_ns);
-    dl_stats_answered(a->lock->name->stats, status);
+    dl_handle_answered(a->lock, status);
     dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
     dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, &a->grant,
                          status == DLOCK_OK ? 0 : dl_client_random(a->client));
@@ -320,9 +322,11 @@ static void granted_locked(struct dl_acquire *a)
         dl_held_count_locked(lock);
     } else {
         dl_stats_count_locked(&lock->name->stats->handoffs);
+        DL_PROBE(handoff, lock, a->grant.fence, claim->handoffs);
     }
     dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
     dl_stats_time_locked(&lock->name->stats->waits, a->now_ns - a->begun_ns);
+    DL_PROBE(granted, lock, a->grant.fence, a->now_ns - a->begun_ns);
 }
 
 void dl_acquire_steps_admitted_locked(struct dl_acquire *a, bool wait)

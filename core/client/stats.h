@@ -72,11 +72,10 @@ static inline void dl_stats_outcome_locked(_Atomic uint64_t *counters, int by)
     dl_stats_count_locked(&counters[by]);
 }
 
-/* An exchange has ended with status. */
-static inline void dl_stats_answered(struct dl_stats_class *stats, enum dlock_status status)
+/* An exchange has ended without a conclusive answer. */
+static inline void dl_stats_unknown(struct dl_stats_class *stats)
 {
-    if (status == DLOCK_UNKNOWN)
-        (void)atomic_fetch_add_explicit(&stats->unknowns, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&stats->unknowns, 1, memory_order_relaxed);
 }
 
 /* The bucket for a time. */

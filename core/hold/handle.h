@@ -22,6 +22,7 @@
 #include "hold/renewal.h"
 #include "hold/schedule.h"
 #include "session/wait_list.h"
+#include "sys/probe.h"
 
 enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
 
@@ -85,6 +86,15 @@ struct dlock {
 static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waiter)
 {
     return (struct dl_waiting *)(void *)((char *)waiter - offsetof(struct dl_waiting, waiter));
+}
+
+/* An exchange about the handle has ended with status. */
+static inline void dl_handle_answered(struct dlock *lock, enum dlock_status status)
+{
+    if (status != DLOCK_UNKNOWN)
+        return;
+    dl_stats_unknown(lock->name->stats);
+    DL_PROBE(unknown, lock, lock->phase, 0);
 }
 
 /* Whether the store can do what the handle and the mode need: OK, UNSUPPORTED, or CONFIG for a ttl

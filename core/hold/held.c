@@ -181,7 +181,8 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     bool was_held = dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_HELD;
 
     dl_stats_outcome_locked(lock->name->stats->renewals, (int)status);
-    dl_stats_answered(lock->name->stats, status);
+    dl_handle_answered(lock, status);
+    DL_PROBE(renew, lock, status, now_ns - sent_ns);
     status = dl_renewal_answered(&lock->renewal, &lock->lease, &answer, &gone, stale);
     if (gone) {
         dl_held_lose_locked(lock, dl_held_reason_gone(lock), now_ns);
@@ -228,6 +229,14 @@ void dl_held_run_out_locked(struct dlock *lock)
         dl_renew_schedule_must_give_back_locked(lock);
 }
 
+void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason)
+{
+    uint64_t fence = atomic_load(&lock->fence);
+
+    dl_stats_outcome_locked(lock->name->stats->losses, (int)reason);
+    DL_PROBE(lost, lock, reason, fence);
+}
+
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
 {
     struct dlock_client *client = lock->client;
@@ -242,7 +251,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t n
         return;
     lock->reported = true;
     lock->reason = reason;
-    dl_stats_outcome_locked(lock->name->stats->losses, (int)reason);
+    dl_held_lost_locked(lock, reason);
     if (reason == DLOCK_REASON_EXPIRED || reason == DLOCK_REASON_MAX_HOLD)
         dl_held_run_out_locked(lock);
     dl_events_push(&client->events, &lock->event);

@@ -18,7 +18,7 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
 
     if (status == DLOCK_OK) {
         status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, release->deadline_ns, err);
-        dl_stats_answered(lock->name->stats, status);
+        dl_handle_answered(lock, status);
         dl_release_fsm_answered(release, dl_client_now(client), status);
     } else {
         dl_claim_forget(client, claim);
@@ -92,8 +92,7 @@ static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
     bool max_hold = now_ns >= lock->renewal.hold_until_ns;
 
     if (!lock->reported)
-        dl_stats_outcome_locked(lock->name->stats->losses,
-                                max_hold ? DLOCK_REASON_MAX_HOLD : DLOCK_REASON_EXPIRED);
+        dl_held_lost_locked(lock, max_hold ? DLOCK_REASON_MAX_HOLD : DLOCK_REASON_EXPIRED);
 }
 
 /* The status of the unlock is the report, unless the loss was reported before. */
@@ -110,11 +109,10 @@ static void loss_acknowledge_locked(struct dlock *lock, int64_t now_ns)
 static void ended_count_locked(struct dlock *lock, enum ending ending, bool again,
                                enum dlock_status status)
 {
-    struct dl_stats_class *stats = lock->name->stats;
-
-    dl_stats_outcome_locked(stats->unlocks, (int)status);
+    dl_stats_outcome_locked(lock->name->stats->unlocks, (int)status);
+    DL_PROBE(unlock, lock, status, ending == ENDING_HANDED);
     if (ending == ENDING_RELEASE && status == DLOCK_LOST && !again) /* nobody knew before */
-        dl_stats_outcome_locked(stats->losses, dl_held_reason_gone(lock));
+        dl_held_lost_locked(lock, dl_held_reason_gone(lock));
 }
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
