@@ -11,12 +11,15 @@
 
 static void log_line(void *arg, enum dlock_log_level level, const char *message)
 {
+    static const char *const words[] = {"error: ", "warning: ", "info: ", "debug: "};
     const struct cli *cli = arg;
+    const char *word =
+        cli->verbose > 1 && (size_t)level < sizeof words / sizeof words[0] ? words[level] : "";
 
     if (level <= DLOCK_LOG_WARNING && !atomic_load(&cli->holds))
-        cli_output_fail(cli, "%s", message);
+        cli_output_fail(cli, "%s%s", word, message);
     else if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
-        cli_output_say(cli, "%s", message);
+        cli_output_say(cli, "%s%s", word, message);
 }
 
 enum dlock_status cli_client_open(struct cli *cli, enum cli_purpose purpose,

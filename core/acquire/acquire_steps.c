@@ -113,7 +113,7 @@ static void failure_note(struct dl_acquire *a)
 
     if (failing != DLOCK_OK && a->attempt.step != DL_STEP_DONE &&
         (a->attempt.failures > 1 || !a->attempt.rules.connected)) /* not for one lost connection */
-        dl_acquire_text_fails(&a->text, a->err, &a->client->host.log);
+        dl_acquire_text_fails(&a->text, a->err, a->lock->name, &a->client->host.log);
     if (a->failing == failing)
         return;
     a->failing = failing;
@@ -245,7 +245,7 @@ static void step_try(struct dl_acquire *a)
     dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, &a->grant,
                          status == DLOCK_OK ? 0 : dl_client_random(a->client));
     if (a->attempt.step != DL_STEP_DONE)
-        dl_acquire_text_waits(&a->text, &a->client->host.log);
+        dl_acquire_text_waits(&a->text, a->lock->name, &a->client->host.log);
     failure_note(a);
     entry_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)

@@ -21,21 +21,27 @@ void dl_acquire_text_answered(struct dl_acquire_text *text, enum dlock_status st
         *text->busy = *err;
 }
 
-void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_log *log)
+void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_name_state *name,
+                           const struct dl_log *log)
 {
+    char out[DL_NAME_TEXT];
+
     if (text->busy == NULL || text->warned)
         return;
     text->warned = true;
-    dl_log(log, DLOCK_LOG_WARNING, "waiting: %s", text->busy->message);
+    dl_log(log, DLOCK_LOG_WARNING, "%s: waiting: %s", dl_name_state_text(name, out),
+           text->busy->message);
 }
 
 void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_error *err,
-                           const struct dl_log *log)
+                           const struct dl_name_state *name, const struct dl_log *log)
 {
+    char out[DL_NAME_TEXT];
+
     if (text->failure_warned || err->message[0] == '\0')
         return;
     text->failure_warned = true;
-    dl_log(log, DLOCK_LOG_WARNING, "waiting: %s", err->message);
+    dl_log(log, DLOCK_LOG_WARNING, "%s: waiting: %s", dl_name_state_text(name, out), err->message);
 }
 
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,

@@ -7,6 +7,7 @@
 #ifndef DL_ACQUIRE_TEXT_H
 #define DL_ACQUIRE_TEXT_H
 
+#include "client/name_state.h"
 #include "sys/log.h"
 
 #include <dlock/plugin.h>
@@ -22,11 +23,12 @@ void dl_acquire_text_answered(struct dl_acquire_text *text, enum dlock_status st
                               const struct dlock_grant *grant, const struct dlock_error *err);
 
 /* The acquire waits: logs one warning if the store gave a reason. */
-void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_log *log);
+void dl_acquire_text_waits(struct dl_acquire_text *text, const struct dl_name_state *name,
+                           const struct dl_log *log);
 
 /* The store fails with err and the acquire waits for it: logs one warning. */
 void dl_acquire_text_fails(struct dl_acquire_text *text, const struct dlock_error *err,
-                           const struct dl_log *log);
+                           const struct dl_name_state *name, const struct dl_log *log);
 
 /* The acquire ends with status. err: in: the last error; out: the error of the call. */
 void dl_acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,

@@ -105,6 +105,7 @@ static void close_after_fork(struct dlock_client *client)
 void dl_client_close(struct dlock_client *client)
 {
     struct drained drained;
+    struct dl_log_lines lines;
     bool self;
 
     if (dl_client_forked(client)) {
@@ -129,6 +130,10 @@ void dl_client_close(struct dlock_client *client)
                drained.left, drained.err.message);
     dl_driver_stop(client);
     dl_renewer_stop(client);
+    (void)pthread_mutex_lock(&client->mutex);
+    lines = dl_log_lines_take_locked(&client->log_lines);
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_log_lines_write(lines, &client->host.log);
     dl_session_pool_fini(&client->pool, false);
     dl_client_unref(client);
 }

@@ -10,6 +10,7 @@ static void memory_free(struct dlock_client *client, bool forked)
 {
     dl_run_queue_free(client->run_queue, !forked);
     dl_events_fini(&client->events);
+    dl_log_lines_write(client->log_lines, NULL);
     dl_renew_schedule_free(client->renewer);
     dl_store_free(client->store);
     dl_lock_options_unref(client->last_options);

@@ -32,6 +32,7 @@ void dl_handle_free(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
     struct dlock_error err = DLOCK_ERROR_INIT;
+    char name[DL_NAME_TEXT];
     bool self;
 
     (void)pthread_mutex_lock(&client->mutex);
@@ -53,7 +54,8 @@ void dl_handle_free(struct dlock *lock)
         return;
     }
     if (err.message[0] != '\0')
-        dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_free: %s", err.message);
+        dl_log(&client->host.log, DLOCK_LOG_WARNING, "%s: unlock by dlock_free: %s",
+               dl_name_state_text(lock->name, name), err.message);
     dl_client_call_end(client);
     dl_handle_discard(lock);
     dl_client_unref(client);

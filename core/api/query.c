@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/query.h"
 #include "api/client_ref.h"
+#include "lib/printable.h"
 #include "session/dispatch.h"
 #include "sys/struct_size.h"
 
@@ -155,13 +156,28 @@ enum dlock_status dl_query_list(struct dlock_client *client, const void *prefix,
     return query_run(client, &query, err);
 }
 
+/* For the record: the holder logs the loss with the same owner token. */
+static void break_log(const struct dlock_client *client, const struct query *query)
+{
+    char name[DL_NAME_TEXT], owner[DLOCK_TOKEN_CHARS] = "";
+
+    (void)dl_printable_escape(name, sizeof name, query->name, query->name_len);
+    if (query->owner != NULL)
+        dl_printable_mask(owner, sizeof owner, query->owner, strlen(query->owner));
+    dl_log(&client->host.log, DLOCK_LOG_INFO, "%s: broken: %s%s", name,
+           query->owner != NULL ? "owner " : "any owner", owner);
+}
+
 enum dlock_status dl_query_break(struct dlock_client *client, const void *name, size_t name_len,
                                  const char *owner, struct dlock_error *err)
 {
     struct query query = {
         .kind = QUERY_BREAK, .name = name, .name_len = (uint32_t)name_len, .owner = owner};
+    enum dlock_status status = query_run(client, &query, err);
 
-    return query_run(client, &query, err);
+    if (status == DLOCK_OK)
+        break_log(client, &query);
+    return status;
 }
 
 /* What no plugin reports as a check of its own: which ttls the store gives. */

@@ -10,13 +10,14 @@
  *
  * The folder client/ has what a client knows: name_state.h (names), local_queue.h (the calls that
  * wait for a name), events.h (losses on their way to the application), lock_options.h, stats.h
- * (what is counted).
+ * (what is counted), log_lines.h.
  */
 #ifndef DL_CLIENT_H
 #define DL_CLIENT_H
 
 #include "client/events.h"
 #include "client/lock_options.h"
+#include "client/log_lines.h"
 #include "client/name_state.h"
 #include "client/stats.h"
 #include "load/store.h"
@@ -50,6 +51,7 @@ struct dlock_client {
     struct dl_run_queue *run_queue; /* of dlock_start; NULL before the first one */
     struct dl_opening *opening;     /* NULL: the client was opened by dlock_client_open */
     struct dl_events events;
+    struct dl_log_lines log_lines;
     struct dlock *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;
     struct dl_stats stats;

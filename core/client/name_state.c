@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/name_state.h"
+#include "lib/printable.h"
 #include "sys/clock.h"
 
 #include <search.h>
@@ -8,6 +9,11 @@
 
 /* If the store does not know how many others wait, the name counts as contended after this time. */
 #define WAITERS_UNKNOWN_NS (180 * DL_NS_PER_MS)
+
+const char *dl_name_state_text(const struct dl_name_state *name, char out[DL_NAME_TEXT])
+{
+    return dl_printable_escape(out, DL_NAME_TEXT, name->bytes, name->len);
+}
 
 static int name_compare(const void *left, const void *right)
 {

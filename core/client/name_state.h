@@ -34,6 +34,11 @@ struct dl_name_states {
     void *root;
 };
 
+#define DL_NAME_TEXT 168 /* room for a name in a message; a longer one is cut */
+
+/* The name, printable, for a message. Returns out. */
+const char *dl_name_state_text(const struct dl_name_state *name, char out[DL_NAME_TEXT]);
+
 /* Finds the name, or makes it at its first use. NULL: no memory. */
 struct dl_name_state *dl_name_state_ref(struct dl_name_states *names, const void *bytes,
                                         size_t len);

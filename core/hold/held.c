@@ -2,7 +2,10 @@
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
+#include "lib/hex.h"
 #include "sys/error.h"
+
+#include <inttypes.h>
 
 #define DEPTH_MOST UINT32_MAX
 
@@ -229,12 +232,46 @@ void dl_held_run_out_locked(struct dlock *lock)
         dl_renew_schedule_must_give_back_locked(lock);
 }
 
-void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason)
+static const char *reason_text(enum dlock_reason reason)
+{
+    switch (reason) {
+    case DLOCK_REASON_EXPIRED:
+        return "its lease ended before a renewal was confirmed";
+    case DLOCK_REASON_TAKEN:
+        return "it was broken, or the store forgot it";
+    case DLOCK_REASON_MAX_HOLD:
+        return "max_hold is over";
+    case DLOCK_REASON_SESSION:
+        return "the session that carried it has ended";
+    }
+    return "";
+}
+
+static void loss_log_locked(struct dlock *lock, enum dlock_reason reason, uint64_t fence,
+                            int64_t now_ns)
+{
+    struct dlock_client *client = lock->client;
+    char name[DL_NAME_TEXT], owner[DLOCK_TOKEN_CHARS];
+    int64_t held_ns = dl_earlier(now_ns, dl_lease_until_ns(&lock->lease)) - lock->since_ns;
+
+    dl_hex_encode(owner, lock->claim->req.token, DLOCK_TOKEN_SIZE);
+    dl_log_lines_add_locked(
+        &client->log_lines, &client->host.log,
+        reason == DLOCK_REASON_MAX_HOLD ? DLOCK_LOG_INFO : DLOCK_LOG_WARNING,
+        "%s: lock lost: %s; owner %s, fence %" PRIu64 ", held for %lld.%03lld s",
+        dl_name_state_text(lock->name, name), reason_text(reason), owner, fence,
+        (long long)(held_ns / DL_NS_PER_S), (long long)(held_ns % DL_NS_PER_S / DL_NS_PER_MS));
+    if (client->log_lines.first != NULL)
+        dl_renew_schedule_wake_locked(client);
+}
+
+void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
 {
     uint64_t fence = atomic_load(&lock->fence);
 
     dl_stats_outcome_locked(lock->name->stats->losses, (int)reason);
     DL_PROBE(lost, lock, reason, fence);
+    loss_log_locked(lock, reason, fence, now_ns);
 }
 
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
@@ -251,7 +288,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t n
         return;
     lock->reported = true;
     lock->reason = reason;
-    dl_held_lost_locked(lock, reason);
+    dl_held_lost_locked(lock, reason, now_ns);
     if (reason == DLOCK_REASON_EXPIRED || reason == DLOCK_REASON_MAX_HOLD)
         dl_held_run_out_locked(lock);
     dl_events_push(&client->events, &lock->event);

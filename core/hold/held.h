@@ -54,8 +54,8 @@ static inline enum dlock_reason dl_held_reason_gone(const struct dlock *lock)
                                                           : DLOCK_REASON_TAKEN;
 }
 
-/* Counts a loss that is found now. */
-void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason);
+/* Counts and logs a loss that is found now. */
+void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns);
 
 /* Ends the lease as lost, and reports the loss unless it was reported. */
 void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns);

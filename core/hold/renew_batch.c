@@ -6,6 +6,8 @@
 #include "session/dispatch.h"
 #include "sys/error.h"
 
+#include <stdio.h>
+
 /* The handle that needs short exchanges may be gone: the limit is computed again after this time,
  * and not sooner than an exchange may last. */
 #define IO_LIMIT_LIFE_NS DL_NS_PER_S
@@ -135,6 +137,16 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
     return now_ns + most_ns;
 }
 
+static void failure_log(const struct dlock_client *client, size_t n, const char *message)
+{
+    char name[DL_NAME_TEXT], others[40] = "";
+
+    if (n > 1)
+        (void)snprintf(others, sizeof others, " and %zu more", n - 1);
+    dl_log(&client->host.log, DLOCK_LOG_WARNING, "%s%s: renewal: %s",
+           dl_name_state_text(client->renewer->batch[0]->name, name), others, message);
+}
+
 /* Makes one exchange for the n handles of the batch. Without the mutex. */
 static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadline_ns)
 {
@@ -162,7 +174,7 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
         dl_claim_session_put(client, first->claim, DL_USE_RENEWER, session, worst);
     }
     if (err.message[0] != '\0')
-        dl_log(&client->host.log, DLOCK_LOG_WARNING, "renewal: %s", err.message);
+        failure_log(client, n, err.message);
 }
 
 void dl_renew_batch_busy_end_locked(struct dlock *lock)

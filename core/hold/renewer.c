@@ -38,6 +38,16 @@ static void losses_report_locked(struct dlock_client *client)
     }
 }
 
+/* Releases the mutex meanwhile. */
+static void log_lines_write_locked(struct dlock_client *client)
+{
+    struct dl_log_lines lines = dl_log_lines_take_locked(&client->log_lines);
+
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_log_lines_write(lines, &client->host.log);
+    (void)pthread_mutex_lock(&client->mutex);
+}
+
 static bool is_left(struct dlock *lock, int64_t now_ns)
 {
     return lock->phase == DL_PHASE_IDLE && !lock->renewer_busy &&
@@ -171,6 +181,8 @@ static void *renewer_main(void *arg)
             dl_renew_batch_renew_locked(client, n);
         else if (dl_renew_batch_losses_pending_locked(client))
             losses_report_locked(client);
+        else if (client->log_lines.first != NULL)
+            log_lines_write_locked(client);
         else if (trim_ns <= now_ns)
             sessions_trim_locked(client);
         else if (!one_give_back_locked(client) && !lost_session_end_locked(client))

@@ -92,7 +92,7 @@ static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
     bool max_hold = now_ns >= lock->renewal.hold_until_ns;
 
     if (!lock->reported)
-        dl_held_lost_locked(lock, max_hold ? DLOCK_REASON_MAX_HOLD : DLOCK_REASON_EXPIRED);
+        dl_held_lost_locked(lock, max_hold ? DLOCK_REASON_MAX_HOLD : DLOCK_REASON_EXPIRED, now_ns);
 }
 
 /* The status of the unlock is the report, unless the loss was reported before. */
@@ -112,7 +112,7 @@ static void ended_count_locked(struct dlock *lock, enum ending ending, bool agai
     dl_stats_outcome_locked(lock->name->stats->unlocks, (int)status);
     DL_PROBE(unlock, lock, status, ending == ENDING_HANDED);
     if (ending == ENDING_RELEASE && status == DLOCK_LOST && !again) /* nobody knew before */
-        dl_held_lost_locked(lock, dl_held_reason_gone(lock));
+        dl_held_lost_locked(lock, dl_held_reason_gone(lock), dl_client_now(lock->client));
 }
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the

@@ -160,6 +160,20 @@ dlock_killed_with_warn_leaves_it() {
     kill -KILL "$child"
 }
 
+both_sides_log_a_break() {
+    local pid token
+    "$dlock" -v -v run --ttl 2s a -- sleep 100 2>holder &
+    pid=$!
+    within 20 held a
+    token=$("$dlock" --json inspect a | jq -r '.holders[0].owner')
+    "$dlock" -v -v break a --owner "$token" --yes 2>breaker
+    exit_of "$pid"
+    equal 70 "$code" "exit code"
+    grep -E "^dlock: 2[0-9T:.-]+Z info: a: broken: owner $token$" breaker || die "$(cat breaker)"
+    grep -E "^dlock: 2[0-9T:.-]+Z warning: a: lock lost: it was broken, or the store forgot it; owner $token, fence [0-9]+, held for [0-9.]+ s$" \
+        holder || die "$(cat holder)"
+}
+
 max_hold_ends_it() {
     local began
     began=$(now_ms)
@@ -187,6 +201,7 @@ shows "loss by silence: SIGTERM at two thirds of the ttl, SIGKILL before its end
     silence_ends_it_before_the_lease
 shows "SIGKILL of dlock takes the command along" dlock_killed_takes_the_command_along
 shows "SIGKILL of dlock with --on-lost warn leaves the command" dlock_killed_with_warn_leaves_it
+shows "a break is logged by both sides: time, level, name, owner" both_sides_log_a_break
 shows "--max-hold ends the command" max_hold_ends_it
 shows "a short lease is renewed for as long as the command runs (C14)" renewed_for_longer_than_the_ttl
 tap_end

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NAME "job"
@@ -104,6 +105,42 @@ Test(loss, C5_by_break_when_the_application_asks)
     expect_told(DLOCK_REASON_TAKEN, dlock_fence(lock));
     expect_sticky();
     cr_assert_eq(dlt_engine_losses(&engine), 1);
+    end();
+}
+
+/* For the record: who broke it, and who lost it, by the same owner token. */
+Test(loss, a_break_is_logged_by_both_sides_with_name_and_owner)
+{
+    char owner[DLOCK_TOKEN_CHARS], line[128];
+
+    begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
+    (void)dlt_owner(&engine, NAME, owner);
+    cr_assert_eq(dlock_client_break(engine.client, NAME, strlen(NAME), owner, NULL), DLOCK_OK);
+    (void)snprintf(line, sizeof line, NAME ": broken: owner %s\n", owner);
+    cr_assert(dlt_engine_logged(&engine, line), "%s", engine.log);
+    cr_assert_not(dlt_engine_logged(&engine, "lost"), "nobody knows yet");
+    dlt_engine_advance(&engine, 1500);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    dlt_settle();
+    (void)snprintf(line, sizeof line,
+                   NAME ": lock lost: it was broken, or the store forgot it; owner %s, fence ",
+                   owner);
+    cr_assert(dlt_engine_logged(&engine, line), "%s", engine.log);
+    cr_assert(dlt_engine_logged(&engine, ", held for 1.500 s\n"), "%s", engine.log);
+    end();
+}
+
+Test(loss, the_log_says_each_loss_once_with_its_reason)
+{
+    begin(NULL, (struct dlock_options){.renew = DLOCK_OFF});
+    dlt_engine_advance(&engine, VALID_MS);
+    dlt_settle();
+    cr_assert(dlt_engine_logged(&engine, NAME ": lock lost: its lease ended before a renewal was "
+                                              "confirmed; owner "));
+    cr_assert(dlt_engine_logged(&engine, ", held for 29.698 s\n"), "%s", engine.log);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
+    dlt_settle();
+    cr_assert_null(strstr(strstr(engine.log, "lock lost") + 1, "lock lost"), "once");
     end();
 }
 
