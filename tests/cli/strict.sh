@@ -88,6 +88,10 @@ maria_settings() {
     complains "$uri" flush_log
     mariadb --no-defaults -S "$4" -u root -e 'SET GLOBAL innodb_flush_log_at_trx_commit=1'
     fine "$uri"
+    mariadb --no-defaults -S "$4" -u root -e 'SET GLOBAL read_only=1' # as of a standby
+    complains "$uri" read-only
+    mariadb --no-defaults -S "$4" -u root -e 'SET GLOBAL read_only=0'
+    fine "$uri"
     mariadb --no-defaults -S "$4" -u root -N locks -e 'SHOW TABLES' | while read -r table; do
         mariadb --no-defaults -S "$4" -u root locks -e "ALTER TABLE $table ENGINE=MyISAM"
     done
@@ -96,5 +100,5 @@ maria_settings() {
 flush_and_engine() {
     on_server mariadb -- maria_settings
 }
-shows "innodb_flush_log_at_trx_commit=0, and MyISAM" flush_and_engine
+shows "innodb_flush_log_at_trx_commit=0, a read-only server, and MyISAM" flush_and_engine
 tap_end
