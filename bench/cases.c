@@ -107,6 +107,10 @@ const struct bench_workload bench_suite[] = {
     {.name = CLOSING,
      .load = {.processes = 1, .threads = 1, .loop = BENCH_CLOSING, .leases = 1000},
      .kinds = SQLITE | REDIS | ROWS},
+    {.name = SILENT,
+     .load = {.processes = 1, .threads = 1, .loop = BENCH_CLOSING, .leases = 1000, .silent = 1},
+     .kinds = REDIS | ROWS,
+     .once = 1},
     KEPT(FEW, 10000),
     KEPT(LEASES, 100000),
 };

@@ -18,6 +18,7 @@
 #define RUNNING  "dlock run NAME -- true"
 #define KILLED   "kill -9 of a holder, to the next lock"
 #define CLOSING  "close with 1,000 locks held"
+#define SILENT   "the same, of a silent store"
 #define MIX      "8 threads, 1 name, 90 of 100 shared"
 #define WAIT(n)  #n " processes, 1 name, 1 ms held"
 

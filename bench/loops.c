@@ -142,8 +142,7 @@ static int leases_take(struct bench_worker *worker, void **leases, int wanted)
         }
         if (take(worker) != 0)
             return got + 1;
-        if (worker->load->loop == BENCH_LEASES)
-            bench_worker_count(worker, bench_now_ns() - before_ns);
+        bench_worker_count(worker, bench_now_ns() - before_ns);
     }
     worker->self = NULL;
     return got;
@@ -216,42 +215,4 @@ void bench_worker_run(struct bench_worker *worker)
     else
         run_pairs(worker);
     worker->work->end(worker->self);
-}
-
-/* Opens, takes the locks, closes and counts the time of the close. */
-static int closing_once(struct bench_worker *worker, void **leases)
-{
-    int wanted = worker->load->leases, got;
-    int64_t before_ns;
-
-    worker->process = worker->work->open(&worker->config, worker->why);
-    if (worker->process == NULL) {
-        bench_worker_give_up(worker);
-        return -1;
-    }
-    got = leases_take(worker, leases, wanted);
-    before_ns = bench_now_ns();
-    worker->work->close(worker->process);
-    if (got == wanted)
-        bench_worker_count(worker, bench_now_ns() - before_ns);
-    for (int i = 0; i < got; i++)
-        worker->work->end(leases[i]);
-    return got == wanted ? 0 : -1;
-}
-
-void bench_worker_run_closing(struct bench_worker *worker)
-{
-    void **leases = calloc((size_t)worker->load->leases + 1, sizeof *leases);
-
-    if (leases == NULL) {
-        (void)snprintf(worker->why, sizeof worker->why, "no memory");
-        bench_worker_give_up(worker);
-        return;
-    }
-    bench_worker_ready(worker->shared, 1);
-    while (bench_worker_goes_on(worker) && closing_once(worker, leases) == 0)
-        continue;
-    if (!atomic_load(&worker->shared->failed))
-        bench_worker_finished(worker->shared, 1);
-    free(leases);
 }

@@ -30,6 +30,7 @@ enum shape {
     RUNNING,
     KILLED,
     CLOSING,
+    SILENT,
     WAITING
 };
 
@@ -48,6 +49,7 @@ static const struct {
     [RUNNING] = {"run", "`dlock run NAME -- true`, a whole process each time"},
     [KILLED] = {"killed", "sqlite: from the SIGKILL of a holder to the lock of another process"},
     [CLOSING] = {"closing", "the close of a client that holds --leases, 1,000 at most"},
+    [SILENT] = {"silent", "redis, mysql: the same of a store that has fallen silent"},
     [WAITING] = {"waiters", "--processes times --threads, one holds, the others wait"},
 };
 
@@ -72,7 +74,7 @@ static struct bench_load load_of(enum shape shape, const struct bench_size *size
         load.processes = size->processes;
     if (load.threads > BENCH_WORKERS_MAX / load.processes)
         load.threads = BENCH_WORKERS_MAX / load.processes;
-    load.one_name = shape != NAMES && shape != LEASES && shape != CLOSING;
+    load.one_name = shape != NAMES && shape != LEASES && shape != CLOSING && shape != SILENT;
     if (shape == THREADS || shape == PROCESSES) {
         load.held_ns = size->held_ns;
         load.pause_ns = size->pause_ns;
@@ -98,13 +100,22 @@ static struct bench_load load_of(enum shape shape, const struct bench_size *size
         load.held_ns = 5 * MS;
         load.loop = BENCH_KILLED;
     }
-    if (shape == CLOSING) {
+    if (shape == CLOSING || shape == SILENT) {
+        load.silent = shape == SILENT;
         load.leases = size->leases < CLOSING_MOST ? size->leases : CLOSING_MOST;
         load.loop = BENCH_CLOSING;
     }
     if (shape == WAITING)
         load.loop = BENCH_WAITING;
     return load;
+}
+
+/* 0: all stores. */
+static unsigned kinds_of(enum shape shape)
+{
+    if (shape == KILLED)
+        return 1u << BENCH_SQLITE;
+    return shape == SILENT ? 1u << BENCH_REDIS | 1u << BENCH_MYSQL : 0;
 }
 
 int bench_workload_named(const char *name, const struct bench_size *size,
@@ -117,7 +128,7 @@ int bench_workload_named(const char *name, const struct bench_size *size,
                                             .load = load_of((enum shape)i, size),
                                             .rivals = 1,
                                             .async = 1,
-                                            .kinds = i == KILLED ? 1u << BENCH_SQLITE : 0,
+                                            .kinds = kinds_of((enum shape)i),
                                             .variants = 1};
         return 0;
     }

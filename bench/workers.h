@@ -36,6 +36,7 @@ struct bench_load {
     int64_t held_ns, pause_ns;
     int readers;         /* the number of shared locks of 100 */
     int leases;          /* of all workers, for BENCH_LEASES and BENCH_CLOSING */
+    int silent;          /* non-zero: for BENCH_CLOSING, the store falls silent before the close */
     int64_t duration_ns; /* 0: as long as the other loads */
 };
 

@@ -26,7 +26,7 @@ run() {
         --uri "etcd=etcd://127.0.0.1:$DLT_ETCD_PORT" --uri "zookeeper=zk://127.0.0.1:$DLT_ZK_PORTS" \
         --limits --async --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \
-        --workload waiters --workload leases --workload closing
+        --workload waiters --workload leases --workload closing --workload silent
 }
 
 check "it runs" run
@@ -51,6 +51,9 @@ check "sockets are seen" says \
 check "hand-offs have times" says 'all(.cases[] | select(.workload == "handoff"); .p50_us.median > 0)'
 check "a close of 40 locks has a time, where a lock is no connection" says \
     '[.cases[] | select(.workload == "closing" and .worst_ms.median > 0)] | length == 6'
+check "and of a store that has fallen silent, where no unlock is answered" says \
+    '[.cases[] | select(.workload == "silent") | select(.subject == "redis" or .subject == "mysql") |
+      select(.worst_ms.median > 500)] | length == 2'
 check "waiters are not counted as pairs" says \
     'all(.cases[] | select(.workload == "waiters"); .pairs_per_s == null and .own_cpu_us != null)'
 tap_end
