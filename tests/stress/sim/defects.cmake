@@ -3,7 +3,8 @@
 # a profile. What else is broken by the same defect comes before it or after, as seeds have it.
 #
 # The async driver has to let it be found, too: without DLOCK_LONG_TESTS for the defects in SIM_ASYNC_DEFECTS.
-set(SIM_ASYNC_DEFECTS grant_counts_from_reply handoff_keeps_the_fence gives_up_without_leave)
+set(SIM_ASYNC_DEFECTS grant_counts_from_reply handoff_keeps_the_fence gives_up_without_leave no_least_validity
+  renewal_creates)
 
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 function(dlt_add_sim_defect name profile store seeds rule)
@@ -122,7 +123,7 @@ dlt_add_sim_defect(leave_keeps_the_grant calm queue 100 STALLED tests/stress/sim
         mine = list_drop(&name->holders, ask->token);" "    case SIM_LEAVE:")
 dlt_add_sim_defect(renewal_shortens everything any 100 TAKEN tests/stress/sim/store.c
   "if (expires_ns > claim->expires_ns)" "if (expires_ns > 0)")
-dlt_add_sim_defect(renewal_creates everything any 100 TAKEN tests/stress/sim/store.c
+dlt_add_sim_defect(renewal_creates everything any 300 TAKEN tests/stress/sim/store.c
   "        answer->status = DLOCK_LOST;
         return;" "        answer->grant.lease_ms = ask->ttl_ms;
         return;")
