@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * start_calls.c - a loop of dlock_start, between two calls of access(2) that start_calls.sh looks
- * for.
+ * for. It begins while the driver waits in the store for another operation.
  *
  *     start_calls URI
  */
@@ -14,8 +14,8 @@
 
 enum { LOCKS = 1000, LONG_MS = 60000 };
 
-static struct dlock_client *client;
-static struct dlock *locks[LOCKS];
+static struct dlock_client *client, *other;
+static struct dlock *locks[LOCKS], *held, *waiting;
 
 static void want(enum dlock_status status, const char *what)
 {
@@ -43,27 +43,48 @@ static void done_all(void)
     }
 }
 
-int main(int argc, char **argv)
+static struct dlock *lock_new(struct dlock_client *of, int number)
 {
+    struct dlock *lock = NULL;
     char name[16];
 
+    (void)snprintf(name, sizeof name, "start-%d", number);
+    want(dlock_new(of, name, strlen(name), NULL, &lock, NULL), "new");
+    return lock;
+}
+
+/* An operation waits, and the driver with it. */
+static void wait_in_the_store(const char *uri)
+{
+    want(dlock_client_open(uri, NULL, &other, NULL), "open");
+    held = lock_new(other, LOCKS);
+    want(dlock_trylock(held, NULL), "trylock");
+    waiting = lock_new(client, LOCKS);
+    want(dlock_start(waiting, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
+    (void)poll(NULL, 0, 500);
+}
+
+int main(int argc, char **argv)
+{
     if (argc != 2)
         return 64;
     want(dlock_client_open(argv[1], NULL, &client, NULL), "open");
-    for (int i = 0; i < LOCKS; i++) {
-        (void)snprintf(name, sizeof name, "start-%d", i);
-        want(dlock_new(client, name, strlen(name), NULL, &locks[i], NULL), "new");
-    }
+    for (int i = 0; i < LOCKS; i++)
+        locks[i] = lock_new(client, i);
     start_all(DLOCK_OP_LOCK); /* makes the threads, and the room for the notices of each handle */
     done_all();
     start_all(DLOCK_OP_UNLOCK);
     done_all();
+    wait_in_the_store(argv[1]);
     (void)!access("/the-loop-begins", F_OK);
     start_all(DLOCK_OP_LOCK);
     (void)!access("/the-loop-ends", F_OK);
     done_all();
     for (int i = 0; i < LOCKS; i++)
         dlock_free(locks[i]);
+    dlock_free(waiting);
+    dlock_free(held);
+    dlock_client_close(other);
     dlock_client_close(client);
     return 0;
 }
