@@ -94,8 +94,9 @@ enum dlock_status pg_connection_wait(struct pg_connection *conn, short events)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    /* Other answers do not tell how long another owner holds a lock. */
-    if (conn->long_wait || conn->spin.processors < 2)
+    /* Other answers do not tell how long another owner holds a lock. Where waiters stand, a thread
+     * that polls takes the processor from those who hand the name on. */
+    if (conn->long_wait || conn->passes || conn->spin.processors < 2)
         return sleep_for(conn, events);
     spin_begin(&conn->spin, pg_connection_now(conn));
     status = sleep_for(conn, events);

@@ -30,8 +30,8 @@ struct pg_connection {
     bool pooled;      /* a pooler stands between: no SET, no prepared statement */
     bool isolate;     /* the default isolation is not READ COMMITTED, or the default is read-only */
     uint32_t used, prepared; /* of statements.c: bits of the statements */
-    bool passes;             /* the last release passed a name on: the next one may, too */
-    bool flushes;            /* the server's fsync */
+    bool passes;  /* the last release passed a name on: the next one may, too; no spinning */
+    bool flushes; /* the server's fsync */
     char server[64];
 };
 
