@@ -9,7 +9,7 @@
 #define NAME_MAX_BYTES 255
 #define PAGE_NAMES     500
 
-enum { SHARED, FENCE, REMAINING, HELD, WAITERS, NAME, TOKEN, LABEL };
+enum { SHARED, FENCE, REMAINING, HELD, WAITERS, NAME, TOKEN, LABEL, LIMIT, PERMIT, KEPT };
 enum { WAITER_SHARED, WAITER_TOKEN, WAITER_LABEL };
 
 #define OWNER_SIZE (2 * DLOCK_TOKEN_SIZE + 1)
@@ -26,6 +26,8 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
     const unsigned char *name = pg_query_bytes(result, row, NAME, &name_len);
     const unsigned char *token = pg_query_bytes(result, row, TOKEN, &token_len);
     const unsigned char *label = pg_query_bytes(result, row, LABEL, &label_len);
+    const int64_t limit = pg_query_number(result, row, LIMIT);
+    const bool kept = pg_query_number(result, row, KEPT) != 0;
     char owner[OWNER_SIZE];
     const struct dlock_holder info = {
         .struct_size = sizeof info,
@@ -39,9 +41,12 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
         .held_ms = pg_query_number(result, row, HELD),
         .owner = owner,
         .label = label != NULL ? (const char *)label : "",
+        .limit = limit > 1 ? (uint32_t)limit : 0, /* 1: a kept lock */
+        .permit = (uint32_t)pg_query_number(result, row, PERMIT),
+        .kept = kept,
     };
 
-    owner_write(owner, token, token_len);
+    owner_write(owner, kept ? NULL : token, token_len);
     return name != NULL && fn(arg, &info);
 }
 

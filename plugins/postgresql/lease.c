@@ -13,6 +13,11 @@ static bool is_queued(const struct dlock_request *req)
     return (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
 }
 
+static bool is_permit(const struct dlock_request *req)
+{
+    return dlock_request_limit(req) > 1;
+}
+
 /* inbox: where to tell of a grant to the queue entry. */
 static void take_params(const struct pg_connection *conn, const struct dlock_request *req,
                         const char *inbox, struct pg_params *params)
@@ -26,7 +31,8 @@ static void take_params(const struct pg_connection *conn, const struct dlock_req
         what = PG_TAKE_ENQUEUE;
     pg_params_bytes(params, req->name, req->name_len);
     pg_params_bytes(params, req->token, sizeof req->token);
-    pg_params_number(params, req->mode == DLOCK_SHARED);
+    pg_params_number(params, is_permit(req) ? (int64_t)dlock_request_limit(req)
+                                            : req->mode == DLOCK_SHARED);
     pg_params_number(params, req->ttl_ms);
     pg_params_number(params, what);
     pg_params_number(params, conn->config->waiter_ttl_ms);
@@ -50,9 +56,14 @@ static enum dlock_status take_read(struct pg_connection *conn, const struct dloc
         grant->fence = (uint64_t)fence;
         grant->fence_room = PG_FENCE_STEP - 1;
         grant->lease_ms = req->ttl_ms;
+        if (is_permit(req) && DLOCK_HAS(grant, permit))
+            grant->permit = (uint32_t)pg_query_number(result, 0, 6);
         pg_waiter_free(slot);
         return DLOCK_OK;
     }
+    if (outcome == PG_TAKE_OTHER_LIMIT)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, (unsigned)fence,
+                          dlock_request_limit(req));
     grant->holder_ms = pg_query_number(result, 0, 2);
     grant->queue_position = grant->waiters;
     if (outcome == PG_TAKE_QUEUED) {
@@ -81,7 +92,8 @@ enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_re
     if (status != DLOCK_OK)
         return status;
     take_params(conn, req, inbox, &params);
-    status = pg_statements_run(conn, PG_TAKE, &params, 1, &result, err);
+    status =
+        pg_statements_run(conn, is_permit(req) ? PG_PERMIT : PG_TAKE, &params, 1, &result, err);
     if (status == DLOCK_UNAVAILABLE && (req->flags & DLOCK_REQ_REFRESH) != 0)
         return status; /* BUSY would end the attempt, and the queue entry may be there */
     if (status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
@@ -106,10 +118,33 @@ static enum dlock_status release(struct pg_connection *conn, const struct dlock_
         return status;
     pg_params_bytes(&params, req->name, req->name_len);
     pg_params_bytes(&params, req->token, sizeof req->token);
-    pg_params_number(&params, req->mode == DLOCK_SHARED);
+    /* 1 also where the shortcut for a lock that nobody waits for would be in vain. */
+    pg_params_number(&params, req->mode == DLOCK_SHARED || is_permit(req) || conn->passes);
     pg_params_number(&params, queued);
     pg_params_number(&params, pg_statements_less_patience_ms(conn));
     status = pg_notify_release(conn, &params, &result, err);
+    if (status != DLOCK_OK)
+        return status;
+    *held = pg_query_number(result, 0, 0) != 0;
+    PQclear(result);
+    return DLOCK_OK;
+}
+
+static enum dlock_status keep(struct pg_connection *conn, const struct dlock_request *req,
+                              bool *held, struct dlock_error *err)
+{
+    struct pg_params params = {0};
+    PGresult *result = NULL;
+    enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
+
+    *held = false;
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, req->name, req->name_len);
+    pg_params_bytes(&params, req->token, sizeof req->token);
+    pg_params_number(&params, dlock_request_keep_ms(req));
+    pg_params_number(&params, pg_statements_less_patience_ms(conn));
+    status = pg_statements_run(conn, PG_KEEP, &params, 1, &result, err);
     if (status != DLOCK_OK)
         return status;
     *held = pg_query_number(result, 0, 0) != 0;
@@ -124,7 +159,8 @@ enum dlock_status pg_lease_unlock(struct pg_session *session, const struct dlock
     enum dlock_status status = DLOCK_INTERNAL;
 
     pg_waiter_free(req->attempt); /* [UNL-4] */
-    status = release(&session->conn, req, false, &held, err);
+    status = dlock_request_keep_ms(req) > 0 ? keep(&session->conn, req, &held, err)
+                                            : release(&session->conn, req, false, &held, err);
     if (status == DLOCK_OK && !held)
         return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
     return status;

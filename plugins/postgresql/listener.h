@@ -28,6 +28,7 @@ struct pg_waiter {
     uint64_t counter; /* in the last answer "queued" [WAT-4] */
     uint64_t fence;   /* of the last grant that arrived; 0: none */
     int64_t lease_ms; /* ... */
+    uint32_t permit;  /* ... if it is of a semaphore */
 };
 
 struct pg_listener {
@@ -76,7 +77,7 @@ void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waite
 /* Whether messages arrive, or the next sleep tries to make a connection for them. */
 bool pg_listener_hears_locked(const struct pg_listener *listener);
 
-/* A message "<token> <fence> <lease_ms>". */
+/* A message "<token> <fence> <lease_ms>", then " <permit>" of a semaphore. */
 void pg_listener_deliver(struct pg_listener *listener, const char *text);
 
 /* Ends the connection of a client whose last waiter has gone some time ago. Cheap; call it often.

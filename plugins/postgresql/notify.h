@@ -20,9 +20,10 @@ enum dlock_status pg_notify_release(struct pg_connection *conn, const struct pg_
 
 /*
  * result: its column `wake` has in each row NULL, or lines "<channel> <token> <fence> <lease_ms>",
- * a line for each waiter that was granted. Waiters of this client are woken without the server, and
- * nothing is sent when there are no others. By conn->deadline_ns, or some tens of milliseconds from
- * now. A failure is logged once a client; it fails no call.
+ * with a permit of a semaphore behind it, a line for each waiter that was granted. Waiters of this
+ * client are woken without the server, and nothing is sent when there are no others. By
+ * conn->deadline_ns, or some tens of milliseconds from now. A failure is logged once a client; it
+ * fails no call.
  */
 void pg_notify_send(struct pg_connection *conn, const PGresult *result);
 

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define DURABLE (DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE)
+#define FUNCTIONS (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+#define DURABLE   (DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE)
 
 void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *info)
 {
@@ -17,7 +18,9 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
     info->caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
                  (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
                              : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
-                                   DLOCK_CAP_QUEUE);
+                                   DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+    if (atomic_load(&conn->shared->outdated))
+        info->caps &= ~(uint32_t)FUNCTIONS;
     if (!conn->flushes)
         info->caps &= ~(uint32_t)DURABLE;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
@@ -132,13 +135,23 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
                                        struct dlock_error *err)
 {
     static const struct variable tables = {.name = "tables"};
+    static const struct variable functions = {
+        .name = "functions",
+        .fine = "of this release",
+        .advice = "run row.sql as their owner: until then there are no semaphores, and no name is "
+                  "kept",
+        .clears = FUNCTIONS,
+    };
     enum dlock_status status = pg_schema_check(conn, err);
+    const bool outdated = atomic_load(&conn->shared->outdated);
     char found[160];
 
     (void)snprintf(found, sizeof found, "%s.%s*, strategy %s, version %d", conn->config->schema,
                    conn->config->prefix, conn->config->strategy_name, PG_SCHEMA_VERSION);
     if (status == DLOCK_OK)
         report(fn, arg, &tables, found);
+    if (status == DLOCK_OK)
+        report(fn, arg, &functions, outdated ? "of an earlier release" : functions.fine);
     return status;
 }
 

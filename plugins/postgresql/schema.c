@@ -10,15 +10,34 @@
 
 #define TABLE    "CREATE TABLE IF NOT EXISTS public.dlock_"
 #define FUNCTION "CREATE OR REPLACE FUNCTION public.dlock_"
+#define ADDED    "-- since functions 2"
+
+#define LOG_WARNING 1                  /* DLOCK_LOG_WARNING of dlock.h */
+#define UPGRADE_NS  (60 * DL_NS_PER_S) /* from one try to the next */
 
 static const char *const scripts[] = {[PG_ROW] = pg_script_row, [PG_SESSION] = pg_script_session};
 
 /* ---- what the script makes, as rows of kind, object, column, what it has to be ---- */
 
-enum kind { KIND_TABLE = 'T', KIND_COLUMN = 'C', KIND_KEY = 'K', KIND_FUNCTION = 'F' };
+enum kind {
+    KIND_TABLE = 'T',
+    KIND_COLUMN = 'C',
+    KIND_KEY = 'K',
+    KIND_FUNCTION = 'F',
+    /* What an earlier release did not make. */
+    KIND_ADDED_COLUMN = 'c',
+    KIND_ADDED_FUNCTION = 'f',
+};
 
-/* What a good table is in the answer. */
-#define PLAIN_TABLE "table"
+/* What a good table is in the answer, and a function of an earlier release. */
+#define PLAIN_TABLE  "table"
+#define OLD_FUNCTION "of an earlier release"
+
+/* What a script makes, and is not there. */
+struct lack {
+    bool missing;
+    bool outdated; /* it was made by an earlier release */
+};
 
 static bool begins_with(const char *text, const char *with)
 {
@@ -28,7 +47,8 @@ static bool begins_with(const char *text, const char *with)
 /* What ends a type in a line of CREATE TABLE. */
 static size_t type_length(const char *text)
 {
-    static const char *const ends[] = {" NOT NULL", " PRIMARY KEY", " UNIQUE", " DEFAULT", ","};
+    static const char *const ends[] = {" NOT NULL", " PRIMARY KEY", " UNIQUE", " DEFAULT",
+                                       ",",         " --"};
     size_t len = strcspn(text, "\n");
 
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
@@ -55,6 +75,7 @@ static void column_write(FILE *out, const char *table, const char *line)
     const size_t len = strcspn(column, " ");
     const char *type = column + len + 1;
     const char *inline_key = strstr(type, " PRIMARY KEY");
+    const char *added = strstr(line, ADDED);
 
     if (begins_with(line, key)) {
         const char *names = line + strlen(key);
@@ -62,7 +83,9 @@ static void column_write(FILE *out, const char *table, const char *line)
         row_write(out, KIND_KEY, table, "", 0, names, strcspn(names, ")"));
         return;
     }
-    row_write(out, KIND_COLUMN, table, column, len, type, type_length(type));
+    row_write(out,
+              added != NULL && added < line + strcspn(line, "\n") ? KIND_ADDED_COLUMN : KIND_COLUMN,
+              table, column, len, type, type_length(type));
     if (inline_key != NULL && inline_key < type + strcspn(type, "\n"))
         row_write(out, KIND_KEY, table, "", 0, column, len);
 }
@@ -73,6 +96,7 @@ static char *rows_make(const char *script)
     char *text = NULL;
     size_t size = 0;
     const char *table = NULL;
+    bool added = false; /* the line before says so */
     FILE *out = open_memstream(&text, &size);
 
     if (out == NULL)
@@ -82,12 +106,14 @@ static char *rows_make(const char *script)
             table = line + strlen(TABLE);
             row_write(out, KIND_TABLE, table, "", 0, PLAIN_TABLE, strlen(PLAIN_TABLE));
         } else if (begins_with(line, FUNCTION)) {
-            row_write(out, KIND_FUNCTION, line + strlen(FUNCTION), "", 0, "", 0);
+            row_write(out, added ? KIND_ADDED_FUNCTION : KIND_FUNCTION, line + strlen(FUNCTION), "",
+                      0, "", 0);
         } else if (table != NULL && begins_with(line, "  ")) {
             column_write(out, table, line);
         } else {
             table = NULL;
         }
+        added = begins_with(line, ADDED);
         (void)fflush(out); /* for ftell */
     }
     if (fclose(out) == 0)
@@ -116,18 +142,19 @@ static char *rows_make(const char *script)
     " CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, n)"          \
     " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.num"  \
     " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
-#define FUNCTION_FOUND                                                     \
-    "(SELECT CASE WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '' ELSE" \
-    " 'of another version' END FROM pg_catalog.pg_proc f"                  \
-    " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"   \
+#define FUNCTION_FOUND                                                         \
+    "(SELECT CASE WHEN bool_or(position($4 IN f.prosrc) > 0) THEN ''"          \
+    " WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '" OLD_FUNCTION "' ELSE" \
+    " 'of another version' END FROM pg_catalog.pg_proc f"                      \
+    " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"       \
     " HAVING count(*) > 0)"
 
 static char *query_make(const char *script)
 {
     static const char before[] =
         "SELECT e.kind, e.object, e.col, e.want, CASE e.kind"
-        " WHEN 'T' THEN " TABLE_FOUND " WHEN 'C' THEN " COLUMN_FOUND " WHEN 'K' THEN " KEY_FOUND
-        " ELSE " FUNCTION_FOUND " END FROM (VALUES ";
+        " WHEN 'T' THEN " TABLE_FOUND " WHEN 'C' THEN " COLUMN_FOUND " WHEN 'c' THEN " COLUMN_FOUND
+        " WHEN 'K' THEN " KEY_FOUND " ELSE " FUNCTION_FOUND " END FROM (VALUES ";
     static const char after[] = ") e (kind, object, col, want) CROSS JOIN (SELECT $2 AS prefix) p"
                                 " LEFT JOIN pg_catalog.pg_namespace s ON s.nspname = $1";
     char *rows = rows_make(script), *text = NULL;
@@ -158,6 +185,8 @@ static enum dlock_status found_read(struct pg_connection *conn, PGresult **resul
     pg_params_text(&params, conn->config->schema);
     pg_params_text(&params, conn->config->prefix);
     pg_params_text(&params, PG_SCHEMA_MARK);
+    pg_params_text(&params, conn->config->strategy == PG_SESSION ? PG_SCHEMA_MARK
+                                                                 : PG_SCHEMA_FUNCTIONS_MARK);
     status = pg_query_read(conn, text, &params, result, err);
     free(text);
     return status == DLOCK_OK ? pg_query_expect(conn, result, COLUMNS, 1, err) : status;
@@ -171,18 +200,20 @@ static enum dlock_status is_bad(const struct pg_connection *conn, const PGresult
     const enum kind kind = (enum kind)pg_query_text(result, row, KIND)[0];
     const char *column = pg_query_text(result, row, COLUMN);
     const char *want = pg_query_text(result, row, WANT);
+    const bool is_column = kind == KIND_COLUMN || kind == KIND_ADDED_COLUMN;
 
-    return dlock_fail(
-        err, PG_ORIGIN, DLOCK_CONFIG, 0, "%s: %s %s.%s%s%s%s: %s%s%s", conn->config->endpoint,
-        kind == KIND_FUNCTION ? "function" : "table", conn->config->schema, conn->config->prefix,
-        pg_query_text(result, row, OBJECT), kind == KIND_COLUMN ? ", column " : "", column, what,
-        kind == KIND_COLUMN || kind == KIND_KEY ? ", and it has to be " : "",
-        kind == KIND_COLUMN || kind == KIND_KEY ? want : "");
+    return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0, "%s: %s %s.%s%s%s%s: %s%s%s",
+                      conn->config->endpoint,
+                      kind == KIND_FUNCTION || kind == KIND_ADDED_FUNCTION ? "function" : "table",
+                      conn->config->schema, conn->config->prefix,
+                      pg_query_text(result, row, OBJECT), is_column ? ", column " : "", column,
+                      what, is_column || kind == KIND_KEY ? ", and it has to be " : "",
+                      is_column || kind == KIND_KEY ? want : "");
 }
 
 /* The rows of a table come behind the row of the table itself. */
 static enum dlock_status found_check(const struct pg_connection *conn, const PGresult *result,
-                                     bool *missing, struct dlock_error *err)
+                                     struct lack *lack, struct dlock_error *err)
 {
     bool table_there = false;
     enum dlock_status status = DLOCK_OK;
@@ -194,7 +225,10 @@ static enum dlock_status found_check(const struct pg_connection *conn, const PGr
         if (kind == KIND_TABLE)
             table_there = found != NULL;
         if (found == NULL && (kind == KIND_TABLE || kind == KIND_FUNCTION))
-            *missing = true;
+            lack->missing = true;
+        else if ((found == NULL && (kind == KIND_ADDED_COLUMN || kind == KIND_ADDED_FUNCTION)) ||
+                 (found != NULL && strcmp(found, OLD_FUNCTION) == 0))
+            lack->outdated = true;
         else if (found == NULL && table_there)
             status =
                 is_bad(conn, result, row, kind == KIND_KEY ? "has no primary key" : "missing", err);
@@ -249,21 +283,23 @@ static enum dlock_status meta_check(struct pg_connection *conn, bool *missing,
     return status;
 }
 
-/* *missing: something is not there that the script would make. */
-static enum dlock_status check(struct pg_connection *conn, bool *missing, struct dlock_error *err)
+static enum dlock_status check(struct pg_connection *conn, struct lack *lack,
+                               struct dlock_error *err)
 {
     PGresult *result = NULL;
     enum dlock_status status = found_read(conn, &result, err);
 
-    *missing = false;
+    *lack = (struct lack){false, false};
     if (status == DLOCK_OK && meta_is_there(result))
-        status = meta_check(conn, missing, err);
+        status = meta_check(conn, &lack->missing, err);
     if (status == DLOCK_OK)
-        status = found_check(conn, result, missing, err);
+        status = found_check(conn, result, lack, err);
     PQclear(result);
-    if (status == DLOCK_OK && !*missing)
-        atomic_store(&conn->shared->checked_ns, pg_connection_now(conn));
-    return status;
+    if (status != DLOCK_OK || lack->missing)
+        return status;
+    atomic_store(&conn->shared->outdated, lack->outdated);
+    atomic_store(&conn->shared->checked_ns, pg_connection_now(conn));
+    return DLOCK_OK;
 }
 
 static enum dlock_status create(struct pg_connection *conn, struct dlock_error *err)
@@ -298,32 +334,65 @@ static enum dlock_status are_gone(const struct pg_connection *conn, struct dlock
 static bool is_complete(struct pg_connection *conn)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
-    bool missing = false;
+    struct lack lack;
 
-    return !conn->dead && check(conn, &missing, &ignored) == DLOCK_OK && !missing;
+    return !conn->dead && check(conn, &lack, &ignored) == DLOCK_OK && !lack.missing;
+}
+
+/* One connection of the client tries it, and the next one a minute later. */
+static bool may_upgrade(const struct pg_connection *conn)
+{
+    const int64_t now_ns = pg_connection_now(conn);
+    int64_t at_ns = atomic_load(&conn->shared->upgrade_ns);
+
+    return conn->config->create && at_ns <= now_ns &&
+           atomic_compare_exchange_strong(&conn->shared->upgrade_ns, &at_ns, now_ns + UPGRADE_NS);
+}
+
+/* A failure is no failure of the store, unless it cost the connection. */
+static enum dlock_status upgrade(struct pg_connection *conn, struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    struct lack lack;
+    char line[400];
+    enum dlock_status status = create(conn, &why);
+
+    if (conn->dead)
+        return dlock_fail(err, PG_ORIGIN, status, why.code, "%s", why.message);
+    if (status != DLOCK_OK) {
+        (void)snprintf(line, sizeof line,
+                       "no semaphores, and no name is kept: the tables and functions are of an "
+                       "earlier release, and cannot be changed: %s",
+                       why.message);
+        conn->host->log(conn->host->ctx, LOG_WARNING, line);
+    }
+    status = check(conn, &lack, err);
+    return status == DLOCK_OK && lack.missing ? are_gone(conn, err) : status;
 }
 
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err)
 {
-    bool missing = false;
-    enum dlock_status status = check(conn, &missing, err);
+    struct lack lack;
+    enum dlock_status status = check(conn, &lack, err);
 
-    if (status != DLOCK_OK || !missing)
+    if (status == DLOCK_OK && !lack.missing && lack.outdated && may_upgrade(conn))
+        return upgrade(conn, err);
+    if (status != DLOCK_OK || !lack.missing)
         return status;
     status = create(conn, err);
     if (status == DLOCK_AUTH && is_complete(conn))
         return DLOCK_OK;
     if (status == DLOCK_OK)
-        status = check(conn, &missing, err);
-    if (status == DLOCK_OK && missing)
+        status = check(conn, &lack, err);
+    if (status == DLOCK_OK && lack.missing)
         return are_gone(conn, err);
     return status;
 }
 
 enum dlock_status pg_schema_check(struct pg_connection *conn, struct dlock_error *err)
 {
-    bool missing = false;
-    enum dlock_status status = check(conn, &missing, err);
+    struct lack lack;
+    enum dlock_status status = check(conn, &lack, err);
 
-    return status == DLOCK_OK && missing ? are_gone(conn, err) : status;
+    return status == DLOCK_OK && lack.missing ? are_gone(conn, err) : status;
 }

@@ -13,9 +13,21 @@
 #define PG_SCHEMA_MARK    "-- dlock version 1\n"
 
 /*
+ * Functions that keep semaphores and names have this comment, too. Functions without it, of an
+ * earlier release, are outdated. They do for locks: the functions that locks call have the same
+ * parameters and results in both, so that clients of both releases share tables, and those of the
+ * earlier one obey permits and what is kept, as soon as the functions are new.
+ */
+#define PG_SCHEMA_FUNCTIONS      2
+#define PG_SCHEMA_FUNCTIONS_MARK "-- dlock functions 2\n"
+
+/*
  * Checks the tables and functions, and makes them where they are missing. Several clients at once
  * do no harm. NO_STORE: they are missing, and create=off. AUTH: the role must not make or read
  * them. CONFIG: they are of another strategy or version, or are not what they have to be.
+ *
+ * Outdated functions and tables are brought up to date, unless create=off. If that fails, as for a
+ * role that does not own them, they are used as they are: shared->outdated.
  */
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err);
 

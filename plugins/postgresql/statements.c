@@ -16,12 +16,23 @@
     " greatest(ceil(extract(epoch FROM h.until - clock_timestamp()) * 1000), 1)::bigint,"  \
     " greatest(floor(extract(epoch FROM clock_timestamp() - h.since) * 1000), 0)::bigint," \
     " (SELECT count(*) FROM public.dlock_queue q WHERE q.name = h.name"                    \
-    " AND q.until > clock_timestamp()), h.name, h.token, h.label"
+    " AND q.until > clock_timestamp()), h.name, h.token, h.label, h.lim, h.permit, h.kept"
+/* A column that tables of functions 1 do not have: null there. */
+#define ADDED(row, column, type) "coalesce((to_jsonb(" row ") ->> '" column "')::" type ", '0')"
 #define HOLDERS_OF(name)                                                                 \
-    " (SELECT 0::bigint AS shared, l.name, l.token, l.fence, l.until, l.since, l.label"  \
+    " (SELECT 0::bigint AS shared, l.name, l.token, l.fence, l.until, l.since, l.label," \
+    " 0::bigint AS lim, 0::bigint AS permit, false AS kept"                              \
     " FROM public.dlock_lease l WHERE l.name = " name " AND l.until > clock_timestamp()" \
-    " UNION ALL SELECT 1, r.name, r.token, r.fence, r.until, r.since, r.label"           \
-    " FROM public.dlock_reader r WHERE r.name = " name " AND r.until > clock_timestamp()) h"
+    " UNION ALL SELECT (d.lim = 0)::int, d.name, d.token, d.fence, d.until, d.since,"    \
+    " d.label, d.lim, d.permit, d.kept"                                                  \
+    " FROM (SELECT r.name, r.token, r.fence, r.until, r.since, r.label,"                 \
+    " " ADDED("r", "lim", "bigint") " AS lim, " ADDED(                                   \
+        "r", "permit",                                                                   \
+        "bigint") " AS permit, " ADDED("r", "kept",                                      \
+                                       "boolean") " AS kept"                             \
+                                                  " FROM public.dlock_reader r"          \
+                                                  " WHERE r.name = " name                \
+                                                  " AND r.until > clock_timestamp()) d) h"
 
 enum is {
     READS = 1, /* changes nothing */
@@ -38,14 +49,18 @@ static const struct {
         {"SELECT (x.f).* FROM (SELECT public.dlock_take($1, $2, $3 <> 0::bigint, $4, $5, $6,"
          " $7, $8, $9) AS f OFFSET 0) x",
          6, OFTEN},
+    [PG_PERMIT] = {"SELECT (x.f).* FROM (SELECT public.dlock_permit($1, $2, $3, $4, $5, $6, $7, $8,"
+                   " $9) AS f OFFSET 0) x",
+                   7, OFTEN},
     [PG_RELEASE] = {"SELECT (x.f).* FROM (SELECT public.dlock_release($1, $2, $3 <> 0::bigint,"
                     " $4 <> 0::bigint, $5) AS f OFFSET 0) x",
                     2, OFTEN},
+    [PG_KEEP] = {"SELECT public.dlock_keep($1, $2, $3, $4)", 1, OFTEN},
     [PG_BREAK] = {"SELECT * FROM public.dlock_break($1, $2, $3)", 2, 0},
     [PG_RENEW] = {"SELECT * FROM public.dlock_renew($1::bytea[], $2::bytea[], $3::bigint[],"
                   " $4::boolean[], $5)",
                   4, OFTEN},
-    [PG_INSPECT] = {HOLDER_COLUMNS " FROM" HOLDERS_OF("$1"), 8, READS},
+    [PG_INSPECT] = {HOLDER_COLUMNS " FROM" HOLDERS_OF("$1"), 11, READS},
     /* substr and not LIKE: a name may hold any byte. */
     [PG_LIST] = {HOLDER_COLUMNS " FROM (SELECT name FROM public.dlock_lease WHERE name >= $1"
                                 " AND name < $2 AND name > $3"
@@ -53,7 +68,7 @@ static const struct {
                                 " OR readers_until > clock_timestamp())"
                                 " ORDER BY name LIMIT $4) n CROSS JOIN LATERAL" HOLDERS_OF(
                                     "n.name") " ORDER BY h.name",
-                 8, READS},
+                 11, READS},
     /* The row of the name knows the last entry that left the head: the index leads to the rest. */
     [PG_WAITERS] = {"SELECT q.shared, q.token, q.label FROM public.dlock_queue q"
                     " WHERE q.name = $1 AND q.until > clock_timestamp() AND q.seq > coalesce("
@@ -64,10 +79,20 @@ static const struct {
                  " (SELECT count(*) FROM public.dlock_queue q WHERE q.name = $1"
                  " AND q.seq < m.seq AND q.until > clock_timestamp()) END,"
                  " coalesce(greatest(ceil(extract(epoch FROM nullif(greatest(l.until,"
-                 " CASE WHEN m.shared THEN '-infinity' ELSE l.readers_until END), '-infinity')"
-                 " - clock_timestamp()) * 1000), 0), 0)::bigint"
-                 " FROM (SELECT 1) one LEFT JOIN public.dlock_lease l ON l.name = $1"
-                 " LEFT JOIN public.dlock_queue m ON m.name = $1 AND m.token = $2",
+                 " CASE WHEN m.shared THEN '-infinity' WHEN " ADDED(
+                     "m", "lim",
+                     "bigint") " > 1"
+                               " THEN (SELECT CASE WHEN count(*) < " ADDED(
+                                   "m", "lim",
+                                   "bigint") " THEN '-infinity' ELSE min(d.until) END FROM "
+                                             "public.dlock_reader d"
+                                             " WHERE d.name = $1 AND d.until > clock_timestamp())"
+                                             " ELSE l.readers_until END), '-infinity')"
+                                             " - clock_timestamp()) * 1000), 0), 0)::bigint"
+                                             " FROM (SELECT 1) one LEFT JOIN public.dlock_lease l "
+                                             "ON l.name = $1"
+                                             " LEFT JOIN public.dlock_queue m ON m.name = $1 AND "
+                                             "m.token = $2",
                  2, READS},
     [PG_NOTIFY] = {"SELECT pg_notify($1, $2)", 1, OFTEN},
     [PG_PASS] = {"SELECT (x.f).result, set_config('" KEPT "', coalesce((x.f).wake, ''), false) AS"

@@ -14,14 +14,16 @@
 enum pg_statement {
     PG_TAKE,    /* name, token, shared, ttl, enum pg_take, ms that a queue entry lasts, channel,
                    label, patience: result, fence, ms, ahead, others, wake */
+    PG_PERMIT,  /* as PG_TAKE, but the limit of a semaphore for shared: the same, permit */
     PG_RELEASE, /* name, token, shared, 1 for the queue entry, too, patience: result, wake */
+    PG_KEEP,    /* name, token, ms, patience: result */
     PG_BREAK,   /* name, token or null, patience: result, wake */
     PG_RENEW, /* names, tokens, ttls, downgrades, patience (below 0: leaves locked rows out): index
                  from 1, result, others, wake */
     PG_INSPECT, /* name: the columns of PG_LIST */
     PG_LIST,    /* prefix, the first name after all that begin with it, the last name that was
                    listed, how many: shared, fence, remaining ms, held ms, waiters, name, token,
-                   label */
+                   label, limit of a semaphore (1: a kept lock; 0: other leases), permit, kept */
     PG_WAITERS, /* name: shared, token, label of each live queue entry, in their order */
     PG_POLL,    /* name, token: live queue entries before this one (null: it has none), ms until the
                    last holder in its way runs out (0: none is) */
@@ -41,8 +43,8 @@ enum pg_statement {
 
 enum pg_take { PG_TAKE_TRY, PG_TAKE_ENQUEUE, PG_TAKE_REFRESH };
 
-/* The result of PG_TAKE. */
-enum { PG_TAKE_BUSY, PG_TAKE_OK, PG_TAKE_QUEUED };
+/* The result of PG_TAKE and PG_PERMIT. OTHER_LIMIT: the fence is the limit that the name has. */
+enum { PG_TAKE_BUSY, PG_TAKE_OK, PG_TAKE_QUEUED, PG_TAKE_OTHER_LIMIT };
 
 /* The text with the schema and the prefix of the URI for "public.dlock_". For free(); NULL: no
  * memory. */

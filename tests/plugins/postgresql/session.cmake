@@ -1,5 +1,9 @@
 # strategy=session. Other programs that lock the number of key=advisory talk libpq.
 pkg_check_modules(DLT_PQ REQUIRED IMPORTED_TARGET libpq)
+dlt_add_pg_test(test_pg_upgrade) # one of its tests reads as another program does
+if(TARGET test_pg_upgrade)
+  target_link_libraries(test_pg_upgrade PRIVATE PkgConfig::DLT_PQ)
+endif()
 dlt_add_pg_test(test_pg_session)
 dlt_add_pg_test(test_pg_advisory)
 if(TARGET test_pg_advisory)

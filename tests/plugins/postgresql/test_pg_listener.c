@@ -118,6 +118,10 @@ Test(pg_listener, PROTOCOL_messages_that_mean_nothing)
         B_HEX " 32 -1",
         B_HEX " 32 1 ",
         B_HEX " 32x 1",
+        B_HEX " 32 1 x",
+        B_HEX " 32 1 -1",
+        B_HEX " 32 1 1000",
+        B_HEX " 32 1 2 3",
         B_HEX "  32 99999999999999999999",
         B_HEX " 99999999999999999999999 1",
         B_HEX "\t32 1",
@@ -136,6 +140,10 @@ Test(pg_listener, PROTOCOL_messages_that_mean_nothing)
     hear(&two, &b, 200);
     cr_assert_eq(waiter_of(&b)->fence, 64);
     cr_assert_eq(waiter_of(&b)->lease_ms, 1000);
+    say(B_HEX " 96 1000 999");
+    hear(&two, &b, 5000);
+    cr_assert_eq(waiter_of(&b)->fence, 96);
+    cr_assert_eq(waiter_of(&b)->permit, 999);
 }
 
 struct hearer {

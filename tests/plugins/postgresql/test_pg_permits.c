@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/lease.c plugins/postgresql/statements.c plugins/postgresql/inspect.c */
+/* Tests: plugins/postgresql/listener.c */
+/* Semaphores and kept names of strategy row: what the functions count, grant and keep. (LIM, KEP)
+ */
+#include "row_kit.h"
+
+static struct dlt_request d, e;
+
+static void limit(struct dlt_request *request, uint32_t most)
+{
+    request->req.limit = most;
+}
+
+static void open_permits(const char *test, uint32_t most)
+{
+    open_all(test);
+    dlt_request(&s, &d, "job", 'd', 60000);
+    dlt_request(&s, &e, "job", 'e', 60000);
+    limit(&a, most);
+    limit(&b, most);
+    limit(&c, most);
+    cr_assert_eq(s.info.caps & (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP),
+                 DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+}
+
+static void granted(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
+{
+    const uint64_t fence = s.grant.fence;
+
+    cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
+    cr_assert_eq(session->grant.permit, permit, "permit %u", session->grant.permit);
+    cr_assert_geq(session->grant.fence, session == &s ? fence : 1);
+}
+
+static enum dlock_status keep(struct dlt_session *session, struct dlt_request *request, int64_t ms)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    request->req.flags = DLOCK_REQ_KEEP;
+    request->req.keep_ms = ms;
+    status = dlt_unlock(session, request);
+    request->req.flags = 0;
+    return status;
+}
+
+struct shown {
+    unsigned count, permits, kept; /* bits of permits */
+    uint32_t limit;
+    int64_t remaining_ms;
+};
+
+static bool shown_add(void *arg, const struct dlock_holder *holder)
+{
+    struct shown *shown = arg;
+
+    cr_assert_eq(holder->mode, DLOCK_EXCLUSIVE);
+    cr_assert_eq(holder->owner[0] == '\0', holder->kept != 0, "owner %s", holder->owner);
+    cr_assert_str_eq(holder->label, "host:1:test");
+    shown->count++;
+    shown->permits |= 1u << holder->permit;
+    shown->kept |= holder->kept << holder->permit;
+    shown->limit = holder->limit;
+    shown->remaining_ms = holder->remaining_ms;
+    return false;
+}
+
+/* By inspect, and by list. */
+static struct shown show(void)
+{
+    struct shown shown = {0}, listed = {0};
+    const int64_t deadline_ns = dlt_host_in(s.shared, s.call_ms);
+
+    cr_assert_eq(s.ops->inspect(s.self, (const unsigned char *)"job", 3, deadline_ns, shown_add,
+                                &shown, &s.err),
+                 DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(
+        s.ops->list(s.self, (const unsigned char *)"j", 1, deadline_ns, shown_add, &listed, &s.err),
+        DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(shown.permits, listed.permits);
+    cr_assert_eq(shown.kept, listed.kept);
+    cr_assert_eq(shown.limit, listed.limit);
+    return shown;
+}
+
+static void want_limits(struct dlt_session *session, struct dlt_request *request, const char *one,
+                        const char *other)
+{
+    cr_assert_eq(dlt_try(session, request), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(session->err.message, one), "%s", session->err.message);
+    cr_assert_not_null(strstr(session->err.message, other), "%s", session->err.message);
+    cr_assert_eq(try_with(session, request, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
+}
+
+Test(permits, LIM_1_LIM_2_so_many_and_the_lowest_that_is_free)
+{
+    uint64_t fence = 0;
+
+    open_permits("lowest", 2);
+    granted(&s, &a, 0);
+    fence = s.grant.fence;
+    granted(&t, &b, 1);
+    cr_assert_gt(t.grant.fence, fence);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_gt(u.grant.holder_ms, 50000);
+    granted(&t, &b, 1); /* again */
+    cr_assert_eq(show().permits, 3);
+    cr_assert_eq(show().limit, 2);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(show().permits, 2);
+    granted(&u, &c, 0);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(show().count, 0);
+    close_all();
+}
+
+Test(permits, LIM_1_all_users_say_the_same_limit)
+{
+    open_permits("same", 2);
+    limit(&c, 3);
+    granted(&s, &a, 0);
+    want_limits(&u, &c, " 2 ", " 3;");
+    want_limits(&s, &d, " 2 ", " 1;");
+    d.req.mode = DLOCK_SHARED;
+    want_limits(&s, &d, " 2 ", " 1;");
+    d.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    granted(&u, &c, 0);
+    want_limits(&t, &b, " 3 ", " 2;");
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_OK, "%s", s.err.message);
+    want_limits(&t, &b, " 1 ", " 2;");
+    cr_assert_eq(dlt_unlock(&s, &d), DLOCK_OK);
+    d.req.mode = e.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_OK, "what the name was before does not matter");
+    cr_assert_eq(dlt_try(&s, &e), DLOCK_OK);
+    want_limits(&t, &b, " 1 ", " 2;");
+    cr_assert_eq(dlt_unlock(&s, &d), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &e), DLOCK_OK);
+    granted(&t, &b, 0);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    d.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_OK);
+    d.req.mode = DLOCK_SHARED;
+    d.req.flags = DLOCK_REQ_DOWNGRADE;
+    cr_assert_eq(dlt_renew(&s, &d), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &e), DLOCK_OK, "beside a reader that was a writer");
+    close_all();
+}
+
+Test(permits, C13_waiters_in_their_order_by_message)
+{
+    open_permits("order", 2);
+    limit(&d, 2);
+    granted(&s, &a, 0);
+    granted(&s, &d, 1);
+    queue(&t, &b);
+    queue(&u, &c);
+    cr_assert_eq(u.grant.queue_position, 1);
+    cr_assert_eq(dlt_unlock(&s, &d), DLOCK_OK, "%s", s.err.message);
+    dlt_due(&t, &b, 20000);
+    cr_assert_eq(t.ops->watch(t.self, &b.req, &t.grant, &t.err), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.permit, 1);
+    cr_assert_eq(refresh(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_BUSY, "nobody passes a waiter");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(u.grant.permit, 0);
+    cr_assert_eq(show().permits, 3);
+    close_all();
+}
+
+Test(permits, C13_the_permit_of_the_dead_goes_to_the_first_waiter)
+{
+    open_permits("dead", 2);
+    a.req.ttl_ms = 300;
+    granted(&s, &a, 0);
+    granted(&t, &b, 1);
+    queue(&u, &c);
+    cr_assert_leq(u.grant.holder_ms, 300, "of the first permit that runs out");
+    dlt_sleep_ms(400);
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(u.grant.permit, 0);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    cr_assert_eq(show().permits, 3);
+    close_all();
+}
+
+Test(permits, LEA_1_dequeue_passes_a_permit_on)
+{
+    open_permits("leave", 2);
+    limit(&d, 2);
+    granted(&s, &a, 0);
+    granted(&s, &d, 1);
+    queue(&t, &b);
+    queue(&u, &c);
+    cr_assert_eq(dlt_unlock(&s, &d), DLOCK_OK);
+    cr_assert_eq(dequeue(&t, &b), DLOCK_OK, "it was granted meanwhile");
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK);
+    cr_assert_eq(u.grant.permit, 1);
+    close_all();
+}
+
+Test(permits, KEP_1_a_kept_lock_is_taken_by_nobody)
+{
+    open_permits("kept", 1);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(keep(&s, &a, 60000), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(keep(&s, &a, 60000), DLOCK_LOST, "once");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(show().count, 1);
+    cr_assert_eq(show().kept, 1);
+    cr_assert_eq(show().limit, 0);
+    cr_assert_gt(show().remaining_ms, 50000);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_gt(t.grant.holder_ms, 50000);
+    c.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "%s", u.err.message);
+    queue(&u, &c);
+    limit(&d, 2);
+    want_limits(&s, &d, " 1 ", " 2;");
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK, "a break lets the first waiter in");
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(permits, KEP_1_until_its_time_and_no_longer)
+{
+    open_permits("until", 1);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    cr_assert_eq(keep(&s, &a, 500), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
+    cr_assert_leq(t.grant.holder_ms, 500);
+    dlt_sleep_ms(600);
+    cr_assert_eq(refresh(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(show().count, 1);
+    cr_assert_eq(show().kept, 0);
+    close_all();
+}
+
+Test(permits, KEP_1_LIM_1_a_kept_permit_counts)
+{
+    open_permits("both", 2);
+    granted(&s, &a, 0);
+    granted(&t, &b, 1);
+    cr_assert_eq(keep(&s, &a, 60000), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(show().permits, 3);
+    cr_assert_eq(show().kept, 1);
+    cr_assert_eq(show().limit, 2);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    granted(&u, &c, 1);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&u, &c), DLOCK_LOST);
+    granted(&s, &a, 0);
+    close_all();
+}
+
+/* The row of the name is made again from what is left. */
+Test(permits, LIM_1_after_the_row_was_removed_by_hand)
+{
+    open_permits("hand", 2);
+    granted(&s, &a, 0);
+    administer("DELETE FROM row_hand_lease");
+    granted(&t, &b, 1);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    administer("DELETE FROM row_hand_lease");
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_CONFIG);
+    close_all();
+}
+
+Test(permits, CRASH_SAFE_what_is_kept_outlives_a_crash)
+{
+    cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
+    open_permits("crash", 2);
+    granted(&s, &a, 0);
+    granted(&t, &b, 1);
+    cr_assert_eq(keep(&t, &b, 60000), DLOCK_OK);
+    dlt_session_close(&u);
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_postgres_kill(&server);
+    cr_assert(dlt_postgres_again(&server), "%s", server.why);
+    open_permits("crash", 2);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(show().permits, 3);
+    cr_assert_eq(show().kept, 2);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    granted(&u, &c, 0);
+    close_all();
+}

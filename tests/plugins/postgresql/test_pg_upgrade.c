@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/postgresql/schema.c plugins/postgresql/probe.c plugins/postgresql/statements.c */
+/* Tables and functions of an earlier release: used as they are, or brought up to date under locks.
+ */
+#include "pg_kit.h"
+#include "queue_calls.h"
+
+#include <criterion/criterion.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDED (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+#define OLD   PLUGIN "/../../tests/plugins/postgresql/row_functions_1.sql"
+
+static struct dlt_postgres server;
+static struct dlt_session s, t;
+static struct dlt_request a, b;
+
+static void client_init(struct dlt_session *session, const char *test, const char *create)
+{
+    char prefix[33];
+
+    (void)snprintf(prefix, sizeof prefix, "%s_", test);
+    dlt_session_init(session, &server);
+    dlt_session_option(session, "table_prefix", prefix);
+    dlt_session_option(session, "create", create);
+    dlt_request(session, session == &s ? &a : &b, "job", session == &s ? 'a' : 'b', 60000);
+}
+
+static void ask(const char *sql, const char *want)
+{
+    const char *answer = dlt_postgres_ask(&server, "%s", sql);
+
+    cr_assert_str_eq(answer, want, "%s: %s", sql, answer);
+}
+
+/* What an owner has made with the file of the earlier release. */
+static void begin(const char *test)
+{
+    char command[512];
+
+    cr_assert(dlt_postgres_borrow(&server), "%s", server.why);
+    (void)snprintf(
+        command, sizeof command,
+        "sed 's/public\\.dlock_/public.%s_/g' " OLD
+        " | PGPASSWORD=secret psql -X -q -v ON_ERROR_STOP=1 -o /dev/null -h %s -p %u -U u"
+        " -f - locks",
+        test, server.directory, server.port);
+    cr_assert_eq(system(command), 0, "%s", command);
+}
+
+static void end(void)
+{
+    if (s.self != NULL)
+        s.ops->forget(s.self, &a.req);
+    if (t.self != NULL)
+        t.ops->forget(t.self, &b.req);
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_postgres_stop(&server);
+}
+
+static void opened(struct dlt_session *session, uint32_t caps)
+{
+    cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
+    cr_assert_eq(session->info.caps & ADDED, caps, "capabilities %#x", session->info.caps);
+}
+
+/* Lock, queue, grant, inspect and list, between s and t. */
+static void locks_work(void)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    queue(&t, &b);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_inspect(&s, "job", &holder, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(dlt_list(&s, "", &holder, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(refresh(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+static bool found_outdated;
+
+static void check_see(void *arg, const struct dlock_check *check)
+{
+    (void)arg;
+    if (strcmp(check->name, "functions") != 0)
+        return;
+    found_outdated = check->advice != NULL;
+    cr_assert_eq(check->clears, found_outdated ? ADDED : 0);
+}
+
+static bool probe_says_outdated(void)
+{
+    found_outdated = false;
+    cr_assert_eq(
+        s.ops->probe(s.self, dlt_host_in(s.shared, s.call_ms), &s.info, check_see, NULL, &s.err),
+        DLOCK_OK, "%s", s.err.message);
+    return found_outdated;
+}
+
+Test(upgrade, OPN_2_with_create_off_they_are_used_as_they_are)
+{
+    begin("asis");
+    client_init(&s, "asis", "0");
+    client_init(&t, "asis", "0");
+    opened(&s, 0);
+    opened(&t, 0);
+    locks_work();
+    cr_assert(probe_says_outdated());
+    ask("SELECT count(*) FROM pg_attribute WHERE attrelid = 'asis_lease'::regclass"
+        " AND attname = 'lim'",
+        "0");
+    end();
+}
+
+Test(upgrade, OPN_4_with_create_they_are_brought_up_to_date_under_a_lock)
+{
+    uint64_t fence = 0;
+
+    begin("under");
+    client_init(&s, "under", "0");
+    client_init(&t, "under", "1");
+    opened(&s, 0);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    opened(&t, ADDED);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_gt(t.grant.fence, fence);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    locks_work(); /* of a client that knew the old ones, and one that made the new ones */
+    cr_assert_not(probe_says_outdated());
+    cr_assert_eq(s.info.caps & ADDED, ADDED);
+    end();
+}
+
+/* The earlier release calls the functions with the same parameters. It must not pass a permit. */
+Test(upgrade, LIM_1_a_client_of_the_earlier_release_waits_for_permits)
+{
+    begin("mixed");
+    client_init(&t, "mixed", "1");
+    opened(&t, ADDED);
+    b.req.limit = 2;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    for (int shared = 0; shared < 2; shared++) {
+        for (int what = 0; what < 2; what++) {
+            const char *answer = dlt_postgres_ask(&server,
+                                                  "SELECT result IN (1, 2) FROM mixed_take('job', "
+                                                  "'\\x6161', %d <> 0, 60000, %d, 3000,"
+                                                  " 'nowhere', '', 0)",
+                                                  shared, what);
+
+            cr_assert_str_eq(answer, "f", "%s", answer);
+        }
+    }
+    end();
+}
+
+Test(upgrade, OPN_2_a_role_that_does_not_own_them_goes_on)
+{
+    begin("alien");
+    ask("GRANT SELECT ON alien_meta TO least;"
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON alien_lease, alien_reader, alien_queue TO least",
+        "");
+    client_init(&s, "alien", "1");
+    client_init(&t, "alien", "1");
+    s.target.user = t.target.user = "least";
+    s.target.password = t.target.password = "least";
+    opened(&s, 0);
+    opened(&t, 0);
+    locks_work();
+    end();
+}
+
+/* A transaction that reads a table for long, as pg_dump does, must not make all calls wait. */
+Test(upgrade, OPN_2_a_reader_of_the_tables_puts_it_off)
+{
+    char where[160];
+    PGconn *reader = NULL;
+
+    begin("dump");
+    (void)snprintf(where, sizeof where, "host=%s port=%u user=u password=secret dbname=locks",
+                   server.directory, server.port);
+    reader = PQconnectdb(where);
+    cr_assert_eq(PQstatus(reader), CONNECTION_OK, "%s", PQerrorMessage(reader));
+    PQclear(PQexec(reader, "BEGIN; SELECT * FROM dump_queue"));
+    client_init(&s, "dump", "1");
+    client_init(&t, "dump", "1");
+    opened(&s, 0);
+    opened(&t, 0);
+    locks_work();
+    dlt_session_close(&t);
+    PQfinish(reader);
+    client_init(&t, "dump", "1");
+    opened(&t, ADDED);
+    locks_work();
+    end();
+}
