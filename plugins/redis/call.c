@@ -18,7 +18,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 {
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
-    call->grants = call->keeps = call->foreign = call->asking = false;
+    call->grants = call->keeps = call->releases = call->foreign = call->asking = false;
     call->guard_left_ms = call->ttl_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
@@ -51,6 +51,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
         call->with_guard = guarded(script);
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     call->keeps = script == REDIS_SCRIPT_RENEW || script == REDIS_SCRIPT_KEEP;
+    call->releases = script == REDIS_SCRIPT_RELEASE;
     call->shown = raw ? LOCK_WORD + n * RESP_KEY_COUNT : LOCK_WORD;
     (void)resp_command_number(call->count, (int64_t)(n * per_name));
     resp_command_text(&call->command, "EVALSHA");
@@ -336,6 +337,18 @@ static bool is_unconfirmed(const struct redis_exchange *exchange)
     return exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "FAILOVER UNCONFIRMED");
 }
 
+/* A lock that was held for longer than a look counts: without a new look nothing would be passed
+ * on. The release itself needs none, and goes on without. */
+static void release_prepare(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                            int64_t deadline_ns)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    int64_t now_ns = now(pool);
+
+    if (redis_view_expired(&pipeline->guard, now_ns))
+        (void)redis_guard_view(pool, pipeline, true, now_ns + (deadline_ns - now_ns) / 4, &ignored);
+}
+
 /* *asked: the request was sent, and the exchange has its outcome. */
 static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                 struct redis_call *call, struct redis_exchange *exchange,
@@ -344,6 +357,8 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     bool checks = call->grants || call->keeps, has_guard = pipeline->guard.on;
     enum dlock_status status = DLOCK_OK;
 
+    if (call->releases && has_guard)
+        release_prepare(pool, pipeline, exchange->deadline_ns);
     /* Also while nothing is granted: the master may be another one by now. */
     if (checks && has_guard)
         status = role_check(pool, pipeline, exchange->deadline_ns, err);

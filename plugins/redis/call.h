@@ -36,6 +36,7 @@ struct redis_call {
     bool grants;
     int64_t ttl_ms;        /* if it grants */
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
+    bool releases;         /* and passes the name on */
     int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` */
     size_t shown;          /* the word of the command that errors name as the key */
     size_t reply_max;      /* bytes of the answer; RESP_REPLY_MAX */

@@ -155,6 +155,17 @@ dlt_add_cluster_mutant(FO_12_believes_a_look_of_before FO_12_a_look_of_before_kn
 dlt_add_cluster_mutant(FO_12_forgets_the_epoch FO_12_a_slot_that_went_away_and_came_back_unseen FO-12
   owned.lua "whose == id and (is_recent or before == epoch)" "whose == id")
 
+dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_name_that_moves
+  C5_a_name_that_moves_delays_no_renewal_of_others C5
+  renew.c "batch->call.asking" "false")
+
 add_test(NAME redis_cluster_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cluster_mutants.sh
   ${PROJECT_SOURCE_DIR} ${DLT_CLUSTER_MUTANTS})
 set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
+
+# A release without a look that counts: test_redis_terms.
+dlt_guard_mutant(releases_without_a_look test_redis_terms
+  call.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
+add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
+  $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on)
+set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")

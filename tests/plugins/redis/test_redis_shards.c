@@ -60,6 +60,19 @@ Test(shards, one_that_is_in_use_or_has_slots_stays)
     redis_cluster_put(cluster, owner);
 }
 
+/* FAI-2: the client announced what the first master has. */
+Test(shards, FAI_2_each_server_is_compared_with_what_was_announced)
+{
+    struct redis_shard *before = at(1), *after = NULL;
+
+    redis_cluster_announce(cluster, DLOCK_CAP_FENCE | DLOCK_CAP_FAILOVER_SAFE);
+    after = at(2);
+    cr_assert_eq(atomic_load(&before->pool.caps), DLOCK_CAP_FENCE | DLOCK_CAP_FAILOVER_SAFE);
+    cr_assert_eq(atomic_load(&after->pool.caps), DLOCK_CAP_FENCE | DLOCK_CAP_FAILOVER_SAFE);
+    redis_cluster_put(cluster, before);
+    redis_cluster_put(cluster, after);
+}
+
 Test(shards, NOBODY_if_all_are_in_use)
 {
     for (unsigned port = 1; port <= REDIS_MASTERS_MOST; port++)

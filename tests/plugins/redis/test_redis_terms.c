@@ -112,6 +112,22 @@ Test(terms, F3_an_old_master_keeps_nothing)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
 }
 
+/* The holder made no request for longer than a look counts, and then releases. */
+Test(terms, a_release_after_a_long_time_passes_the_name_on)
+{
+    hold();
+    session_open(&t, &m);
+    b.req.name = a.req.name;
+    b.req.name_len = a.req.name_len;
+    (void)dlt_redis_ask(&m, "PEXPIRE dl:{held} 60000");
+    cr_assert_eq(dlt_queue_up(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    dlt_sleep_ms(D_MS / 2 + 300);
+    cr_assert_eq(dlt_refresh(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_watch(&t, &b, 5000), DLOCK_OK, "%s", t.err.message);
+    t.ops->forget(t.self, &b.req);
+}
+
 Test(terms, CONFIG_says_what_to_set)
 {
     (void)dlt_redis_ask(&m, "CONFIG SET min-replicas-to-write 0");
