@@ -29,7 +29,7 @@ recipe_has_the_kit() {
     local program
     cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF \
         -DDLOCK_BENCH=OFF || return
-    for program in dlock-conformance dlock-slot-check dlock-faultproxy; do
+    for program in dlock-conformance dlock-slot-check dlock-faultproxy dlock-torture; do
         ninja -C "$tap_tmp/recipe" -n "$program" &&
             grep -r "bin/$program\"" "$tap_tmp/recipe" --include=cmake_install.cmake || return
     done

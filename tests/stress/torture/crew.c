@@ -43,7 +43,7 @@ static _Noreturn void rival_exec(const char *const *argv)
 
 static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_t parent)
 {
-    char uri[256], words[7][24];
+    char uri[2048], words[7][24];
     const char *argv[] = {
         "sh",     "-c",     "exec $0 \"$@\"", crew->rival, uri,      crew->directory, words[0],
         words[1], words[2], words[3],         words[4],    words[5], words[6],        NULL,

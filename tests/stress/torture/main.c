@@ -64,7 +64,8 @@ static int client_main(char **words)
         .names = small(words[8]),
     };
 
-    order.session = strstr(order.uri, "strategy=session") != NULL;
+    order.session =
+        strstr(order.uri, "strategy=session") != NULL || getenv(TORTURE_SESSION) != NULL;
     return worker_main(&order);
 }
 
@@ -191,12 +192,17 @@ static void again(const struct run *run)
 {
     const struct settings *settings = &run->settings;
 
-    printf("# again: dlock-torture --backend %s --profile %s --seed %" PRIu64 " --duration %" PRId64
+    printf("# again: dlock-torture");
+    if (settings->commands.uri != NULL)
+        store_command_print(stdout);
+    else
+        printf(" --backend %s", settings->backend->name);
+    printf(" --profile %s --seed %" PRIu64 " --duration %" PRId64
            "ms --processes %u --threads %u --names %u --ttl %" PRId64 " --think %" PRId64
            "%s%s%s\n",
-           settings->backend->name, settings->profile->name, settings->seed, settings->duration_ms,
-           settings->processes, settings->threads, settings->names, settings->ttl_ms,
-           settings->think_us, settings->rival != NULL ? " --rival '" : "",
+           settings->profile->name, settings->seed, settings->duration_ms, settings->processes,
+           settings->threads, settings->names, settings->ttl_ms, settings->think_us,
+           settings->rival != NULL ? " --rival '" : "",
            settings->rival != NULL ? settings->rival : "", settings->rival != NULL ? "'" : "");
     printf("# check again: dlock-history-check --slack %" PRId64 " --busy %" PRId64
            " --stall %" PRId64 " --complete%s%s %s/*.log\n",
@@ -245,6 +251,7 @@ static int run_main(struct run *run)
         return complain("the plan", "no memory");
     if (run->settings.plan_only) {
         plan_print(stdout, &run->plan);
+        store_command_stop(NULL);
         status = 0;
     } else if (directory_make(run)) {
         (void)sigaction(SIGINT, &on_signal, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "profile.h"
+#include "store_command.h"
 
 #include <string.h>
 
@@ -66,6 +67,23 @@ const char *profile_names(void)
     return names;
 }
 
+/* A server that forgets what it is killed with breaks an assumption: C-amnesia. */
+static uint32_t command_faults(const struct backend *backend)
+{
+    uint32_t faults = 0;
+
+    if (store_command_can_cut())
+        faults |=
+            (SLOW_FAULTS & ~FAULT_BIT(SERVER_STOP)) |
+            (backend->session ? 0
+                              : ENDING_FAULTS & ~(FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK)));
+    if (store_command_can_pause())
+        faults |= FAULT_BIT(SERVER_STOP);
+    if (store_command_can_kill() && !backend->forgets && !backend->session)
+        faults |= FAULT_BIT(SERVER_KILL);
+    return faults;
+}
+
 static uint32_t faults_of(const struct backend *backend)
 {
     uint32_t faults = CLIENT_FAULTS | FAULT_BIT(CPU_BURST);
@@ -89,6 +107,8 @@ static uint32_t faults_of(const struct backend *backend)
     case STORE_ZOOKEEPER: /* the same; who is cut off may be a follower, or the leader */
         return faults | SLOW_FAULTS | (ENDING_FAULTS & ~FAULT_BIT(SERVER_KICK)) |
                (backend->nodes > 1 ? FAULT_BIT(MEMBER_CUT) | FAULT_BIT(MEMBER_PART) : 0);
+    case STORE_COMMAND:
+        return faults | command_faults(backend);
     }
     return 0;
 }
@@ -99,6 +119,8 @@ static bool applies(const struct profile *profile, const struct backend *backend
         return true;
     if (backend->nodes == 0)
         return false;
+    if (backend->kind == STORE_COMMAND)
+        return profile->forgets && backend->forgets && store_command_can_kill();
     if (store_fails_over(backend) || profile->breaks == FAULT_BIT(FAILOVER))
         return store_fails_over(backend) && profile->breaks == FAULT_BIT(FAILOVER);
     if (backend->session)

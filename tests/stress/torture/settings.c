@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include "shared.h"
+#include "store_command.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -14,23 +15,34 @@
 
 static void usage(void)
 {
-    (void)fprintf(stderr,
-                  "usage: dlock-torture --backend B [OPTION...]\n"
-                  "  --backend B      %s\n"
-                  "  --profile P      %s (P)\n"
-                  "  --seed N         of the plan and of what clients do (1)\n"
-                  "  --duration T     with faults: 60s, 30m (10s)\n"
-                  "  --processes N    clients (4)\n"
-                  "  --threads N      in each (4)\n"
-                  "  --names N        that they want (3)\n"
-                  "  --ttl MS         of their leases (1000)\n"
-                  "  --think US       pause between two locks of a thread, on average (3000)\n"
-                  "  --slack MS       how late a call may return and a loss be told (1500)\n"
-                  "  --rival CMD      clients of another library, on redis or redis-sentinel\n"
-                  "  --until-seen     ends when shared memory has seen two at once\n"
-                  "  --keep DIR       a new directory for logs and pictures\n"
-                  "  --plan           prints what would be done, and when\n",
-                  backend_names(), profile_names());
+    (void)fprintf(
+        stderr,
+        "usage: dlock-torture --backend B [OPTION...]\n"
+        "       dlock-torture --uri URI [--start-cmd CMD] ... [OPTION...]\n"
+        "  --backend B      with servers of its own: %s\n"
+        "  --uri URI        a store of yours, of any plugin that dlock finds; profile P, and\n"
+        "                   C-amnesia if its server forgets its locks when it is killed\n"
+        "  --start-cmd CMD  a command of the shell that starts the server and returns when\n"
+        "                   it answers; without it the server has to be running\n"
+        "  --kill-cmd CMD   kills the server, and it is started again\n"
+        "  --stop-cmd CMD   stops the server (kill -STOP ...)\n"
+        "  --cont-cmd CMD   lets it go on\n"
+        "  --proxy ADDRESS  HOST:PORT of the store as it stands in the URI: the connections\n"
+        "                   to it are cut, swallowed, delayed, sliced and held back\n"
+        "  --profile P      %s (P)\n"
+        "  --seed N         of the plan and of what clients do (1)\n"
+        "  --duration T     with faults: 60s, 30m (10s)\n"
+        "  --processes N    clients (4)\n"
+        "  --threads N      in each (4)\n"
+        "  --names N        that they want (3)\n"
+        "  --ttl MS         of their leases (1000)\n"
+        "  --think US       pause between two locks of a thread, on average (3000)\n"
+        "  --slack MS       how late a call may return and a loss be told (1500)\n"
+        "  --rival CMD      clients of another library, on redis or redis-sentinel\n"
+        "  --until-seen     ends when shared memory has seen two at once\n"
+        "  --keep DIR       a new directory for logs and pictures\n"
+        "  --plan           prints what would be done, and when\n",
+        backend_names(), profile_names());
 }
 
 static bool number_of(const char *text, int64_t least, int64_t most, int64_t *out)
@@ -108,6 +120,18 @@ static bool option_set(struct settings *settings, int option, const char *text)
         return settings->plan_only = true;
     case 'y':
         return settings->until_seen = true;
+    case 'U':
+        return (settings->commands.uri = text) != NULL;
+    case 'S':
+        return (settings->commands.start = text) != NULL;
+    case 'T':
+        return (settings->commands.stop = text) != NULL;
+    case 'C':
+        return (settings->commands.cont = text) != NULL;
+    case 'K':
+        return (settings->commands.kill = text) != NULL;
+    case 'P':
+        return (settings->commands.proxy = text) != NULL;
     default:
         return false;
     }
@@ -130,8 +154,24 @@ static bool rival_fits(const struct settings *settings)
     return why == NULL;
 }
 
+/* False: it has been said why. */
+static bool commands_take(struct settings *settings)
+{
+    const struct store_commands *commands = &settings->commands;
+    const char *why = NULL;
+
+    if (settings->backend != NULL || (commands->stop == NULL) != (commands->cont == NULL))
+        return false;
+    settings->backend = store_command_backend(commands, &why);
+    if (settings->backend == NULL)
+        (void)fprintf(stderr, "dlock-torture: %s\n", why);
+    return settings->backend != NULL;
+}
+
 static bool sensible(struct settings *settings)
 {
+    if (settings->commands.uri != NULL && !commands_take(settings))
+        return false;
     if (settings->backend == NULL)
         return false;
     if (settings->backend->kind == STORE_MEMORY) { /* it reaches no other process */
@@ -163,6 +203,12 @@ bool settings_read(struct settings *settings, int argc, char **argv)
         {"keep", required_argument, NULL, 'o'},
         {"plan", no_argument, NULL, 'x'},
         {"until-seen", no_argument, NULL, 'y'},
+        {"uri", required_argument, NULL, 'U'},
+        {"start-cmd", required_argument, NULL, 'S'},
+        {"stop-cmd", required_argument, NULL, 'T'},
+        {"cont-cmd", required_argument, NULL, 'C'},
+        {"kill-cmd", required_argument, NULL, 'K'},
+        {"proxy", required_argument, NULL, 'P'},
         {"rival", required_argument, NULL, 'r'},
         {NULL, 0, NULL, 0},
     };

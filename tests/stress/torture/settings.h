@@ -4,10 +4,12 @@
 #define TORTURE_SETTINGS_H
 
 #include "profile.h"
+#include "store_command.h"
 
 struct settings {
     const struct backend *backend;
     const struct profile *profile;
+    struct store_commands commands; /* uri NULL: a server of our own */
     uint64_t seed;
     int64_t duration_ms; /* with faults */
     int64_t ttl_ms, slack_ms, think_us;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store.h"
+#include "store_command.h"
+#include "through.h"
 
 #include <poll.h>
 #include <skew.h>
@@ -149,6 +151,8 @@ static bool servers_start(struct store *store, const struct store_options *optio
 {
     bool right = options->clocks == NULL || dlt_skew_preload(options->clocks);
 
+    if (store->backend->kind == STORE_COMMAND)
+        return started(store, store_command_start(store), "the command of --start-cmd failed");
     if (store_fails_over(store->backend))
         return right && store_failover_start(store);
     if (store->backend->kind == STORE_MYSQL)
@@ -167,6 +171,8 @@ static bool servers_start(struct store *store, const struct store_options *optio
 static const char *address_of(const struct store *store, unsigned node)
 {
     switch (store->backend->kind) {
+    case STORE_COMMAND:
+        return store_command_address();
     case STORE_MYSQL:
         return store->maria.address;
     case STORE_POSTGRESQL:
@@ -182,18 +188,19 @@ static const char *address_of(const struct store *store, unsigned node)
 
 static bool ways_start(struct store *store)
 {
-    static const char *const framings[] = {[STORE_REDIS] = "resp",
-                                           [STORE_MYSQL] = "mysql",
-                                           [STORE_POSTGRESQL] = "postgresql",
-                                           [STORE_ETCD] = "http2",
-                                           [STORE_ZOOKEEPER] = "zookeeper"};
+    static const char *const framings[] = {
+        [STORE_REDIS] = "resp", [STORE_MYSQL] = "mysql",         [STORE_POSTGRESQL] = "postgresql",
+        [STORE_ETCD] = "http2", [STORE_ZOOKEEPER] = "zookeeper", [STORE_COMMAND] = "raw"};
     const char *framing = framings[store->backend->kind];
+    char program[4200];
+    const struct dlt_proxy_options options = {.program =
+                                                  dlt_through_program(program, sizeof program)};
 
     for (unsigned client = 0; client < store->clients; client++) {
         for (unsigned node = 0; node < store->backend->nodes; node++) {
             struct dlt_proxy *way = &store->ways[client][node];
 
-            if (!dlt_proxy_start(way, address_of(store, node), framing, NULL)) {
+            if (!dlt_proxy_start(way, address_of(store, node), framing, &options)) {
                 (void)snprintf(store->why, sizeof store->why, "a proxy: %.200s", way->answer);
                 return false;
             }
@@ -209,7 +216,10 @@ bool store_start(struct store *store, const struct store_options *options)
                             .guarded = options->guarded,
                             .forgets = options->forgets};
     (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);
-    return servers_start(store, options) && (store_fails_over(store->backend) || ways_start(store));
+    return servers_start(store, options) &&
+           (store_fails_over(store->backend) ||
+            (store->backend->kind == STORE_COMMAND && !store_command_can_cut()) ||
+            ways_start(store));
 }
 
 void store_stop(struct store *store)
@@ -225,6 +235,8 @@ void store_stop(struct store *store)
         dlt_maria_stop(&store->maria);
     if (store->postgres.directory[0] != '\0')
         dlt_postgres_stop(&store->postgres);
+    if (store->backend->kind == STORE_COMMAND)
+        store_command_stop(store);
     store_failover_stop(store);
     dlt_etcd_stop(&store->etcd);
     dlt_zk_stop(&store->zk);
@@ -293,6 +305,9 @@ void store_uri(const struct store *store, unsigned client, char *uri, size_t siz
         used = ways_uri(store, client, "zk", uri, size);
         (void)snprintf(uri + used, size - used, "/torture?ttl=1s");
         break;
+    case STORE_COMMAND:
+        store_command_uri(store, client, uri, size);
+        break;
     }
 }
 
@@ -333,6 +348,8 @@ static pid_t server_pid(const struct store *store, unsigned node)
 
 bool store_pause(struct store *store, unsigned node, bool pause)
 {
+    if (store->backend->kind == STORE_COMMAND)
+        return store_command_pause(pause);
     if (store->backend->kind == STORE_MYSQL)
         dlt_maria_pause(&store->maria, pause);
     else if (store->backend->kind == STORE_POSTGRESQL)
@@ -355,6 +372,8 @@ bool store_kill(struct store *store, unsigned node)
 {
     pid_t pid = server_pid(store, node);
 
+    if (store->backend->kind == STORE_COMMAND)
+        return store_command_kill();
     if (store->backend->kind == STORE_MYSQL)
         dlt_maria_kill(&store->maria);
     else if (store->backend->kind == STORE_POSTGRESQL)
@@ -370,6 +389,8 @@ bool store_kill(struct store *store, unsigned node)
 
 bool store_again(struct store *store, unsigned node)
 {
+    if (store->backend->kind == STORE_COMMAND)
+        return store_command_again();
     if (store->backend->kind == STORE_MYSQL)
         return dlt_maria_again(&store->maria);
     if (store->backend->kind == STORE_POSTGRESQL)

@@ -28,7 +28,8 @@ enum store_kind {
     STORE_MYSQL,
     STORE_POSTGRESQL,
     STORE_ETCD,
-    STORE_ZOOKEEPER
+    STORE_ZOOKEEPER,
+    STORE_COMMAND /* a URI of the command line: store_command.h */
 };
 
 /* A backend as --backend names it. */
@@ -39,6 +40,7 @@ struct backend {
     unsigned nodes;       /* servers */
     bool majority;        /* of them counts: redlock */
     bool session;
+    bool forgets;     /* a server that is killed loses its locks, whatever the options are */
     bool fences;      /* every exclusive acquisition has a token */
     int64_t lease_ms; /* after so long the server ends what a silent holder has; 0: the ttl */
     int64_t place_ms; /* what a dead waiter costs the others */
