@@ -58,6 +58,7 @@ static const char help[] =
     "  doctor [--strict]      check how the store is configured; prints advice\n"
     "                         --strict: exit 1 if there is advice\n"
     "  doctor --watch D [--metrics FILE]   every D, take and release a lock, and check the store\n"
+    "  new-plugin NAME [DIR]  make a tree for a plugin of your own\n"
     "\n"
     "  -u, --uri URI          the store (default: $DLOCK_URI, then a SQLite file of this user)\n"
     "      --json             print JSON\n"

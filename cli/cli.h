@@ -22,6 +22,7 @@ struct cli {
 typedef int cli_command_fn(struct cli *cli, int argc, char **argv);
 
 cli_command_fn cli_run, cli_acquire, cli_hold, cli_token_renew, cli_token_release, cli_inspect,
-    cli_inspect_list, cli_why, cli_top, cli_observe, cli_break, cli_backends, cli_doctor;
+    cli_inspect_list, cli_why, cli_top, cli_observe, cli_break, cli_backends, cli_doctor,
+    cli_new_plugin;
 
 #endif

@@ -29,6 +29,7 @@ static const struct {
     {"break", cli_break},
     {"backends", cli_backends},
     {"doctor", cli_doctor},
+    {"new-plugin", cli_new_plugin},
 };
 
 static cli_command_fn *command_find(const char *name)

@@ -59,7 +59,7 @@ end
 
 complete -c dlock -f
 complete -c dlock -n __dlock_in_command -a '(__dlock_inner)'
-complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list top why observe break backends doctor'
+complete -c dlock -n '__dlock_at 0' -a 'run acquire hold renew release inspect list top why observe break backends doctor new-plugin'
 complete -c dlock -n '__dlock_at 1 run acquire hold renew release inspect list top why observe break' -a '(__dlock_names)'
 complete -c dlock -n 'not __dlock_in_command' -s u -l uri -x -d 'the store'
 complete -c dlock -n 'not __dlock_in_command' -l json -d 'print JSON'

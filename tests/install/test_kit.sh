@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# Tests: cli/cmd_new_plugin.c
 # Does an author of a plugin have what it takes? Installs dlock into a new prefix, and works with that
-# alone: the example of a store with leases is built and passes its own tests, and the installed
-# programs see the mistakes that are planted in it.
+# alone: the example of a store with leases and the tree of `dlock new-plugin` are built and pass their own
+# tests, and the installed programs see the mistakes that are planted in the example.
 #
 #     test_kit.sh SOURCE-DIR BUILD-DIR C-COMPILER
 set -u
@@ -14,7 +15,7 @@ unset DLOCK_PLUGIN_PATH
 
 check "cmake --install works" cmake --install "$build_dir" --prefix "$tap_tmp/prefix"
 prefix=$tap_tmp/prefix
-example=$(dirname "$(find "$prefix" -name tcplease.c)")
+example=$(dirname "$(find "$prefix/share/doc" -name tcplease.c)")
 
 # green DIR: it builds against what is installed, and ctest passes both programs of the kit.
 green() {
@@ -30,6 +31,38 @@ copy_is_green() {
     cp -r "$example" "$tap_tmp/copy" && green "$tap_tmp/copy"
 }
 check "the installed example builds, and is green" copy_is_green
+
+# The tree of `dlock new-plugin`, renamed in all its files.
+new_plugin() {
+    "$prefix/bin/dlock" new-plugin mystore "$tap_tmp/mystore" >"$tap_tmp/out" || return
+    cat "$tap_tmp/out"
+    ! grep -ril tcplease "$tap_tmp/mystore" && [ -f "$tap_tmp/mystore/mystore.c" ] &&
+        green "$tap_tmp/mystore" || return
+    DLOCK_PLUGIN_PATH=$tap_tmp/mystore/build "$prefix/bin/dlock" backends | grep -A3 "mystore/build/dlock_mystore.so"
+}
+check "dlock new-plugin makes a tree that builds, and is green" new_plugin
+
+refuses() { # refuses WORDS ARGUMENT...: 64, and says that
+    local status=0 words=$1
+    shift
+    (cd "$tap_tmp" && "$prefix/bin/dlock" new-plugin "$@") >"$tap_tmp/out" 2>&1 || status=$?
+    cat "$tap_tmp/out"
+    same 64 "$status" && grep -qF -e "$words" "$tap_tmp/out"
+}
+check "it refuses what is no name" refuses "is no name of a plugin" My-Store
+check "and the name of a store that there is" refuses "comes with dlock" redis
+check "and a directory that is there" refuses "is there already" other "$tap_tmp/mystore"
+check "and no name at all" refuses "wants NAME"
+
+without_the_kit() {
+    local status=0
+    mv "$prefix/bin/dlock-new-plugin" "$tap_tmp/away"
+    "$prefix/bin/dlock" new-plugin other "$tap_tmp/other" >"$tap_tmp/out" 2>&1 || status=$?
+    mv "$tap_tmp/away" "$prefix/bin/dlock-new-plugin"
+    cat "$tap_tmp/out"
+    same 127 "$status" && grep -q '^dlock: cannot execute .*/bin/dlock-new-plugin: .*dlock-testing' "$tap_tmp/out"
+}
+check "without the kit it says where that is" without_the_kit
 
 planted() {
     "$source_dir/tests/contract/slots/test_planted.sh" "$source_dir" "$example" "$prefix/bin" \
