@@ -47,7 +47,7 @@ static enum dlock_status take_read(struct pg_connection *conn, const struct dloc
 {
     const int64_t outcome = pg_query_number(result, 0, 0), fence = pg_query_number(result, 0, 1);
     struct pg_slot *slot = req->attempt;
-    bool told = false;
+    bool reported = false;
 
     grant->waiters = (uint32_t)pg_query_number(result, 0, 4);
     if (outcome == PG_TAKE_OK) {
@@ -71,9 +71,9 @@ static enum dlock_status take_read(struct pg_connection *conn, const struct dloc
         grant->queue_position = (uint32_t)pg_query_number(result, 0, 3);
         grant->fence = (uint64_t)fence;
         grant->lease_ms = conn->config->waiter_ttl_ms;
-        told = pg_waiter_queued(slot, grant->fence);
+        reported = pg_waiter_queued(slot, grant->fence);
     }
-    if (dlock_request_waiter(req) != 0 && !told)
+    if (dlock_request_waiter(req) != 0 && !reported)
         grant->flags |= DLOCK_GRANT_UNREPORTED;
     return DLOCK_BUSY;
 }

@@ -25,7 +25,7 @@ enum redis_script_id {
     REDIS_SCRIPT_GUARDED_KEEP,
     REDIS_SCRIPT_VIEW,
     REDIS_SCRIPT_CLUSTER_VIEW, /* looks at the slots, too */
-    REDIS_SCRIPT_WAITERS /* also with key=raw: other programs have no queue */
+    REDIS_SCRIPT_WAITERS       /* also with key=raw: other programs have no queue */
 };
 #define REDIS_SCRIPT_COUNT 16
 
