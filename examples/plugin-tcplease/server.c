@@ -11,7 +11,7 @@
  *     take NAME TOKEN TTL LABEL   ok FENCE LEASE | busy LEFT
  *     keep NAME TOKEN TTL         ok LEASE | lost
  *     drop NAME TOKEN             ok | lost
- *     show NAME                   held TOKEN FENCE LEFT HELD LABEL | free
+ *     show NAME                   held FENCE LEFT HELD TOKEN LABEL | free
  *     break NAME TOKEN            ok | free        TOKEN "-": whoever holds it
  *
  * --tick: the clock is read so often, and not for each request, and a lease gets a tick more. It is
@@ -162,30 +162,31 @@ static void show(const char *name, char *out)
     if (lease == NULL)
         (void)snprintf(out, OUT_MAX, "%s", "free");
     else
-        (void)snprintf(out, OUT_MAX, "held %s %" PRIu64 " %" PRId64 " %" PRId64 " %s", lease->token,
-                       lease->fence, lease->end_ms - now_ms(), now_ms() - lease->begin_ms,
+        (void)snprintf(out, OUT_MAX, "held %" PRIu64 " %" PRId64 " %" PRId64 " %s %s", lease->fence,
+                       lease->end_ms - now_ms(), now_ms() - lease->begin_ms, lease->token,
                        lease->label);
 }
 
-static void answer(const char *line, char *out)
+/* "take NAME TOKEN TTL LABEL", in words. */
+static void answer(char *line, char *out)
 {
-    char verb[8] = "", name[NAME_SIZE] = "", token[65] = "", label[257] = "";
-    int64_t ttl_ms = 0;
-    int n = 0;
+    char *word[6] = {NULL};
+    size_t n = 0;
+    int64_t ttl_ms;
 
+    while (n < 6 && (word[n] = strsep(&line, " ")) != NULL)
+        n++;
+    ttl_ms = n > 3 ? strtoll(word[3], NULL, 10) : 0;
     (void)snprintf(out, OUT_MAX, "%s", "what?");
-    if (strcmp(line, "hello") == 0) {
+    if (n == 1 && strcmp(word[0], "hello") == 0)
         (void)snprintf(out, OUT_MAX, "%s", "tcplease 1");
-        return;
-    }
-    n = sscanf(line, "%7s %510s %64s %" SCNd64 " %256s", verb, name, token, &ttl_ms, label);
-    if (n == 5 && strcmp(verb, "take") == 0 && ttl_ms > 0)
-        take(name, token, ttl_ms, label, out);
-    else if ((n == 4 && strcmp(verb, "keep") == 0 && ttl_ms > 0) ||
-             (n == 3 && (strcmp(verb, "drop") == 0 || strcmp(verb, "break") == 0)))
-        with_lease(verb, name, token, ttl_ms, out);
-    else if (n == 2 && strcmp(verb, "show") == 0)
-        show(name, out);
+    else if (n == 5 && strcmp(word[0], "take") == 0 && ttl_ms > 0)
+        take(word[1], word[2], ttl_ms, word[4], out);
+    else if ((n == 4 && strcmp(word[0], "keep") == 0 && ttl_ms > 0) ||
+             (n == 3 && (strcmp(word[0], "drop") == 0 || strcmp(word[0], "break") == 0)))
+        with_lease(word[0], word[1], word[2], ttl_ms, out);
+    else if (n == 2 && strcmp(word[0], "show") == 0)
+        show(word[1], out);
 }
 
 static void client_drop(struct client *client)

@@ -29,22 +29,55 @@ static void hex(char *out, const void *bytes, size_t len)
     out[2 * len] = '\0';
 }
 
-/* The bytes of a field in hex, "-" for none. False: it is not that, or too long. */
-static bool unhex(const char *text, char *out, size_t size)
+static int digit(char c)
 {
-    size_t len = strcmp(text, "-") == 0 ? 0 : strlen(text);
+    const char *digits = "0123456789abcdef", *at = c != '\0' ? strchr(digits, c) : NULL;
+
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* The bytes of a word in hex, "-" for none. False: it is not that, or too long. */
+static bool unhex(const char *word, char *out, size_t size)
+{
+    size_t len = strcmp(word, "-") == 0 ? 0 : strlen(word);
 
     if (len % 2 != 0 || len / 2 >= size)
         return false;
-    for (size_t i = 0; i < len / 2; i++) {
-        unsigned byte;
+    for (size_t i = 0; i < len; i += 2) {
+        int high = digit(word[i]), low = digit(word[i + 1]);
 
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1)
+        if (high < 0 || low < 0)
             return false;
-        out[i] = (char)byte;
+        out[i / 2] = (char)(high * 16 + low);
     }
     out[len / 2] = '\0';
     return true;
+}
+
+/* The numbers behind the verb of an answer. Returns what follows them; NULL: it is another answer.
+ */
+static const char *numbers(const char *answer, const char *verb, int64_t *out, size_t count)
+{
+    const char *at = answer + strlen(verb);
+
+    if (strncmp(answer, verb, strlen(verb)) != 0)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        char *end = NULL;
+
+        if (at[0] != ' ' || digit(at[1]) < 0)
+            return NULL;
+        out[i] = strtoll(at + 1, &end, 10);
+        at = end;
+    }
+    return at;
+}
+
+static bool answered(const char *answer, const char *verb, int64_t *out, size_t count)
+{
+    const char *rest = numbers(answer, verb, out, count);
+
+    return rest != NULL && rest[0] == '\0';
 }
 
 /* "VERB NAME TOKEN", without a newline. */
@@ -115,6 +148,7 @@ static enum dlock_status tcplease_trylock(void *self, const struct dlock_request
 {
     struct session *session = self;
     char line[LINK_LINE_MAX], answer[LINK_LINE_MAX], label[2 * 128 + 1];
+    int64_t fence_and_lease[2];
     enum dlock_status status;
     size_t used;
 
@@ -126,10 +160,12 @@ static enum dlock_status tcplease_trylock(void *self, const struct dlock_request
     status = link_ask(&session->link, line, answer, req->deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
-    if (sscanf(answer, "busy %" SCNd64, &grant->holder_ms) == 1)
+    if (answered(answer, "busy", &grant->holder_ms, 1))
         return DLOCK_BUSY;
-    if (sscanf(answer, "ok %" SCNu64 " %" SCNd64, &grant->fence, &grant->lease_ms) != 2)
+    if (!answered(answer, "ok", fence_and_lease, 2))
         return nonsense(&session->link, answer, err);
+    grant->fence = (uint64_t)fence_and_lease[0];
+    grant->lease_ms = fence_and_lease[1];
     if (grant->lease_ms > req->ttl_ms) /* the store has a longer one of this token */
         grant->lease_ms = req->ttl_ms;
     return DLOCK_OK;
@@ -151,7 +187,7 @@ static enum dlock_status renew_one(struct session *session, struct dlock_lease_o
     if (strcmp(answer, "lost") == 0)
         return dlock_fail(err, ORIGIN, DLOCK_LOST, 0, "%s: the lease has ended, or was broken",
                           session->link.endpoint);
-    if (sscanf(answer, "ok %" SCNd64, &op->grant.lease_ms) != 1)
+    if (!answered(answer, "ok", &op->grant.lease_ms, 1))
         return nonsense(&session->link, answer, err);
     if (op->grant.lease_ms > op->req->ttl_ms)
         op->grant.lease_ms = op->req->ttl_ms;
@@ -200,7 +236,9 @@ static enum dlock_status tcplease_inspect(void *self, const unsigned char *name,
                                   .name_len = name_len,
                                   .waiters = UINT32_MAX};
     char line[LINK_LINE_MAX], answer[LINK_LINE_MAX], hex_name[2 * 255 + 1];
-    char token[2 * DLOCK_TOKEN_SIZE + 1], hex_label[2 * 128 + 1], label[128 + 1];
+    char token[2 * DLOCK_TOKEN_SIZE + 1], label[128 + 1];
+    int64_t fence_left_held[3];
+    const char *rest;
     enum dlock_status status;
 
     hex(hex_name, name, name_len);
@@ -208,10 +246,14 @@ static enum dlock_status tcplease_inspect(void *self, const unsigned char *name,
     status = only_read(link_ask(&session->link, line, answer, deadline_ns, err), err);
     if (status != DLOCK_OK || strcmp(answer, "free") == 0)
         return status;
-    if (sscanf(answer, "held %32s %" SCNu64 " %" SCNd64 " %" SCNd64 " %256s", token, &holder.fence,
-               &holder.remaining_ms, &holder.held_ms, hex_label) != 5 ||
-        !unhex(hex_label, label, sizeof label))
+    rest = numbers(answer, "held", fence_left_held, 3); /* and " TOKEN LABEL" */
+    if (rest == NULL || strlen(rest) < sizeof token + 1 || rest[sizeof token] != ' ' ||
+        !unhex(rest + sizeof token + 1, label, sizeof label))
         return only_read(nonsense(&session->link, answer, err), err);
+    (void)snprintf(token, sizeof token, "%s", rest + 1);
+    holder.fence = (uint64_t)fence_left_held[0];
+    holder.remaining_ms = fence_left_held[1];
+    holder.held_ms = fence_left_held[2];
     holder.owner = token;
     holder.label = label;
     (void)fn(arg, &holder);

@@ -151,9 +151,10 @@ static bool module_set(const char *plugin)
 static int ready(struct dlt_options *options)
 {
     const char *plugin = options->uri_count > 0 ? options->uris[0] : "";
+    const char *where = getenv(DLT_SLOTS_PROXY);
     bool is_file = strchr(plugin, '/') != NULL || strstr(plugin, ".so") != NULL;
 
-    if (getenv(DLT_SLOTS_PROXY) == NULL || options->uri_count != 2) {
+    if (where == NULL || options->uri_count != 2) {
         (void)fputs("dlock-slot-check: want --proxy HOST:PORT, a plugin and a URI (--help tells "
                     "more)\n",
                     stderr);
@@ -164,9 +165,9 @@ static int ready(struct dlt_options *options)
                       plugin);
         return DLT_EXIT_USAGE;
     }
-    if (strstr(options->uris[1], getenv(DLT_SLOTS_PROXY)) == NULL) {
+    if (strstr(options->uris[1], where) == NULL) {
         (void)fprintf(stderr, "dlock-slot-check: the URI does not have the address %s of --proxy\n",
-                      getenv(DLT_SLOTS_PROXY));
+                      where);
         return DLT_EXIT_USAGE;
     }
     options->uris++;

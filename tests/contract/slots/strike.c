@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#define NAME    "job"
-#define TTL_MS  60000
-#define FREE_MS 20000 /* until a server has noticed the end of a session: less than TTL_MS */
-#define ROLL_MS 5000  /* ... and has taken back what that one had not finished */
-#define POLL_MS 5
+#define NAME        "job"
+#define TTL_MS      60000
+#define FREE_MS     20000 /* until a server has noticed the end of a session: less than TTL_MS */
+#define ROLL_MS     5000  /* ... and has taken back what that one had not finished */
+#define POLL_MS     5
+#define SETTLE_MOST 100
 
 static const char *const words[] = {"trylock", "trylock (shared)", "renew", "unlock", "inspect"};
 
@@ -79,6 +80,29 @@ void dlt_free(struct dlt_subject *subject, const char *suffix, const char *when)
 
 /* ---- before and after the call ---- */
 
+/* One session for all calls: the first one after the connection was cut may meet the end of that.
+ */
+static void settle(struct dlt_subject *subject)
+{
+    struct dlt_side *far = &subject->far;
+    struct dlt_attempt attempt;
+    enum dlock_status status = DLOCK_UNAVAILABLE, released = DLOCK_UNAVAILABLE;
+
+    dlt_attempt_begin(&attempt, subject->run, far, "again", TTL_MS);
+    for (int i = 0; i < SETTLE_MOST && status != DLOCK_OK; i++) {
+        status = dlt_side_try(far, &attempt);
+        if (status != DLOCK_OK)
+            dlt_sleep_ms(POLL_MS);
+    }
+    DLT_CHECK(status == DLOCK_OK,
+              "trylock, %d times on a network that is good again, is %s [FAI-2]", SETTLE_MOST,
+              dlt_said(far, status));
+    released = dlt_side_unlock(far, &attempt);
+    DLT_CHECK(released == DLOCK_OK, "unlock, on a network that is good again, is %s",
+              dlt_said(far, released));
+    dlt_attempt_end(&attempt, far, true);
+}
+
 void dlt_strike_recover(struct dlt_subject *subject)
 {
     struct dlt_side *far = &subject->far;
@@ -95,6 +119,8 @@ void dlt_strike_recover(struct dlt_subject *subject)
     far->call_ms = subject->direct.call_ms;
     status = dlt_side_open(far);
     DLT_CHECK(status == DLOCK_OK, "open on a good network is %s", dlt_said(far, status));
+    if (dlt_side_has(far, DLOCK_CAP_CONCURRENT))
+        settle(subject);
 }
 
 void dlt_strike_warm_up(struct dlt_subject *subject)
@@ -274,7 +300,7 @@ static void check_seen(struct dlt_subject *subject, struct dlt_attempt *attempt,
 {
     DLT_CHECK(said == DLOCK_OK || said == DLOCK_UNAVAILABLE || said == DLOCK_UNKNOWN,
               "%s: inspect is %s, want OK or UNAVAILABLE", fault, dlt_said(&subject->far, said));
-    dlt_attempt_end(attempt, &subject->far, false);
+    dlt_attempt_end(attempt, &subject->far, true); /* it never began */
 }
 
 enum dlock_status dlt_strike(struct dlt_subject *subject, enum dlt_what what, int64_t call_ms,

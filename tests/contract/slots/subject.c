@@ -37,6 +37,8 @@ static void side_init(struct dlt_side *side, const char *uri)
     DLT_CHECK(dl_store_open(uri, NULL, &side->host.table, &side->store, &side->err) == DLOCK_OK,
               "%s", side->err.message);
     side->plugin = side->store->plugin;
+    DLT_CHECK(side->store->target.hosts[0] == NULL || side->store->target.hosts[1] == NULL,
+              "the URI has several servers: the loss of one connection decides nothing there");
     DLT_CHECK(module == NULL || strcmp(side->plugin->name, module) == 0,
               "the scheme of the URI belongs to dlock_%s.so, not to dlock_%s.so",
               side->plugin->name, module);
@@ -164,6 +166,7 @@ void dlt_attempt_begin(struct dlt_attempt *attempt, const struct dlt_run *run,
     }
     attempt->req = (struct dlock_request){
         .struct_size = sizeof attempt->req,
+        .name = (const unsigned char *)attempt->name.text,
         .name_len = (uint32_t)attempt->name.len,
         .mode = DLOCK_EXCLUSIVE,
         .ttl_ms = dl_ttl_grid_round(&grid, ttl_ms),
@@ -189,7 +192,6 @@ static struct dlock_request *due(struct dlt_side *side, struct dlt_attempt *atte
 {
     DLT_CHECK(side->self != NULL, "no session");
     call_begin(side);
-    attempt->req.name = (const unsigned char *)attempt->name.text;
     attempt->req.deadline_ns = due_ns(side);
     attempt->req.op_timeout_ms = side->call_ms;
     return &attempt->req;

@@ -25,7 +25,7 @@ struct dlt_side {
     struct dlock_grant grant;
 };
 
-/* An attempt at a name. */
+/* An attempt at a name. It must not move. */
 struct dlt_attempt {
     struct dlock_request req;
     struct dlt_name name;

@@ -84,7 +84,7 @@ check "it passes each case that it can be asked" passes
 
 unanswered='    if (status != DLOCK_OK)
         return status;
-    if (sscanf(answer, "busy'
+    if (answered(answer, "busy'
 unlocked='    if (status != DLOCK_OK)
         return status;
     if (strcmp(answer, "lost") == 0)
