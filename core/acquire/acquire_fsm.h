@@ -68,8 +68,8 @@ struct dl_acquire_fsm {
     int64_t start_ns, deadline_ns;
 
     enum dl_step step;
-    int64_t until_ns;         /* of the step */
     enum dlock_status result; /* at DONE */
+    int64_t until_ns;         /* of the step */
     int64_t valid_until_ns;   /* at DONE with OK */
 
     enum dl_step after_return;

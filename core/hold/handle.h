@@ -30,12 +30,12 @@ enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_R
  * client->mutex guards it. */
 struct dl_waiting {
     struct dlock *lock;
-    enum dlock_status cancel;   /* the status with which the call must return; DLOCK_OK: go on */
-    struct dl_session *watched; /* the session on which watch or lock runs now */
-    struct dl_local_waiter waiter;
+    enum dlock_status cancel; /* the status with which the call must return; DLOCK_OK: go on */
     bool ready;  /* in the local queue, and waits for no answer: can be handed a claim */
     bool handed; /* got the claim of the holder, valid until handed_until_ns */
     int64_t handed_until_ns;
+    struct dl_session *watched; /* the session on which watch or lock runs now */
+    struct dl_local_waiter waiter;
 };
 
 /* A client may have 100,000 handles: what few of them need is elsewhere. */

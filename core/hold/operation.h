@@ -20,9 +20,9 @@ struct dl_operation {
     uint64_t fence;
     enum dlock_op op;
     enum dlock_status status; /* of the last operation, once it has ended */
+    pthread_t performer;      /* the thread that makes a blocking call for the operation, */
+    bool performing;          /* while it does */
     bool in_progress;
-    pthread_t performer; /* the thread that makes a blocking call for the operation, */
-    bool performing;     /* while it does */
 };
 
 /* operation may be NULL in each function. */

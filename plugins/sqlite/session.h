@@ -46,14 +46,14 @@ struct sqlite_session {
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct sqlite_attempt {
     struct sqlite_waiter waiter;
-    bool tried;                    /* and the name was held: read before writing */
-    bool queued;                   /* was the last answer; the rest belongs to that answer */
-    uint64_t queued_fence;         /* an older grant has run out [WAT-4] */
-    int64_t queued_ns;             /* when it was executed, on sqlite_clock_now */
-    bool first;                    /* of the waiters, when that was last asked */
-    struct sqlite_life_file *life; /* NULL: the row has no mark */
+    bool tried;            /* and the name was held: read before writing */
+    bool unmarked;         /* the row has certainly no mark of life.h */
+    bool queued;           /* was the last answer; first, queued_fence, queued_ns belong to it */
+    bool first;            /* of the waiters, when that was last asked */
+    uint64_t queued_fence; /* an older grant has run out [WAT-4] */
+    int64_t queued_ns;     /* when it was executed, on sqlite_clock_now */
+    struct sqlite_life_file *life;              /* NULL: the row has no mark */
     unsigned char life_token[DLOCK_TOKEN_SIZE]; /* the token whose byte it holds */
-    bool unmarked;                              /* it certainly has none */
 };
 
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
