@@ -15,14 +15,19 @@ set xlabel "{x}"
 set ylabel "{y}"
 {more}
 """
-COLOURS = ("#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#e67700", "#364fc7", "#a61e4d", "#5c940d")
+COLOURS = ("#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#e67700", "#364fc7", "#a61e4d", "#5c940d", "#495057", "#c2255c")
 # A store has its colour in all plots, and its limit the same, dashed.
-KIN = (("memory",), ("sqlite", "bare SQLite"), ("redis", "bare hiredis", "bare queue and grant"),
-       ("redlock of 3", "3 bare nodes, all answers"), ("mysql", "bare UPDATE"),
-       ("mysql, sessions", "bare FOR UPDATE and fence"), ("redlock of 5", "5 bare nodes, all answers"))
-STORES = ("memory", "sqlite", "redis", "redlock of 3", "mysql", "mysql, sessions")
-LEFT_OUT = ("bare hiredis, 64 at once", "bare hiredis, spinning", "bare hiredis, with a fence",
-            "redis, spin=off", "bare GET_LOCK")
+KIN = (("memory",), ("sqlite", "bare SQLite"),
+       ("redis", "bare hiredis, with a fence", "bare queue, fence and grant"),
+       ("redlock of 3", "3 bare nodes, all answers"), ("mysql", "bare UPDATE", "bare UPDATEs under GET_LOCK"),
+       ("mysql, sessions", "bare FOR UPDATE and fence"), ("redlock of 5", "5 bare nodes, all answers"),
+       ("postgresql", "bare plpgsql", "bare queue and NOTIFY"), ("etcd", "bare Txns", "bare queue and watch"),
+       ("zookeeper", "bare flight", "bare nodes and watch"))
+STORES = ("memory", "sqlite", "redis", "redlock of 3", "mysql", "mysql, sessions", "postgresql", "etcd", "zookeeper")
+# Kin of a store of which another limit is drawn.
+LEFT_OUT = ("bare hiredis", "bare hiredis, 64 at once", "bare hiredis, spinning", "bare hiredis, spinning with a fence",
+            "redis, spin=off", "bare queue and grant", "bare GET_LOCK", "bare prepared UPDATE",
+            "bare plpgsql, not prepared", "bare advisory lock")
 LOG_X = "set logscale x 2\n"
 LOG_Y = 'set logscale y 10\nset format y "%.0s%c"\n'
 
@@ -83,7 +88,7 @@ def threads(report, directory):
     names = ["1 thread"] + ["%d threads, %d names" % (n, n) for n in (2, 4, 8, 16, 32, 64)]
     curves = [(store, against(report, names, store, "pairs_per_s"), False) for store in STORES]
     curves += [(limit, against(report, names, limit, "pairs_per_s"), True)
-               for limit in ("bare hiredis", "bare UPDATE")]
+               for limit in ("bare hiredis, with a fence", "bare UPDATE")]
     return gnuplot(directory, "threads", "Throughput against threads of one client, a name each",
                    "threads", "pairs a second", [c for c in curves if len(c[1]) > 1], LOG_X + LOG_Y)
 
@@ -108,7 +113,7 @@ def case_is_own(report, subject):
 
 def waiters(report, directory):
     names = ["%d processes, 1 name, 1 ms held" % n for n in (2, 4, 8, 16, 32)]
-    stores = ("redis", "mysql", "redlock of 3", "bare queue and grant")
+    stores = ("redis", "mysql", "redlock of 3", "bare queue, fence and grant")
     curves = [(store, against(report, names, store, "commands"), store.startswith("bare"))
               for store in stores]
     return gnuplot(directory, "waiters", "Commands an acquisition, those inside of scripts included",
