@@ -8,6 +8,48 @@
 
 #include <stdlib.h>
 
+#define IN_PERMITS 2 /* the first column: the holders are in {permits} */
+
+static bool permit_report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
+{
+    char owner[2 * DLOCK_TOKEN_SIZE + 1] = "";
+    const struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = row->bytes[0],
+        .name_len = (uint32_t)row->length[0],
+        .mode = DLOCK_EXCLUSIVE,
+        .waiters = UINT32_MAX,
+        .fence = (uint64_t)row->number[1],
+        .fence_room = MY_FENCE_STEP - 1,
+        .remaining_ms = row->number[2] / MY_US_PER_MS,
+        .held_ms = row->number[3] / MY_US_PER_MS,
+        .owner = owner,
+        .label = (const char *)row->bytes[2],
+        .limit = row->number[0] > 1 ? (uint32_t)row->number[0] : 0,
+        .permit = (uint32_t)row->number[4],
+        .kept = row->number[5] != 0,
+    };
+
+    if (!info.kept) /* what is kept has no owner */
+        dl_hex_encode(owner, row->bytes[1],
+                      row->length[1] <= DLOCK_TOKEN_SIZE ? row->length[1] : 0);
+    return fn(arg, &info);
+}
+
+/* Of the name in conn->input. */
+static enum dlock_status permits_report(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
+                                        bool *stop, struct dlock_error *err)
+{
+    enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    while (!*stop && my_execute_fetch(conn, MY_INSPECT_PERMITS))
+        *stop = permit_report(&conn->row, fn, arg);
+    my_execute_done(conn, MY_INSPECT_PERMITS);
+    return DLOCK_OK;
+}
+
 static bool report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
 {
     char owner[2 * DLOCK_TOKEN_SIZE + 1];
@@ -58,7 +100,7 @@ static enum dlock_status row_free(struct my_connection *conn, bool *is_free,
 enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
                              struct dlock_error *err)
 {
-    bool is_free = false;
+    bool is_free = false, stop = false, in_permits = false;
     enum dlock_status status = row_free(conn, &is_free, err);
 
     if (status != DLOCK_OK || is_free)
@@ -67,11 +109,15 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
     status = my_execute(conn, MY_INSPECT, err);
     if (status != DLOCK_OK)
         return status;
-    while (my_execute_fetch(conn, MY_INSPECT) && !report(&conn->row, fn, arg))
-        ;
+    while (!stop && my_execute_fetch(conn, MY_INSPECT)) {
+        in_permits = in_permits || conn->row.number[0] == IN_PERMITS;
+        stop = conn->row.number[0] != IN_PERMITS && report(&conn->row, fn, arg);
+    }
     my_execute_done(conn, MY_INSPECT);
+    if (in_permits && !stop)
+        status = permits_report(conn, fn, arg, &stop, err);
     my_transaction_end_read(conn);
-    return DLOCK_OK;
+    return status;
 }
 
 enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
@@ -90,7 +136,9 @@ enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *f
 
         my_execute_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
         status = row_free(conn, &is_free, err);
-        if (status == DLOCK_OK && !is_free)
+        if (status == DLOCK_OK && row.number[0] == IN_PERMITS)
+            status = permits_report(conn, fn, arg, &stop, err);
+        else if (status == DLOCK_OK && !is_free)
             stop = report(&row, fn, arg);
     }
     my_execute_done(conn, MY_LIST);

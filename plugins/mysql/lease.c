@@ -2,7 +2,9 @@
 #include "lease.h"
 
 #include "execute.h"
+#include "guard.h"
 #include "lib/hex.h"
+#include "permit.h"
 #include "queue.h"
 #include "reader.h"
 
@@ -25,6 +27,8 @@ static enum dlock_status poll_row(struct my_connection *conn, struct dlock_grant
     left_ms = longer_ms(conn->row.number[1], conn->row.number[2]);
     if (left_ms > 0) /* 0: it is free, and may be reserved for a waiter */
         grant->holder_ms = left_ms;
+    if (conn->row.number[3] != 0) /* the name has permits */
+        return my_permit_refuse(conn, err);
     return left_ms > 0 && conn->row.number[0] == 0 ? DLOCK_BUSY : DLOCK_OK;
 }
 
@@ -124,14 +128,19 @@ static enum dlock_status exclusive_try(struct my_connection *conn, const struct 
 enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_request *req,
                                struct dlock_grant *grant, struct dlock_error *err)
 {
-    const bool shared = req->mode == DLOCK_SHARED;
+    const bool alone = req->mode == DLOCK_EXCLUSIVE && !my_permit_is(req);
     struct my_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_execute_input(conn, req);
-    status = shared ? my_reader_try(conn, req, grant, err) : exclusive_try(conn, req, grant, err);
+    if (alone)
+        status = exclusive_try(conn, req, grant, err);
+    else if (my_permit_is(req))
+        status = my_permit_try(conn, req, grant, err);
+    else
+        status = my_reader_try(conn, req, grant, err);
     slot->tried = status == DLOCK_BUSY;
-    if (status == DLOCK_OK && slot->queue != NULL && (shared || !my_queue_keep(slot->queue)))
+    if (status == DLOCK_OK && slot->queue != NULL && (!alone || !my_queue_keep(slot->queue)))
         my_queue_dequeue(req);
     return status;
 }
@@ -144,6 +153,8 @@ enum dlock_status my_lease_renew(struct my_connection *conn, struct dlock_lease_
     my_execute_input(conn, op->req);
     if (op->req->mode == DLOCK_SHARED)
         return my_reader_renew(conn, op, false, err);
+    if (my_permit_is(op->req))
+        return my_permit_renew(conn, false, err);
     status = my_execute(conn, MY_EXTEND, err);
     return status == DLOCK_OK && conn->affected == 0 ? DLOCK_LOST : status;
 }
@@ -151,6 +162,21 @@ enum dlock_status my_lease_renew(struct my_connection *conn, struct dlock_lease_
 static void pass(void *queue)
 {
     my_queue_pass(queue);
+}
+
+static enum dlock_status lease_end(struct my_connection *conn, const struct dlock_request *req,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (dlock_request_keep_ms(req) > 0)
+        return my_permit_keep(conn, req, err);
+    if (req->mode == DLOCK_SHARED)
+        return my_reader_unlock(conn, err);
+    if (my_permit_is(req))
+        return my_permit_unlock(conn, err);
+    status = my_execute(conn, MY_UNLOCK, err);
+    return status == DLOCK_OK && conn->affected == 0 ? DLOCK_LOST : status;
 }
 
 /* The next waiter is let through while the server executes this, and waits for the row of the name:
@@ -166,12 +192,8 @@ enum dlock_status my_lease_unlock(struct my_connection *conn, const struct dlock
     conn->on_sent = queue != NULL ? pass : NULL;
     conn->on_sent_arg = queue;
     my_execute_input(conn, req);
-    if (status == DLOCK_OK && req->mode == DLOCK_SHARED)
-        status = my_reader_unlock(conn, err);
-    else if (status == DLOCK_OK)
-        status = my_execute(conn, MY_UNLOCK, err);
-    if (status == DLOCK_OK && req->mode != DLOCK_SHARED && conn->affected == 0)
-        status = DLOCK_LOST;
+    if (status == DLOCK_OK)
+        status = lease_end(conn, req, err);
     conn->on_sent = NULL;
     if (queue != NULL)
         my_queue_end(queue, req->deadline_ns);
@@ -192,6 +214,8 @@ enum dlock_status my_lease_break(struct my_connection *conn, const char *owner,
     if (status != DLOCK_OK || conn->affected > 0)
         return status;
     status = my_reader_break(conn, &count, err);
+    if (status == DLOCK_OK && count == 0 && conn->row.number[MY_GUARD_HAS_PERMITS] != 0)
+        status = my_permit_break(conn, &count, err);
     if (status == DLOCK_OK && count == 0)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_NOT_HELD, 0, "there is no holder");
     return status;

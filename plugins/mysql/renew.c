@@ -14,6 +14,7 @@
 #include "execute.h"
 #include "lease.h"
 #include "lib/hex.h"
+#include "permit.h"
 #include "query.h"
 #include "reader.h"
 
@@ -137,20 +138,27 @@ static void renew_together(struct batch *batch, struct dlock_error *err)
     }
 }
 
-/* Exclusive leases together, shared ones one by one. BUSY: later. */
+static bool is_alone(const struct dlock_request *req)
+{
+    return req->mode == DLOCK_EXCLUSIVE && !my_permit_is(req);
+}
+
+/* Exclusive leases together, readers and permits one by one. BUSY: later. */
 static void renew_some(struct batch *batch, struct dlock_error *err)
 {
     for (size_t i = 0; i < batch->n; i++)
-        batch->together[i] = batch->ops[i]->req->mode == DLOCK_EXCLUSIVE;
+        batch->together[i] = is_alone(batch->ops[i]->req);
     if (together(batch) > 0)
         renew_together(batch, err);
     for (size_t i = 0; i < batch->n && !batch->conn->dead; i++) {
         struct dlock_lease_op *op = batch->ops[i];
 
-        if (op->req->mode == DLOCK_EXCLUSIVE)
+        if (is_alone(op->req))
             continue;
         my_execute_input(batch->conn, op->req);
-        op->status = my_errmap_contended(my_reader_renew(batch->conn, op, true, err), err);
+        op->status = my_permit_is(op->req) ? my_permit_renew(batch->conn, true, err)
+                                           : my_reader_renew(batch->conn, op, true, err);
+        op->status = my_errmap_contended(op->status, err);
     }
 }
 

@@ -14,6 +14,7 @@
  *   insert   {names}    a row a name that is held
  *            {readers}  as above
  *            {fences}   a row a name for ever, with next_token and next_us
+ *            {permits}  a row a permit that is held or kept; also of strategy row (permit.h)
  *   session  {names}    a row a name for ever, whose InnoDB row lock is the lock
  *            {fences}   a row a name for ever: fence, its last owner, and the owner's connection
  *            {readers}  the shared owners
@@ -21,6 +22,7 @@
 /* clang-format on */
 #include "schema.h"
 
+#include "permit_table.h"
 #include "query.h"
 
 #include <stdlib.h>
@@ -268,20 +270,25 @@ void my_schema_queries(FILE *out, const struct my_connection *conn, bool full)
     (void)fprintf(out, ";SELECT strategy,version FROM `%smeta` WHERE id=1", prefix);
     for (size_t i = table_next(conn, 0); full && i < COLUMNS; i = table_next(conn, i + 1))
         (void)fprintf(out, ";SHOW CREATE TABLE `%s%s`", prefix, columns[i].table);
+    if (full)
+        my_permit_table_query(out, conn);
 }
 
 enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *answers,
                                   size_t count, bool full, bool *missing, struct dlock_error *err)
 {
     size_t i = table_next(conn, 0);
+    size_t n = 1;
     enum dlock_status status = meta_check(conn, answers[0], missing, err);
 
     if (!full || *missing)
         return status;
-    for (size_t n = 1; n < count && status == DLOCK_OK && i < COLUMNS; n++) {
+    for (; n < count && status == DLOCK_OK && i < COLUMNS; n++) {
         status = table_check(conn, i, answers[n], err);
         i = table_next(conn, i + 1);
     }
+    if (status == DLOCK_OK && i == COLUMNS && n < count && conn->config->strategy != MY_SESSION)
+        status = my_permit_table_check(conn, answers[n], err);
     if (status == DLOCK_OK && i == COLUMNS)
         atomic_store(&conn->tables->checked_ns, my_connection_now(conn));
     return status;

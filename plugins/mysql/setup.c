@@ -6,6 +6,7 @@
  */
 #include "setup.h"
 
+#include "permit_table.h"
 #include "query.h"
 #include "schema.h"
 #include "transaction.h"
@@ -273,11 +274,15 @@ enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
                           conn->server);
     settings_make(conn, &settings);
     status = script_run(conn, &settings, &missing, err);
+    if (status == DLOCK_OK && !missing && !conn->for_queue)
+        return my_permit_table_ensure(conn, err);
     if (status != DLOCK_OK || !missing)
         return status;
     status = my_schema_create(conn, err);
     if (status == DLOCK_OK)
         status = script_run(conn, &settings, &missing, err);
+    if (status == DLOCK_OK && !missing)
+        status = my_permit_table_ensure(conn, err);
     if (status == DLOCK_OK && missing)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone again",
                             conn->config->endpoint, conn->config->prefix);

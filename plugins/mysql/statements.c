@@ -28,9 +28,12 @@
 _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 
 /* Shared by row and insert. */
-#define POLL_TEXT                                                                    \
-    "SELECT token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW " FROM {names}" \
-    " WHERE name = @n"
+/* No token: the name has permits, or is kept (permit.h). */
+#define HAS_PERMITS "token = '' AND " LIVE
+
+#define POLL_TEXT                                                                     \
+    "SELECT token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ", " HAS_PERMITS \
+    " FROM {names} WHERE name = @n"
 #define EXTEND_TEXT                                               \
     "UPDATE {names} SET until_us = GREATEST(until_us, " UNTIL ")" \
     " WHERE name = @n AND token = @t AND " LIVE
@@ -48,11 +51,11 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
 
 #define ROW_GUARD                                                                         \
     "SELECT fence, token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ", " MAY_TAKE \
-    " FROM {names} WHERE name = @n FOR UPDATE"
-#define INSERT_GUARD                                                          \
-    "SELECT COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0)," \
-    " token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ","            \
-    " COALESCE((SELECT " MAY_TAKE " FROM {fences} WHERE name = @n), 1)"       \
+    ", " HAS_PERMITS " FROM {names} WHERE name = @n FOR UPDATE"
+#define INSERT_GUARD                                                                  \
+    "SELECT COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0),"         \
+    " token = @t, until_us - " MY_NOW ", readers_us - " MY_NOW ","                    \
+    " COALESCE((SELECT " MAY_TAKE " FROM {fences} WHERE name = @n), 1), " HAS_PERMITS \
     " FROM {names} WHERE name = @n FOR UPDATE"
 
 #define READER_STATEMENTS                                                                        \
@@ -71,12 +74,52 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                            " readers_us = (" READERS_TEXT ") WHERE name = @n",                   \
                            ""}
 
-#define HOLDERS(fence, from)                                                 \
-    "SELECT 0, " fence ", n.until_us - " MY_NOW ", " MY_NOW " - n.since_us," \
+/* The first column is 2 if the holders are in {permits}. */
+#define HOLDERS(fence, from)                                                                      \
+    "SELECT IF(n.token = '', 2, 0), " fence ", n.until_us - " MY_NOW ", " MY_NOW " - n.since_us," \
     " n.name, n.token, n.label FROM " from " WHERE n.until_us > " MY_NOW " AND n.name "
 #define HOLDING_READERS(fence, from)                                         \
     "SELECT 1, " fence ", r.until_us - " MY_NOW ", " MY_NOW " - r.since_us," \
     " r.name, r.token, r.label FROM " from " WHERE r.until_us > " MY_NOW " AND r.name "
+
+/* fence: of the name, in a subquery. Kept rows have the token backwards: it holds nothing any more.
+ */
+#define PERMIT_COLUMNS "(name, token, since_us, until_us, label, fence, lim, permit, kept)"
+#define PERMIT_STATEMENTS(fence)                                                                 \
+    [MY_PERMIT_LIST] = {"SELECT token = @t AND kept = 0, lim, permit, until_us - " MY_NOW        \
+                        ", fence"                                                                \
+                        " FROM {permits} WHERE name = @n AND " LIVE,                             \
+                        "iiiii"},                                                                \
+    [MY_PERMIT_POLL] = {"SELECT COUNT(*) FROM {permits} WHERE name = @n AND " LIVE, "i"},        \
+    [MY_LIMIT] = {"SELECT COALESCE(MAX(lim), 0) FROM {permits} WHERE name = @n AND " LIVE, "i"}, \
+    [MY_PERMIT_ADD] = {"INSERT INTO {permits} " PERMIT_COLUMNS " VALUES (@n, @t, " MY_NOW        \
+                       ", " UNTIL ", @l, LAST_INSERT_ID(), @i DIV 4096, @i MOD 4096, 0)",        \
+                       ""},                                                                      \
+    [MY_PERMIT_EXTEND] = {"UPDATE {permits} SET until_us = GREATEST(until_us, " UNTIL ")"        \
+                          " WHERE name = @n AND token = @t AND kept = 0 AND " LIVE,              \
+                          ""},                                                                   \
+    [MY_PERMIT_REMOVE] = {"DELETE FROM {permits}"                                                \
+                          " WHERE name = @n AND token = @t AND kept = 0 AND " LIVE,              \
+                          ""},                                                                   \
+    [MY_PERMIT_BREAK] = {"DELETE FROM {permits} WHERE name = @n AND " LIVE, ""},                 \
+    [MY_PERMIT_REAP] = {"DELETE FROM {permits} WHERE name = @n AND " OVER, ""},                  \
+    [MY_PERMIT_KEEP] = {"UPDATE {permits} SET token = REVERSE(token), kept = 1,"                 \
+                        " until_us = " MY_NOW " + @i"                                            \
+                        " WHERE name = @n AND token = @t AND kept = 0 AND " LIVE,                \
+                        ""},                                                                     \
+    [MY_KEEP_LOCK] = {"INSERT INTO {permits} " PERMIT_COLUMNS                                    \
+                      " SELECT name, REVERSE(token), since_us, " MY_NOW " + @i, label, " fence   \
+                      ", 1, 0, 1 FROM {names} WHERE name = @n AND token = @t AND " LIVE,         \
+                      ""},                                                                       \
+    [MY_PERMITS_MARK] = {"UPDATE {names} SET token = '', until_us ="                             \
+                         " (SELECT COALESCE(MAX(p.until_us), 0) FROM {permits} p"                \
+                         " WHERE p.name = @n) WHERE name = @n",                                  \
+                         ""},                                                                    \
+    [MY_INSPECT_PERMITS] = {"SELECT p.lim, p.fence, p.until_us - " MY_NOW ", " MY_NOW            \
+                            " - p.since_us, p.permit, p.kept, p.name, p.token, p.label"          \
+                            " FROM {permits} p WHERE p.until_us > " MY_NOW " AND p.name = @n",   \
+                            "iiiiiibbb"}
+_Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 
 #define ROW_HOLDERS HOLDERS("n.fence", "{names} n")
 #define ROW_READERS HOLDING_READERS("n.fence", "{readers} r JOIN {names} n ON n.name = r.name")
@@ -131,19 +174,23 @@ static const struct my_sql row[MY_STATEMENTS] = {
          " (name, fence, token, since_us, until_us, readers_us, label, next_token, next_us)"
          " VALUES (@n, " MY_NOW ", '', 0, 0, 0, '', '', 0)",
          ""},
-    [MY_POLL] = {POLL_TEXT, "iii"},
+    [MY_POLL] = {POLL_TEXT, "iiii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
     LEASES_STATEMENTS,
     [MY_UNLOCK] = {"UPDATE {names} SET until_us = 0"
                    " WHERE name = @n AND token = @t AND " LIVE,
                    ""},
     [MY_BREAK] = {"UPDATE {names} SET until_us = 0, token = ''"
-                  " WHERE name = @n AND " LIVE " AND (token = @t OR @i)",
+                  " WHERE name = @n AND " LIVE " AND token <> '' AND (token = @t OR @i)",
                   ""},
-    [MY_GUARD] = {ROW_GUARD, "iiiii"},
-    [MY_GUARD_NOW] = {ROW_GUARD " NOWAIT", "iiiii"},
+    [MY_GUARD] = {ROW_GUARD, "iiiiii"},
+    [MY_GUARD_NOW] = {ROW_GUARD " NOWAIT", "iiiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
+    PERMIT_STATEMENTS("fence"),
+    [MY_PERMIT_FENCE] = {"UPDATE {names} SET fence = LAST_INSERT_ID(" NEXT_FENCE ")"
+                         " WHERE name = @n",
+                         ""},
     [MY_INSPECT] = {ROW_HOLDERS ONE " UNION ALL " ROW_READERS ONE, "iiiibbb"},
     [MY_LIST] = {ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r") " ORDER BY 5", "iiiibbb"},
 };
@@ -171,15 +218,24 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_ENSURE] = {"INSERT IGNORE INTO {names} (name, token, since_us, until_us, readers_us, label)"
                    " VALUES (@n, '', 0, 0, 0, '')",
                    ""},
-    [MY_POLL] = {POLL_TEXT, "iii"},
+    [MY_POLL] = {POLL_TEXT, "iiii"},
     [MY_EXTEND] = {EXTEND_TEXT, ""},
     LEASES_STATEMENTS,
     [MY_UNLOCK] = {"DELETE FROM {names} WHERE name = @n AND token = @t AND " LIVE, ""},
-    [MY_BREAK] = {"DELETE FROM {names} WHERE name = @n AND " LIVE " AND (token = @t OR @i)", ""},
-    [MY_GUARD] = {INSERT_GUARD, "iiiii"},
-    [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiii"},
+    [MY_BREAK] = {"DELETE FROM {names} WHERE name = @n AND " LIVE " AND token <> ''"
+                  " AND (token = @t OR @i)",
+                  ""},
+    [MY_GUARD] = {INSERT_GUARD, "iiiiii"},
+    [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
+    PERMIT_STATEMENTS("COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0)"),
+    [MY_PERMIT_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE ")"
+                         " WHERE name = @n",
+                         ""},
+    [MY_FENCE_ANEW] = {"INSERT INTO {fences} (name, fence, next_token, next_us)"
+                       " VALUES (@n, LAST_INSERT_ID(" MY_NOW "), '', 0)",
+                       ""},
     [MY_INSPECT] = {INSERT_HOLDERS ONE " UNION ALL " INSERT_READERS ONE, "iiiibbb"},
     [MY_LIST] = {INSERT_HOLDERS ALL("n") " UNION ALL " INSERT_READERS ALL("r") " ORDER BY 5",
                  "iiiibbb"},

@@ -13,6 +13,8 @@
 /* A grant gets the first of so many numbers; the others are free for hand-offs. */
 #define MY_FENCE_STEP 32
 
+#define MY_PERMIT_SCALE 4096 /* more than any permit */
+
 enum my_statement {
     MY_TAKE,       /* a name that is free and reserved for nobody */
     MY_TAKE_AGAIN, /* row: or that is ours, or reserved for us */
@@ -43,9 +45,23 @@ enum my_statement {
     MY_ROW_WAIT,
     MY_SHARE_NOWAIT,
     MY_SHARE_WAIT,
-    MY_PROBE_FREE, /* session: a row if it is not locked; a script of two statements */
+    MY_PROBE_FREE,  /* session: a row if it is not locked; a script of two statements */
+    MY_PERMIT_LIST, /* the live permits of a name */
+    MY_PERMIT_POLL, /* how many there are, without a lock */
+    MY_LIMIT,       /* the limit of the live permits; 0: there are none */
+    MY_PERMIT_ADD,  /* @i is the limit times MY_PERMIT_SCALE, and the permit */
+    MY_PERMIT_EXTEND,
+    MY_PERMIT_REMOVE,
+    MY_PERMIT_BREAK,
+    MY_PERMIT_REAP,
+    MY_PERMIT_KEEP,  /* for @i microseconds */
+    MY_KEEP_LOCK,    /* the same of an exclusive lease, as a permit */
+    MY_PERMIT_FENCE, /* the next number of a name */
+    MY_FENCE_ANEW,   /* insert: the first one */
+    MY_PERMITS_MARK, /* ends each change of permits */
     MY_INSPECT,
     MY_LIST,
+    MY_INSPECT_PERMITS,
     MY_STATEMENTS
 };
 

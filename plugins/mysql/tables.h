@@ -14,6 +14,7 @@
 
 struct my_tables {
     _Atomic int64_t checked_ns; /* 0: check them next time */
+    atomic_bool has_permits;    /* {permits} was there then, or was made */
 };
 
 static inline bool my_tables_checked(const struct my_tables *tables, int64_t now_ns)

@@ -9,6 +9,7 @@
 #include "watch.h"
 
 #include "execute.h"
+#include "permit.h"
 #include "queue.h"
 
 /* The name stays reserved for the head for so long after its last reservation. */
@@ -38,19 +39,27 @@ static enum dlock_status step(struct my_connection *conn, const struct dlock_req
     return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status; /* it takes nothing */
 }
 
+/* What was polled says that the name is free for this request. */
+static bool is_free(const struct my_row *row, const struct dlock_request *req)
+{
+    if (my_permit_is(req))
+        return row->number[0] < (long long)dlock_request_limit(req);
+    return row->number[1] <= 0 && (row->number[2] <= 0 || req->mode == DLOCK_SHARED);
+}
+
 /* OK: held still. BUSY: worth a trylock. */
 static enum dlock_status poll_once(struct my_connection *conn, const struct dlock_request *req,
                                    struct dlock_error *err)
 {
-    enum dlock_status status = step(conn, req, MY_POLL, err);
-    bool is_free = false;
+    const enum my_statement which = my_permit_is(req) ? MY_PERMIT_POLL : MY_POLL;
+    enum dlock_status status = step(conn, req, which, err);
+    bool try = false;
 
     if (status != DLOCK_OK)
         return status;
-    is_free = !my_execute_fetch(conn, MY_POLL) ||
-              (conn->row.number[1] <= 0 && (conn->row.number[2] <= 0 || req->mode == DLOCK_SHARED));
-    my_execute_done(conn, MY_POLL);
-    return is_free ? DLOCK_BUSY : DLOCK_OK;
+    try = !my_execute_fetch(conn, which) || is_free(&conn->row, req);
+    my_execute_done(conn, which);
+    return try ? DLOCK_BUSY : DLOCK_OK;
 }
 
 /* The longer a waiter has waited, the longer it may pause. */

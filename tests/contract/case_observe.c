@@ -87,7 +87,7 @@ static void want_told(struct dlock_client *client, const struct dlt_name *name, 
                DLOCK_NOT_HELD);
 }
 
-/* Permits have fences everywhere; readers have some where the store gives them. */
+/* Permits have fences of their own everywhere, readers where the store gives them. */
 void dlt_case_observe_several(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
@@ -108,7 +108,7 @@ void dlt_case_observe_several(struct dlt_run *run)
         if ((dlock_client_caps(client) & DLOCK_CAP_RWLOCK) != 0)
             DLT_OK(dlock_tryrdlock(locks[i], &dlt_err));
     }
-    if (dlock_fence(locks[0]) != 0 && dlock_fence(locks[1]) != 0)
+    if (dlock_fence(locks[0]) != 0 && dlock_fence(locks[1]) != dlock_fence(locks[0]))
         want_told(client, &name, locks[0], locks[1]);
     dlock_free(locks[0]);
     dlock_free(locks[1]);

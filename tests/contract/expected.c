@@ -10,7 +10,7 @@
      DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 #define MYSQL_ROWS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
-     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH)
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 
 #define POSTGRESQL_ROWS                                                                   \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \

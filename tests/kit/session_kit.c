@@ -175,6 +175,9 @@ static bool holder_take(void *arg, const struct dlock_holder *lease)
         .fence = lease->fence,
         .remaining_ms = lease->remaining_ms,
         .held_ms = lease->held_ms,
+        .limit = lease->limit,
+        .permit = lease->permit,
+        .kept = lease->kept,
     };
     memcpy(out->name, lease->name, lease->name_len); /* any byte */
     (void)snprintf(out->owner, sizeof out->owner, "%s", lease->owner);

@@ -61,6 +61,7 @@ struct dlt_holder {
     char owner[64];
     char label[256];
     uint32_t mode, waiters;
+    uint32_t limit, permit, kept;
     uint64_t fence;
     int64_t remaining_ms, held_ms;
 };

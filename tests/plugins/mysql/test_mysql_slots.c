@@ -83,8 +83,8 @@ CASE(OPN_5_capabilities_follow_from_the_strategy, "caps")
     uint32_t all = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE;
 
     if (leased())
-        cr_assert_eq(s.info.caps,
-                     all | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH);
+        cr_assert_eq(s.info.caps, all | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE |
+                                      DLOCK_CAP_WATCH | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
     else
         cr_assert_eq(s.info.caps, all | DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT);
     cr_assert_eq(strncmp(s.info.server, "MariaDB 10", 10), 0, "%s", s.info.server);

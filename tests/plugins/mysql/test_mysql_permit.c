@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/mysql/permit.c plugins/mysql/guard.c plugins/mysql/permit_table.c */
+/* Are there never more holders than the limit says, is what is kept nobody's, and do programs that
+ * know no permits keep out of such names? (C21, C22, LIM, KEP) */
+#include "my_kit.h"
+#include "strategies.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static struct dlt_maria server;
+static struct dlt_session s, t; /* of one client */
+static struct dlt_request a, b, c;
+static char prefix[64];
+static struct dlt_holder holders[8];
+static size_t count;
+
+#define NOW "TIMESTAMPDIFF(MICROSECOND,TIMESTAMP'1970-01-01 00:00:00',UTC_TIMESTAMP(6))"
+
+#define TAKEN                                         \
+    "SELECT COUNT(*) FROM %snames WHERE name = 'job'" \
+    " AND (until_us > " NOW " OR readers_us > " NOW ")"
+
+static void permit_request(struct dlt_session *session, struct dlt_request *request,
+                           unsigned char owner)
+{
+    dlt_request(session, request, "job", owner, 60000);
+    request->req.limit = 2;
+}
+
+static void client_open(const char *strategy)
+{
+    char test[16];
+
+    (void)snprintf(test, sizeof test, "p%d", (int)getpid()); /* tables of this test alone */
+    dlt_session_init(&s, &server);
+    dlt_session_strategy(&s, strategy, test);
+    (void)snprintf(prefix, sizeof prefix, "%s_%s_", strategy, test);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+}
+
+static void begin(const char *strategy)
+{
+    cr_assert(dlt_maria_borrow(&server), "%s", server.why);
+    client_open(strategy);
+    permit_request(&s, &a, 'a');
+    permit_request(&s, &b, 'b');
+    permit_request(&t, &c, 'c');
+}
+
+static void end(void)
+{
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_maria_stop(&server);
+}
+
+static void inspect(size_t want)
+{
+    count = 8;
+    cr_assert_eq(dlt_inspect(&t, "job", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, want, "%zu holders, want %zu", count, want);
+}
+
+LEASED(LIM_1_LIM_2_two_of_three)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.permit, 0);
+    cr_assert_eq(s.grant.lease_ms, 60000);
+    fence = s.grant.fence + s.grant.fence_room;
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.permit, 1);
+    cr_assert_gt(s.grant.fence, fence, "a fence of its own");
+    fence = s.grant.fence;
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&t, &c), DLOCK_BUSY, "%s", t.err.message);
+        cr_assert_gt(t.grant.holder_ms, 50000);
+        cr_assert_leq(t.grant.holder_ms, 60000);
+    }
+    inspect(2);
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_eq(holders[i].limit, 2);
+        cr_assert_eq(holders[i].mode, DLOCK_EXCLUSIVE);
+        cr_assert_eq(holders[i].kept, 0);
+        if (holders[i].permit == 1)
+            cr_assert_eq(holders[i].fence, fence);
+    }
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "once only");
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_OK);
+    cr_assert_eq(t.grant.permit, 0, "the lowest one");
+    cr_assert_gt(t.grant.fence, fence);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &c), DLOCK_OK);
+    inspect(0);
+}
+
+/* An answer was lost: the token holds one permit, and not two. */
+LEASED(TRY_5_again_with_the_same_token)
+{
+    uint64_t fence = 0;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    fence = s.grant.fence;
+    a.req.ttl_ms = 1000;
+    cr_assert_eq(dlt_try(&t, &a), DLOCK_OK);
+    cr_assert_eq(t.grant.permit, 0);
+    cr_assert_eq(t.grant.fence, fence);
+    inspect(1);
+    cr_assert_gt(holders[0].remaining_ms, 50000, "not shortened");
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+}
+
+LEASED(TRY_2_REN_2_a_dead_permit_comes_back)
+{
+    a.req.ttl_ms = 400;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    while (dlt_try(&t, &c) == DLOCK_BUSY)
+        dlt_sleep_ms(20);
+    cr_assert_gt(t.grant.fence, 0, "%s", t.err.message);
+    cr_assert_eq(t.grant.permit, 0);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    inspect(2);
+}
+
+/* Locks and permits in one renewal. */
+LEASED(REN_1_many_together)
+{
+    struct dlt_request lock;
+    struct dlock_lease_op ops[3];
+
+    dlt_request(&s, &lock, "lock", 'l', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &lock), DLOCK_OK);
+    ops[0] = (struct dlock_lease_op){.req = dlt_due(&s, &a, 5000)};
+    ops[1] = (struct dlock_lease_op){.req = dlt_due(&s, &b, 5000)}; /* was never taken */
+    ops[2] = (struct dlock_lease_op){.req = dlt_due(&s, &lock, 5000)};
+    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, 3, a.req.deadline_ns, &s.err), DLOCK_OK);
+    cr_assert_eq(ops[0].status, DLOCK_OK);
+    cr_assert_eq(ops[1].status, DLOCK_LOST);
+    cr_assert_eq(ops[2].status, DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &lock), DLOCK_OK);
+}
+
+LEASED(LIM_1_another_limit)
+{
+    struct dlt_request lock;
+
+    dlt_request(&t, &lock, "job", 'l', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (int i = 0; i < 2; i++) { /* the second time is another path */
+        cr_assert_eq(dlt_try(&t, &lock), DLOCK_CONFIG);
+        cr_assert_not_null(strstr(t.err.message, " 2 now, and this user asks for 1;"), "%s",
+                           t.err.message);
+    }
+    lock.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&t, &lock), DLOCK_CONFIG, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &lock), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG, "readers have the limit 1");
+    cr_assert_eq(dlt_unlock(&t, &lock), DLOCK_OK);
+}
+
+LEASED(KEP_1_a_kept_lock_and_a_kept_permit)
+{
+    struct dlt_request lock;
+
+    dlt_request(&s, &lock, "job", 'l', 60000);
+    lock.req.token[0] = 'k'; /* no palindrome */
+    cr_assert_eq(dlt_try(&s, &lock), DLOCK_OK);
+    lock.req.flags = DLOCK_REQ_KEEP;
+    lock.req.keep_ms = 30000;
+    cr_assert_eq(dlt_unlock(&s, &lock), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &lock), DLOCK_LOST, "the token holds nothing any more");
+    inspect(1);
+    cr_assert_eq(holders[0].kept, 1);
+    cr_assert_eq(holders[0].limit, 0);
+    cr_assert_str_eq(holders[0].owner, "");
+    cr_assert_str_eq(holders[0].label, "host:1:test");
+    cr_assert_gt(holders[0].remaining_ms, 20000);
+    cr_assert_eq(dlt_break(&t, "job", "6b6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_CONFIG, "a kept lock has the limit 1");
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
+    inspect(0);
+    a.req.flags = DLOCK_REQ_KEEP;
+    a.req.keep_ms = 30000;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_OK);
+    cr_assert_eq(t.grant.permit, 1, "permit 0 is kept");
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+    inspect(2);
+}
+
+LEASED(BRK_1_one_permit_by_its_owner_and_all)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_eq(dlt_break(&t, "job", "62626262626262626262626262626262"), DLOCK_OK);
+    cr_assert_eq(dlt_break(&t, "job", "62626262626262626262626262626262"), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+}
+
+/* How the first programs take a name, and break it: they know two tables, and no permits. */
+LEASED(C1_a_program_that_knows_no_permits)
+{
+    struct dlt_request lock;
+
+    dlt_request(&t, &lock, "job", 'l', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    cr_assert_str_eq(dlt_maria_ask(&server, TAKEN, prefix), "1", "the name is taken for it");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_str_eq(dlt_maria_ask(&server, TAKEN, prefix), "1", "one permit is left");
+    (void)dlt_maria_ask(&server, "UPDATE %snames SET until_us = 0, token = '' WHERE name = 'job'",
+                        prefix);
+    cr_assert_eq(dlt_try(&t, &lock), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "two would hold the name");
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&t, &lock), DLOCK_OK, "a permit that is lost touches nothing");
+    cr_assert_eq(dlt_unlock(&t, &lock), DLOCK_OK);
+}
+
+/* Tables that were made before there were permits. */
+LEASED(OPN_2_without_the_table)
+{
+    const uint32_t both = DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
+    struct dlt_request lock;
+
+    cr_assert_eq(s.info.caps & both, both);
+    (void)dlt_maria_ask(&server, "DROP TABLE %spermits", prefix);
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "create", "0");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.info.caps & both, 0);
+    dlt_request(&s, &lock, "job", 'l', 60000);
+    cr_assert_eq(dlt_try(&s, &lock), DLOCK_OK, "%s", s.err.message);
+    count = 8;
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(dlt_unlock(&s, &lock), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_NOT_HELD);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "create", "1");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.info.caps & both, both, "the table was made");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+LEASED(CONFIG_a_table_that_is_another_one)
+{
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    (void)dlt_maria_ask(&server, "ALTER TABLE %spermits MODIFY token VARCHAR(16) NOT NULL", prefix);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_not_null(strstr(s.err.message, "permits"), "%s", s.err.message);
+    (void)dlt_maria_ask(&server, "DROP TABLE %spermits", prefix);
+}
