@@ -4,13 +4,17 @@
 #include "execute.h"
 #include "lib/hex.h"
 #include "query.h"
+#include "queue.h"
 #include "transaction.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define IN_PERMITS 2 /* the first column: the holders are in {permits} */
+#define QUEUE_TEXT_MOST 640 /* of the longest name */
+#define IN_PERMITS      2   /* the first column: the holders are in {permits} */
 
-static bool permit_report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
+static bool permit_report(const struct my_row *row, uint32_t waiters, dlock_holder_fn *fn,
+                          void *arg)
 {
     char owner[2 * DLOCK_TOKEN_SIZE + 1] = "";
     const struct dlock_holder info = {
@@ -18,7 +22,7 @@ static bool permit_report(const struct my_row *row, dlock_holder_fn *fn, void *a
         .name = row->bytes[0],
         .name_len = (uint32_t)row->length[0],
         .mode = DLOCK_EXCLUSIVE,
-        .waiters = UINT32_MAX,
+        .waiters = waiters,
         .fence = (uint64_t)row->number[1],
         .fence_room = MY_FENCE_STEP - 1,
         .remaining_ms = row->number[2] / MY_US_PER_MS,
@@ -37,20 +41,21 @@ static bool permit_report(const struct my_row *row, dlock_holder_fn *fn, void *a
 }
 
 /* Of the name in conn->input. */
-static enum dlock_status permits_report(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
-                                        bool *stop, struct dlock_error *err)
+static enum dlock_status permits_report(struct my_connection *conn, uint32_t waiters,
+                                        dlock_holder_fn *fn, void *arg, bool *stop,
+                                        struct dlock_error *err)
 {
     enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, err);
 
     if (status != DLOCK_OK)
         return status;
     while (!*stop && my_execute_fetch(conn, MY_INSPECT_PERMITS))
-        *stop = permit_report(&conn->row, fn, arg);
+        *stop = permit_report(&conn->row, waiters, fn, arg);
     my_execute_done(conn, MY_INSPECT_PERMITS);
     return DLOCK_OK;
 }
 
-static bool report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
+static bool report(const struct my_row *row, uint32_t waiters, dlock_holder_fn *fn, void *arg)
 {
     char owner[2 * DLOCK_TOKEN_SIZE + 1];
     struct dlock_holder info = {
@@ -58,7 +63,7 @@ static bool report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
         .name = row->bytes[0],
         .name_len = (uint32_t)row->length[0],
         .mode = row->number[0] != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
-        .waiters = UINT32_MAX,
+        .waiters = waiters,
         .fence = (uint64_t)row->number[1],
         .fence_room = MY_FENCE_STEP - 1,
         .remaining_ms = row->number[2] / MY_US_PER_MS,
@@ -69,6 +74,38 @@ static bool report(const struct my_row *row, dlock_holder_fn *fn, void *arg)
 
     dl_hex_encode(owner, row->bytes[1], row->length[1] <= DLOCK_TOKEN_SIZE ? row->length[1] : 0);
     return fn(arg, &info);
+}
+
+/* *waiters: of the name in conn->input; UINT32_MAX: strategy session does not count them. */
+static enum dlock_status waiters_count(struct my_connection *conn, uint32_t *waiters,
+                                       struct dlock_error *err)
+{
+    char hex[2 * QUEUE_TEXT_MOST + 1];
+    char *queue = NULL, *text = NULL;
+    MYSQL_RES *result = NULL;
+    MYSQL_ROW row = NULL;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    *waiters = UINT32_MAX;
+    if (conn->config->strategy == MY_SESSION)
+        return DLOCK_OK;
+    queue = my_queue_text(conn->config, conn->input.name, (uint32_t)conn->input.name_len);
+    if (queue != NULL && strlen(queue) <= QUEUE_TEXT_MOST) {
+        dl_hex_encode(hex, (const unsigned char *)queue, strlen(queue));
+        conn->input.leases = hex;
+        text = my_execute_text(conn, MY_WAITERS);
+    }
+    if (text != NULL)
+        status = my_query_select(conn, text, 1, &result, err);
+    else
+        status = dlock_fail(err, MY_ORIGIN, status, 0, "no memory for a query");
+    row = status == DLOCK_OK ? mysql_fetch_row(result) : NULL;
+    if (row != NULL && row[0] != NULL)
+        *waiters = (uint32_t)strtoul(row[0], NULL, 10);
+    mysql_free_result(result);
+    free(queue);
+    free(text);
+    return status;
 }
 
 /* Strategy session: a holder that died leaves its entry behind, so that only the row itself tells
@@ -101,9 +138,13 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
                              struct dlock_error *err)
 {
     bool is_free = false, stop = false, in_permits = false;
+    uint32_t waiters = UINT32_MAX;
     enum dlock_status status = row_free(conn, &is_free, err);
 
     if (status != DLOCK_OK || is_free)
+        return status;
+    status = waiters_count(conn, &waiters, err);
+    if (status != DLOCK_OK)
         return status;
     conn->input.number = conn->config->grace_ms * MY_US_PER_MS;
     status = my_execute(conn, MY_INSPECT, err);
@@ -111,11 +152,11 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
         return status;
     while (!stop && my_execute_fetch(conn, MY_INSPECT)) {
         in_permits = in_permits || conn->row.number[0] == IN_PERMITS;
-        stop = conn->row.number[0] != IN_PERMITS && report(&conn->row, fn, arg);
+        stop = conn->row.number[0] != IN_PERMITS && report(&conn->row, waiters, fn, arg);
     }
     my_execute_done(conn, MY_INSPECT);
     if (in_permits && !stop)
-        status = permits_report(conn, fn, arg, &stop, err);
+        status = permits_report(conn, waiters, fn, arg, &stop, err);
     my_transaction_end_read(conn);
     return status;
 }
@@ -137,9 +178,9 @@ enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *f
         my_execute_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
         status = row_free(conn, &is_free, err);
         if (status == DLOCK_OK && row.number[0] == IN_PERMITS)
-            status = permits_report(conn, fn, arg, &stop, err);
+            status = permits_report(conn, UINT32_MAX, fn, arg, &stop, err);
         else if (status == DLOCK_OK && !is_free)
-            stop = report(&row, fn, arg);
+            stop = report(&row, UINT32_MAX, fn, arg);
     }
     my_execute_done(conn, MY_LIST);
     my_transaction_end_read(conn);

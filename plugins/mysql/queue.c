@@ -90,13 +90,12 @@ struct my_queue *my_queue_take(struct my_shared *shared, bool may_connect, int64
     return NULL;
 }
 
-/* "SELECT GET_LOCK(...)" for the name of a request: its bytes in hex. */
-static char *text_make(const struct my_config *config, const struct dlock_request *req)
+char *my_queue_text(const struct my_config *config, const void *name, uint32_t name_len)
 {
     char hex[2 * MY_NAME_MAX + 1];
     char *text = NULL;
 
-    dl_hex_encode(hex, req->name, req->name_len);
+    dl_hex_encode(hex, name, name_len);
     if (asprintf(&text, "SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), '.%s', x'%s'), 256), %d)",
                  config->prefix, hex, FOREVER_S) < 0)
         return NULL;
@@ -140,7 +139,7 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
     if (queue->head)
         return DLOCK_OK;
     if (queue->text == NULL) {
-        queue->text = text_make(&session->config, req);
+        queue->text = my_queue_text(&session->config, req->name, req->name_len);
         if (queue->text == NULL)
             return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
         queue->call = (struct my_call){.kind = MY_QUERY, .text = queue->text};

@@ -39,6 +39,9 @@ void my_queue_end(struct my_queue *queue, int64_t deadline_ns);
 /* Frees it in any state, and closes the connection. */
 void my_queue_drop(struct my_queue *queue);
 
+/* "SELECT GET_LOCK(...)" for a name, which its waiters run; for free(). NULL: no memory. */
+char *my_queue_text(const struct my_config *config, const void *name, uint32_t name_len);
+
 /* Ends the queue of this attempt, if it has one, and lets the next one through. */
 void my_queue_dequeue(const struct dlock_request *req);
 

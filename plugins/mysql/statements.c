@@ -121,6 +121,13 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                             "iiiiiibbb"}
 _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 
+/* Waiters sleep in GET_LOCK, but the head, which polls, and has the name reserved meanwhile. The
+ * server shows the connections of the same user. */
+#define WAITERS(reservations)                                                             \
+    "SELECT COUNT(*) + COALESCE((SELECT next_us > " MY_NOW " FROM " reservations          \
+    " WHERE name = @n), 0) FROM information_schema.processlist WHERE state = 'User lock'" \
+    " AND db = DATABASE() AND info = x'@b'"
+
 #define ROW_HOLDERS HOLDERS("n.fence", "{names} n")
 #define ROW_READERS HOLDING_READERS("n.fence", "{readers} r JOIN {names} n ON n.name = r.name")
 #define INSERT_HOLDERS \
@@ -191,6 +198,7 @@ static const struct my_sql row[MY_STATEMENTS] = {
     [MY_PERMIT_FENCE] = {"UPDATE {names} SET fence = LAST_INSERT_ID(" NEXT_FENCE ")"
                          " WHERE name = @n",
                          ""},
+    [MY_WAITERS] = {WAITERS("{names}"), "i"},
     [MY_INSPECT] = {ROW_HOLDERS ONE " UNION ALL " ROW_READERS ONE, "iiiibbb"},
     [MY_LIST] = {ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r") " ORDER BY 5", "iiiibbb"},
 };
@@ -236,6 +244,7 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_FENCE_ANEW] = {"INSERT INTO {fences} (name, fence, next_token, next_us)"
                        " VALUES (@n, LAST_INSERT_ID(" MY_NOW "), '', 0)",
                        ""},
+    [MY_WAITERS] = {WAITERS("{fences}"), "i"},
     [MY_INSPECT] = {INSERT_HOLDERS ONE " UNION ALL " INSERT_READERS ONE, "iiiibbb"},
     [MY_LIST] = {INSERT_HOLDERS ALL("n") " UNION ALL " INSERT_READERS ALL("r") " ORDER BY 5",
                  "iiiibbb"},

@@ -59,6 +59,7 @@ enum my_statement {
     MY_PERMIT_FENCE, /* the next number of a name */
     MY_FENCE_ANEW,   /* insert: the first one */
     MY_PERMITS_MARK, /* ends each change of permits */
+    MY_WAITERS,      /* how many run the statement with the hex @b, and the head */
     MY_INSPECT,
     MY_LIST,
     MY_INSPECT_PERMITS,
@@ -91,7 +92,8 @@ struct my_input {
     char label[MY_LABEL_MAX];
     unsigned long label_len;
     long long ttl_us, number;
-    const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only */
+    const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only. Of
+                           MY_WAITERS: hex */
 };
 
 /* The index of the lease; the hex of name and token; the ttl in microseconds. */

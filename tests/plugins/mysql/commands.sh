@@ -105,7 +105,38 @@ stopped_holder() {
     [ "$status" -eq 0 ] && [ "$code" -eq 70 ]
 }
 
+# counted NAME COUNT: so many wait for it, within 20 s.
+counted() {
+    for _ in {1..200}; do
+        "$dlock" --json inspect "$1" | grep -q "\"waiters\": $2," && return
+        sleep 0.1
+    done
+    "$dlock" inspect "$1"
+    return 1
+}
+
+# The one that polls, too. Strategy session does not know.
+waiters_are_counted() {
+    local pids=() pid status=0
+    hold crowded 30s || return
+    for _ in 1 2 3; do
+        "$dlock" run crowded -- true &
+        pids+=($!)
+    done
+    if [ "$leased" -eq 1 ]; then
+        counted crowded 3 || status=1
+    else
+        counted crowded null || status=1
+    fi
+    kill "${pids[@]}" "$holder"
+    for pid in "${pids[@]}" "$holder"; do
+        wait "$pid"
+    done
+    return "$status"
+}
+
 check "C7 exit codes" exit_codes
+check "C13 inspect counts the waiters" waiters_are_counted
 check "TRY-3 a held lock is busy" busy
 check "C1 C6 no update is lost, and fences rise" no_update_is_lost
 check "TRY-2 a killed holder" killed_holder
