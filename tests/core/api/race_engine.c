@@ -7,12 +7,15 @@
 #include "hold/renew_schedule.h"
 #include "tap.h"
 
+#include <dlock/metrics.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS  1000
-#define THREADS 4
+#define ROUNDS       1000
+#define THREADS      4
+#define CLASS_ROUNDS 100
 
 static struct dlt_engine engine;
 static int bad; /* answers that nothing explains, in this race */
@@ -292,6 +295,67 @@ static void count_together(void)
     (void)dlt_ok(counter == THREADS * ROUNDS, "C1: %d threads count to %ld", THREADS, counter);
 }
 
+static _Atomic int classes_over;
+
+/* Names of classes that no other thread has. */
+static void *lock_classes(void *arg)
+{
+    char name[32];
+
+    for (int i = 0; i < CLASS_ROUNDS; i++) {
+        struct dlock *lock;
+
+        (void)snprintf(name, sizeof name, "t%d-%d:x", *(const int *)arg, i);
+        lock = dlt_engine_lock(&engine, name, NULL);
+        if (dlock_lock(lock, NULL) != DLOCK_OK || dlock_unlock(lock, NULL) != DLOCK_OK)
+            abort();
+        dlock_free(lock);
+    }
+    atomic_fetch_add(&classes_over, 1);
+    return NULL;
+}
+
+static bool text_drop(void *arg, const char *text, size_t len)
+{
+    *(size_t *)arg += len + (text[0] == '\0');
+    return false;
+}
+
+/* metrics.h: numbers may be read at any time, and never fall. */
+static void read_while_counted(void)
+{
+    struct dlock_stats stats = {.struct_size = sizeof stats};
+    uint64_t before = 0;
+    size_t text = 0;
+    pthread_t threads[THREADS];
+    int numbers[THREADS];
+
+    bad = 0;
+    begin(NULL);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, lock_classes, &numbers[i]) != 0)
+            abort();
+    }
+    while (atomic_load(&classes_over) < THREADS) {
+        expect(dlock_client_stats(engine.client, &stats, NULL) == DLOCK_OK &&
+                   stats.acquisitions[DLOCK_OK] >= before,
+               "numbers that fall", 0);
+        before = stats.acquisitions[DLOCK_OK];
+        expect(dlock_client_metrics(engine.client, NULL, text_drop, &text, NULL) == DLOCK_OK,
+               "text", 0);
+        (void)sched_yield();
+    }
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    expect(dlock_client_stats(engine.client, &stats, NULL) == DLOCK_OK, "stats", 0);
+    dlt_engine_close(&engine);
+    (void)dlt_ok(bad == 0 && stats.acquisitions[DLOCK_OK] == THREADS * CLASS_ROUNDS &&
+                     stats.holds.count == THREADS * CLASS_ROUNDS && stats.held == 0 &&
+                     stats.classes == DLOCK_STATS_CLASSES,
+                 "numbers are read while %d threads make classes and count", THREADS);
+}
+
 /* own_client: the race opens and closes one in each round. */
 static void race(const char *name, void (*round)(unsigned), bool own_client)
 {
@@ -320,5 +384,6 @@ int main(void)
     race("close against locks, unlocks and renewals", close_against_everything, true);
     race("close against frees and callbacks", close_against_frees, true);
     count_together();
+    read_while_counted();
     return dlt_done();
 }
