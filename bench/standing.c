@@ -59,16 +59,18 @@ int bench_standing_of(const struct bench_target *target, const struct bench_plan
                       struct bench_standing *standing)
 {
     enum bench_metric metric = target->of.metric;
-    const struct bench_case *own = case_of(&target->of, plan), *rival = NULL;
+    const struct bench_case *own = case_of(&target->of, plan), *rival = NULL, *more = NULL;
 
     if (own == NULL || own->subject->role != BENCH_DLOCK || better(metric) == 0)
         return 0;
     rival = best_rival(own, metric, plan);
-    if (rival == NULL ||
-        !bench_figures_ratio(&own->figures, &rival->figures, metric, &standing->ratio))
+    if (rival == NULL)
+        return 0;
+    more = better(metric) > 0 ? own : rival;
+    if (!bench_figures_ratio(&more->figures, more == own ? &rival->figures : &own->figures, metric,
+                             &standing->ratio))
         return 0;
     standing->rival = rival->subject;
-    standing->ahead =
-        better(metric) > 0 ? standing->ratio.median >= 1 : standing->ratio.median <= 1;
+    standing->ahead = standing->ratio.median >= 1;
     return 1;
 }

@@ -7,8 +7,9 @@
 
 struct bench_standing {
     const struct bench_subject *rival; /* the one with the best median */
-    struct bench_spread ratio;         /* the figure of dlock over that of the rival, by rounds */
-    int ahead;                         /* non-zero: dlock is not worse in the median */
+    struct bench_spread ratio; /* how many times better dlock is, by rounds: of rates dlock over the
+                                * rival, of times the rival over dlock */
+    int ahead;                 /* non-zero: dlock is not worse in the median */
 };
 
 /* Of the figure that the target is about, under its workload. 0: no rival was measured there, or
