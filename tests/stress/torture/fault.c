@@ -176,7 +176,7 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
         active->effective = store_part(nemesis->store, active->node, false) && active->effective;
         break;
     case FAULT_FAILOVER:
-        active->effective = active->effective && store_failed(nemesis->store);
+        active->effective = store_failed(nemesis->store) && active->effective;
         break;
     case FAULT_STORE_BUSY:
         (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);

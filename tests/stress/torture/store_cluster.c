@@ -6,11 +6,16 @@
 #include <stdlib.h>
 
 #define NAMES       3   /* the default of --names */
-#define LAG_MS      200 /* a replica whose connection was cut looks for its master after a second */
+#define LAG_MS      200 /* of a replica, at least; at most about two leases */
+#define AGAIN_MS    200
 #define PROMOTED_MS 3000
 #define TRIES       20
 
-enum { BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE, BY_SLOT, BY_BOTH, WAYS_TO_FAIL };
+enum { BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE, BY_SLOT, BY_BOTH };
+
+/* Those that lose most come twice. */
+static const unsigned ways[] = {BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE,
+                                BY_FORCE, BY_SLOT,       BY_BOTH,     BY_BOTH};
 
 bool store_cluster_start(struct store *store)
 {
@@ -77,19 +82,27 @@ static bool slot_open(struct store *store, int from, int to)
            dlt_cluster_slot_open(&store->cluster, store->failed_slot, (unsigned)from, (unsigned)to);
 }
 
-/* The replica is cut off, lacks what is granted in between, and takes over. */
-static bool force(struct dlt_cluster *cluster, unsigned master)
+/* Its replica lacks what the master grants from now on: after more than a lease all names are free
+ * there. */
+static void replica_cut(struct dlt_cluster *cluster, unsigned master, uint32_t variant)
 {
+    (void)dlt_redis_ask(&cluster->redis[master], "ACL SETUSER default -psync -sync -replconf");
     (void)dlt_redis_ask(&cluster->redis[master], "CLIENT KILL TYPE replica");
-    (void)poll(NULL, 0, LAG_MS);
+    (void)poll(NULL, 0, (int)(LAG_MS + 2 * (variant >> 22)));
+}
+
+/* The replica takes over without asking the master. */
+static bool force(struct dlt_cluster *cluster, unsigned master, uint32_t variant)
+{
+    replica_cut(cluster, master, variant);
     return dlt_cluster_failover(cluster, partner(master), "FORCE");
 }
 
 /* The slot leaves the new master as soon as there is one. */
-static bool force_and_move(struct store *store, unsigned master)
+static bool force_and_move(struct store *store, unsigned master, uint32_t variant)
 {
     int to = shard_master(&store->cluster, (int)master, false), promoted = (int)master;
-    bool good = force(&store->cluster, master);
+    bool good = force(&store->cluster, master, variant);
 
     store->failed_to = to;
     for (int ms = 0; good && promoted == (int)master && ms < PROMOTED_MS; ms += 10) {
@@ -115,13 +128,15 @@ bool store_cluster_fail(struct store *store, uint32_t variant)
     struct dlt_cluster *cluster = &store->cluster;
     unsigned master = 0;
 
-    store->failed_way = (variant >> 8) % WAYS_TO_FAIL;
+    store->failed_way = ways[(variant >> 8) % (sizeof ways / sizeof ways[0])];
     store->failed_slot = name_slot(cluster, (variant >> 16) % NAMES);
     store->failed_node = dlt_cluster_master(cluster, store->failed_slot);
     store->failed_to = -1;
     if (store->failed_node < 0)
         return false;
     master = (unsigned)store->failed_node;
+    if (store->failed_way <= BY_DEAFNESS && (variant >> 21 & 1) != 0)
+        replica_cut(cluster, master, variant);
     switch (store->failed_way) {
     case BY_DEATH:
         dlt_redis_kill(&cluster->redis[master]);
@@ -135,11 +150,11 @@ bool store_cluster_fail(struct store *store, uint32_t variant)
     case BY_HAND:
         return dlt_cluster_failover(cluster, partner(master), "");
     case BY_FORCE:
-        return force(cluster, master);
+        return force(cluster, master, variant);
     case BY_SLOT:
         return slot_begin(store, variant);
     default:
-        return force_and_move(store, master);
+        return force_and_move(store, master, variant);
     }
 }
 
@@ -156,7 +171,7 @@ static void slot_end(struct store *store)
         if (master >= 0 && master == to)
             return;
         (void)(slot_open(store, master, to) && slot_move(store, master, to));
-        (void)poll(NULL, 0, LAG_MS);
+        (void)poll(NULL, 0, AGAIN_MS);
     }
 }
 
@@ -175,5 +190,6 @@ bool store_cluster_failed(struct store *store)
         dlt_redis_pause(&cluster->redis[before], false);
     else if (store->failed_way == BY_DEAFNESS)
         (void)dlt_redis_ask(&cluster->redis[before], "DEBUG DROP-CLUSTER-PACKET-FILTER -1");
+    (void)dlt_redis_ask(&cluster->redis[before], "ACL SETUSER default +@all");
     return master >= 0 && master != before;
 }
