@@ -23,12 +23,12 @@ blocks() {
         /^```sh$/ { in_code = 1; n++ }' "$1"
 }
 
-# runs FILE: all its commands succeed, and a job has run.
+# runs FILE: all its commands succeed, and a job has run, unless they only show something.
 runs() {
     cat "$1"
     rm -f "$tap_tmp/work/jobs"
     (cd "$tap_tmp/work" && sed "s,/tmp/,$tap_tmp/,g" "$1" | bash -eu) || return
-    [ -s "$tap_tmp/work/jobs" ] || grep -q 'inspect' "$1"
+    [ -s "$tap_tmp/work/jobs" ] || grep -Eq 'inspect|dlock why|dlock top' "$1"
 }
 
 # With the lock held by another owner: dlock's block answers as flock's block does.
