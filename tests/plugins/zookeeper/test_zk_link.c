@@ -350,6 +350,7 @@ Test(link, nodes_of_a_user_are_for_the_user)
     user.target = with_password;
     user.config.user = "u";
     user.config.creator_acl = true;
+    user.config.ttl_ms = 4000; /* outlasts a busy machine */
     rig_greet(&user);
     cr_assert_eq(rig_connect(&user, 3000), DLOCK_OK, "%s", user.err.message);
     want_rc(&user, ZK_CREATE, BASE "/own", ZOO_EPHEMERAL, ZOK);
