@@ -127,7 +127,11 @@ static bool plugin_path_set(const char *file)
         rc = asprintf(&path, "%s%s%s/" DLT_PLUGINS ":%s/../lib/dlock", before != NULL ? before : "",
                       before != NULL ? ":" : "", dir, dir);
     }
-    return rc > 0 && setenv("DLOCK_PLUGIN_PATH", path, 1) == 0;
+    if (rc < 0)
+        return false;
+    rc = setenv("DLOCK_PLUGIN_PATH", path, 1);
+    free(path);
+    return rc == 0;
 }
 
 /* "redis" of "/x/dlock_redis.so" or of "redis". */
