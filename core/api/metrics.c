@@ -13,8 +13,14 @@
 #include <string.h>
 
 #define STATS_FIRST  DL_SIZE_TO(struct dlock_stats, holds)
-#define STATUS_COUNT 23
 #define REASON_COUNT 5
+
+#define ONE_BYTE(name, value, class_, text) char name;
+struct status_bytes {
+    DLOCK_STATUS_MAP(ONE_BYTE)
+};
+enum { STATUS_COUNT = sizeof(struct status_bytes) };
+_Static_assert(STATUS_COUNT <= (int)DLOCK_STATS_STATUSES, "each status has a counter");
 
 #define LABEL_MOST  128                   /* bytes of the value of a caller's label */
 #define LABELS_SIZE 2048                  /* all of the caller's labels */
