@@ -164,7 +164,7 @@ static enum dlock_status try_call(struct dl_acquire *a, struct dl_session *sessi
     enum dlock_status status, cancel;
 
     req->flags = try_flags(a);
-    req->waiter = a->waiter;
+    req->waiter = a->attempt.rules.wait ? a->waiter : 0;
     if (req->flags != 0)
         a->lock->claim->enqueued = true;
     req->deadline_ns =

@@ -143,7 +143,7 @@ static unsigned server_of_locked(struct dlock_client *client, const struct op *o
     if (client->plugin->ops.server_of == NULL)
         return 0;
     (void)pthread_mutex_unlock(&client->mutex);
-    session = dl_session_pool_take_idle(&client->pool);
+    session = dl_session_pool_take_idle(&client->pool, DL_USE_HOLDER);
     if (session != NULL) {
         server = dl_dispatch_server_of(client->plugin, session->self, name->bytes, name->len);
         dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);

@@ -4,11 +4,15 @@
 #include "session/dispatch.h"
 #include "sys/error.h"
 
-/* One call lasts so long at most. */
+/* One call lasts so long at most, and one in a session that is lent: others may wait for it. */
 #define CALL_MOST_NS (60 * DL_NS_PER_S)
+#define LENT_MOST_NS DL_NS_PER_S
 
 /* After a failure the attempts are polled for this time. */
 #define BLIND_NS (500 * DL_NS_PER_MS)
+
+/* No session could be lent: one comes back soon. */
+#define SPENT_NS (20 * DL_NS_PER_MS)
 
 struct watch {
     const struct dl_plugin *plugin;
@@ -17,8 +21,12 @@ struct watch {
 
 bool dl_wait_any_is_there(struct dlock_client *client)
 {
-    return client->plugin->ops.wait_any != NULL && dl_client_has(client, DLOCK_CAP_WATCH) &&
-           !dl_client_has(client, DLOCK_CAP_SESSION);
+    return client->plugin->ops.wait_any != NULL && dl_client_has(client, DLOCK_CAP_WATCH);
+}
+
+static int64_t most_ns(const struct dlock_client *client)
+{
+    return dl_client_has(client, DLOCK_CAP_CONCURRENT) ? CALL_MOST_NS : LENT_MOST_NS;
 }
 
 static void watch_rouse(void *arg)
@@ -28,11 +36,11 @@ static void watch_rouse(void *arg)
     dl_dispatch_interrupt(watch->plugin, watch->self, NULL);
 }
 
-static enum dlock_status watch_call_locked(struct dlock_client *client, int64_t until_ns,
-                                           struct dl_wait_any_news *news)
+static enum dlock_status watch_call_locked(struct dlock_client *client, struct dl_session *session,
+                                           int64_t until_ns, struct dl_wait_any_news *news)
 {
     struct dl_run_queue *queue = client->run_queue;
-    struct watch watch = {client->plugin, queue->session->self};
+    struct watch watch = {client->plugin, session->self};
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status;
 
@@ -40,89 +48,32 @@ static enum dlock_status watch_call_locked(struct dlock_client *client, int64_t 
     queue->rouse_arg = &watch;
     queue->asleep[0] = true;
     (void)pthread_mutex_unlock(&client->mutex);
-    status = dl_dispatch_wait_any(client->plugin, watch.self, news->waiters, &news->count, until_ns,
-                                  &err);
+    status = dl_dispatch_wait_any(client->plugin, session->self, news->waiters, &news->count,
+                                  until_ns, &err);
     (void)pthread_mutex_lock(&client->mutex);
     queue->asleep[0] = false;
     queue->rouse = NULL;
+    dl_session_pool_put(&client->pool, DL_USE_WAIT, session, DLOCK_OK); /* [WAT-1] */
     return status;
-}
-
-/* A call that waits may open a session; the second thread helps if that lasts. */
-static enum dlock_status session_take_locked(struct dlock_client *client, enum dl_use use,
-                                             int64_t now_ns)
-{
-    struct dl_run_queue *queue = client->run_queue;
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status status = DLOCK_OK;
-
-    if (use == DL_USE_HOLDER) {
-        queue->session = dl_session_pool_take_idle(&client->pool);
-        return queue->session != NULL ? DLOCK_OK : DLOCK_TIMEOUT;
-    }
-    queue->busy_since_ns = now_ns;
-    (void)pthread_mutex_unlock(&client->mutex);
-    status = dl_session_pool_take(&client->pool, use, DL_NEVER, &queue->session, &err);
-    (void)pthread_mutex_lock(&client->mutex);
-    queue->busy_since_ns = 0;
-    if (status != DLOCK_OK)
-        queue->session = NULL;
-    return status;
-}
-
-/* UNAVAILABLE says that it cannot watch now [WAT-1], not that the session is broken. */
-static bool is_intact_after(enum dlock_status status)
-{
-    return status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
-}
-
-static void session_put_locked(struct dlock_client *client, enum dl_use use,
-                               enum dlock_status status)
-{
-    struct dl_session *session = client->run_queue->session;
-
-    client->run_queue->session = NULL;
-    (void)pthread_mutex_unlock(&client->mutex);
-    dl_session_pool_put(&client->pool, use, session, is_intact_after(status) ? DLOCK_OK : status);
-    (void)pthread_mutex_lock(&client->mutex);
-}
-
-/* Whether something has come up, while the mutex was free, that a wait until until_ns would delay.
- */
-static bool is_wanted_locked(struct dlock_client *client, int64_t until_ns)
-{
-    const struct dl_run_queue *queue = client->run_queue;
-    const struct dl_due *due = dl_schedule_first(&queue->waiting);
-
-    return queue->stop || queue->watching == 0 || (due != NULL && due->at_ns < until_ns) ||
-           queue->urgent.first != NULL || queue->others.first != NULL;
-}
-
-/* A session of a CONCURRENT plugin is not lent. A call that does not wait takes no session that it
- * would have to open. */
-static enum dl_use use_of(struct dlock_client *client, bool waits)
-{
-    return waits && !dl_client_has(client, DLOCK_CAP_CONCURRENT) ? DL_USE_WAIT : DL_USE_HOLDER;
 }
 
 bool dl_wait_any_locked(struct dlock_client *client, int64_t until_ns, int64_t now_ns,
                         struct dl_wait_any_news *news)
 {
     struct dl_run_queue *queue = client->run_queue;
-    enum dl_use use = use_of(client, until_ns > now_ns);
+    struct dl_session *session;
     enum dlock_status status;
 
-    news->count = 0;
     if (queue->watching == 0 || now_ns < queue->blind_ns || !dl_wait_any_is_there(client))
         return false;
-    status = session_take_locked(client, use, now_ns);
-    if (status == DLOCK_OK) {
-        news->count = DL_WAIT_ANY_ROOM;
-        if (is_wanted_locked(client, until_ns))
-            until_ns = now_ns;
-        status = watch_call_locked(client, dl_earlier(until_ns, now_ns + CALL_MOST_NS), news);
-        session_put_locked(client, use, status);
+    session = dl_session_pool_take_idle(&client->pool, DL_USE_WAIT);
+    if (session == NULL) {
+        queue->blind_ns = now_ns + SPENT_NS;
+        return false;
     }
+    news->count = DL_WAIT_ANY_ROOM;
+    status =
+        watch_call_locked(client, session, dl_earlier(until_ns, now_ns + most_ns(client)), news);
     queue->asked_ns = dl_client_now(client);
     if (status == DLOCK_OK)
         return true;

@@ -16,7 +16,7 @@ struct dl_wait_any_news {
     size_t count;
 };
 
-/* Whether the plugin of the client has the slot. */
+/* Whether the plugin of the client has the slot, and can watch. */
 bool dl_wait_any_is_there(struct dlock_client *client);
 
 /*

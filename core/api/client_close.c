@@ -4,7 +4,6 @@
 #include "acquire/driver.h"
 #include "api/client_ref.h"
 #include "hold/renewer.h"
-#include "hold/run_queue.h"
 #include "hold/unlock.h"
 #include "sys/error.h"
 
@@ -96,8 +95,6 @@ static void client_drain(struct dlock_client *client, struct drained *drained)
 /* In the child of a fork no mutex can be used: another thread of the parent may have held it. */
 static void close_after_fork(struct dlock_client *client)
 {
-    if (client->run_queue != NULL)
-        dl_session_pool_close_after_fork(&client->pool, client->run_queue->session);
     dl_session_pool_fini(&client->pool, true);
     dl_client_unref_after_fork(client);
 }

@@ -100,8 +100,9 @@ void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim)
     claim->slot_used = false;
     if (client->plugin->ops.forget == NULL)
         return;
-    session = claim->lease_session != NULL ? claim->lease_session
-                                           : dl_session_pool_take_idle(&client->pool);
+    session = claim->lease_session != NULL
+                  ? claim->lease_session
+                  : dl_session_pool_take_idle(&client->pool, DL_USE_HOLDER);
     dl_dispatch_forget(client->plugin, session == NULL ? NULL : session->self, &claim->req);
     if (session != NULL)
         dl_claim_session_put(client, claim, DL_USE_HOLDER, session, DLOCK_OK);

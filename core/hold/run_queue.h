@@ -19,8 +19,6 @@
 /* Servers of a store beyond these share the room of others. */
 #define DL_RUN_SERVERS 256
 
-struct dl_session;
-
 struct dl_run_node {
     struct dl_run_node *next; /* in a list of ready nodes */
     struct dl_due due;        /* waiting: when it becomes ready by itself */
@@ -45,7 +43,6 @@ struct dl_run_queue {
     /* Wakes the first thread where it sleeps instead of in work[0]; NULL: it does not. */
     void (*rouse)(void *arg);
     void *rouse_arg;
-    struct dl_session *session;    /* that the first thread has for wait_any; NULL: none */
     struct dl_run_node **numbered; /* by number, from 1 on; NULL: the number is free */
     uint32_t *free_numbers;
     uint32_t numbers, numbers_free; /* that were given out once; of those, free now */

@@ -357,17 +357,18 @@ bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use)
     return spent;
 }
 
-struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool)
+struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use use)
 {
-    struct dl_session *session;
+    struct dl_session *session = NULL;
 
     (void)pthread_mutex_lock(&pool->mutex);
     if (pool_concurrent(pool)) {
         session = pool->shared;
-    } else {
+    } else if (use != DL_USE_WAIT ||
+               (pool->refused_until_ns == 0 && dl_session_pool_has_budget(pool, use))) {
         session = idle_pop_locked(pool);
         if (session != NULL) {
-            pool->used[DL_USE_HOLDER]++;
+            pool->used[use]++;
             pool->lent++;
         }
     }

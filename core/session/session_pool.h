@@ -116,8 +116,9 @@ enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, in
 /* Whether a call that takes a session for this use now would have to wait for one that is lent. */
 bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use);
 
-/* Lends an idle session, as DL_USE_HOLDER; NULL: none. */
-struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool);
+/* Lends an idle session, as DL_USE_HOLDER or DL_USE_WAIT; NULL: none. A wait gets none either when
+ * its budget is used up or sessions are scarce: the call that ends the wait needs one. */
+struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use use);
 
 /* Takes a session back after a call that ended with status. A session that may be broken is closed
  * (C9), and after UNAVAILABLE the idle ones, too: when a server went away, all of them are dead. */

@@ -368,9 +368,9 @@ struct dlock_backend_ops {
     uint32_t (*server_of)(void *self, const unsigned char *name, uint32_t name_len);
 
     /*
-     * WATCH, without SESSION: a watch for all attempts of the client that have a `waiter`. NULL:
-     * they are polled. waiters: room for *count numbers. One thread of a client at a time calls it,
-     * with any session [WAT-5].
+     * WATCH: a watch for all attempts of the client that have a `waiter`. NULL: they are polled.
+     * waiters: room for *count numbers. One thread of a client at a time calls it, with any open
+     * session as for watch [WAT-5]. Without CONCURRENT core lends an idle session for the call.
      *
      * [ANY-1] OK: *count numbers, at least one, of attempts that were granted or for which watch
      *         would return BUSY because somebody acted. TIMEOUT, CANCELED, UNAVAILABLE: as watch.

@@ -95,7 +95,7 @@ check "that plugin loads" \
 # --- what is exported ---
 
 public_functions() {
-    printf '#include <dlock/%s.h>\n' dlock observe set |
+    printf '#include <dlock/%s.h>\n' dlock metrics observe set |
         "$cc" -E -P -DDLOCK_BUILDING_LIBRARY -I"$prefix/include" -x c - | tr '\n' ' ' |
         tr ';' '\n' | grep 'visibility("default")' | grep -oE '\bdlock_[a-z_]+ ?\(' |
         tr -d ' (' | sort -u

@@ -103,3 +103,40 @@ void dlt_told_check(const char *uri, unsigned long (*requests)(void *arg), void 
     (void)dlt_ok(requests(arg) > after, "what counts requests has counted");
     end();
 }
+
+static void try_by_operation(struct dlock *lock)
+{
+    struct pollfd fd = {.fd = dlock_client_fd(waiter), .events = POLLIN};
+    struct dlock_notice notice = {.struct_size = sizeof notice};
+
+    want(dlock_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, NULL), "start");
+    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(waiter, &notice, NULL) != 1 ||
+        notice.status != DLOCK_BUSY)
+        want(DLOCK_INTERNAL, "a try of a held name");
+}
+
+static void try_by_call(struct dlock *lock)
+{
+    if (dlock_trylock(lock, NULL) != DLOCK_BUSY)
+        want(DLOCK_INTERNAL, "a trylock of a held name");
+}
+
+void dlt_told_try_check(const char *uri, unsigned long (*requests)(void *arg), void *arg)
+{
+    unsigned long before = 0, between = 0, after = 0;
+
+    begin(uri);
+    want(dlock_trylock(held[0], NULL), "trylock");
+    try_by_call(waiting[0]); /* the server has the scripts */
+    before = requests(arg);
+    try_by_call(waiting[0]);
+    between = requests(arg);
+    try_by_operation(waiting[0]);
+    sleep_ms(200); /* what gives up a queue entry is not waited for */
+    after = requests(arg);
+    (void)dlt_ok(after - between == between - before,
+                 "an operation that does not wait makes %lu requests, and a call %lu",
+                 after - between, between - before);
+    want(dlock_unlock(held[0], NULL), "unlock");
+    end();
+}

@@ -12,4 +12,8 @@
  * leases. */
 void dlt_told_check(const char *uri, unsigned long (*requests)(void *arg), void *arg);
 
+/* An operation that does not wait makes the requests of a blocking call, and no more: it enters no
+ * queue. One result. */
+void dlt_told_try_check(const char *uri, unsigned long (*requests)(void *arg), void *arg);
+
 #endif

@@ -34,6 +34,7 @@ int main(void)
     (void)snprintf(uri, sizeof uri, "redlock://%s,%s,%s?restart_guard=0&poll_max=60s",
                    nodes[0].address, nodes[1].address, nodes[2].address);
     dlt_told_check(uri, scripts_run, &nodes[0]);
+    dlt_told_try_check(uri, scripts_run, &nodes[0]);
     for (int i = 0; i < NODES; i++)
         dlt_redis_stop(&nodes[i]);
     return dlt_done();
