@@ -57,7 +57,7 @@ endif()
 # Operations of dlock_start wait in the server: under the sanitizers, too.
 add_executable(test_pg_told test_pg_told.c)
 target_include_directories(test_pg_told PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
-target_link_libraries(test_pg_told PRIVATE dlock_flags dlock_rotation dlock dlock_servers)
+target_link_libraries(test_pg_told PRIVATE dlock_flags dlock_told dlock_servers)
 add_test(NAME test_pg_told COMMAND test_pg_told)
 set_tests_properties(test_pg_told PROPERTIES TIMEOUT 600 LABELS "postgresql;faults")
 
