@@ -188,7 +188,7 @@ static void word_lower(char out[24], const char *word)
     size_t n = 0;
 
     for (; word[n] != '\0' && n < 23; n++)
-        out[n] = (char)tolower((unsigned char)word[n]);
+        out[n] = (char)(word[n] >= 'A' && word[n] <= 'Z' ? word[n] + ('a' - 'A') : word[n]);
     out[n] = '\0';
 }
 

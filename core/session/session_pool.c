@@ -357,6 +357,16 @@ bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use)
     return spent;
 }
 
+/* Whether an idle session may be lent to a wait. While sessions are scarce it leaves the last one.
+ */
+static bool lends_to_wait_locked(struct dl_pool *pool)
+{
+    if (!dl_session_pool_has_budget(pool, DL_USE_WAIT))
+        return false;
+    return pool->refused_until_ns == 0 ||
+           (!refused_locked(pool) && pool->idle != NULL && pool->idle->next != NULL);
+}
+
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use use)
 {
     struct dl_session *session = NULL;
@@ -364,8 +374,7 @@ struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use u
     (void)pthread_mutex_lock(&pool->mutex);
     if (pool_concurrent(pool)) {
         session = pool->shared;
-    } else if (use != DL_USE_WAIT ||
-               (pool->refused_until_ns == 0 && dl_session_pool_has_budget(pool, use))) {
+    } else if (use != DL_USE_WAIT || lends_to_wait_locked(pool)) {
         session = idle_pop_locked(pool);
         if (session != NULL) {
             pool->used[use]++;

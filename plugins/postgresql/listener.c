@@ -265,7 +265,8 @@ static void connect_and_lock(struct pg_listener *listener, struct pg_connection 
         pg_connect_close(&listener->conn);
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     failure_note_locked(listener, status, given_ns);
-    for (struct waiter *at = listener->waiters.first; at != NULL; at = at->next)
+    for (struct waiter *at = listener->waiters.first; at != NULL && status != DLOCK_CANCELED;
+         at = at->next)
         waiters_wake_locked(at, false); /* they poll now */
     first = !listener->reported && (status == DLOCK_UNSUPPORTED || listener->failures > 0);
     listener->reported |= first;

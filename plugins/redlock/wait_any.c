@@ -46,7 +46,7 @@ bool redlock_wait_any_enqueue(struct redlock_session *session, const struct dloc
     (void)pthread_mutex_lock(&subscriber->waiters.mutex);
     attempt->waiter.recheck |= free_nodes;
     if (attempt->waiter.recheck != 0)
-        waiters_wake_locked(&attempt->waiter.base, false);
+        waiters_wake_locked(&attempt->waiter.base, true);
     (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
     return true;
 }

@@ -52,10 +52,14 @@ static long futex(const _Atomic uint32_t *word, int op, uint32_t value,
     return syscall(SYS_futex, word, op, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
+/* The mark is cleared before the count: a sleeper that marks after that has the old count, and is
+ * woken, or the new one, and keeps its mark. */
 static void bucket_wake(struct sqlite_wake_bucket *bucket)
 {
+    bool sleepers = atomic_exchange(&bucket->sleepers, 0) != 0;
+
     (void)atomic_fetch_add(&bucket->count, 1);
-    if (atomic_exchange(&bucket->sleepers, 0) != 0)
+    if (sleepers || atomic_load(&bucket->sleepers) != 0)
         (void)futex(&bucket->count, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
@@ -154,10 +158,11 @@ void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key,
     set->any = true;
 }
 
+/* In the order of bucket_wake. */
 static void bell_ring(struct sqlite_wake_bell *bell, uint32_t groups)
 {
-    (void)atomic_fetch_add(&bell->count, 1);
     (void)atomic_fetch_and(&bell->groups, ~groups);
+    (void)atomic_fetch_add(&bell->count, 1);
     (void)syscall(SYS_futex, &bell->count, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, groups);
 }
 
