@@ -34,7 +34,6 @@ enum dlock_status dl_session_pool_init(struct dl_pool *pool, const struct dl_plu
     return DLOCK_OK;
 }
 
-/* Closes a chain of sessions. */
 static void sessions_close(struct dl_pool *pool, struct dl_session *session, bool forked)
 {
     while (session != NULL) {
@@ -361,10 +360,8 @@ bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use)
  */
 static bool lends_to_wait_locked(struct dl_pool *pool)
 {
-    if (!dl_session_pool_has_budget(pool, DL_USE_WAIT))
-        return false;
-    return pool->refused_until_ns == 0 ||
-           (!refused_locked(pool) && pool->idle != NULL && pool->idle->next != NULL);
+    return dl_session_pool_has_budget(pool, DL_USE_WAIT) && pool->idle != NULL &&
+           (pool->refused_until_ns == 0 || (pool->idle->next != NULL && !refused_locked(pool)));
 }
 
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use use)
@@ -376,10 +373,8 @@ struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use u
         session = pool->shared;
     } else if (use != DL_USE_WAIT || lends_to_wait_locked(pool)) {
         session = idle_pop_locked(pool);
-        if (session != NULL) {
-            pool->used[use]++;
-            pool->lent++;
-        }
+        pool->used[use] += session != NULL;
+        pool->lent += session != NULL;
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     return session;

@@ -66,7 +66,7 @@ end
 if since == 0 and is_followed then
     since, last, joined, looked, written = moment, looked, joins, moment, offset
 elseif since > 0 then
-    local is_confirmed = is_followed and goes_on(last, looked)
+    local is_confirmed = is_followed and goes_on(last, moment)
     last = is_confirmed and looked or last
     if not goes_on(last, moment) then
         since, last, joined, looked, written = 0, 0, joins, moment, offset
