@@ -83,6 +83,13 @@ static enum dlock_status name_check(const struct my_connection *conn, uint32_t l
     return number[MY_GUARD_MAY_TAKE] != 0 ? DLOCK_OK : DLOCK_BUSY;
 }
 
+/* Removes the permits that are over, by the row of the guard. A program that knows no permits ends
+ * all of a name by its row alone; their rows must not come back with the next permit. */
+static enum my_statement permits_over(const struct my_connection *conn)
+{
+    return conn->row.number[MY_GUARD_HAS_PERMITS] != 0 ? MY_PERMIT_REAP : MY_PERMIT_CLEAR;
+}
+
 /* The lowest permit that is free, with a fence of its own. */
 static enum dlock_status permit_take(struct my_connection *conn, const struct permits *permits,
                                      const struct dlock_request *req, struct dlock_grant *grant,
@@ -120,10 +127,10 @@ static enum dlock_status permit_try(struct my_connection *conn, const struct dlo
 {
     const struct my_slot *slot = req->attempt;
     const uint32_t limit = dlock_request_limit(req);
+    const enum my_statement reap = permits_over(conn);
     struct permits permits;
     const enum dlock_status checked = name_check(conn, limit, err);
-    enum dlock_status status =
-        checked == DLOCK_CONFIG ? checked : my_execute(conn, MY_PERMIT_REAP, err);
+    enum dlock_status status = checked == DLOCK_CONFIG ? checked : my_execute(conn, reap, err);
 
     if (status == DLOCK_OK)
         status = permits_read(conn, &permits, limit, err);
@@ -202,8 +209,8 @@ static enum dlock_status lock_keep(struct my_connection *conn, struct dlock_erro
     if (!found || conn->row.number[MY_GUARD_IS_OURS] == 0 ||
         conn->row.number[MY_GUARD_LEFT_US] <= 0)
         status = DLOCK_LOST;
-    if (status == DLOCK_OK)
-        status = my_execute(conn, MY_PERMIT_REAP, err);
+    if (status == DLOCK_OK) /* of a lock: the name has no permits */
+        status = my_execute(conn, MY_PERMIT_CLEAR, err);
     if (status == DLOCK_OK)
         status = changed(conn, my_execute(conn, MY_KEEP_LOCK, err));
     return my_guard_end(conn, status, MY_PERMITS_MARK, err);

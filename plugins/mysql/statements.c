@@ -103,6 +103,7 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                           ""},                                                                   \
     [MY_PERMIT_BREAK] = {"DELETE FROM {permits} WHERE name = @n AND " LIVE, ""},                 \
     [MY_PERMIT_REAP] = {"DELETE FROM {permits} WHERE name = @n AND " OVER, ""},                  \
+    [MY_PERMIT_CLEAR] = {"DELETE FROM {permits} WHERE name = @n", ""},                           \
     [MY_PERMIT_KEEP] = {"UPDATE {permits} SET token = REVERSE(token), kept = 1,"                 \
                         " until_us = " MY_NOW " + @i"                                            \
                         " WHERE name = @n AND token = @t AND kept = 0 AND " LIVE,                \

@@ -54,6 +54,7 @@ enum my_statement {
     MY_PERMIT_REMOVE,
     MY_PERMIT_BREAK,
     MY_PERMIT_REAP,
+    MY_PERMIT_CLEAR, /* all, dead or alive */
     MY_PERMIT_KEEP,  /* for @i microseconds */
     MY_KEEP_LOCK,    /* the same of an exclusive lease, as a permit */
     MY_PERMIT_FENCE, /* the next number of a name */

@@ -212,6 +212,13 @@ LEASED(BRK_1_one_permit_by_its_owner_and_all)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
 }
 
+/* As the first programs break a name, whatever it is: by its row alone. */
+static void break_as_the_first(void)
+{
+    (void)dlt_maria_ask(&server, "UPDATE %snames SET until_us = 0, token = '' WHERE name = 'job'",
+                        prefix);
+}
+
 /* How the first programs take a name, and break it: they know two tables, and no permits. */
 LEASED(C1_a_program_that_knows_no_permits)
 {
@@ -224,13 +231,52 @@ LEASED(C1_a_program_that_knows_no_permits)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
     cr_assert_str_eq(dlt_maria_ask(&server, TAKEN, prefix), "1", "one permit is left");
-    (void)dlt_maria_ask(&server, "UPDATE %snames SET until_us = 0, token = '' WHERE name = 'job'",
-                        prefix);
+    break_as_the_first();
     cr_assert_eq(dlt_try(&t, &lock), DLOCK_OK, "%s", t.err.message);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "two would hold the name");
     cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
     cr_assert_eq(dlt_renew(&t, &lock), DLOCK_OK, "a permit that is lost touches nothing");
     cr_assert_eq(dlt_unlock(&t, &lock), DLOCK_OK);
+}
+
+/* What such a program ended stays ended, also when the name has permits again. */
+LEASED(BRK_1_broken_permits_do_not_come_back)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
+    break_as_the_first();
+    cr_assert_eq(dlt_try(&t, &c), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.permit, 0, "permit %u: all were free", t.grant.permit);
+    inspect(1);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &c), DLOCK_OK);
+}
+
+/* Both ways: the next holder takes a permit, or keeps a lock. */
+LEASED(KEP_1_BRK_1_a_broken_kept_name_does_not_come_back)
+{
+    struct dlt_request lock, next;
+
+    dlt_request(&s, &lock, "job", 'l', 60000);
+    dlt_request(&t, &next, "job", 'n', 60000);
+    lock.req.flags = next.req.flags = DLOCK_REQ_KEEP;
+    lock.req.keep_ms = 300000;
+    next.req.keep_ms = 30000;
+    cr_assert_eq(dlt_try(&s, &lock), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &lock), DLOCK_OK, "%s", s.err.message);
+    break_as_the_first();
+    cr_assert_eq(dlt_try(&t, &next), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &next), DLOCK_OK, "%s", t.err.message);
+    inspect(1);
+    cr_assert_eq(holders[0].kept, 1);
+    cr_assert_leq(holders[0].remaining_ms, 30000, "until %lld ms",
+                  (long long)holders[0].remaining_ms);
+    break_as_the_first();
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.permit, 0);
+    inspect(1);
+    cr_assert_eq(holders[0].kept, 0);
 }
 
 /* Tables that were made before there were permits. */
