@@ -251,17 +251,24 @@ static bool row_bind(struct my_connection *conn, MYSQL_STMT *stmt, const char *o
     return i == 0 || mysql_stmt_bind_result(stmt, binds) == 0;
 }
 
-/* A statement that is only prepared has no effect. */
-static enum dlock_status prepare_failed(struct my_connection *conn, MYSQL_STMT *stmt,
+/* A statement that is only prepared has no effect. One that the server refused is forgotten, and
+ * prepared anew the next time: the reason may pass. */
+static enum dlock_status prepare_failed(struct my_connection *conn, enum my_statement which,
                                         enum dlock_status status, struct dlock_error *err)
 {
+    MYSQL_STMT *stmt = conn->statements[which];
     const bool before = conn->in_transaction;
 
     conn->in_transaction = true;
-    if (status != DLOCK_OK)
+    if (status != DLOCK_OK) {
         status = my_connection_unanswered(conn, status, err);
-    else
+    } else {
         status = my_connection_refused(conn, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), err);
+        if (!conn->dead) {
+            (void)mysql_stmt_close(stmt); /* the server has none: nothing is sent */
+            conn->statements[which] = NULL;
+        }
+    }
     conn->in_transaction = before;
     return status;
 }
@@ -283,7 +290,7 @@ static enum dlock_status prepare(struct my_connection *conn, enum my_statement w
     conn->statements[which] = call.stmt = stmt;
     status = my_async_run(conn, &call);
     if (status != DLOCK_OK || call.failed)
-        return prepare_failed(conn, stmt, status, err);
+        return prepare_failed(conn, which, status, err);
     if (mysql_stmt_param_count(stmt) != strlen(inputs) ||
         mysql_stmt_field_count(stmt) != strlen(sql->out))
         return my_connection_bad_reply(conn, err);

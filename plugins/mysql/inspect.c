@@ -3,6 +3,7 @@
 
 #include "execute.h"
 #include "lib/hex.h"
+#include "permit_table.h"
 #include "query.h"
 #include "queue.h"
 #include "transaction.h"
@@ -40,15 +41,41 @@ static bool permit_report(const struct my_row *row, uint32_t waiters, dlock_hold
     return fn(arg, &info);
 }
 
-/* Of the name in conn->input. */
-static enum dlock_status permits_report(struct my_connection *conn, uint32_t waiters,
-                                        dlock_holder_fn *fn, void *arg, bool *stop,
-                                        struct dlock_error *err)
+/* The name in conn->input is taken, and no more is known: this user may not read {permits}. */
+static bool name_report(const struct my_connection *conn, const long long *number, uint32_t waiters,
+                        dlock_holder_fn *fn, void *arg)
 {
-    enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, err);
+    const struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = conn->input.name,
+        .name_len = (uint32_t)conn->input.name_len,
+        .mode = DLOCK_EXCLUSIVE,
+        .waiters = waiters,
+        .fence = (uint64_t)number[1],
+        .fence_room = MY_FENCE_STEP - 1,
+        .remaining_ms = number[2] / MY_US_PER_MS,
+        .held_ms = -1,
+        .owner = "",
+        .label = "",
+    };
 
+    return fn(arg, &info);
+}
+
+/* Of the name in conn->input; number: of its row in {names}. */
+static enum dlock_status permits_report(struct my_connection *conn, const long long *number,
+                                        uint32_t waiters, dlock_holder_fn *fn, void *arg,
+                                        bool *stop, struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, &why);
+
+    if (my_permit_table_is_hidden(status, &why)) {
+        *stop = name_report(conn, number, waiters, fn, arg);
+        return DLOCK_OK;
+    }
     if (status != DLOCK_OK)
-        return status;
+        return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
     while (!*stop && my_execute_fetch(conn, MY_INSPECT_PERMITS))
         *stop = permit_report(&conn->row, waiters, fn, arg);
     my_execute_done(conn, MY_INSPECT_PERMITS);
@@ -137,7 +164,8 @@ static enum dlock_status row_free(struct my_connection *conn, bool *is_free,
 enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
                              struct dlock_error *err)
 {
-    bool is_free = false, stop = false, in_permits = false;
+    bool is_free = false, stop = false;
+    struct my_row named = {.number = {0}};
     uint32_t waiters = UINT32_MAX;
     enum dlock_status status = row_free(conn, &is_free, err);
 
@@ -151,12 +179,14 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
     if (status != DLOCK_OK)
         return status;
     while (!stop && my_execute_fetch(conn, MY_INSPECT)) {
-        in_permits = in_permits || conn->row.number[0] == IN_PERMITS;
-        stop = conn->row.number[0] != IN_PERMITS && report(&conn->row, waiters, fn, arg);
+        if (conn->row.number[0] == IN_PERMITS)
+            named = conn->row;
+        else
+            stop = report(&conn->row, waiters, fn, arg);
     }
     my_execute_done(conn, MY_INSPECT);
-    if (in_permits && !stop)
-        status = permits_report(conn, waiters, fn, arg, &stop, err);
+    if (named.number[0] == IN_PERMITS && !stop)
+        status = permits_report(conn, named.number, waiters, fn, arg, &stop, err);
     my_transaction_end_read(conn);
     return status;
 }
@@ -178,7 +208,7 @@ enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *f
         my_execute_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
         status = row_free(conn, &is_free, err);
         if (status == DLOCK_OK && row.number[0] == IN_PERMITS)
-            status = permits_report(conn, UINT32_MAX, fn, arg, &stop, err);
+            status = permits_report(conn, row.number, UINT32_MAX, fn, arg, &stop, err);
         else if (status == DLOCK_OK && !is_free)
             stop = report(&row, UINT32_MAX, fn, arg);
     }

@@ -3,6 +3,7 @@
 
 #include "execute.h"
 #include "guard.h"
+#include "permit_table.h"
 #include "session.h"
 
 #define PERMITS_MOST 1000 /* DLOCK_LIMIT_MAX of dlock.h */
@@ -62,11 +63,14 @@ static enum dlock_status other_limit(uint32_t present, uint32_t limit, struct dl
 
 enum dlock_status my_permit_refuse(struct my_connection *conn, struct dlock_error *err)
 {
+    struct dlock_error why = DLOCK_ERROR_INIT;
     bool found = false;
-    enum dlock_status status = my_execute_row(conn, MY_LIMIT, &found, err);
+    enum dlock_status status = my_execute_row(conn, MY_LIMIT, &found, &why);
 
+    if (my_permit_table_is_hidden(status, &why))
+        return DLOCK_BUSY;
     if (status != DLOCK_OK)
-        return status;
+        return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
     return found && conn->row.number[0] > 1 ? other_limit((uint32_t)conn->row.number[0], 1, err)
                                             : DLOCK_BUSY;
 }

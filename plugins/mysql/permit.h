@@ -33,7 +33,8 @@ enum dlock_status my_permit_keep(struct my_connection *conn, const struct dlock_
 enum dlock_status my_permit_break(struct my_connection *conn, uint64_t *count,
                                   struct dlock_error *err);
 
-/* Why a request for a lock does not get a name that has permits: BUSY, kept; CONFIG [LIM-1]. */
+/* Why a request for a lock does not get a name that has permits: CONFIG [LIM-1]; BUSY: it is kept,
+ * or this user may not read {permits}. */
 enum dlock_status my_permit_refuse(struct my_connection *conn, struct dlock_error *err);
 
 #endif

@@ -65,3 +65,8 @@ enum dlock_status my_permit_table_ensure(struct my_connection *conn, struct dloc
         atomic_store(&conn->tables->has_permits, true);
     return status == DLOCK_AUTH ? DLOCK_OK : status;
 }
+
+bool my_permit_table_is_hidden(enum dlock_status status, const struct dlock_error *err)
+{
+    return status != DLOCK_OK && (err->code == 1142 || err->code == 1143 || err->code == 1146);
+}

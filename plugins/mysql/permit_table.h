@@ -21,4 +21,8 @@ enum dlock_status my_permit_table_check(struct my_connection *conn, MYSQL_RES *a
 /* Makes the table if it is not there and create=on. OK also if the user may not. */
 enum dlock_status my_permit_table_ensure(struct my_connection *conn, struct dlock_error *err);
 
+/* After a SELECT that failed: the table is not there, or this user may not read it. A name with
+ * permits is taken all the same: its row in {names} says so. */
+bool my_permit_table_is_hidden(enum dlock_status status, const struct dlock_error *err);
+
 #endif

@@ -307,6 +307,65 @@ LEASED(OPN_2_without_the_table)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
 }
 
+/* Rights are given table by table: this user has those of before there were permits. */
+static void few_open(struct dlt_session *few, const char *strategy)
+{
+    static const char *const tables[] = {"meta", "names", "readers", "fences"};
+
+    (void)dlt_maria_ask(&server, "CREATE USER IF NOT EXISTS few IDENTIFIED BY 'secret'");
+    for (size_t i = 0; i < 3u + (strategy[0] == 'i'); i++)
+        cr_assert_str_eq(dlt_maria_ask(&server,
+                                       "GRANT SELECT, INSERT, UPDATE, DELETE ON %s%s TO few",
+                                       prefix, tables[i]),
+                         "");
+    dlt_session_init(few, &server);
+    dlt_session_option(few, "strategy", strategy);
+    dlt_session_option(few, "table_prefix", prefix);
+    few->target.user = "few";
+    cr_assert_eq(dlt_session_open(few), DLOCK_OK, "%s", few->err.message);
+    cr_assert_eq(few->info.caps & (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP), 0);
+}
+
+static void few_sees_it(struct dlt_session *few)
+{
+    for (int list = 0; list < 2; list++) {
+        count = 8;
+        cr_assert_eq(list ? dlt_list(few, "", holders, &count)
+                          : dlt_inspect(few, "job", holders, &count),
+                     DLOCK_OK, "%s", few->err.message);
+        cr_assert_eq(count, 1, "%zu holders", count);
+        cr_assert_str_eq(holders[0].name, "job");
+        cr_assert_str_eq(holders[0].owner, "");
+        cr_assert_str_eq(holders[0].label, "");
+        cr_assert_gt(holders[0].fence, 0);
+        cr_assert_gt(holders[0].remaining_ms, 50000);
+        cr_assert_eq(holders[0].held_ms, -1);
+    }
+}
+
+/* To a user that may not read the table such a name is one that is taken. */
+LEASED(TRY_3_LIM_1_without_rights_on_the_table)
+{
+    struct dlt_session few;
+    struct dlt_request lock;
+
+    few_open(&few, prefix[0] == 'r' ? "row" : "insert");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&few, &lock, "job", 'l', 60000);
+    for (int i = 0; i < 4; i++) { /* the second time is another path, and a statement prepared */
+        cr_assert_eq(dlt_try(&few, &lock), DLOCK_BUSY, "%s", few.err.message);
+        cr_assert_gt(few.grant.holder_ms, 50000);
+    }
+    lock.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&few, &lock), DLOCK_BUSY, "%s", few.err.message);
+    few_sees_it(&few);
+    cr_assert_eq(dlt_break(&few, "job", NULL), DLOCK_AUTH, "%s", few.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&few, &lock), DLOCK_OK, "%s", few.err.message);
+    cr_assert_eq(dlt_unlock(&few, &lock), DLOCK_OK, "%s", few.err.message);
+    dlt_session_close(&few);
+}
+
 LEASED(CONFIG_a_table_that_is_another_one)
 {
     dlt_session_close(&t);
