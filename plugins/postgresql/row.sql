@@ -119,8 +119,10 @@ BEGIN
   SELECT min(x.p) INTO free FROM (SELECT 0 AS p UNION ALL
     SELECT d.permit + 1 FROM public.dlock_reader d WHERE d.name = n) x
     WHERE NOT EXISTS (SELECT FROM public.dlock_reader d WHERE d.name = n AND d.permit = x.p);
-  INSERT INTO public.dlock_reader
-    VALUES (n, t, f, ends, moment, lbl, most, free, false);
+  INSERT INTO public.dlock_reader VALUES (n, t, f, ends, moment, lbl, most, free, false)
+    ON CONFLICT (name, token) DO UPDATE SET fence = EXCLUDED.fence, until = EXCLUDED.until,
+      since = EXCLUDED.since, label = EXCLUDED.label, lim = EXCLUDED.lim,
+      permit = EXCLUDED.permit, kept = EXCLUDED.kept;
   RETURN free;
 END $$;
 
