@@ -24,13 +24,28 @@ static void open_permits(const char *test, uint32_t most)
                  DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
 }
 
-static void granted(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
-{
-    const uint64_t fence = s.grant.fence;
+static uint64_t last_fence; /* of the grants of the name, whoever got them */
 
+static void permit_try(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
+{
     cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
     cr_assert_eq(session->grant.permit, permit, "permit %u", session->grant.permit);
-    cr_assert_geq(session->grant.fence, session == &s ? fence : 1);
+}
+
+static void granted(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
+{
+    permit_try(session, request, permit);
+    cr_assert_gt(session->grant.fence, last_fence, "%llu after %llu",
+                 (unsigned long long)session->grant.fence, (unsigned long long)last_fence);
+    last_fence = session->grant.fence + session->grant.fence_room;
+}
+
+/* The token holds it already, with this fence. */
+static void granted_again(struct dlt_session *session, struct dlt_request *request, uint32_t permit,
+                          uint64_t fence)
+{
+    permit_try(session, request, permit);
+    cr_assert_eq(session->grant.fence, fence);
 }
 
 static enum dlock_status keep(struct dlt_session *session, struct dlt_request *request, int64_t ms)
@@ -98,12 +113,11 @@ Test(permits, LIM_1_LIM_2_so_many_and_the_lowest_that_is_free)
 
     open_permits("lowest", 2);
     granted(&s, &a, 0);
-    fence = s.grant.fence;
     granted(&t, &b, 1);
-    cr_assert_gt(t.grant.fence, fence);
+    fence = t.grant.fence;
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
     cr_assert_gt(u.grant.holder_ms, 50000);
-    granted(&t, &b, 1); /* again */
+    granted_again(&t, &b, 1, fence);
     cr_assert_eq(show().permits, 3);
     cr_assert_eq(show().limit, 2);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
@@ -260,6 +274,27 @@ Test(permits, KEP_1_LIM_1_a_kept_permit_counts)
     cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
     cr_assert_eq(dlt_renew(&u, &c), DLOCK_LOST);
     granted(&s, &a, 0);
+    close_all();
+}
+
+/* A row that is left of the token, whatever made it, becomes the permit. */
+Test(permits, LIM_1_a_row_of_the_same_token)
+{
+    open_permits("left", 2);
+    granted(&s, &a, 0);
+    for (int i = 1; i < 3; i++) {
+        const char *answer = dlt_postgres_ask(
+            &server,
+            "SELECT row_left_permit_add('job', '\\x61616161616161616161616161616161', 2, %d,"
+            " clock_timestamp(), clock_timestamp() + interval '1 min', 'host:1:test')",
+            i);
+
+        cr_assert_str_eq(answer, i == 1 ? "1" : "0", "%s", answer);
+    }
+    cr_assert_eq(show().count, 1);
+    cr_assert_eq(show().permits, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(show().count, 0);
     close_all();
 }
 
