@@ -87,6 +87,7 @@ BEGIN
     ALTER TABLE public.dlock_reader ADD COLUMN lim integer, ADD COLUMN permit integer,
       ADD COLUMN kept boolean;
     ALTER TABLE public.dlock_queue ADD COLUMN lim integer;
+    PERFORM set_config('dlock.upgrade', 'on', true);
   END IF;
 END $$;
 
@@ -653,6 +654,29 @@ BEGIN
     END IF;
     others := r.waiters * result;
     RETURN NEXT;
+  END LOOP;
+END $$;
+
+-- Functions that an upgrade added may be called by those that may call dlock_take, which calls them
+-- with the rights of its caller; whatever the default privileges are.
+DO $$
+DECLARE
+  added regprocedure;
+  g record;
+BEGIN
+  IF current_setting('dlock.upgrade', true) IS DISTINCT FROM 'on' THEN
+    RETURN;
+  END IF;
+  FOR added IN SELECT unnest(ARRAY['public.dlock_row_make'::regproc, 'public.dlock_permit_add',
+      'public.dlock_wait', 'public.dlock_permit', 'public.dlock_keep'])::oid LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', added);
+    FOR g IN SELECT x.grantee, x.is_grantable FROM pg_catalog.pg_proc p,
+        aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
+        WHERE p.oid = 'public.dlock_take'::regproc AND x.privilege_type = 'EXECUTE' LOOP
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s%s', added,
+        CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END,
+        CASE WHEN g.is_grantable AND g.grantee <> 0 THEN ' WITH GRANT OPTION' END);
+    END LOOP;
   END LOOP;
 END $$;
 

@@ -40,7 +40,8 @@ static void begin(const char *test)
 {
     char command[512];
 
-    cr_assert(dlt_postgres_borrow(&server), "%s", server.why);
+    if (server.port == 0)
+        cr_assert(dlt_postgres_borrow(&server), "%s", server.why);
     (void)snprintf(
         command, sizeof command,
         "sed 's/public\\.dlock_/public.%s_/g' " OLD
@@ -177,6 +178,46 @@ Test(upgrade, OPN_2_a_role_that_does_not_own_them_goes_on)
     s.target.password = t.target.password = "least";
     opened(&s, 0);
     opened(&t, 0);
+    locks_work();
+    end();
+}
+
+#define MAY_CALL                                                              \
+    "SELECT count(*) FROM pg_proc WHERE starts_with(proname, 'rights_') AND " \
+    "has_function_privilege('%s', oid, 'EXECUTE')"
+
+static void may_call(const char *role, const char *want)
+{
+    char sql[256];
+
+    (void)snprintf(sql, sizeof sql, MAY_CALL, role);
+    ask(sql, want);
+}
+
+/* Where new functions are for nobody but their owner. */
+Test(upgrade, OPN_4_the_rights_of_an_application_stay)
+{
+    cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
+    ask("ALTER DEFAULT PRIVILEGES FOR ROLE u REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;"
+        "CREATE ROLE nobody",
+        "");
+    begin("rights");
+    ask("GRANT SELECT ON rights_meta TO least;"
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON rights_lease, rights_reader, rights_queue TO "
+        "least;"
+        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO least",
+        "");
+    may_call("least", "5");
+    client_init(&s, "rights", "0");
+    client_init(&t, "rights", "1");
+    s.target.user = s.target.password = "least";
+    opened(&s, 0);
+    opened(&t, ADDED);
+    may_call("least", "10");
+    may_call("nobody", "0");
+    locks_work();
+    dlt_session_close(&s);
+    opened(&s, ADDED);
     locks_work();
     end();
 }
