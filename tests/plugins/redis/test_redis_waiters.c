@@ -120,7 +120,7 @@ Test(waiters, more_than_one_answer_has)
     many_queue_up(&waiter);
     shown(MANY);
     for (size_t i = 0; i < count; i++) {
-        char begin[5];
+        char begin[24];
 
         (void)snprintf(begin, sizeof begin, "%04zx", i);
         cr_assert_eq(strncmp(waiters[i].owner, begin, 4), 0, "%zu is %s", i, waiters[i].owner);
