@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#define AGAIN_US    300000
 #define START_TRIES 5
 
 static bool fail(struct dlt_etcd *server, const char *directory, const char *what)
@@ -235,7 +237,13 @@ bool dlt_etcd_borrow(struct dlt_etcd *server)
 
 bool dlt_etcd_again(struct dlt_etcd *server, unsigned member)
 {
-    return run(server, member) && wait(server, member);
+    for (int i = 0; i < START_TRIES; i++) {
+        if (run(server, member) && wait(server, member))
+            return true;
+        dlt_etcd_kill(server, member);
+        (void)usleep(AGAIN_US); /* a connection of another program may have the port for a moment */
+    }
+    return false;
 }
 
 bool dlt_etcd_again_all(struct dlt_etcd *server)

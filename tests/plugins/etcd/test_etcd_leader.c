@@ -174,8 +174,10 @@ static void leader_kill(bool dark)
     sleep_ms(dark ? DARK_MS : ELECTED_MS);
     if (dark)
         dlt_etcd_pause(&server, other, false);
-    if (!dlt_etcd_again(&server, leader))
+    if (!dlt_etcd_again(&server, leader)) {
+        (void)fprintf(stderr, "%s\n", server.why);
         abort();
+    }
 }
 
 static void start(void)
