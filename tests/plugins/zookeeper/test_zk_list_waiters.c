@@ -44,7 +44,7 @@ Test(waiters, in_order_with_mode_and_label)
 /* Those of other programs, too, and more than one flight has. */
 Test(waiters, behind_many_readers)
 {
-    char label[16];
+    char label[24];
 
     begin_open("queue");
     for (size_t i = 0; i < 20; i++)
