@@ -48,6 +48,32 @@ Test(terms, F3_a_replica_that_joins_after_the_look_confirms_no_old_term)
     cr_assert_neq(dlt_try(&s, &d), DLOCK_OK, "the other one was granted a moment before");
 }
 
+/* The last confirmation is older than D / 2, and a replica joined since, which now confirms the
+ * look after it. */
+Test(terms, F3_a_replica_that_was_away_for_long_confirms_no_old_term)
+{
+    static const char older[] =
+        "local r, t = {}, redis.call('TIME') local now = t[1] * 1000000 + t[2] "
+        "for w in string.gmatch(redis.call('GET', 'dl:!'), '%S+') do r[#r + 1] = w end "
+        "r[3] = string.format('%.0f', now - 4500000) " /* last */
+        "r[4] = string.format('%.0f', r[4] - 1) "      /* joined */
+        "r[5] = string.format('%.0f', now - 2000000) " /* looked */
+        "return redis.call('SET', 'dl:!', table.concat(r, ' '))";
+    struct dlt_request c;
+    int64_t since = 0;
+
+    session_begin(&s, &m);
+    dlt_session_option(&s, "failover_guard", "9000"); /* D is 6 s: a look counts for 3 s */
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "held", 'a', T_MS);
+    (void)wait_for(DLOCK_OK, &s, dlt_try, &a);
+    dlt_sleep_ms(1200); /* the next request looks */
+    cr_assert_str_eq(dlt_redis_ask(&m, "EVAL %s 0", older), "OK");
+    dlt_request(&s, &c, "twice", 'c', T_MS);
+    for (since = now_ms(); now_ms() - since < 1500; dlt_sleep_ms(50))
+        cr_assert_neq(dlt_try(&s, &c), DLOCK_OK, "another master may have granted it");
+}
+
 Test(terms, F7_a_server_without_memory_renews_what_is_held)
 {
     int64_t since = 0;
