@@ -232,6 +232,32 @@ Test(refused, what_broke_makes_room)
     end();
 }
 
+/* The store refuses more for good, and two connections are enough: one of them waits for
+ * operations, the last one stays for the call that ends the wait. */
+Test(refused, an_idle_connection_may_wait_after_a_refusal)
+{
+    struct dl_pool *pool;
+    struct dlt_call one, two, more;
+    struct dl_session *waits;
+
+    begin(NULL);
+    pool = &engine.client->pool;
+    hang(&one, "one");
+    hang(&two, "two");
+    room = 0;
+    dlt_call_start(&more, &engine, DLT_TRYLOCK, dlt_engine_lock(&engine, "more", NULL), 0);
+    cr_assert_eq(more.done, 0, "there is a third connection");
+    memory_hooks_go(engine.store);
+    finish(&one);
+    finish(&two);
+    finish(&more);
+    waits = dl_session_pool_take_idle(pool, DL_USE_WAIT);
+    cr_assert_not_null(waits, "one was refused once, and no wait gets a connection");
+    cr_assert_null(dl_session_pool_take_idle(pool, DL_USE_WAIT), "the last one is lent to a wait");
+    dl_session_pool_put(pool, DL_USE_WAIT, waits, DLOCK_OK);
+    end();
+}
+
 Test(refused, whoever_is_refused_while_another_one_connects_waits_for_that)
 {
     struct dlt_call a, b;
