@@ -348,6 +348,37 @@ static void FO_12_nothing_is_granted_while_the_slot_moves(void)
     shard_end();
 }
 
+/* All keys of a held name are at the next server, also the readers and the queue, so that it could
+ * execute the renewal. */
+static void FO_12_nothing_is_renewed_while_the_slot_moves(void)
+{
+    unsigned node = master_of("one"), to = master_of("three"), slot = 0, renewed = 0;
+    int64_t opened = 0;
+
+    shard_begin(node);
+    slot = slot_of(fresh_name);
+    (void)wait_for(DLOCK_OK, dlt_try, &fresh, "a lock");
+    (void)dlt_redis_ask(&cluster.redis[node], "PEXPIRE dl:{%s} 120000", fresh_name);
+    (void)dlt_redis_ask(&cluster.redis[node], "ZADD dl:{%s}:r 1 reader", fresh_name);
+    (void)dlt_redis_ask(&cluster.redis[node], "ZADD dl:{%s}:q 1 waiter", fresh_name);
+    (void)dlt_redis_ask(&cluster.redis[node], "HSET dl:{%s}:w n 1", fresh_name);
+    (void)dlt_ok(dlt_cluster_slot_open(&cluster, slot, node, to) &&
+                     dlt_cluster_slot_keys(&cluster, slot, node, to),
+                 "the keys are at the next server");
+    look_at(to);
+    opened = now_ms();
+    while (now_ms() - opened < D_MS + S_MS + 1000) {
+        renewed += dlt_renew(&s, &fresh) == DLOCK_OK;
+        dlt_sleep_ms(50);
+    }
+    (void)dlt_ok(renewed == 0, "FO-12 the next server says \"yours\" to nobody: %s", s.err.message);
+    (void)dlt_ok(dlt_cluster_slot_give(&cluster, slot, node, to), "the slot has moved");
+    (void)wait_for(DLOCK_OK, dlt_renew, &fresh, "a renewal");
+    (void)wait_for(DLOCK_OK, dlt_unlock, &fresh, "an unlock");
+    (void)slot_moves(slot, to, node);
+    shard_end();
+}
+
 /* Three names of one master, the first of which moves just now. */
 static void C5_a_name_that_moves_delays_no_renewal_of_others(void)
 {
@@ -438,6 +469,7 @@ static const struct {
     CASE(FO_12_a_slot_that_moves_has_a_guard_of_its_own),
     CASE(FO_12_a_look_of_before_knows_nothing_of_the_slot),
     CASE(FO_12_nothing_is_granted_while_the_slot_moves),
+    CASE(FO_12_nothing_is_renewed_while_the_slot_moves),
     CASE(C5_a_name_that_moves_delays_no_renewal_of_others),
     CASE(FO_12_a_slot_that_went_away_and_came_back_unseen),
     CASE(FO_5_a_record_whose_slot_moves_begins_anew),
