@@ -65,8 +65,8 @@ int bench_worker_goes_on(const struct bench_worker *worker);
 void bench_worker_count(struct bench_worker *worker, int64_t ns);
 void bench_worker_forget(struct bench_worker *worker);
 
-/* Says that so many workers are ready, and waits until the clock starts; that they have finished,
- * and waits until they may end. */
+/* ready: reports `workers` more workers as ready, and waits until the clock starts. finished:
+ * reports them as finished, and waits until all workers may end. */
 void bench_worker_ready(struct bench_shared *shared, int workers);
 void bench_worker_finished(struct bench_shared *shared, int workers);
 

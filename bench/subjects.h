@@ -22,7 +22,7 @@ void bench_subjects_add_async(struct bench_subjects *subjects);
 void bench_subjects_add_limits(struct bench_subjects *subjects);
 void bench_subjects_add_rivals(struct bench_subjects *subjects);
 
-/* Non-zero: both use the same servers or the same file, in whatever way. */
+/* Non-zero: the two subjects use the same servers, or the same file. */
 int bench_subjects_same_store(const struct bench_subject *one, const struct bench_subject *other);
 
 /* Opens the meters. 0, or -1 and why. */

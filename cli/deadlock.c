@@ -23,7 +23,8 @@ static bool is_kept_out(const struct deadlock_graph *graph, size_t lock)
     return its->is_semaphore ? its->holders > 0 && blocked == its->holders : blocked > 0;
 }
 
-/* All locks are taken for stuck; those that come free are taken out until none does. */
+/* First all locks are marked as stuck. Then each lock that can become free loses its mark, until no
+ * mark changes. */
 void deadlock_find(struct deadlock_graph *graph)
 {
     bool changed = true;

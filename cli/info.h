@@ -39,7 +39,7 @@ json_t *info_json(const struct info *info);
 
 const char *info_mode(const struct info *info);
 
-/* Those that are held, and not kept for nobody. */
+/* The number of entries that have a holder. A kept name has none. */
 size_t info_list_held(const struct info_list *list);
 
 /* Nobody holds the names of the list: all are kept. */

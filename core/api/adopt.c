@@ -95,7 +95,7 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
     return status;
 }
 
-/* The lease stays what it is, whatever the handle's options ask for. */
+/* The lease gives the mode and the limit. The options of the handle have no effect on them. */
 static void adopt_take(struct dlock *lock, const unsigned char *token, const struct found *found)
 {
     struct dlock_client *client = lock->client;
