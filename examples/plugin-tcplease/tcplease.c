@@ -197,11 +197,8 @@ static enum dlock_status renew_one(struct session *session, struct dlock_lease_o
 static enum dlock_status tcplease_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                         int64_t deadline_ns, struct dlock_error *err)
 {
-    for (size_t i = 0; i < n; i++) { /* [REN-5]: the earlier of the two deadlines */
-        int64_t own_ns = ops[i]->req->deadline_ns;
-
-        ops[i]->status = renew_one(self, ops[i], own_ns < deadline_ns ? own_ns : deadline_ns, err);
-    }
+    for (size_t i = 0; i < n; i++) /* [REN-5]: the deadline of the call, and of no element */
+        ops[i]->status = renew_one(self, ops[i], deadline_ns, err);
     return DLOCK_OK;
 }
 

@@ -236,8 +236,9 @@ struct dlock_backend_ops {
      * [REN-3] Never shortens a lease.
      * [REN-4] UNAVAILABLE: not sent. UNKNOWN: sent, no answer.
      * [REN-5] Two deadlines apply. `req->deadline_ns` of an element is when that lease stops being
-     *         valid: a plugin that repairs the lease on a minority of servers does so before. The
-     *         argument deadline_ns limits the whole call.
+     *         valid: a plugin that repairs the lease on a minority of servers does so before. It
+     *         limits nothing else, and may be over already: dlock_adopt does not know how long
+     *         the lease is valid. The argument deadline_ns limits the whole call.
      */
     enum dlock_status (*renew)(void *self, struct dlock_lease_op *const *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);

@@ -211,6 +211,7 @@ enum dlock_status dlt_side_renew(struct dlt_side *side, struct dlt_attempt *atte
     struct dlock_lease_op *const ops[] = {&op};
     enum dlock_status status;
 
+    attempt->req.deadline_ns = dlt_now_ns(); /* over, as for dlock_adopt [REN-5] */
     op.grant = side->grant;
     status = dl_slot_renew(side->plugin, side->self, ops, 1, due_ns(side), &side->err);
     side->grant = op.grant;

@@ -148,6 +148,8 @@ check "half an answer is an answer" caught half_an_answer link.c \
     "if (answer[used - 1] != '\\n')" 'if (used < 2)'
 check "a call that goes on past its deadline" caught answer_swallowed link.c \
     '(deadline_ns - link->host' '(deadline_ns + 9000 * NS_PER_MS - link->host'
+check "a renewal ends by the deadline of its element" caught slow_network tcplease.c \
+    'renew_one(self, ops[i], deadline_ns, err)' 'renew_one(self, ops[i], ops[i]->req->deadline_ns, err)'
 check "a renewal makes a lease" caught renew_makes_nothing server.c \
     '    int any = strcmp' '    if (lease == NULL && strcmp(verb, "keep") == 0) {
         take(name, token, ttl_ms, "-", out);
