@@ -6,11 +6,13 @@
 #
 #     test_packages.sh SOURCE-DIR [DIRECTORY-OF-PACKAGES]
 set -u
+# A mount space of its own: what is mounted here goes with this program.
+[ -n "${DLOCK_TEST_MOUNTS-}" ] || DLOCK_TEST_MOUNTS=own exec unshare --mount --propagation private "$0" "$@"
 source_dir=$(realpath "$1")
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 root=$tap_tmp/root
-trap 'umount -R "$root" "$tap_tmp/changes" 2>/dev/null; rm -rf "$tap_tmp"' EXIT
+trap 'umount -l "$root/dev" "$root/proc" "$root" "$tap_tmp/changes" 2>/dev/null; rm -rf --one-file-system "$tap_tmp"' EXIT # never into the /dev of this system
 cd "$tap_tmp" || exit 1
 
 builds() {
