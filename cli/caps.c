@@ -22,6 +22,7 @@ static const struct {
     {DLOCK_CAP_TETHERED, "tethered"},
     {DLOCK_CAP_LIMIT, "limit"},
     {DLOCK_CAP_KEEP, "keep"},
+    {DLOCK_CAP_DATA, "data"},
     {DLOCK_CAP_FAILOVER_SAFE, "failover-safe"},
 };
 

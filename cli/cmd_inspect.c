@@ -135,6 +135,8 @@ static void holder_print(const struct info *info)
     (void)printf("holder     %s\n", info->label[0] != '\0'
                                         ? cli_output_printable(info->label, strlen(info->label))
                                         : "-");
+    if (info->data_len > 0)
+        (void)printf("data       %s\n", info_data(info));
     (void)printf("fence      %s\n", fence);
     (void)printf("held       %s\n", held);
     (void)printf("remaining  %s\n", remaining);
@@ -228,12 +230,13 @@ static int list_print_json(const struct cli *cli, const struct info_list *list, 
     return cli_output_json_print(cli, root, exit_code);
 }
 
-/* One line a holder; the name, which may be long, comes last but one. */
+/* One line a holder; the texts, which may be long, come last. */
 static int list_print(const struct cli *cli, const struct info_list *list, int exit_code)
 {
     if (list->count > 0)
-        (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s\n", "MODE", "HELD", "REMAINING", "WAITERS",
-                     "FENCE", "NAME", "HOLDER");
+        (void)printf("%-9s  %8s  %9s  %7s  %16s  %s  %s%s\n", "MODE", "HELD", "REMAINING",
+                     "WAITERS", "FENCE", "NAME", "HOLDER",
+                     info_list_has_data(list) ? "  DATA" : "");
     for (size_t i = 0; i < list->count; i++) {
         const struct info *info = &list->items[i];
         char held[24];
@@ -246,9 +249,10 @@ static int list_print(const struct cli *cli, const struct info_list *list, int e
         info_number(waiters, info->waiters, info->waiters != UINT32_MAX);
         info_number(fence, info->fence, info->fence != 0);
         (void)printf(
-            "%-9s  %8s  %9s  %7s  %16s  %s  %s\n", info->kept ? "kept" : info_mode(info), held,
+            "%-9s  %8s  %9s  %7s  %16s  %s  %s%s%s\n", info->kept ? "kept" : info_mode(info), held,
             remaining, waiters, fence, cli_output_printable(info->name, info->name_len),
-            info->label[0] != '\0' ? cli_output_printable(info->label, strlen(info->label)) : "-");
+            info->label[0] != '\0' ? cli_output_printable(info->label, strlen(info->label)) : "-",
+            info->data_len > 0 ? "  " : "", info_data(info));
     }
     return cli_output_close(cli, exit_code);
 }

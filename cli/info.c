@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "info.h"
+#include "lib/hex.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +17,19 @@ static bool list_grow(struct info_list *list)
         return false;
     list->items = items;
     list->room = room;
+    return true;
+}
+
+/* False: no memory. */
+static bool data_copy(struct info *item, const struct dlock_holder *info)
+{
+    if (info->data_len == 0)
+        return true;
+    item->data = malloc(info->data_len);
+    if (item->data == NULL)
+        return false;
+    memcpy(item->data, info->data, info->data_len);
+    item->data_len = info->data_len;
     return true;
 }
 
@@ -42,7 +56,7 @@ bool info_list_add(void *arg, const struct dlock_holder *info)
     };
     memcpy(item->name, info->name, item->name_len);
     list->count++;
-    if (item->owner != NULL && item->label != NULL)
+    if (data_copy(item, info) && item->owner != NULL && item->label != NULL)
         return 0;
 no_memory:
     list->no_memory = true;
@@ -74,6 +88,7 @@ void info_list_fini(struct info_list *list)
     for (size_t i = 0; i < list->count; i++) {
         free(list->items[i].owner);
         free(list->items[i].label);
+        free(list->items[i].data);
     }
     free(list->items);
     *list = (struct info_list){0};
@@ -82,6 +97,19 @@ void info_list_fini(struct info_list *list)
 const char *info_mode(const struct info *info)
 {
     return info->mode == DLOCK_SHARED ? "shared" : "exclusive";
+}
+
+const char *info_data(const struct info *info)
+{
+    return info->data_len > 0 ? cli_output_printable(info->data, info->data_len) : "";
+}
+
+bool info_list_has_data(const struct info_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].data_len > 0)
+            return true;
+    return false;
 }
 
 size_t info_list_held(const struct info_list *list)
@@ -98,18 +126,34 @@ bool info_list_is_kept(const struct info_list *list)
     return list->count > 0 && info_list_held(list) == 0;
 }
 
+/* The data as text, null if they are not UTF-8, and in hex. */
+static json_t *data_json(const struct info *info, bool hex)
+{
+    char digits[2 * DLOCK_DATA_MAX + 1];
+    json_t *text = NULL;
+
+    if (info->data_len > 0 && !hex)
+        text = json_stringn((const char *)info->data, info->data_len);
+    if (info->data_len > 0 && hex) {
+        dl_hex_encode(digits, info->data, info->data_len);
+        text = json_string(digits);
+    }
+    return text != NULL ? text : json_null();
+}
+
 json_t *info_json(const struct info *info)
 {
     bool limited = info->limit > 0;
 
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "owner",
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "owner",
                      cli_output_json_text(info->owner), "mode", info_mode(info), "label",
                      cli_output_json_text(info->label), "fence",
                      cli_output_json_number(info->fence, info->fence != 0), "remaining_ms",
                      json_integer(info->remaining_ms), "held_ms",
                      cli_output_json_number((uint64_t)info->held_ms, info->held_ms >= 0), "limit",
                      cli_output_json_number(info->limit, limited), "permit",
-                     cli_output_json_number(info->permit, limited), "kept", (int)info->kept);
+                     cli_output_json_number(info->permit, limited), "kept", (int)info->kept, "data",
+                     data_json(info, false), "data_hex", data_json(info, true));
 }
 
 void info_time(char out[24], int64_t ms)

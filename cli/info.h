@@ -18,6 +18,8 @@ struct info {
     bool kept; /* for nobody */
     char *owner;
     char *label;
+    unsigned char *data; /* what the holder publishes; NULL: nothing */
+    size_t data_len;
 };
 
 struct info_list {
@@ -33,11 +35,17 @@ bool info_list_add(void *arg, const struct dlock_holder *info);
 void info_list_sort(struct info_list *list);
 void info_list_fini(struct info_list *list);
 
-/* owner, mode, label, fence, remaining_ms, held_ms, limit, permit, kept. Caller frees. NULL: no
- * memory. */
+/* owner, mode, label, fence, remaining_ms, held_ms, limit, permit, kept, data, data_hex. Caller
+ * frees. NULL: no memory. */
 json_t *info_json(const struct info *info);
 
 const char *info_mode(const struct info *info);
+
+/* The data in escapes, as cli_output_printable; "": none. */
+const char *info_data(const struct info *info);
+
+/* A holder of the list publishes data. */
+bool info_list_has_data(const struct info_list *list);
 
 /* The number of entries that have a holder. A kept name has none. */
 size_t info_list_held(const struct info_list *list);

@@ -38,6 +38,10 @@ bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
             return false;
         acquire->options.limit = limit;
         return true;
+    case LOCK_DATA:
+        acquire->options.data = optarg;
+        acquire->options.data_len = strlen(optarg);
+        return true;
     default:
         acquire->options.label = optarg;
         return true;
@@ -57,6 +61,9 @@ int lock_options_check(const struct acquire *acquire)
         return cli_args_usage(acquire->cli, "--wait and --nowait exclude each other");
     if (acquire->shared && acquire->options.limit > 1)
         return cli_args_usage(acquire->cli, "--shared and --limit exclude each other");
+    if (acquire->options.data_len > DLOCK_DATA_MAX)
+        return cli_args_usage(acquire->cli, "--data has %zu bytes, want at most %d",
+                              acquire->options.data_len, DLOCK_DATA_MAX);
     if (acquire->shared && acquire->options.keep_ms > 0)
         return cli_args_usage(acquire->cli,
                               "--shared excludes --keep and --once-per: only exclusive runs keep");

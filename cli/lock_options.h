@@ -12,6 +12,7 @@ enum lock_option {
     LOCK_SHARED,
     LOCK_LABEL,
     LOCK_LIMIT,
+    LOCK_DATA,
     LOCK_OPTION_OWN /* values of getopt's `val` from here on are a command's own */
 };
 
@@ -23,7 +24,8 @@ enum lock_option {
     {"nowait", no_argument, NULL, LOCK_NOWAIT},     \
     {"shared", no_argument, NULL, LOCK_SHARED},     \
     {"label", required_argument, NULL, LOCK_LABEL}, \
-    {"limit", required_argument, NULL, LOCK_LIMIT}
+    {"limit", required_argument, NULL, LOCK_LIMIT}, \
+    {"data", required_argument, NULL, LOCK_DATA}
 /* clang-format on */
 
 /* The request without any option. */

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #define GAP         2
-#define TEXT_LEAST  8 /* columns of names and of holders */
+#define TEXT_LEAST  8 /* columns of names, of holders and of data */
 #define NUMBER_SIZE 24
 #define CUT         '~'
 
-enum column { NAME, HOLDER, MODE, AGE, LEFT, WAITERS, FENCE, COLUMNS };
+enum column { NAME, HOLDER, DATA, MODE, AGE, LEFT, WAITERS, FENCE, COLUMNS };
 
-static const char *const heads[COLUMNS] = {"NAME", "HOLDER",  "MODE", "AGE",
-                                           "LEFT", "WAITERS", "FENCE"};
+static const char *const heads[COLUMNS] = {"NAME", "HOLDER", "DATA",    "MODE",
+                                           "AGE",  "LEFT",   "WAITERS", "FENCE"};
 
 struct layout {
     size_t width[COLUMNS]; /* 0: the column is not shown */
@@ -71,6 +71,8 @@ static const char *cell_text(const struct info *info, enum column column, char b
         return cli_output_printable(info->name, info->name_len);
     case HOLDER:
         return label[0] != '\0' ? cli_output_printable(label, strlen(label)) : "-";
+    case DATA:
+        return info_data(info);
     case MODE:
         if (info->kept)
             return "kept";
@@ -105,6 +107,8 @@ static struct layout layout_natural(const struct info_list *list)
 
     for (enum column column = NAME; column < COLUMNS; column++)
         layout.width[column] = strlen(heads[column]);
+    if (!info_list_has_data(list))
+        layout.width[DATA] = 0;
     for (size_t i = 0; i < list->count; i++)
         for (enum column column = NAME; column < COLUMNS; column++) {
             size_t width = strlen(cell_text(&list->items[i], column, buffer));
@@ -115,11 +119,16 @@ static struct layout layout_natural(const struct info_list *list)
     return layout;
 }
 
-/* Half of the room for each of the two texts, unless one needs less. */
+/* At most a third of the room for data, and half of the rest for each of the two other texts,
+ * unless one needs less. */
 static void texts_fit(struct layout *layout, size_t room)
 {
     size_t *name = &layout->width[NAME], *holder = &layout->width[HOLDER];
+    size_t *data = &layout->width[DATA];
 
+    if (*data > room / 3 && *name + *holder + *data > room)
+        *data = *name + *holder < room - room / 3 ? room - *name - *holder : room / 3;
+    room -= *data;
     if (*name + *holder <= room)
         return;
     if (*name <= room / 2)
@@ -135,7 +144,7 @@ static void texts_fit(struct layout *layout, size_t room)
 static struct layout layout_fit(const struct info_list *list, size_t columns)
 {
     struct layout layout = layout_natural(list);
-    size_t numbers = 0, shown = 0;
+    size_t numbers = 0, shown = 0, texts = 2;
 
     if (columns == 0)
         return layout;
@@ -147,8 +156,10 @@ static struct layout layout_fit(const struct info_list *list, size_t columns)
         numbers += layout.width[column];
         shown += layout.width[column] > 0;
     }
-    numbers += (shown + 1) * GAP;
-    texts_fit(&layout, columns > numbers + 2 * TEXT_LEAST ? columns - numbers : 2 * TEXT_LEAST);
+    texts += layout.width[DATA] > 0;
+    numbers += (shown + texts - 1) * GAP;
+    texts_fit(&layout,
+              columns > numbers + texts * TEXT_LEAST ? columns - numbers : texts * TEXT_LEAST);
     return layout;
 }
 

@@ -136,6 +136,8 @@ static void holder_print(const struct info *info, const struct process *process)
     if (info->limit > 0)
         (void)printf(", permit %u of %u", info->permit, info->limit);
     (void)printf(", held %s, %s left\n", held, left);
+    if (info->data_len > 0)
+        (void)printf("data       %s\n", info_data(info));
     process_print(process, info);
 }
 

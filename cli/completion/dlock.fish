@@ -10,7 +10,7 @@ function __dlock_operands
             continue
         end
         switch $word
-            case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label \
+            case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label --data \
                     --conflict-exit-code --status-fd --outcome -n --name --owner --token \
                     --limit --keep --once-per --metrics --also --every --watch
                 set skip 1
@@ -80,6 +80,7 @@ complete -c dlock -n '__dlock_at 1 why' -l also -x -d 'one more store'
 complete -c dlock -n '__dlock_at 1 top' -l every -x -d 'time between two tables'
 complete -c dlock -n '__dlock_at 1 top' -l once -d 'print the table once'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l label -x -d 'a text that inspect and list show'
+complete -c dlock -n '__dlock_at 1 run acquire hold' -l data -x -d 'a text that inspect and observe show'
 complete -c dlock -n '__dlock_at 1 run acquire hold' -l limit -x -d 'so many at once'
 complete -c dlock -n '__dlock_at 1 run' -l keep -x -d 'keep the name until this time after the start'
 complete -c dlock -n '__dlock_at 1 run' -l once-per -x -d 'keep the name until the end of the period'

@@ -95,7 +95,8 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
     return status;
 }
 
-/* The lease gives the mode and the limit. The options of the handle have no effect on them. */
+/* The lease gives the mode and the limit, and keeps its data. The options of the handle have no
+ * effect on them. */
 static void adopt_take(struct dlock *lock, const unsigned char *token, const struct found *found)
 {
     struct dlock_client *client = lock->client;
@@ -105,6 +106,8 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, const str
     lock->claim->req.mode = found->mode;
     dl_handle_begin_claim_locked(lock, token);
     lock->claim->req.limit = found->limit > 1 ? found->limit : 1;
+    lock->claim->req.data = NULL;
+    lock->claim->req.data_len = 0;
     (void)pthread_mutex_unlock(&client->mutex);
 }
 

@@ -37,6 +37,10 @@ static bool report(void *arg, const struct dlock_holder *from)
     holder.struct_size = sizeof holder;
     if (holder.fence == 0)
         holder.fence_room = 0;
+    if (holder.data == NULL || holder.data_len > DLOCK_DATA_MAX) {
+        holder.data = NULL;
+        holder.data_len = 0;
+    }
     query->reported = true;
     return query->fn(query->arg, &holder);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Everything but the label. */
+/* Everything but the label and the data. */
 static struct dl_lock_options options_of(const struct dl_settings *settings)
 {
     return (struct dl_lock_options){
@@ -51,14 +51,33 @@ static bool label_make(struct dl_lock_options *options, const char *text)
     return true;
 }
 
+static bool data_make(struct dl_lock_options *options, const struct dl_settings *settings)
+{
+    if (settings->data_len == 0)
+        return true;
+    options->data = malloc(settings->data_len);
+    if (options->data == NULL)
+        return false;
+    memcpy(options->data, settings->data, settings->data_len);
+    options->data_len = (uint32_t)settings->data_len;
+    return true;
+}
+
+static bool texts_equal(const struct dl_lock_options *options, const struct dl_settings *settings)
+{
+    return strcmp(options->label_text, settings->label) == 0 &&
+           options->data_len == settings->data_len &&
+           (options->data_len == 0 ||
+            memcmp(options->data, settings->data, options->data_len) == 0);
+}
+
 struct dl_lock_options *dl_lock_options_ref(struct dl_lock_options **last,
                                             const struct dl_settings *settings)
 {
     struct dl_lock_options wanted = options_of(settings);
     struct dl_lock_options *options = *last;
 
-    if (options != NULL && options_equal(options, &wanted) &&
-        strcmp(options->label_text, settings->label) == 0) {
+    if (options != NULL && options_equal(options, &wanted) && texts_equal(options, settings)) {
         options->refs++;
         return options;
     }
@@ -66,7 +85,7 @@ struct dl_lock_options *dl_lock_options_ref(struct dl_lock_options **last,
     if (options == NULL)
         return NULL;
     *options = wanted;
-    if (!label_make(options, settings->label)) {
+    if (!label_make(options, settings->label) || !data_make(options, settings)) {
         dl_lock_options_unref(options);
         return NULL;
     }
@@ -81,5 +100,6 @@ void dl_lock_options_unref(struct dl_lock_options *options)
     if (options == NULL || --options->refs > 0)
         return;
     free(options->label);
+    free(options->data);
     free(options);
 }

@@ -22,6 +22,8 @@ struct dl_lock_options {
     enum dlock_end end;
     const char *label_text; /* the end of label, as the application gave it */
     char *label;            /* "host:pid:text" */
+    unsigned char *data;    /* what a claim publishes; NULL: nothing */
+    uint32_t data_len;
 };
 
 /* Returns the options that the settings mean: *last if they are the same, else new ones, which

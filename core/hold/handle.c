@@ -54,6 +54,8 @@ void dl_handle_mark_claim(struct dlock *lock)
     lock->claim->req.end = lock->options->end;
     lock->claim->req.op_timeout_ms = dl_handle_op_timeout_ms(lock);
     lock->claim->req.limit = lock->options->limit;
+    lock->claim->req.data = lock->options->data;
+    lock->claim->req.data_len = lock->options->data_len;
 }
 
 void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE])
@@ -75,6 +77,8 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
                         lock->options->limit);
     if (lock->options->keep_ms > 0 && (caps & DLOCK_CAP_KEEP) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot keep a name after its release");
+    if (lock->options->data_len > 0 && (caps & DLOCK_CAP_DATA) == 0)
+        return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot publish data of a holder");
     if (mode == DLOCK_SHARED && (lock->options->limit > 1 || lock->options->keep_ms > 0))
         return dl_error(err, DLOCK_INVALID, "limit and keep_ms are for the exclusive mode");
     if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)

@@ -54,7 +54,8 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     struct dl_claim *claim = lock->claim;
     struct dl_handoff_input input;
 
-    if (to == NULL || lock->options->limit > 1 || to->options->limit > 1 || lock->keep_ms > 0)
+    if (to == NULL || lock->options->limit > 1 || to->options->limit > 1 || lock->keep_ms > 0 ||
+        claim->req.data_len > 0 || to->options->data_len > 0)
         return false;
     if (lock->renewer_busy || claim->token_exported || claim->req.mode != DLOCK_EXCLUSIVE ||
         claim->req.ttl_ms != dl_handle_ttl_ms(to) || claim->req.end != to->options->end ||

@@ -214,6 +214,20 @@ static enum dlock_status limit_apply(const struct dlock_options *options, struct
     return DLOCK_OK;
 }
 
+static enum dlock_status data_apply(const struct dlock_options *options, struct dl_settings *out,
+                                    struct dlock_error *err)
+{
+    if (options->data_len > DLOCK_DATA_MAX)
+        return dl_error(err, DLOCK_INVALID, "option data has %zu bytes, want at most %d",
+                        options->data_len, DLOCK_DATA_MAX);
+    if (options->data == NULL && options->data_len > 0)
+        return dl_error(err, DLOCK_INVALID, "option data is NULL, and data_len is %zu",
+                        options->data_len);
+    out->data = options->data_len > 0 ? options->data : NULL;
+    out->data_len = options->data_len;
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
                                        const struct dlock_options *options, struct dl_settings *out,
                                        struct dlock_error *err)
@@ -241,6 +255,8 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
     out->end = known.end;
     if (status == DLOCK_OK)
         status = limit_apply(&known, out, err);
+    if (status == DLOCK_OK)
+        status = data_apply(&known, out, err);
     out->user = known.user;
     return status;
 }

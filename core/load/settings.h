@@ -33,6 +33,8 @@ struct dl_settings {
     void *user;                 /* dlock_options.user; no option of a URI, as the next two */
     int64_t keep_ms;            /* 0: a released name is free at once */
     uint32_t limit;             /* holders at once; 1: a lock */
+    const void *data;           /* borrowed from dlock_options; NULL: none */
+    size_t data_len;
     char label[DL_LABEL_MAX + 1];
 };
 

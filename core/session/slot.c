@@ -22,6 +22,8 @@ static void add_flag(struct dl_trace *trace, uint32_t flags, uint32_t flag, cons
 
 static void add_request(struct dl_trace *trace, const struct dlock_request *req)
 {
+    uint32_t data_len;
+
     if (trace->fd < 0)
         return;
     dl_trace_quote(trace, req->name, req->name_len);
@@ -36,6 +38,8 @@ static void add_request(struct dl_trace *trace, const struct dlock_request *req)
         dl_trace_add(trace, "keep=%lldms", (long long)dlock_request_keep_ms(req));
     if (dlock_request_limit(req) > 1)
         dl_trace_add(trace, "limit=%u", dlock_request_limit(req));
+    if (dlock_request_data(req, &data_len) != NULL)
+        dl_trace_add(trace, "data=%ubytes", data_len);
     if (dlock_request_waiter(req) != 0)
         dl_trace_add(trace, "waiter=%u", dlock_request_waiter(req));
     dl_trace_deadline(trace, req->deadline_ns);

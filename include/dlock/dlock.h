@@ -31,7 +31,7 @@
  *         return status != DLOCK_OK;
  *     }
  *
- * The page docs/guarantees.md says what is promised, and on which store. The clauses C1 to C23
+ * The page docs/guarantees.md says what is promised, and on which store. The clauses C1 to C24
  * below have its numbers.
  *
  * THREADS. Every function may be called from any thread.
@@ -43,8 +43,8 @@
  *   - Only the first waiter talks to the store, or all readers together if readers are first.
  *   - dlock_trylock is DLOCK_BUSY while other threads of the client wait.
  *   - A lock that is unlocked may go straight to a waiting thread of the same client that asks for
- *     the same ttl, each time with a higher fencing token. The option "handoff" in docs/uri.md
- *     limits this.
+ *     the same ttl, each time with a higher fencing token, unless one of the two publishes data.
+ * The option "handoff" in docs/uri.md limits this.
  *
  * SIGNALS. dlock_state, dlock_remaining_ms, dlock_fence and dlock_permit are async-signal-safe. No
  * other function is, also not dlock_cancel and dlock_client_shutdown: they lock a mutex. To end a
@@ -144,6 +144,12 @@ struct dlock_options {
      * acquisition (C22); at most 7 days; 0: it is free at once. dlock_keep changes it for one
      * acquisition. Needs DLOCK_CAP_KEEP, and not the shared mode: DLOCK_INVALID. */
     int64_t keep_ms;
+    /* What each claim of the handle publishes (C24): data_len bytes of any value, at most
+     * DLOCK_DATA_MAX, copied; for example the address of an elected leader. 0: nothing.
+     * dlock_client_inspect, dlock_client_list and dlock_observe show them to everybody who may read
+     * the store: they must hold no secret. Needs DLOCK_CAP_DATA. */
+    const void *data;
+    size_t data_len;
 };
 
 /*

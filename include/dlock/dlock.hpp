@@ -174,15 +174,18 @@ private:
 class dlock::mutex
 {
 public:
-    /* name: 1 to DLOCK_NAME_MAX bytes of any value. options: label is copied. Throws dlock::error.
-     */
+    /* name: 1 to DLOCK_NAME_MAX bytes of any value. options: label and data are copied. Throws
+     * dlock::error. */
     mutex(const dlock::client &client, std::string_view name,
           const dlock_options &options = dlock::options())
         : client_(client.native_handle()), name_(name), options_(options),
-          label_(options.label ? options.label : "")
+          label_(options.label ? options.label : ""),
+          data_(static_cast<const char *>(options.data), options.data ? options.data_len : 0)
     {
         if (options_.label)
             options_.label = label_.c_str();
+        if (options_.data)
+            options_.data = data_.data();
         add_handle().check();
     }
     mutex(const mutex &) = delete;
@@ -285,6 +288,7 @@ private:
     std::string name_;
     dlock_options options_;
     std::string label_;
+    std::string data_;
     mutable std::mutex guard_; /* of entries_; never held in a call that waits */
     mutable std::deque<entry> entries_;
 };

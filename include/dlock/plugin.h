@@ -66,7 +66,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 2u          /* counts appended members; any is accepted */
+#define DLOCK_PLUGIN_ABI_MINOR 3u          /* counts appended members; any is accepted */
 
 /* One element of a renewal. */
 struct dlock_lease_op {
@@ -385,7 +385,7 @@ struct dlock_backend_ops {
     enum dlock_status (*wait_any)(void *self, uint32_t *waiters, size_t *count, int64_t deadline_ns,
                                   struct dlock_error *err);
 
-    /* ---- ABI 2.2 ends here. Append below; never reorder, never reuse. ---- */
+    /* ---- ABI 2.3 ends here. Append below; never reorder, never reuse. ---- */
 };
 
 struct dlock_plugin {
@@ -438,6 +438,13 @@ struct dlock_plugin {
  *         for keep_ms from the execution on. The token holds nothing then: a second unlock is LOST.
  *         inspect and list show it as kept, with the label of the last holder. break_lock without
  *         an owner ends it.
+ *
+ * DLOCK_CAP_DATA: a holder publishes data.
+ *
+ * [DAT-1] The step that grants a lease stores req->data, dlock_request_data bytes of any value,
+ * with it. The grant to a queue entry stores the data of the request that made the entry. inspect
+ * and list show them in each holder until the lease ends. Renewal, downgrade and adoption change
+ * nothing. A kept name shows no data, and a grant without data shows none of a holder before it.
  */
 
 #ifdef __cplusplus

@@ -36,6 +36,14 @@ static inline uint32_t dlock_request_waiter(const struct dlock_request *req)
     return DLOCK_HAS(req, waiter) ? req->waiter : 0;
 }
 
+/* What the holder publishes [DAT-1], *len bytes; NULL and 0: nothing. */
+static inline const unsigned char *dlock_request_data(const struct dlock_request *req,
+                                                      uint32_t *len)
+{
+    *len = DLOCK_HAS(req, data) && req->data != NULL ? req->data_len : 0;
+    return *len > 0 ? req->data : NULL;
+}
+
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
 __attribute__((format(printf, 5, 6))) static inline enum dlock_status
 dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,

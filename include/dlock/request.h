@@ -57,6 +57,9 @@ struct dlock_request {
     uint32_t limit;     /* holders at once: 1, a lock, or more, only with DLOCK_CAP_LIMIT [LIM-1] */
     int64_t keep_ms;    /* of DLOCK_REQ_KEEP; > 0 */
     uint32_t waiter;    /* not 0: core waits by wait_any, which gives this number; constant */
+    /* ABI 2.2 ends here. dlock_request_data reads the rest. */
+    uint32_t data_len;         /* 0 to DLOCK_DATA_MAX; above 0 only with DLOCK_CAP_DATA */
+    const unsigned char *data; /* what the holder publishes [DAT-1]; of an adopted lease NULL */
 };
 
 /* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */

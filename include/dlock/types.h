@@ -113,7 +113,8 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
     X(TETHERED, 11)      /* leases live in the client's session, which the plugin keeps alive */ \
     X(LIMIT, 12)         /* semaphores: dlock_options.limit, contract C21 */                     \
     X(KEEP, 13)          /* a released name can stay taken: dlock_options.keep_ms, C22 */        \
-    X(FAILOVER_SAFE, 14) /* a failover of the store makes no second holder */
+    X(FAILOVER_SAFE, 14) /* a failover of the store makes no second holder */                    \
+    X(DATA, 15)          /* holders publish data with their claims: dlock_options.data, C24 */
 
 #define DLOCK_CAP_ENUM(name, bit) DLOCK_CAP_##name = 1u << (bit),
 #define DLOCK_CAP_OR(name, bit)   | (1u << (bit))
@@ -128,6 +129,8 @@ enum dlock_log_level {
     DLOCK_LOG_INFO = 2,
     DLOCK_LOG_DEBUG = 3
 };
+
+#define DLOCK_DATA_MAX 1024 /* bytes that a holder publishes */
 
 /*
  * One holder of a name. The callback gets it, and everything in it, for the time of the call.
@@ -152,7 +155,10 @@ struct dlock_holder {
     /* 1: not held any more. The name, or the permit, stays taken for remaining_ms, by nobody
      * (dlock_options.keep_ms). held_ms counts from the acquisition; the label is its holder's. */
     uint32_t kept;
-    uint32_t reserved; /* 0 */
+    /* What the holder publishes (dlock_options.data): data_len bytes of any value. The holder
+     * writes them; they prove nothing. NULL and 0: none. */
+    uint32_t data_len;
+    const void *data;
 };
 
 /* Returns true to end the inspect or list. The callback must not call into the same client. */

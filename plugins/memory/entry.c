@@ -9,7 +9,9 @@
 struct memory_entry *memory_entry_new(const struct dlock_request *req)
 {
     size_t label_len = req->label == NULL ? 0 : strnlen(req->label, MEMORY_LABEL_MAX);
-    struct memory_entry *entry = calloc(1, sizeof *entry + label_len + 1);
+    uint32_t data_len = 0;
+    const unsigned char *data = dlock_request_data(req, &data_len);
+    struct memory_entry *entry = calloc(1, sizeof *entry + label_len + 1 + data_len);
 
     if (entry == NULL)
         return NULL;
@@ -18,6 +20,11 @@ struct memory_entry *memory_entry_new(const struct dlock_request *req)
     entry->limit = dlock_request_limit(req);
     if (label_len > 0)
         memcpy(entry->label, req->label, label_len);
+    if (data_len > 0) {
+        entry->data = (unsigned char *)entry->label + label_len + 1;
+        entry->data_len = data_len;
+        memcpy(entry->data, data, data_len);
+    }
     return entry;
 }
 

@@ -10,18 +10,20 @@
 struct memory_entry {
     struct memory_entry *next;
     unsigned char token[DLOCK_TOKEN_SIZE];
-    uint32_t mode;      /* enum dlock_mode */
-    uint32_t limit;     /* of the semaphore; 1: a lock */
-    uint32_t permit;    /* of a holder, below the limit */
-    bool kept;          /* among the holders, but nobody's: its token is all zero [KEP-1] */
-    uint64_t fence;     /* of a holder; 0: this is a queue entry */
-    int64_t since_ns;   /* when it became a holder, or was queued */
-    int64_t expires_ns; /* of the queue entry or the lease, on memory_store_now; 0 at first */
-    int64_t grant_ms;   /* of a queue entry: how long its grant lasts */
+    uint32_t mode;       /* enum dlock_mode */
+    uint32_t limit;      /* of the semaphore; 1: a lock */
+    uint32_t permit;     /* of a holder, below the limit */
+    bool kept;           /* among the holders, but nobody's: its token is all zero [KEP-1] */
+    uint64_t fence;      /* of a holder; 0: this is a queue entry */
+    int64_t since_ns;    /* when it became a holder, or was queued */
+    int64_t expires_ns;  /* of the queue entry or the lease, on memory_store_now; 0 at first */
+    int64_t grant_ms;    /* of a queue entry: how long its grant lasts */
+    unsigned char *data; /* what the holder publishes; behind the label; NULL: nothing */
+    uint32_t data_len;
     char label[];
 };
 
-/* An entry with the token, mode and label of the request. NULL: no memory. */
+/* An entry with the token, mode, label and data of the request. NULL: no memory. */
 struct memory_entry *memory_entry_new(const struct dlock_request *req);
 
 /* Adds it at the end of the list. */

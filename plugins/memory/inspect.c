@@ -16,6 +16,7 @@ struct found {
     unsigned char name[MEMORY_NAME_MAX];
     char owner[2 * DLOCK_TOKEN_SIZE + 1];
     char label[MEMORY_LABEL_MAX + 1];
+    unsigned char data[DLOCK_DATA_MAX];
 };
 
 struct snapshot {
@@ -63,8 +64,11 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .limit = c->limit > 1 ? c->limit : 0,
             .permit = c->permit,
             .kept = c->kept,
+            .data_len = c->data_len,
         };
         memcpy(found->name, name->bytes, name->key.len);
+        if (c->data_len > 0)
+            memcpy(found->data, c->data, c->data_len);
         if (c->kept)
             found->owner[0] = '\0';
         else
@@ -91,6 +95,7 @@ static bool found_report(struct found *found, dlock_holder_fn *fn, void *arg)
     found->info.name = found->name;
     found->info.owner = found->owner;
     found->info.label = found->label;
+    found->info.data = found->info.data_len > 0 ? found->data : NULL;
     return fn(arg, &found->info);
 }
 

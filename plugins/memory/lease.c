@@ -111,6 +111,7 @@ static void keep(struct memory_entry *entry, int64_t keep_ms, int64_t now_ns)
 {
     memset(entry->token, 0, sizeof entry->token);
     entry->kept = true;
+    entry->data_len = 0;
     entry->expires_ns = now_ns + keep_ms * DL_NS_PER_MS;
 }
 

@@ -18,7 +18,7 @@
 #define MEMORY_CAPS                                                                 \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH |   \
      DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | \
-     DLOCK_CAP_KEEP)
+     DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 
 static void info_fill(struct dlock_session_info *info, const struct memory_session *session)
 {

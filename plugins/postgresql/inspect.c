@@ -2,6 +2,7 @@
 #include "inspect.h"
 
 #include "lib/hex.h"
+#include "lib/holder_text.h"
 #include "statements.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
     const int64_t limit = pg_query_number(result, row, LIMIT);
     const bool kept = pg_query_number(result, row, KEPT) != 0;
     char owner[OWNER_SIZE];
-    const struct dlock_holder info = {
+    struct dlock_holder info = {
         .struct_size = sizeof info,
         .name = name,
         .name_len = (uint32_t)name_len,
@@ -40,12 +41,16 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
         .remaining_ms = pg_query_number(result, row, REMAINING),
         .held_ms = pg_query_number(result, row, HELD),
         .owner = owner,
-        .label = label != NULL ? (const char *)label : "",
         .limit = limit > 1 ? (uint32_t)limit : 0, /* 1: a kept lock */
         .permit = (uint32_t)pg_query_number(result, row, PERMIT),
         .kept = kept,
     };
 
+    dl_holder_text_read(&info, (const char *)label, label != NULL ? label_len : 0);
+    if (kept) { /* the row has the data of the last holder still */
+        info.data = NULL;
+        info.data_len = 0;
+    }
     owner_write(owner, kept ? NULL : token, token_len);
     return name != NULL && fn(arg, &info);
 }

@@ -2,6 +2,7 @@
 #include "lease.h"
 
 #include "lib/hex.h"
+#include "lib/holder_text.h"
 #include "notify.h"
 #include "statements.h"
 #include "waiter.h"
@@ -18,11 +19,11 @@ static bool is_permit(const struct dlock_request *req)
     return dlock_request_limit(req) > 1;
 }
 
-/* inbox: where to tell of a grant to the queue entry. */
+/* inbox: where to tell of a grant to the queue entry. text: room for label and data, which
+ * *params borrows. */
 static void take_params(const struct pg_connection *conn, const struct dlock_request *req,
-                        const char *inbox, struct pg_params *params)
+                        const char *inbox, char text[DL_HOLDER_TEXT_MAX], struct pg_params *params)
 {
-    const char *label = req->label != NULL ? req->label : "";
     enum pg_take what = PG_TAKE_TRY;
 
     if ((req->flags & DLOCK_REQ_REFRESH) != 0)
@@ -37,7 +38,7 @@ static void take_params(const struct pg_connection *conn, const struct dlock_req
     pg_params_number(params, what);
     pg_params_number(params, conn->config->waiter_ttl_ms);
     pg_params_text(params, inbox);
-    pg_params_bytes(params, label, strlen(label));
+    pg_params_bytes(params, text, dl_holder_text_make(text, req));
     pg_params_number(params, pg_statements_less_patience_ms(conn));
 }
 
@@ -85,13 +86,14 @@ enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_re
     struct pg_params params = {0};
     PGresult *result = NULL;
     const char *inbox = NULL;
+    char text[DL_HOLDER_TEXT_MAX];
     enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
 
     if (status == DLOCK_OK && is_queued(req))
         status = pg_waiter_expect(conn->shared, req, &inbox, err);
     if (status != DLOCK_OK)
         return status;
-    take_params(conn, req, inbox, &params);
+    take_params(conn, req, inbox, text, &params);
     status =
         pg_statements_run(conn, is_permit(req) ? PG_PERMIT : PG_TAKE, &params, 1, &result, err);
     if (status == DLOCK_UNAVAILABLE && (req->flags & DLOCK_REQ_REFRESH) != 0)

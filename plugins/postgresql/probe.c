@@ -15,10 +15,11 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
 {
     const bool is_session = conn->config->strategy == PG_SESSION;
 
-    info->caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-                 (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
-                             : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
-                                   DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+    info->caps =
+        DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
+        (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
+                    : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
+                          DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA);
     if (atomic_load(&conn->shared->outdated))
         info->caps &= ~(uint32_t)FUNCTIONS;
     if (!conn->flushes)

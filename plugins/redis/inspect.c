@@ -2,6 +2,7 @@
 /* The holders of one name, or of several. */
 #include "inspect.h"
 #include "config.h"
+#include "lib/holder_text.h"
 #include "resp/error.h"
 #include "resp/reply.h"
 #include "route.h"
@@ -12,7 +13,7 @@
 #define PAGE             200 /* readers in one answer */
 #define FEW              8   /* a name with this number of readers is inspected alone */
 #define HOLDER_ELEMENTS  6
-#define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
+#define ANSWER_MAX_BYTES ((size_t)2 * 1024 * 1024) /* FEW holders with data of each name */
 
 /* "x", "s", or the limit and the permit of a semaphore; a limit of 1 is that of a kept lock. */
 static bool mode_read(const char *text, struct dlock_holder *lease)
@@ -47,7 +48,7 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *
         return false;
     lease->kept = mode->str[0] != 'x' && owner->str[0] == 'k';
     lease->owner = lease->kept != 0 ? "" : owner->str;
-    lease->label = label->str;
+    dl_holder_text_read(lease, label->str, label->len);
     lease->fence = (uint64_t)fence;
     lease->fence_room = REDIS_FENCE_ROOM;
     if (lease->held_ms < -1) /* the server's clock went back */

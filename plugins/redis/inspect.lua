@@ -5,7 +5,7 @@
 --        request
 -- Returns for each name: the number of waiters, and for each holder: mode (x, s, or "limit permit"), token (with
 -- a k before it: kept for nobody), time left (-1: no
--- end), fence, held for (-1: not known), label; then the number
+-- end), fence, held for (-1: not known), label with data; then the number
 local OWNER_MAX = 255 -- bytes: with key=raw another program may have written any text
 local PAGE = 500
 

@@ -26,7 +26,7 @@ call('DEL', name.lock)
 call('ZREM', name.readers, token)
 call('HDEL', name.meta, 'h', 'r' .. token, 'p' .. token)
 call('HSET', name.meta, 'f', fence_read(known[1]) and known[1] or moment, 'l', limit,
-     'r' .. nobody, record, 'p' .. nobody, permit)
+     'r' .. nobody, string.match(record, '^%Z*'), 'p' .. nobody, permit) -- without the data
 meta_keep(name.meta, keep, not known[1])
 readers_set(name, nobody, now + keep)
 return tonumber(ARGV[3])

@@ -3,6 +3,7 @@
 #include "lease.h"
 #include "config.h"
 #include "lib/hex.h"
+#include "lib/holder_text.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
@@ -136,6 +137,7 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     enum dlock_status status = DLOCK_INTERNAL;
     NOT_ZEROED struct resp_keys keys;
     NOT_ZEROED struct redis_call call;
+    NOT_ZEROED char text[DL_HOLDER_TEXT_MAX];
     char token[RESP_HEX_SIZE], mode[RESP_DIGITS], ttl[RESP_DIGITS], waiter_ttl[RESP_DIGITS];
 
     resp_keys_make(&keys, &session->config, req->name, req->name_len);
@@ -149,7 +151,7 @@ static enum dlock_status try_run(struct redis_session *session, const struct dlo
     resp_command_text(&call.command, try_what(req));
     resp_command_text(&call.command, resp_command_number(waiter_ttl, session->waiter_lease_ms));
     resp_command_text(&call.command, channel);
-    resp_command_text(&call.command, req->label != NULL ? req->label : "");
+    resp_command_add(&call.command, text, dl_holder_text_make(text, req));
     status = redis_route_run(session, &keys, &call, req->deadline_ns, reply, err);
     if (status == DLOCK_BUSY) {
         grant->holder_ms = call.guard_left_ms;

@@ -14,6 +14,8 @@
 --            length of the channel, which may have spaces; the mode is x, s or a limit; n the last number in the queue; x when queue and
 --            waiters expire
 --
+-- A label may have a NUL behind it, and then the data that the holder publishes: up to 1,024 bytes of any value.
+--
 -- Times are milliseconds of the server's clock; since is in microseconds. An entry whose time has run out is
 -- removed by a later script for the name.
 --

@@ -23,7 +23,7 @@
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |    \
-     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_FAILOVER_SAFE)
+     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_FAILOVER_SAFE | DLOCK_CAP_DATA)
 
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
@@ -32,7 +32,7 @@ static void info_fill(struct dlock_session_info *info, const struct redis_sessio
 {
     struct address master;
 
-    info->caps = caps | DLOCK_CAP_CONCURRENT;
+    info->caps = caps | DLOCK_CAP_CONCURRENT | DLOCK_CAP_DATA;
     if (!session->config.raw) /* other programs would see no permits */
         info->caps |= DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
     (void)snprintf(info->server, sizeof info->server, "%s", server_info->server);

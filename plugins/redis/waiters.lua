@@ -10,7 +10,7 @@ local found = call('ZRANGEBYSCORE', name.queue, '(' .. after, '+inf', 'WITHSCORE
 local result = { #found == 2 * most and found[#found] or '' }
 for i = 1, #found, 2 do
     local mode, _, _, label = waiter_read(call('HGET', name.waiters, found[i]))
-    for _, value in ipairs(mode and { mode, found[i], label } or {}) do
+    for _, value in ipairs(mode and { mode, found[i], string.match(label, '^%Z*') } or {}) do
         table.insert(result, value)
     end
 end

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows are copied first: a callback may take its time, and SQLite cannot shorten its log during
  * a read transaction. */
+#include "label.h"
 #include "lib/hex.h"
 #include "name.h"
 
@@ -11,7 +12,7 @@ struct holder {
     struct holder *next;
     struct dlock_holder info;
     char owner[SQ_HEX_SIZE];
-    unsigned char text[]; /* the name, then the label with its NUL */
+    unsigned char text[]; /* the name, then the label with its NUL, then data */
 };
 
 struct scan {
@@ -24,21 +25,25 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
 {
     const void *name = sqlite3_column_blob(row, 0);
     size_t name_len = (size_t)sqlite3_column_bytes(row, 0);
-    const unsigned char *label = sqlite3_column_text(row, 6);
-    size_t label_len = label != NULL ? sqlite_life_label_len((const char *)label,
-                                                             (size_t)sqlite3_column_bytes(row, 6))
-                                     : 0;
+    const char *label = (const char *)sqlite3_column_text(row, 6);
+    size_t label_len = label != NULL ? sqlite_label_len(label) : 0;
+    unsigned char data[DLOCK_DATA_MAX];
+    uint32_t data_len = label != NULL ? sqlite_label_data(data, label) : 0;
+    bool kept = sqlite3_column_int64(row, 11) != 0; /* what is kept has no owner, and no data */
     struct holder *holder = NULL;
 
     if (name == NULL)
         return SQLITE_OK;
-    holder = calloc(1, sizeof *holder + name_len + label_len + 1);
+    data_len = kept ? 0 : data_len;
+    holder = calloc(1, sizeof *holder + name_len + label_len + 1 + data_len);
     if (holder == NULL)
         return SQLITE_NOMEM;
     memcpy(holder->text, name, name_len);
     if (label_len > 0)
         memcpy(holder->text + name_len, label, label_len);
-    if (sqlite3_column_int64(row, 11) == 0) /* what is kept has no owner */
+    if (data_len > 0)
+        memcpy(holder->text + name_len + label_len + 1, data, data_len);
+    if (!kept)
         dl_hex_encode(holder->owner, sqlite3_column_blob(row, 2), DLOCK_TOKEN_SIZE);
     holder->info = (struct dlock_holder){
         .struct_size = sizeof(struct dlock_holder),
@@ -54,7 +59,9 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
         .label = (const char *)holder->text + name_len,
         .limit = (uint32_t)sqlite3_column_int64(row, 9),
         .permit = (uint32_t)sqlite3_column_int64(row, 10),
-        .kept = (uint32_t)sqlite3_column_int64(row, 11),
+        .kept = kept,
+        .data_len = data_len,
+        .data = data_len > 0 ? holder->text + name_len + label_len + 1 : NULL,
     };
     if (holder->info.limit == 1)
         holder->info.limit = 0; /* a kept lock */

@@ -208,21 +208,10 @@ void sqlite_life_keep_no_longer(struct sqlite_life_file *kept)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-void sqlite_life_mark(char text[SQ_LABEL_SIZE], const char *label,
-                      const struct sqlite_life_file *life)
+void sqlite_life_mark(char text[SQ_LABEL_SIZE], const struct sqlite_life_file *life)
 {
-    if (life == NULL)
-        (void)snprintf(text, SQ_LABEL_SIZE, "%s", label);
-    else
-        (void)snprintf(text, SQ_LABEL_SIZE, "%.*s%c%016" PRIx64, SQ_LABEL_SIZE - MARK_SIZE, label,
-                       MARK, life->inode);
-}
-
-size_t sqlite_life_label_len(const char *label, size_t len)
-{
-    const char *mark = memchr(label, MARK, len);
-
-    return mark != NULL ? (size_t)(mark - label) : len;
+    if (life != NULL)
+        (void)snprintf(text + strlen(text), MARK_SIZE, "%c%016" PRIx64, MARK, life->inode);
 }
 
 bool sqlite_life_is_over(const struct sqlite_wake_file *file, const char *label,

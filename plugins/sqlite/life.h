@@ -19,7 +19,7 @@
 #include "config.h"
 #include "wake_file.h"
 
-#define SQ_LABEL_SIZE 256  /* of a label and its mark, in a queue entry that is granted */
+#define SQ_LABEL_SIZE 2304 /* of a label, data and mark, see label.h */
 #define SQ_LIVES_MOST 1024 /* in a process: the kernel searches the locks of a file one by one */
 
 struct sqlite_life_file;
@@ -37,12 +37,8 @@ void sqlite_life_end(struct sqlite_life_file *life, const unsigned char *token);
 /* Gives back what a session kept, which may be NULL. */
 void sqlite_life_keep_no_longer(struct sqlite_life_file *kept);
 
-/* Writes the label, with a mark unless life is NULL. */
-void sqlite_life_mark(char text[SQ_LABEL_SIZE], const char *label,
-                      const struct sqlite_life_file *life);
-
-/* The bytes of a label before its mark. */
-size_t sqlite_life_label_len(const char *label, size_t len);
+/* Adds a mark to the text, which leaves room for it, unless life is NULL. */
+void sqlite_life_mark(char text[SQ_LABEL_SIZE], const struct sqlite_life_file *life);
 
 /* True: the label is marked, and no process lives that had the token. False: one does, or it is not
  * known. */

@@ -11,7 +11,7 @@
 
 #define SQ_CAPS_ALWAYS                                                                 \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
-     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 
 /* The beginning of every slot that touches the file; slot_end is its end, also after a failure
  * here. */

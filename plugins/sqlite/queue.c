@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue.h"
+#include "label.h"
 
 #include <string.h>
 
@@ -130,7 +131,7 @@ void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *re
         memcpy(attempt->life_token, req->token, sizeof attempt->life_token);
     }
     is_own = memcmp(attempt->life_token, req->token, sizeof attempt->life_token) == 0;
-    sqlite_life_mark(label, req->label != NULL ? req->label : "", is_own ? attempt->life : NULL);
+    sqlite_label_make(label, req, is_own ? attempt->life : NULL);
 }
 
 int sqlite_queue_wake_first(struct sqlite_name *name)

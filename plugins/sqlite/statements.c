@@ -14,8 +14,8 @@
  *            a grant to this waiter lasts: waiter_lease, or the ttl if that is shorter. `mode` is
  *            the limit of a semaphore, 2 or more, or the mode of a lock.
  *
- * A label may end in a mark (life.h). It is written and copied with the token in all versions, so
- * that no mark stays when an older program takes the name.
+ * A label may have data and a mark behind it (label.h). It is written and copied with the token in
+ * all versions, so that no mark stays when an older program takes the name.
  *
  * Layout 1 had one table, "names". The upgrade drops it and does not extend it: a program of that
  * layout that has the file open fails at its next statement, and cannot overlook readers and queue.

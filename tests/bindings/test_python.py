@@ -114,9 +114,13 @@ class Locks(unittest.TestCase):
             self.assertEqual((holder.owner, holder.fence), (lock.token, lock.fence))
             self.assertIn("job 7", holder.label)
             self.assertFalse(holder.shared)
+            self.assertEqual(holder.data, b"")
             lock.renew(ttl=120)
             self.assertGreater(lock.remaining, 80)
         self.assertEqual(client.inspect("options"), [])
+        with dlock.Lock("options", data=b"http://h\0\xff", client=client):
+            self.assertEqual(client.inspect("options")[0].data, b"http://h\0\xff")
+        self.assertRaises(dlock.Error, dlock.Lock("options", data="x" * 1025).acquire)
         lock = dlock.Lock("max", max_hold=0.2, ttl=60).acquire()
         until(lambda: lock.state == dlock.LOST)
         self.assertRaises(dlock.Lost, lock.release)

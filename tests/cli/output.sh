@@ -227,7 +227,7 @@ doctor() {
     exits 0 "$dlock" doctor
     grep -qx "store      $store" out
     grep -qE '^server     SQLite [0-9.]+$' out
-    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue limit keep' out || die "$(cat out)"
+    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue limit keep data' out || die "$(cat out)"
     grep -qx "check      file: $PWD/locks.db" out || die "$(cat out)"
     grep -A1 '^check      sync: ' out | grep -q '^  advice   .*sync=full' || die "$(cat out)"
     exits 0 "$dlock" doctor --json -u "$store?sync=full"

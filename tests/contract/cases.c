@@ -6,6 +6,7 @@
 #define QUEUE     DLOCK_CAP_QUEUE
 #define LIMIT     DLOCK_CAP_LIMIT
 #define KEEP      DLOCK_CAP_KEEP
+#define DATA      DLOCK_CAP_DATA
 #define DOWNGRADE (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE)
 
 #define CASE(name, clauses, caps, flags, limit_s, sentence)             \
@@ -340,6 +341,22 @@ static const struct dlt_case cases[] = {
          "A kept permit counts: at most so many acquisitions in a period."),
     CASE(keep_or_a_refusal, "C22", 0, 0, 0,
          "A store that cannot keep names refuses; more than 7 days is INVALID."),
+    CASE(data_are_bytes, "C24 DAT-1", DATA, 0, 0,
+         "inspect and list show up to 1024 bytes of any value, as the holder published them."),
+    CASE(data_belong_to_the_claim, "C24 DAT-1", DATA, 0, 0,
+         "Data stay as they are while the claim lasts, and the next holder has its own, or none."),
+    CASE(data_arrive_with_the_grant, "C24 DAT-1", DATA, 0, 60,
+         "While waiters follow each other, inspect never shows the data of another one."),
+    CASE(data_of_each_holder, "C24 DAT-1", DATA, 0, 0,
+         "Readers and permits have data of their own, also after a downgrade."),
+    CASE(data_end_with_the_claim, "C24 C22 DAT-1 KEP-1", DATA, 0, 0,
+         "A kept name has no data, and none are left after a break."),
+    CASE(data_are_adopted, "C24 C7", DATA, 0, 0,
+         "A lease that is adopted keeps its data, whatever the handle would publish."),
+    CASE(data_are_observed, "C24 C20", DATA | DLOCK_CAP_FENCE, 0, 60,
+         "dlock_observe tells the data of each new holder."),
+    CASE(data_or_a_refusal, "C24", 0, 0, 0,
+         "1025 bytes are INVALID, with both numbers; a store that cannot says UNSUPPORTED."),
     CASE(close_leaves_nothing, "C10", 0, 0, 60, "After close no descriptor and no thread is left."),
 };
 

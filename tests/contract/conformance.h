@@ -82,6 +82,16 @@ void dlt_case_free_ends_a_wait(struct dlt_run *run);
 void dlt_case_free_unlocks(struct dlt_run *run);
 void dlt_case_close_leaves_nothing(struct dlt_run *run);
 
+/* case_data.c */
+void dlt_case_data_are_bytes(struct dlt_run *run);
+void dlt_case_data_belong_to_the_claim(struct dlt_run *run);
+void dlt_case_data_arrive_with_the_grant(struct dlt_run *run);
+void dlt_case_data_of_each_holder(struct dlt_run *run);
+void dlt_case_data_end_with_the_claim(struct dlt_run *run);
+void dlt_case_data_are_adopted(struct dlt_run *run);
+void dlt_case_data_are_observed(struct dlt_run *run);
+void dlt_case_data_or_a_refusal(struct dlt_run *run);
+
 /* case_downgrade.c */
 void dlt_case_downgrade_lets_readers_in(struct dlt_run *run);
 void dlt_case_downgrade_leaves_no_gap(struct dlt_run *run);

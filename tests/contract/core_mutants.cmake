@@ -68,6 +68,8 @@ dlt_add_core_mutant(downgrades_what_others_rely_on hold/renew.c recursive_modes
   "if (lock->depth > 0)" "if (lock->depth > 1000)")
 dlt_add_core_mutant(adopts_without_the_fence api/adopt.c adopt_by_token
   "grant.fence = found.fence;" "grant.fence = 0;")
+dlt_add_core_mutant(hands_on_the_data_of_another hold/handoff.c data_arrive_with_the_grant
+  "claim->req.data_len > 0 || to->options->data_len > 0" "false")
 dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
   "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")
 dlt_add_core_mutant(leaves_its_place_behind acquire/acquire_fsm.c teardown_leaves_the_queue

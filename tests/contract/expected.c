@@ -7,14 +7,15 @@
 
 #define REDIS_CAPS                                                                \
     (DLOCK_CAP_FENCE | DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | \
-     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+     DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 #define MYSQL_ROWS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 
-#define POSTGRESQL_ROWS                                                                   \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
-     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+#define POSTGRESQL_ROWS                                                                            \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |          \
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | \
+     DLOCK_CAP_DATA)
 
 #define ETCD_CAPS                                                                         \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
@@ -34,15 +35,17 @@ static const struct {
 } schemes[] = {
     {"memory", NULL, 1,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE |
-         DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP},
+         DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP |
+         DLOCK_CAP_DATA},
     {"sqlite", "sync=full", 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
          DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT |
-         DLOCK_CAP_KEEP},
+         DLOCK_CAP_KEEP | DLOCK_CAP_DATA},
     {"sqlite", NULL, 0,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |
-         DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP},
-    {"redis", "key=raw", 0, DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT}, /* with restart_guard=0 */
+         DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA},
+    {"redis", "key=raw", 0,
+     DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_DATA}, /* with restart_guard=0 */
     {"redis", "restart_guard=0", 0, REDIS_CAPS},
     {"rediss", "restart_guard=0", 0, REDIS_CAPS},
     {"redis+sentinel", "restart_guard=0", 0, REDIS_CAPS},
@@ -103,6 +106,7 @@ static const struct {
     {"TETHERED", DLOCK_CAP_TETHERED},
     {"LIMIT", DLOCK_CAP_LIMIT},
     {"KEEP", DLOCK_CAP_KEEP},
+    {"DATA", DLOCK_CAP_DATA},
     {"FAILOVER_SAFE", DLOCK_CAP_FAILOVER_SAFE},
 };
 

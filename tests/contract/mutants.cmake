@@ -208,5 +208,12 @@ dlt_add_mutant(takes_any_limit queue.c limit_is_one_number
   "first->limit == limit ? 0 : first->limit" "first->limit == limit ? 0 : 0")
 dlt_add_mutant(keeps_nothing lease.c keep_takes_the_name
   "dlock_request_keep_ms(req) > 0)" "dlock_request_keep_ms(req) > 100000)")
+dlt_add_mutant(keeps_the_data_of_a_kept_name lease.c data_end_with_the_claim
+  "    entry->data_len = 0;\n" "")
+dlt_add_mutant(publishes_one_byte_less entry.c data_are_bytes
+  "entry->data_len = data_len;" "entry->data_len = data_len > 256 ? 256 : data_len;")
+dlt_add_mutant(shows_the_data_of_the_first inspect.c data_of_each_holder
+  "memcpy(found->data, c->data, c->data_len);"
+  "memcpy(found->data, name->holders->data, c->data_len);")
 dlt_add_mutant(lets_a_race_be_lost queue.c race_of_threads
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")

@@ -179,6 +179,29 @@ static void options_reach_the_lock(const dlock::client &client)
     check(mutex.state() == DLOCK_STATE_HELD, "and held until it is unlocked twice");
 }
 
+static bool data_take(void *seen, const dlock_holder *holder)
+{
+    static_cast<std::string *>(seen)->assign(static_cast<const char *>(holder->data),
+                                             holder->data_len);
+    return false;
+}
+
+static void data_reach_the_store(const dlock::client &client)
+{
+    dlock_options options = dlock::options();
+    std::string text = "http://h", seen;
+
+    options.data = text.data();
+    options.data_len = text.size();
+    dlock::mutex mutex(client, "data", options);
+    text.assign(text.size(), '-');
+    std::unique_lock lock(mutex);
+    check(dlock_client_inspect(client.native_handle(), "data", 4, data_take, &seen, nullptr) ==
+                  DLOCK_OK &&
+              seen == "http://h",
+          "a mutex publishes a copy of its data");
+}
+
 /* In a child of fork: FORKED, and the destructors send nothing. */
 static void forked_child(const char *uri)
 {
@@ -211,6 +234,7 @@ int main(int argc, char **argv)
     losses(client);
     errors_are_system_errors(client);
     options_reach_the_lock(client);
+    data_reach_the_store(client);
     forked_child(uri);
     std::printf("1..%d\n", count);
     return failures != 0;

@@ -11,8 +11,10 @@ from . import _library as c
 from ._errors import check, error_of
 
 Holder = collections.namedtuple(
-    "Holder", "owner label shared fence remaining held waiters")
-Holder.__doc__ = "A holder of a name. remaining and held are seconds; None: not known."
+    "Holder", "owner label shared fence remaining held waiters data")
+Holder.__doc__ = """A holder of a name. remaining and held are seconds; None: not known.
+
+data: the bytes that the holder publishes."""
 
 _REASONS = "expired", "taken", "max_hold", "session"  # enum dlock_reason, from 1 on
 
@@ -119,7 +121,8 @@ def _holder(info):
 
     return Holder(info.owner.decode("utf-8", "replace"), info.label.decode("utf-8", "replace"),
                   info.mode == c.SHARED, info.fence, seconds(info.remaining_ms),
-                  seconds(info.held_ms), None if info.waiters == 0xFFFFFFFF else info.waiters)
+                  seconds(info.held_ms), None if info.waiters == 0xFFFFFFFF else info.waiters,
+                  ctypes.string_at(info.data, info.data_len) if info.data else b"")
 
 
 def name_bytes(name):

@@ -31,14 +31,17 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("ttl_ms", c_int64), ("wait_ms", c_int64),
                 ("op_timeout_ms", c_int64), ("max_hold_ms", c_int64), ("renew", c_int),
                 ("fence", c_int), ("label", c_char_p), ("user", c_void_p), ("recursive", c_int),
-                ("queue", c_int)]
+                ("queue", c_int), ("end", c_int), ("limit", c_int64), ("keep_ms", c_int64),
+                ("data", c_char_p), ("data_len", c_size_t)]
 
 
 class Holder(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("mode", c_int), ("name", c_void_p),
                 ("name_len", c_uint32), ("waiters", c_uint32), ("fence", c_uint64),
                 ("fence_room", c_uint32), ("remaining_ms", c_int64), ("held_ms", c_int64),
-                ("owner", c_char_p), ("label", c_char_p)]
+                ("owner", c_char_p), ("label", c_char_p), ("limit", c_uint32),
+                ("permit", c_uint32), ("kept", c_uint32), ("data_len", c_uint32),
+                ("data", c_void_p)]
 
 
 class Histogram(ctypes.Structure):

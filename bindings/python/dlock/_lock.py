@@ -25,12 +25,13 @@ class Lock:
     timeout: seconds to wait; 0: one attempt; None: as long as the URI says, or forever.
     ttl: length of the lease in seconds. dlock renews it while the lock is held.
     max_hold: seconds after which the lock is renewed no more.
+    data: str or bytes, at most 1024, that inspect shows while the lock is held: no secrets.
     client: a Client; without it, all locks of this process with this uri share one. Such a lock
     may be made before a fork and used in the children, which get a client each.
     """
 
     def __init__(self, name, *, timeout=None, ttl=None, max_hold=None, shared=False, label=None,
-                 uri=None, client=None):
+                 uri=None, client=None, data=None):
         self.name = name
         self.timeout = timeout
         self._mode = c.SHARED if shared else c.EXCLUSIVE
@@ -43,6 +44,9 @@ class Lock:
         self._options.ttl_ms = 0 if ttl is None else _ms(ttl)
         self._options.max_hold_ms = 0 if max_hold is None else _ms(max_hold)
         self._options.label = None if label is None else label.encode()
+        data = b"" if data is None else name_bytes(data)
+        self._options.data = data
+        self._options.data_len = len(data)
 
     def acquire(self, timeout=...):
         """Acquires the lock. Returns self; raises Busy, Timeout, Unknown or another Error."""

@@ -7,6 +7,36 @@
 #include <stdio.h>
 #include <string.h>
 
+/* C24: a copy, and handles with other data do not share it. */
+Test(terms, data_are_copied_and_compared)
+{
+    struct dl_settings settings;
+    struct dl_lock_options *last = NULL, *a, *b, *c;
+    char data[] = "a\0b";
+
+    dl_settings_init(&settings);
+    settings.data = data;
+    settings.data_len = 3;
+    a = dl_lock_options_ref(&last, &settings);
+    b = dl_lock_options_ref(&last, &settings);
+    cr_assert_eq(a, b);
+    data[2] = 'c';
+    cr_assert_eq(a->data_len, 3);
+    cr_assert_arr_eq(a->data, "a\0b", 3);
+    c = dl_lock_options_ref(&last, &settings);
+    cr_assert_neq(a, c, "other data");
+    cr_assert_arr_eq(c->data, "a\0c", 3);
+    dl_lock_options_unref(a);
+    dl_lock_options_unref(b);
+    settings.data_len = 0;
+    a = dl_lock_options_ref(&last, &settings);
+    cr_assert_neq(a, c, "no data");
+    cr_assert_null(a->data);
+    dl_lock_options_unref(a);
+    dl_lock_options_unref(c);
+    dl_lock_options_unref(last);
+}
+
 Test(terms, the_same_are_shared_and_others_are_not)
 {
     struct dl_settings settings;

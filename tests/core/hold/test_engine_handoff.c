@@ -75,6 +75,40 @@ Test(handoff, C7_a_lease_whose_token_was_shown_stays)
     cr_assert_str_neq(before, after);
 }
 
+static void data_stay(const char *of_giver, const char *of_taker)
+{
+    struct dlock_options options = {.struct_size = sizeof options};
+
+    begin(NULL);
+    dlock_free(giver);
+    dlock_free(taker);
+    options.data = of_giver;
+    options.data_len = strlen(of_giver);
+    giver = dlt_engine_lock(&engine, "a", &options);
+    options.data = of_taker;
+    options.data_len = strlen(of_taker);
+    taker = dlt_engine_lock(&engine, "a", &options);
+    hold_and_wait();
+    turn();
+    cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
+}
+
+/* The store would show the data of the thread before. */
+Test(handoff, C24_a_lease_with_data_is_not_handed_on)
+{
+    data_stay("giver", "");
+}
+
+Test(handoff, C24_a_handle_with_data_gets_no_lease)
+{
+    data_stay("", "taker");
+}
+
+Test(handoff, C24_also_if_the_data_are_the_same)
+{
+    data_stay("both", "both");
+}
+
 /* Its answer will be applied to the handle that sent it. */
 Test(handoff, C14_not_while_a_renewal_is_under_way)
 {

@@ -191,7 +191,7 @@ Test(hooks, a_limited_store_announces_less)
 {
     uint32_t without = DLOCK_CAP_CONCURRENT | DLOCK_CAP_WATCH;
     uint32_t left = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_PRIVATE |
-                    DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
+                    DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA;
     const struct dlock_plugin *plugin = dlock_plugin_memory_limited("poor", without);
     struct fixture g = f;
 

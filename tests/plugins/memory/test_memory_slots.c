@@ -31,7 +31,8 @@ Test(memory, OPN_reports_caps_within_the_descriptor)
 {
     cr_assert_eq(f.info.caps, DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE |
                                   DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |
-                                  DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+                                  DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP |
+                                  DLOCK_CAP_DATA);
     cr_assert_eq(f.info.caps & ~f.plugin->caps, 0);
     cr_assert_str_eq(f.info.endpoint, "x");
 }

@@ -467,7 +467,7 @@ Test(slots, raw_key_is_the_name_and_has_no_shared_mode)
     size_t count = 4;
 
     reopen("key", "raw");
-    cr_assert_eq(s.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT);
+    cr_assert_eq(s.info.caps, DLOCK_CAP_FENCE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_DATA);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_str_eq(dlt_redis_ask(&server, "GET job"), "61616161616161616161616161616161");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
