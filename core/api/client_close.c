@@ -7,6 +7,10 @@
 #include "hold/unlock.h"
 #include "sys/error.h"
 
+/* After one unlock failed: enough for a store that answers, and many such are within the deadline
+ * of all. */
+#define DL_CLOSE_TRY_NS INT64_C(200000000)
+
 void dl_client_shutdown(struct dlock_client *client)
 {
     (void)pthread_mutex_lock(&client->mutex);
@@ -36,13 +40,14 @@ static struct dlock *find_active_locked(struct dlock_client *client)
 
 /* The result of the unlocks of a client that is closed. */
 struct drained {
-    int64_t until_ns; /* the deadline of all unlocks; 0: the store failed one of them, and is not
-                         asked again */
+    int64_t until_ns; /* the deadline of all unlocks */
+    bool failing;     /* an unlock failed: each further one gets DL_CLOSE_TRY_NS */
     unsigned left;    /* locks that were not unlocked, and end with their leases */
     struct dlock_error err;
 };
 
-/* Whether the store as a whole fails; another error may be of the one lock. */
+/* Whether the store as a whole may fail: it is not known, for a row that another transaction has
+ * locked looks the same, and so does one shard of many. */
 static bool is_failing(enum dlock_status status)
 {
     return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
@@ -53,16 +58,19 @@ static void drain_one_locked(struct dlock *lock, struct drained *drained)
 {
     struct dlock_client *client = lock->client; /* the handle may be freed during the exchange */
     struct dlock_error err = DLOCK_ERROR_INIT;
+    int64_t until_ns = drained->until_ns;
     enum dlock_status status;
 
-    status = dl_unlock_whole_locked(lock, drained->until_ns, &err);
+    if (drained->failing)
+        until_ns = dl_earlier(until_ns, dl_client_now(client) + DL_CLOSE_TRY_NS);
+    status = dl_unlock_whole_locked(lock, until_ns, &err);
     if (status == DLOCK_OK || dlock_status_class((int)status) == DLOCK_CLASS_OUTCOME)
         return;
     if (drained->left++ == 0)
         drained->err = err;
-    if (!is_failing(status) || drained->until_ns == 0)
+    if (!is_failing(status) || drained->failing)
         return;
-    drained->until_ns = 0;
+    drained->failing = true;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_renewer_stop(client); /* its renewals would delay one unlock after the other */
     (void)pthread_mutex_lock(&client->mutex);

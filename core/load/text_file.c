@@ -70,6 +70,11 @@ static enum dlock_status file_check(int fd, const char *path, const char *what,
     if (!S_ISREG(st.st_mode))
         return dl_error(err, DLOCK_INVALID, "%s: %.160s is %s: want a regular file", what, path,
                         kind_of(st.st_mode));
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return dl_error(err, DLOCK_CONFIG,
+                        "%s: %.140s belongs to user %u, who may write it: want a file of root or "
+                        "of this user (%u)",
+                        what, path, st.st_uid, geteuid());
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return dl_error(err, DLOCK_CONFIG,
                         "%s: its group or others may write %.140s (mode %04o): chmod go-w", what,

@@ -185,8 +185,9 @@ DLOCK_API void dlock_client_shutdown(struct dlock_client *client);
  * disconnects.
  *
  * All unlocks together take connect_timeout at most. After the first unlock that ends with
- * DLOCK_UNKNOWN, DLOCK_UNAVAILABLE or DLOCK_NO_QUORUM the store is asked nothing more, and the
- * other locks end with their leases. One line of the log says how many locks were not unlocked.
+ * DLOCK_UNKNOWN, DLOCK_UNAVAILABLE or DLOCK_NO_QUORUM nothing is renewed any more, and each other
+ * unlock gets 200 ms: the trouble may be that of one name. Locks that are not unlocked end with
+ * their leases; one line of the log says how many.
  * Handles that are left return DLOCK_CLOSED and still have to be freed. client may be NULL.
  */
 DLOCK_API void dlock_client_close(struct dlock_client *client);

@@ -108,6 +108,11 @@ static enum dlock_status file_check_mount(const struct sqlite_config *config,
     return DLOCK_OK;
 }
 
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
 /* Remembers which file is open, if SQLite and the path agree. */
 static enum dlock_status file_remember(struct sqlite_db *db, struct dlock_error *err)
 {
@@ -119,8 +124,9 @@ static enum dlock_status file_remember(struct sqlite_db *db, struct dlock_error 
         return status;
     if (stat(db->config->real, &real) == 0 && stat(db->config->path, &asked) == 0 &&
         sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
-        !moved && real.st_ino == asked.st_ino && real.st_dev == asked.st_dev) {
+        !moved && same_file(&real, &asked)) {
         db->opened = real;
+        (void)stat("/", &db->root);
         return DLOCK_OK;
     }
     return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
@@ -272,14 +278,20 @@ void sqlite_db_rollback(struct sqlite_db *db)
     writers_exit(db);
 }
 
-/* 0: the open file is the one at the path. ESTALE: it is not. Others: not known. */
+/* 0: the open file is the one at the path. ESTALE: it is not. Others: not known, as after a chroot
+ * of this process. */
 static int path_compare(const struct sqlite_db *db)
 {
-    struct stat st;
+    struct stat st, root;
+    int number = 0;
 
-    if (stat(db->config->path, &st) != 0)
-        return errno == ENOENT || errno == ENOTDIR ? ESTALE : errno;
-    return st.st_ino == db->opened.st_ino && st.st_dev == db->opened.st_dev ? 0 : ESTALE;
+    if (stat(db->config->path, &st) == 0)
+        return same_file(&st, &db->opened) ? 0 : ESTALE;
+    number = errno;
+    if ((number == ENOENT || number == ENOTDIR) &&
+        (stat("/", &root) != 0 || same_file(&root, &db->root)))
+        return ESTALE;
+    return number;
 }
 
 static enum dlock_status path_judge(const struct sqlite_db *db, int number, struct dlock_error *err)

@@ -17,6 +17,7 @@ struct sqlite_db {
     struct sqlite_wake_file wake_file;
     struct sqlite_wake_set wake_set; /* the waiters to wake at the end of the transaction */
     struct stat opened;              /* the file that is open */
+    struct stat root;                /* "/" at that time */
     int64_t until_ns;                /* deadline for a busy file, of sqlite_clock_boottime */
     bool entered;                    /* the ticket lock, for this transaction */
 };

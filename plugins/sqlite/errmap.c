@@ -3,6 +3,7 @@
 
 #include "os_error.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -90,4 +91,13 @@ enum dlock_status sqlite_errmap_fail(struct dlock_error *err, sqlite3 *handle,
             rc, "%.150s: %s: %s", config->path, sqlite3_errstr(rc), sqlite_os_error_text(number));
     return dlock_fail(err, SQ_ORIGIN, status, rc, "%.150s: %s", config->path,
                       handle != NULL ? sqlite3_errmsg(handle) : sqlite3_errstr(rc));
+}
+
+enum dlock_status sqlite_errmap_limit(sqlite3 *handle, enum dlock_status status,
+                                      struct dlock_error *err)
+{
+    if (status == DLOCK_UNAVAILABLE && (err->code & 0xff) == SQLITE_IOERR &&
+        sqlite3_system_errno(handle) == EFBIG)
+        err->status = status = DLOCK_CONFIG;
+    return status;
 }

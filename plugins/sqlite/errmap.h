@@ -18,4 +18,9 @@ enum dlock_status sqlite_errmap_fail(struct dlock_error *err, sqlite3 *handle,
                                      const struct sqlite_config *config, enum dlock_status status,
                                      int rc);
 
+/* After sqlite_errmap_fail, in a call without a lease: UNAVAILABLE becomes CONFIG if this process
+ * may not write so large a file. No wait ends that. */
+enum dlock_status sqlite_errmap_limit(sqlite3 *handle, enum dlock_status status,
+                                      struct dlock_error *err);
+
 #endif

@@ -2,6 +2,7 @@
 /* sqlite:///path - the embedded store: all processes of this host that open the same file. The
  * slots are here, in the order of plugin.h; session.h has the map, README.md is for users. */
 #include "directory.h"
+#include "errmap.h"
 #include "fork_guard.h"
 #include "os_error.h"
 #include "session.h"
@@ -153,7 +154,8 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
         return status;
     sqlite_wake_file_reopen(&session->db.wake_file, &session->config, &session->clock,
                             session->db.until_ns);
-    return slot_end(session, sqlite_lease_try(session, req, grant, err));
+    status = sqlite_lease_try(session, req, grant, err);
+    return slot_end(session, sqlite_errmap_limit(session->db.handle, status, err));
 }
 
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *const *ops, size_t n,

@@ -108,8 +108,10 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *conf
         rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
         return DLOCK_BUSY;
-    return rc == SQLITE_OK ? status
-                           : sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
+    if (rc == SQLITE_OK)
+        return status;
+    status = sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
+    return sqlite_errmap_limit(handle, status, err);
 }
 
 static enum dlock_status visit_alone(const struct sqlite_config *config, struct dlock_error *err)

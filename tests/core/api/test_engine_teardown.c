@@ -81,7 +81,8 @@ Test(teardown, C8_close_gives_each_release_its_op_timeout)
     dlock_free(b);
 }
 
-/* A store that says nothing is asked once: the leases end by themselves. */
+/* A store that says nothing: each further lock gets little time, and the leases end by themselves.
+ */
 Test(teardown, C8_close_is_bounded_as_a_whole)
 {
     struct dlock *locks[20];
@@ -94,12 +95,38 @@ Test(teardown, C8_close_is_bounded_as_a_whole)
         locks[i] = take(name);
     }
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
-              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 2000, .times = 1000});
+              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 2000});
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 200, .times = 1000});
     close_client(5100);
-    cr_assert_eq(memory_hooks_calls("teardown", MEMORY_UNLOCK), 1);
+    cr_assert_leq(memory_hooks_calls("teardown", MEMORY_UNLOCK), 1 + 3000 / 200);
     cr_assert(dlt_engine_logged(&engine, "20 held locks were not unlocked"), "%s", engine.log);
     for (int i = 0; i < 20; i++)
         dlock_free(locks[i]);
+}
+
+/* A row that another transaction has locked, or one shard of many: the other names are released. */
+Test(teardown, C8_close_goes_on_after_a_name_that_cannot_be_reached)
+{
+    static const enum dlock_status errors[] = {DLOCK_UNAVAILABLE, DLOCK_UNKNOWN, DLOCK_NO_QUORUM};
+    static const char *const names[][3] = {{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}};
+
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct dlock *locks[3];
+        unsigned before = 0;
+
+        dlt_engine_open(&engine, "teardown", NULL);
+        for (int at = 0; at < 3; at++)
+            locks[at] = take(names[i][at]);
+        before = memory_hooks_calls("teardown", MEMORY_UNLOCK);
+        dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+                  (struct memory_fault){.status = errors[i], .ms = 600, .times = 4});
+        close_client(2700);
+        cr_assert_eq(memory_hooks_calls("teardown", MEMORY_UNLOCK) - before, 4 + 2);
+        cr_assert(dlt_engine_logged(&engine, "1 held locks were not unlocked"), "%s", engine.log);
+        for (int at = 0; at < 3; at++)
+            dlock_free(locks[at]);
+    }
 }
 
 /* An error is an answer: it says nothing of the other locks. */

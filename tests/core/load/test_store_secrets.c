@@ -204,6 +204,22 @@ Test(store_secrets, CONFIG_for_a_file_that_others_may_write)
     secret_fails("may write");
 }
 
+/* As the directory of plugins: its owner decides, whatever the mode. */
+Test(store_secrets, CONFIG_for_a_file_of_another_user)
+{
+    if (geteuid() != 0)
+        cr_skip("root alone gives a file away");
+    write_file("hunter2\n", 0600);
+    cr_assert_eq(chown(path, 65534, 65534), 0);
+    cr_expect_eq(open_store(uri, NULL), DLOCK_CONFIG);
+    cr_expect(strstr(err.message, "belongs to user 65534") != NULL, "%s", err.message);
+    write_file("x://h\n", 0600);
+    cr_assert_eq(chown(path, 65534, 65534), 0);
+    cr_expect_eq(open_store(at_path, NULL), DLOCK_CONFIG);
+    cr_assert_eq(chown(path, 0, 0), 0);
+    opens(at_path, NULL);
+}
+
 Test(store_secrets, one_warning_for_a_file_that_others_may_read)
 {
     write_file("hunter2\n", 0640);

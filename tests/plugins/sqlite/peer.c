@@ -10,6 +10,7 @@
  *   renew OWNER                      unlock OWNER               break NAME
  *   quit OWNER                       leaves the queue           wake_file
  *   line FILE NAME OWNER             waits in the queue, adds OWNER to FILE, releases
+ *   chroot DIRECTORY                 has another root directory from now on
  *   enter                            goes into a transaction and stays there until "leave"
  *   race FILE NAME COUNT FLAGS       takes the name COUNT times, counting in FILE without a lock
  *   peek FILE NAME COUNT FLAGS       reads FILE under the lock: nobody changes it meanwhile
@@ -277,6 +278,12 @@ static enum dlock_status do_leave(void)
     return sqlite_db_commit(&session->db, &store.err);
 }
 
+/* The process stays in its current directory, as daemons that forget chdir. */
+static enum dlock_status do_chroot(const char *directory)
+{
+    return chroot(directory) == 0 ? DLOCK_OK : DLOCK_INTERNAL;
+}
+
 static enum dlock_status obey(const struct line *line)
 {
     const char *const verb = line->verb;
@@ -308,6 +315,8 @@ static enum dlock_status obey(const struct line *line)
         return do_probe();
     if (strcmp(verb, "enter") == 0)
         return do_enter();
+    if (strcmp(verb, "chroot") == 0)
+        return do_chroot(line->words[0]);
     if (strcmp(verb, "leave") == 0)
         return do_leave();
     if (strcmp(verb, "race") == 0)

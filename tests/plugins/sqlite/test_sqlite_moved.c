@@ -197,6 +197,21 @@ Test(moved, CONFIG_the_file_is_mounted_in_another_directory_while_in_use)
     dlt_store_remove(elsewhere);
 }
 
+/* A daemon that changes its root directory after it opened the store. */
+Test(moved, C5_another_root_directory_ends_no_lease)
+{
+    struct dlt_answer answer;
+
+    if (geteuid() != 0)
+        cr_skip("chroot takes root");
+    cr_assert_eq(dlt_peer_ask(&old, "chroot %s", directory).status, DLOCK_OK);
+    answer = dlt_peer_ask(&old, "renew a");
+    cr_assert_eq(answer.status, DLOCK_UNAVAILABLE, "%s", answer.message);
+    cr_assert_eq(dlt_peer_ask(&old, "unlock a").status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "open %s normal", path).status, DLOCK_OK);
+    cr_assert_eq(dlt_peer_ask(&fresh, "try job b 60000 1000").status, DLOCK_OK, "it was released");
+}
+
 /* A directory of everybody's, and a user who holds `job` and `other` in it. */
 static void nobody_holds(struct dlt_peer *nobody)
 {
