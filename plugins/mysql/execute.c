@@ -26,6 +26,8 @@ void my_execute_input_name(struct my_connection *conn, const unsigned char *name
 void my_execute_input(struct my_connection *conn, const struct dlock_request *req)
 {
     struct my_input *input = &conn->input;
+    const unsigned char *data = NULL;
+    uint32_t data_len = 0;
 
     my_execute_input_name(conn, req->name, req->name_len);
     memcpy(input->token, req->token, sizeof input->token);
@@ -33,29 +35,46 @@ void my_execute_input(struct my_connection *conn, const struct dlock_request *re
     input->label_len = req->label != NULL ? strnlen(req->label, sizeof input->label) : 0;
     if (input->label_len > 0)
         memcpy(input->label, req->label, input->label_len);
+    data = dlock_request_data(req, &data_len);
+    input->data_len = data_len <= sizeof input->data ? data_len : 0;
+    if (input->data_len > 0)
+        memcpy(input->data, data, input->data_len);
     input->ttl_us = req->ttl_ms * MY_US_PER_MS;
 }
 
-/* The mark where dialects differ, or the end. A text has one at most. */
+/* The mark where dialects or tables differ, or the end. A text has one at most. */
 static const char *find_mark(const char *text)
 {
-    const char *mark = strstr(text, "@s");
+    static const char *const marks[] = {"@s", "@w", "@j"};
+    const char *mark = NULL;
 
-    if (mark == NULL)
-        mark = strstr(text, "@w");
+    for (size_t i = 0; mark == NULL && i < sizeof marks / sizeof marks[0]; i++)
+        mark = strstr(text, marks[i]);
     return mark != NULL ? mark : text + strlen(text);
+}
+
+/* What stands for the mark. */
+static const char *mark_text(const struct my_connection *conn, const char *mark)
+{
+    switch (mark[0] != '\0' ? mark[1] : '\0') {
+    case 's':
+        return conn->dialect->share;
+    case 'w':
+        return conn->dialect->at_once;
+    case 'j':
+        return atomic_load(&conn->tables->has_data) ? MY_DATA_OF_HOLDER : "''";
+    default:
+        return "";
+    }
 }
 
 /* A statement for this dialect and this prefix, with its inputs @x. false: no room. */
 static bool template_make(const struct my_connection *conn, const char *template, char *text)
 {
     const char *mark = find_mark(template);
-    const char *ours = mark[0] == '\0'  ? ""
-                       : mark[1] == 's' ? conn->dialect->share
-                                        : conn->dialect->at_once;
     char dialect[TEXT_MAX];
-    int len = snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(mark - template), template, ours,
-                       *mark != '\0' ? mark + 2 : "");
+    int len = snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(mark - template), template,
+                       mark_text(conn, mark), *mark != '\0' ? mark + 2 : "");
 
     if (len < 0 || len >= TEXT_MAX)
         return false;
@@ -65,7 +84,7 @@ static bool template_make(const struct my_connection *conn, const char *template
 /* Whether an @x begins here. */
 static bool is_input(const char *text)
 {
-    return text[0] == '@' && text[1] != '\0' && strchr("ntldib", text[1]) != NULL;
+    return text[0] == '@' && text[1] != '\0' && strchr("ntlvdib", text[1]) != NULL;
 }
 
 /* ---- as text, with the values in it ---- */
@@ -73,7 +92,7 @@ static bool is_input(const char *text)
 /* Bytes in hex, so that there is nothing to escape. */
 static void value_write(FILE *out, const struct my_input *input, char letter)
 {
-    char hex[2 * MY_NAME_MAX + 1];
+    char hex[2 * MY_BYTES + 1];
 
     switch (letter) {
     case 'n':
@@ -84,6 +103,9 @@ static void value_write(FILE *out, const struct my_input *input, char letter)
         break;
     case 'l':
         dl_hex_encode(hex, (const unsigned char *)input->label, input->label_len);
+        break;
+    case 'v':
+        dl_hex_encode(hex, input->data, input->data_len);
         break;
     case 'b':
         (void)fputs(input->leases, out);
@@ -154,7 +176,7 @@ static void row_read(struct my_row *row, const char *out, MYSQL_ROW values,
             row->number[numbers++] = strtoll(value, NULL, 10);
             continue;
         }
-        row->length[blobs] = lengths[i] < MY_NAME_MAX ? lengths[i] : MY_NAME_MAX;
+        row->length[blobs] = lengths[i] < MY_BYTES ? lengths[i] : MY_BYTES;
         memcpy(row->bytes[blobs], value, row->length[blobs]);
         row->bytes[blobs][row->length[blobs]] = '\0';
         blobs++;
@@ -216,6 +238,11 @@ static MYSQL_BIND input_bind(struct my_input *input, char letter)
                             .buffer = input->label,
                             .buffer_length = sizeof input->label,
                             .length = &input->label_len};
+    case 'v':
+        return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_BLOB,
+                            .buffer = input->data,
+                            .buffer_length = sizeof input->data,
+                            .length = &input->data_len};
     default:
         return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_LONGLONG,
                             .buffer = letter == 'd' ? &input->ttl_us : &input->number};
@@ -244,7 +271,7 @@ static bool row_bind(struct my_connection *conn, MYSQL_STMT *stmt, const char *o
         } else {
             binds[i].buffer_type = MYSQL_TYPE_BLOB;
             binds[i].buffer = row->bytes[blobs];
-            binds[i].buffer_length = MY_NAME_MAX;
+            binds[i].buffer_length = MY_BYTES;
             binds[i].length = &row->length[blobs++];
         }
     }
@@ -361,8 +388,8 @@ static bool prepared_fetch(struct my_connection *conn, enum my_statement which)
     if (rc != 0 && rc != MYSQL_DATA_TRUNCATED)
         return false;
     for (size_t i = 0; i < MY_BLOBS; i++) {
-        if (row->length[i] > MY_NAME_MAX)
-            row->length[i] = MY_NAME_MAX;
+        if (row->length[i] > MY_BYTES)
+            row->length[i] = MY_BYTES;
         row->bytes[i][row->length[i]] = '\0';
     }
     return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "inspect.h"
 
+#include "added_table.h"
 #include "execute.h"
 #include "lib/hex.h"
-#include "permit_table.h"
 #include "query.h"
 #include "queue.h"
 #include "transaction.h"
@@ -33,6 +33,8 @@ static bool permit_report(const struct my_row *row, uint32_t waiters, dlock_hold
         .limit = row->number[0] > 1 ? (uint32_t)row->number[0] : 0,
         .permit = (uint32_t)row->number[4],
         .kept = row->number[5] != 0,
+        .data_len = (uint32_t)row->length[3],
+        .data = row->length[3] > 0 ? row->bytes[3] : NULL,
     };
 
     if (!info.kept) /* what is kept has no owner */
@@ -70,7 +72,7 @@ static enum dlock_status permits_report(struct my_connection *conn, const long l
     struct dlock_error why = DLOCK_ERROR_INIT;
     enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, &why);
 
-    if (my_permit_table_is_hidden(status, &why)) {
+    if (my_added_table_is_hidden(status, &why)) {
         *stop = name_report(conn, number, waiters, fn, arg);
         return DLOCK_OK;
     }
@@ -97,6 +99,8 @@ static bool report(const struct my_row *row, uint32_t waiters, dlock_holder_fn *
         .held_ms = row->number[3] / MY_US_PER_MS,
         .owner = owner,
         .label = (const char *)row->bytes[2],
+        .data_len = (uint32_t)row->length[3], /* 0 with strategy session */
+        .data = row->length[3] > 0 ? row->bytes[3] : NULL,
     };
 
     dl_hex_encode(owner, row->bytes[1], row->length[1] <= DLOCK_TOKEN_SIZE ? row->length[1] : 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease.h"
 
+#include "data.h"
 #include "execute.h"
 #include "guard.h"
 #include "lib/hex.h"
@@ -133,6 +134,9 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_execute_input(conn, req);
+    status = my_data_put(conn, err);
+    if (status != DLOCK_OK)
+        return my_errmap_contended(status, err);
     if (alone)
         status = exclusive_try(conn, req, grant, err);
     else if (my_permit_is(req))
@@ -195,6 +199,8 @@ enum dlock_status my_lease_unlock(struct my_connection *conn, const struct dlock
     if (status == DLOCK_OK)
         status = lease_end(conn, req, err);
     conn->on_sent = NULL;
+    if (status == DLOCK_OK || status == DLOCK_LOST)
+        my_data_remove(conn);
     if (queue != NULL)
         my_queue_end(queue, req->deadline_ns);
     return status;

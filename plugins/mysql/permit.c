@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "permit.h"
 
+#include "added_table.h"
 #include "execute.h"
 #include "guard.h"
-#include "permit_table.h"
 #include "session.h"
 
 #define PERMITS_MOST 1000 /* DLOCK_LIMIT_MAX of dlock.h */
@@ -67,7 +67,7 @@ enum dlock_status my_permit_refuse(struct my_connection *conn, struct dlock_erro
     bool found = false;
     enum dlock_status status = my_execute_row(conn, MY_LIMIT, &found, &why);
 
-    if (my_permit_table_is_hidden(status, &why))
+    if (my_added_table_is_hidden(status, &why))
         return DLOCK_BUSY;
     if (status != DLOCK_OK)
         return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);

@@ -258,7 +258,7 @@ static const struct dlock_plugin plugin = {
     .struct_size = sizeof plugin,
     .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
             DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
-            DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP,
+            DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA,
     .name = "mysql",
     .version = "1",
     .schemes = schemes,

@@ -25,6 +25,8 @@ void my_probe_info(const struct my_connection *conn, struct dlock_session_info *
                       : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH);
     if (conn->config->strategy != MY_SESSION && atomic_load(&conn->tables->has_permits))
         info->caps |= DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
+    if (conn->config->strategy != MY_SESSION && atomic_load(&conn->tables->has_data))
+        info->caps |= DLOCK_CAP_DATA;
     info->caps &= ~flush_costs(conn->flush);
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);

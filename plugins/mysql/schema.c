@@ -15,6 +15,7 @@
  *            {readers}  as above
  *            {fences}   a row a name for ever, with next_token and next_us
  *            {permits}  a row a permit that is held or kept; also of strategy row (permit.h)
+ *            {data}     a row a token that publishes data; also of strategy row (data.h)
  *   session  {names}    a row a name for ever, whose InnoDB row lock is the lock
  *            {fences}   a row a name for ever: fence, its last owner, and the owner's connection
  *            {readers}  the shared owners
@@ -22,7 +23,7 @@
 /* clang-format on */
 #include "schema.h"
 
-#include "permit_table.h"
+#include "added_table.h"
 #include "query.h"
 
 #include <stdlib.h>
@@ -271,7 +272,7 @@ void my_schema_queries(FILE *out, const struct my_connection *conn, bool full)
     for (size_t i = table_next(conn, 0); full && i < COLUMNS; i = table_next(conn, i + 1))
         (void)fprintf(out, ";SHOW CREATE TABLE `%s%s`", prefix, columns[i].table);
     if (full)
-        my_permit_table_query(out, conn);
+        my_added_table_queries(out, conn);
 }
 
 enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *answers,
@@ -287,8 +288,9 @@ enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *
         status = table_check(conn, i, answers[n], err);
         i = table_next(conn, i + 1);
     }
-    if (status == DLOCK_OK && i == COLUMNS && n < count && conn->config->strategy != MY_SESSION)
-        status = my_permit_table_check(conn, answers[n], err);
+    if (status == DLOCK_OK && i == COLUMNS && n + MY_ADDED_TABLES <= count &&
+        conn->config->strategy != MY_SESSION)
+        status = my_added_table_check(conn, answers + n, err);
     if (status == DLOCK_OK && i == COLUMNS)
         atomic_store(&conn->tables->checked_ns, my_connection_now(conn));
     return status;

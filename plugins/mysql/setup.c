@@ -6,7 +6,7 @@
  */
 #include "setup.h"
 
-#include "permit_table.h"
+#include "added_table.h"
 #include "query.h"
 #include "schema.h"
 #include "transaction.h"
@@ -275,14 +275,14 @@ enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
     settings_make(conn, &settings);
     status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && !missing && !conn->for_queue)
-        return my_permit_table_ensure(conn, err);
+        return my_added_table_ensure(conn, err);
     if (status != DLOCK_OK || !missing)
         return status;
     status = my_schema_create(conn, err);
     if (status == DLOCK_OK)
         status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && !missing)
-        status = my_permit_table_ensure(conn, err);
+        status = my_added_table_ensure(conn, err);
     if (status == DLOCK_OK && missing)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone again",
                             conn->config->endpoint, conn->config->prefix);

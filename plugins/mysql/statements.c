@@ -75,12 +75,16 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                            ""}
 
 /* The first column is 2 if the holders are in {permits}. */
-#define HOLDERS(fence, from)                                                                      \
-    "SELECT IF(n.token = '', 2, 0), " fence ", n.until_us - " MY_NOW ", " MY_NOW " - n.since_us," \
-    " n.name, n.token, n.label FROM " from " WHERE n.until_us > " MY_NOW " AND n.name "
+#define HOLDERS(fence, from)                                                               \
+    "SELECT IF(n.token = '', 2, 0) AS kind, " fence " AS fence, n.until_us - " MY_NOW      \
+    " AS left_us, " MY_NOW " - n.since_us AS held_us, n.name, n.token, n.label FROM " from \
+    " WHERE n.until_us > " MY_NOW " AND n.name "
 #define HOLDING_READERS(fence, from)                                         \
     "SELECT 1, " fence ", r.until_us - " MY_NOW ", " MY_NOW " - r.since_us," \
     " r.name, r.token, r.label FROM " from " WHERE r.until_us > " MY_NOW " AND r.name "
+#define WITH_DATA(holders)                                                                      \
+    "SELECT h.kind, h.fence, h.left_us, h.held_us, h.name, h.token, h.label, @j FROM (" holders \
+    ") h"
 
 /* fence: of the name, in a subquery. Kept rows have the token backwards: it holds nothing any more.
  */
@@ -116,11 +120,26 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                          " (SELECT COALESCE(MAX(p.until_us), 0) FROM {permits} p"                \
                          " WHERE p.name = @n) WHERE name = @n",                                  \
                          ""},                                                                    \
-    [MY_INSPECT_PERMITS] = {"SELECT p.lim, p.fence, p.until_us - " MY_NOW ", " MY_NOW            \
-                            " - p.since_us, p.permit, p.kept, p.name, p.token, p.label"          \
-                            " FROM {permits} p WHERE p.until_us > " MY_NOW " AND p.name = @n",   \
-                            "iiiiiibbb"}
+    [MY_INSPECT_PERMITS] = {"SELECT h.lim, h.fence, h.until_us - " MY_NOW ", " MY_NOW            \
+                            " - h.since_us, h.permit, h.kept, h.name, h.token, h.label, @j"      \
+                            " FROM {permits} h WHERE h.until_us > " MY_NOW " AND h.name = @n",   \
+                            "iiiiiibbbb"}
 _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
+
+/* data.h. A day is more than a request may be under way. */
+#define GONE_FROM(table)                                             \
+    " AND NOT EXISTS (SELECT 1 FROM {" table "} x WHERE x.name = @n" \
+    " AND x.token = {data}.token)"
+#define DATA_STATEMENTS                                                           \
+    [MY_DATA_PUT] = {"INSERT INTO {data} (name, token, made_us, data)"            \
+                     " VALUES (@n, @t, " MY_NOW ", @v)"                           \
+                     " ON DUPLICATE KEY UPDATE made_us = " MY_NOW,                \
+                     ""},                                                         \
+    [MY_DATA_REMOVE] = {"DELETE FROM {data} WHERE name = @n AND token = @t", ""}, \
+    [MY_DATA_REAP] = {"DELETE FROM {data} WHERE name = @n AND made_us < " MY_NOW  \
+                      " - 86400000000" GONE_FROM("names") GONE_FROM("readers")    \
+                          GONE_FROM("permits"),                                   \
+                      ""}
 
 /* Waiters sleep in GET_LOCK, but the head, which polls, and has the name reserved meanwhile. The
  * server shows the connections of the same user. */
@@ -196,12 +215,14 @@ static const struct my_sql row[MY_STATEMENTS] = {
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
     PERMIT_STATEMENTS("fence"),
+    DATA_STATEMENTS,
     [MY_PERMIT_FENCE] = {"UPDATE {names} SET fence = LAST_INSERT_ID(" NEXT_FENCE ")"
                          " WHERE name = @n",
                          ""},
     [MY_WAITERS] = {WAITERS("{names}"), "i"},
-    [MY_INSPECT] = {ROW_HOLDERS ONE " UNION ALL " ROW_READERS ONE, "iiiibbb"},
-    [MY_LIST] = {ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r") " ORDER BY 5", "iiiibbb"},
+    [MY_INSPECT] = {WITH_DATA(ROW_HOLDERS ONE " UNION ALL " ROW_READERS ONE), "iiiibbbb"},
+    [MY_LIST] = {WITH_DATA(ROW_HOLDERS ALL("n") " UNION ALL " ROW_READERS ALL("r")) " ORDER BY 5",
+                 "iiiibbbb"},
 };
 
 /* An owner that lost the row before its number was made gets none: it would be above the number of
@@ -238,6 +259,7 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
+    DATA_STATEMENTS,
     PERMIT_STATEMENTS("COALESCE((SELECT f.fence FROM {fences} f WHERE f.name = @n), 0)"),
     [MY_PERMIT_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE ")"
                          " WHERE name = @n",
@@ -246,9 +268,10 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                        " VALUES (@n, LAST_INSERT_ID(" MY_NOW "), '', 0)",
                        ""},
     [MY_WAITERS] = {WAITERS("{fences}"), "i"},
-    [MY_INSPECT] = {INSERT_HOLDERS ONE " UNION ALL " INSERT_READERS ONE, "iiiibbb"},
-    [MY_LIST] = {INSERT_HOLDERS ALL("n") " UNION ALL " INSERT_READERS ALL("r") " ORDER BY 5",
-                 "iiiibbb"},
+    [MY_INSPECT] = {WITH_DATA(INSERT_HOLDERS ONE " UNION ALL " INSERT_READERS ONE), "iiiibbbb"},
+    [MY_LIST] = {WITH_DATA(
+                     INSERT_HOLDERS ALL("n") " UNION ALL " INSERT_READERS ALL("r")) " ORDER BY 5",
+                 "iiiibbbb"},
 };
 
 static const struct my_sql session[MY_STATEMENTS] = {

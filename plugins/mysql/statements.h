@@ -60,7 +60,10 @@ enum my_statement {
     MY_PERMIT_FENCE, /* the next number of a name */
     MY_FENCE_ANEW,   /* insert: the first one */
     MY_PERMITS_MARK, /* ends each change of permits */
-    MY_WAITERS,      /* how many run the statement with the hex @b, and the head */
+    MY_DATA_PUT,     /* what the token publishes when it gets the name */
+    MY_DATA_REMOVE,
+    MY_DATA_REAP, /* of tokens that are gone */
+    MY_WAITERS,   /* how many run the statement with the hex @b, and the head */
     MY_INSPECT,
     MY_LIST,
     MY_INSPECT_PERMITS,
@@ -68,20 +71,25 @@ enum my_statement {
 };
 
 /* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
- * name, @t token, @l label, @d ttl in microseconds, @i the number, @b leases; @s and @w are the
- * dialect's share and at_once. `out` has a letter a column: i number, b bytes. NULL text: the
- * strategy has no such statement. */
+ * name, @t token, @l label, @v data, @d ttl in microseconds, @i the number, @b leases; @s and @w
+ * are the dialect's share and at_once, @j the data of the holder h. `out` has a letter a column: i
+ * number, b bytes. NULL text: the strategy has no such statement. */
 struct my_sql {
     const char *text, *out;
 };
 
 const struct my_sql *my_statements_get(enum my_strategy strategy, enum my_statement which);
 
+/* What @j stands for if {data} is there: a holder's data, or none. */
+#define MY_DATA_OF_HOLDER \
+    "COALESCE((SELECT d.data FROM {data} d WHERE d.name = h.name AND d.token = h.token), '')"
+
 /* Writes text to out with the prefix before table names in braces. false: no room. */
 bool my_statements_expand(const char *text, const char *prefix, char *out, size_t size);
 
 #define MY_NUMBERS 8
-#define MY_BLOBS   3
+#define MY_BLOBS   4
+#define MY_BYTES   DLOCK_DATA_MAX /* of the longest column */
 #define MY_INPUTS  16
 
 /* What statements read: filled before each execution. */
@@ -92,6 +100,8 @@ struct my_input {
     unsigned long token_len;
     char label[MY_LABEL_MAX];
     unsigned long label_len;
+    unsigned char data[DLOCK_DATA_MAX];
+    unsigned long data_len;
     long long ttl_us, number;
     const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only. Of
                            MY_WAITERS: hex */
@@ -103,7 +113,7 @@ struct my_input {
 /* The row that was fetched last. */
 struct my_row {
     long long number[MY_NUMBERS];
-    unsigned char bytes[MY_BLOBS][MY_NAME_MAX + 1]; /* NUL behind them */
+    unsigned char bytes[MY_BLOBS][MY_BYTES + 1]; /* NUL behind them */
     unsigned long length[MY_BLOBS];
 };
 

@@ -2,6 +2,7 @@
 #include "inspect.h"
 
 #include "errmap.h"
+#include "lib/holder_text.h"
 #include "lib/printable.h"
 
 #include <stdlib.h>
@@ -108,7 +109,20 @@ void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node
     texts->owner[len] = '\0';
     texts->label[0] = '\0';
     if (get->rc == ZOK && get->text != NULL)
-        dl_printable_mask(texts->label, sizeof texts->label, get->text, get->text_len);
+        dl_printable_mask(texts->label, sizeof texts->label, get->text,
+                          strnlen(get->text, get->text_len));
+}
+
+/* The label is in texts: that of another program may be no text. */
+static void data_read(struct dlock_holder *holder, const struct zk_call *get)
+{
+    struct dlock_holder read = {.struct_size = sizeof read};
+
+    if (get->rc != ZOK || get->text == NULL)
+        return;
+    dl_holder_text_read(&read, get->text, get->text_len);
+    holder->data = read.data;
+    holder->data_len = read.data_len;
 }
 
 /* exists needs no right, get needs the right to read. A node that has gone since the children were
@@ -119,7 +133,7 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
     struct zk_inspect_texts texts;
     const struct zk_inspect_name *name = &reporting->names[item->index];
     const int64_t czxid = exists->rc == ZOK ? exists->stat.czxid : 0;
-    const struct dlock_holder holder = {
+    struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = name->bytes,
         .name_len = name->len,
@@ -134,6 +148,7 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
     };
 
     zk_inspect_texts(&texts, &item->node, get);
+    data_read(&holder, get);
     return reporting->fn(reporting->arg, &holder);
 }
 

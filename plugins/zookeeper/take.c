@@ -6,6 +6,7 @@
 #include "take.h"
 
 #include "errmap.h"
+#include "lib/holder_text.h"
 #include "parents.h"
 #include "slot.h"
 
@@ -154,7 +155,7 @@ static enum dlock_status flight_run(struct take *take, struct zk_flight *flight,
 {
     struct zk_attempt *attempt = &take->attempt;
     const struct dlock_request *req = attempt->req;
-    char path[ZK_PATH_MAX + 1 + ZK_NODE_MAX];
+    char path[ZK_PATH_MAX + 1 + ZK_NODE_MAX], text[DL_HOLDER_TEXT_MAX];
     int64_t session_id = attempt->slot->doubts > 0 ? attempt->slot->session_id : 0;
     struct zk_call *create = NULL, *children = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -166,8 +167,8 @@ static enum dlock_status flight_run(struct take *take, struct zk_flight *flight,
     if (create == NULL || children == NULL)
         return fail(take, DLOCK_NOMEM, "no memory for a request");
     create->flags = ZOO_EPHEMERAL_SEQUENTIAL;
-    create->data = req->label != NULL ? req->label : "";
-    create->data_len = strlen(create->data);
+    create->data = text;
+    create->data_len = dl_holder_text_make(text, req);
     status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
     *again = status == DLOCK_LOST;
     if (status == DLOCK_LOST) {

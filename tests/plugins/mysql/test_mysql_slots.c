@@ -84,7 +84,8 @@ CASE(OPN_5_capabilities_follow_from_the_strategy, "caps")
 
     if (leased())
         cr_assert_eq(s.info.caps, all | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE |
-                                      DLOCK_CAP_WATCH | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+                                      DLOCK_CAP_WATCH | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP |
+                                      DLOCK_CAP_DATA);
     else
         cr_assert_eq(s.info.caps, all | DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT);
     cr_assert_eq(strncmp(s.info.server, "MariaDB 10", 10), 0, "%s", s.info.server);
