@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GLANCE_NS (50 * BENCH_NS_PER_US)
-#define END_NS    (5 * BENCH_NS_PER_S)
+#define GLANCE_NS  (50 * BENCH_NS_PER_US)
+#define END_NS     (5 * BENCH_NS_PER_S)
+#define WARM_TURNS 8
 
 static int taken(struct bench_worker *worker, int (*lock)(void *, char *))
 {
@@ -61,27 +62,47 @@ static void loop_pairs(struct bench_worker *worker)
     }
 }
 
-static void loop_handoff(struct bench_worker *worker)
+static int turn(struct bench_worker *worker)
 {
     struct bench_shared *shared = worker->shared;
+    int64_t now_ns = 0;
 
+    if (take(worker) != 0)
+        return -1;
+    now_ns = bench_now_ns();
+    if (atomic_load(&shared->last) != BENCH_NOBODY && atomic_load(&shared->last) != worker->index)
+        bench_worker_count(worker, now_ns - atomic_load(&shared->released_ns));
+    atomic_store(&shared->last, worker->index);
+    bench_sleep_exactly_ns(worker->load->held_ns);
+    atomic_store(&shared->released_ns, bench_now_ns());
+    return give(worker);
+}
+
+static void loop_handoff(struct bench_worker *worker)
+{
     while (bench_worker_goes_on(worker)) {
-        int64_t now_ns = 0;
-
-        if (take(worker) != 0)
+        if (turn(worker) != 0)
             return;
-        now_ns = bench_now_ns();
-        if (atomic_load(&shared->last) != BENCH_NOBODY &&
-            atomic_load(&shared->last) != worker->index)
-            bench_worker_count(worker, now_ns - atomic_load(&shared->released_ns));
-        atomic_store(&shared->last, worker->index);
-        bench_sleep_exactly_ns(worker->load->held_ns);
-        atomic_store(&shared->released_ns, bench_now_ns());
-        if (give(worker) != 0)
-            return;
-        while (bench_worker_goes_on(worker) && atomic_load(&shared->last) == worker->index)
+        while (bench_worker_goes_on(worker) && atomic_load(&worker->shared->last) == worker->index)
             bench_sleep_ns(GLANCE_NS);
     }
+}
+
+/* The first turns connect what waits, and prepare statements. A worker that is ready takes no more
+ * turns. */
+static int warm_up(struct bench_worker *worker)
+{
+    const struct bench_shared *shared = worker->shared;
+
+    for (int i = 0; i < WARM_TURNS; i++) {
+        if (turn(worker) != 0)
+            return -1;
+        while (atomic_load(&shared->last) == worker->index && atomic_load(&shared->ready) == 0 &&
+               !atomic_load(&shared->failed))
+            bench_sleep_ns(GLANCE_NS);
+    }
+    bench_worker_forget(worker);
+    return 0;
 }
 
 static void loop(struct bench_worker *worker)
@@ -99,6 +120,8 @@ static void loop(struct bench_worker *worker)
 static void run_pairs(struct bench_worker *worker)
 {
     if (take(worker) != 0 || give(worker) != 0)
+        return;
+    if (worker->load->loop == BENCH_HANDOFF && warm_up(worker) != 0)
         return;
     bench_worker_ready(worker->shared, 1);
     loop(worker);
