@@ -293,29 +293,30 @@ BEGIN
         RETURN;
       END IF;
     END IF;
-    SELECT * INTO r FROM public.dlock_lease WHERE name = n;
-    moment := clock_timestamp();
-    IF NOT FOUND AND what = 2 THEN
-      result := 0;
-      ms := -1;
-      RETURN;
-    ELSIF NOT FOUND THEN
-      PERFORM public.dlock_row_make(n);
-      CONTINUE;
-    ELSIF what = 0 AND r.token IS DISTINCT FROM t AND (r.until > moment
-        OR (r.readers_until > moment AND (NOT is_shared OR r.lim IS NOT NULL))) THEN -- writes nothing
-      result := 0;
-      number := r.fence;
-      ms := ceil(extract(epoch FROM greatest(r.until, r.readers_until) - moment) * 1000);
-      others := r.waiters;
-      IF r.until <= moment AND r.lim > 1 THEN
-        result := 3;
-        number := r.lim;
+    IF what = 0 THEN
+      SELECT * INTO r FROM public.dlock_lease WHERE name = n;
+      moment := clock_timestamp();
+      IF r.token IS DISTINCT FROM t AND (r.until > moment
+          OR (r.readers_until > moment AND (NOT is_shared OR r.lim IS NOT NULL))) THEN -- writes nothing
+        result := 0;
+        number := r.fence;
+        ms := ceil(extract(epoch FROM greatest(r.until, r.readers_until) - moment) * 1000);
+        others := r.waiters;
+        IF r.until <= moment AND r.lim > 1 THEN
+          result := 3;
+          number := r.lim;
+        END IF;
+        RETURN;
       END IF;
-      RETURN;
     END IF;
     SELECT * INTO r FROM public.dlock_lease WHERE name = n FOR UPDATE;
     EXIT WHEN FOUND; -- from here on alone with this name
+    IF what = 2 THEN
+      result := 0;
+      ms := -1;
+      RETURN;
+    END IF;
+    PERFORM public.dlock_row_make(n);
   END LOOP;
 
   note := set_config('synchronous_commit', 'off', true); -- a queue entry need not survive a crash
@@ -468,7 +469,9 @@ CREATE OR REPLACE FUNCTION public.dlock_release(n bytea, t bytea, is_shared bool
 DECLARE -- dlock version 1
   -- dlock functions 2
   r public.dlock_lease;
+  q public.dlock_queue;
   gone int;
+  moment timestamptz;
   ended timestamptz;
   note text;
 BEGIN
@@ -478,11 +481,11 @@ BEGIN
   IF current_setting('enable_seqscan') = 'on' THEN
     note := set_config('enable_seqscan', 'off', true);
   END IF;
-  note := set_config('synchronous_commit', 'off', true);
   IF NOT is_shared AND NOT queued THEN
     UPDATE public.dlock_lease SET until = '-infinity'
       WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();
     IF FOUND THEN
+      note := set_config('synchronous_commit', 'off', true);
       result := 1;
       RETURN;
     END IF;
@@ -490,9 +493,31 @@ BEGIN
   result := 0;
   SELECT * INTO r FROM public.dlock_lease WHERE name = n FOR UPDATE;
   IF NOT FOUND THEN
+    note := set_config('synchronous_commit', 'off', true);
     RETURN;
   END IF;
-  IF r.token = t AND r.until > clock_timestamp() THEN
+  moment := clock_timestamp();
+  IF r.token = t AND r.until > moment AND r.waiters > 0 AND r.readers_until = '-infinity'
+      AND NOT queued THEN -- the usual case of dlock_next in half the time
+    DELETE FROM public.dlock_queue WHERE name = n AND seq =
+      (SELECT min(seq) FROM public.dlock_queue WHERE name = n AND seq > r.head)
+      AND until > moment AND NOT shared AND lim IS NULL RETURNING * INTO q;
+    IF FOUND THEN
+      UPDATE public.dlock_lease SET token = q.token, fence = r.fence + 32,
+        until = moment + q.grant_ms * interval '1 ms', since = moment, waiters = r.waiters - 1,
+        head = q.seq, label = q.label WHERE name = n;
+      IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        note := set_config('synchronous_commit', 'on', true);
+      END IF;
+      IF q.token <> t THEN
+        wake := q.channel || ' ' || encode(q.token, 'hex') || ' ' || (r.fence + 32) || ' ' || q.grant_ms;
+      END IF;
+      result := 1;
+      RETURN;
+    END IF;
+  END IF;
+  note := set_config('synchronous_commit', 'off', true);
+  IF r.token = t AND r.until > moment THEN
     result := 1;
   ELSIF r.readers_until > '-infinity' THEN
     DELETE FROM public.dlock_reader WHERE name = n AND token = t RETURNING until INTO ended;

@@ -72,6 +72,32 @@ Test(queue, WAT_1_an_unlock_grants_in_the_order_of_arrival)
     close_all();
 }
 
+Test(queue, UNL_1_only_the_holder_passes_the_name_on)
+{
+    open_queue("owner");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_LOST);
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY, "the name is still that of the holder");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(refresh(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "twice");
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    close_all();
+}
+
+Test(queue, UNL_1_a_lease_that_has_ended_is_lost_and_the_name_goes_to_the_first)
+{
+    open_queue("late");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    administer("UPDATE row_late_lease SET until = clock_timestamp() - interval '1 s'");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
+    close_all();
+}
+
 struct listed {
     char owners[4]; /* the first byte of each token */
     unsigned count, most;

@@ -188,6 +188,11 @@ mutant 37 "an unlock that follows one that passed the name on tells no waiter" \
     "dlock_plugin_postgresql test_pg_pass" "test_pg_pass --filter '*/NOTIFY_is_in*'" \
     plugins/postgresql/statements.c '{"SELECT pg_notify(split_part' '{"SELECT concat(split_part'
 
+mutant 38 "whoever unlocks passes on a name that others wait for" "$postgresql" \
+    "with_server postgres -- test_pg_queue --filter '*/UNL_1_only*'" \
+    plugins/postgresql/row.sql "  IF r.token = t AND r.until > moment AND r.waiters > 0" \
+    "  IF r.until > moment AND r.waiters > 0"
+
 etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
