@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GLANCE_NS  (50 * BENCH_NS_PER_US)
-#define END_NS     (5 * BENCH_NS_PER_S)
-#define WARM_TURNS 8
+#define GLANCE_NS     (50 * BENCH_NS_PER_US)
+#define END_NS        (5 * BENCH_NS_PER_S)
+#define WARM_HANDOFFS 8
 
 static int taken(struct bench_worker *worker, int (*lock)(void *, char *))
 {
@@ -62,7 +62,7 @@ static void loop_pairs(struct bench_worker *worker)
     }
 }
 
-static int turn(struct bench_worker *worker)
+static int pass_on(struct bench_worker *worker)
 {
     struct bench_shared *shared = worker->shared;
     int64_t now_ns = 0;
@@ -81,21 +81,21 @@ static int turn(struct bench_worker *worker)
 static void loop_handoff(struct bench_worker *worker)
 {
     while (bench_worker_goes_on(worker)) {
-        if (turn(worker) != 0)
+        if (pass_on(worker) != 0)
             return;
         while (bench_worker_goes_on(worker) && atomic_load(&worker->shared->last) == worker->index)
             bench_sleep_ns(GLANCE_NS);
     }
 }
 
-/* The first turns connect what waits, and prepare statements. A worker that is ready takes no more
- * turns. */
+/* The first hand-offs connect what waits, and prepare statements. A worker that is ready has its
+ * share. */
 static int warm_up(struct bench_worker *worker)
 {
     const struct bench_shared *shared = worker->shared;
 
-    for (int i = 0; i < WARM_TURNS; i++) {
-        if (turn(worker) != 0)
+    for (int i = 0; i < WARM_HANDOFFS; i++) {
+        if (pass_on(worker) != 0)
             return -1;
         while (atomic_load(&shared->last) == worker->index && atomic_load(&shared->ready) == 0 &&
                !atomic_load(&shared->failed))
